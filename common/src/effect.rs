@@ -1,0 +1,115 @@
+//! Effects: what to write and on what condition, without saying to which service or how.
+//!
+//! Every write of Afterwrite to DynamoDB is a [`Write`]. Sinks turn it into their service's request, and all of them
+//! give it the same meaning (one conformance suite holds them to it).
+
+use std::sync::Arc;
+
+use crate::record::{AttributeValue, Decimal, Item};
+
+/// The primary key of one item of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The table, by the name it has where it lives (after `AFTERWRITE_TABLES`).
+    pub table: Arc<str>,
+    /// Name and value of the partition key.
+    pub partition: KeyAttribute,
+    /// Name and value of the sort key, for a table that has one.
+    pub sort: Option<KeyAttribute>,
+}
+
+/// One attribute of a primary key: `S`, `N` or `B`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyAttribute {
+    /// The attribute's name.
+    pub name: Arc<str>,
+    /// Its value.
+    pub value: AttributeValue<'static>,
+}
+
+/// One write to one item, carried out if its condition holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// Which item.
+    pub key: Key,
+    /// What must hold of the item as it is stored.
+    pub condition: Condition,
+    /// What is done to it.
+    pub action: Action,
+}
+
+/// What a [`Write`] does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Replaces the whole item; the key's own attributes are added to those given.
+    Put(Item),
+    /// Changes single attributes; an item that is not there is created.
+    Update(Vec<Change>),
+    /// Deletes the item.
+    Delete,
+}
+
+/// A change of one attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Sets it. Setting inside a map that is not there is [`Refusal::Invalid`].
+    Set(Path, AttributeValue<'static>),
+    /// Adds to a number, starting at nought where there is none.
+    Add(Path, Decimal),
+    /// Removes it, if it is there.
+    Remove(Path),
+}
+
+/// The place of an attribute in an item: its name, or the names of the maps around it, outermost first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Path(pub Vec<Arc<str>>);
+
+impl From<&str> for Path {
+    /// A top-level attribute of this very name (dots are part of it).
+    fn from(name: &str) -> Self {
+        Self(vec![Arc::from(name)])
+    }
+}
+
+impl From<&Arc<str>> for Path {
+    fn from(name: &Arc<str>) -> Self {
+        Self(vec![Arc::clone(name)])
+    }
+}
+
+/// What must hold of the stored item. On an item that is not there every attribute is absent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// Nothing.
+    Always,
+    /// All of these.
+    All(Vec<Condition>),
+    /// At least one of these.
+    Any(Vec<Condition>),
+    /// The item is there.
+    ItemExists,
+    /// The item is not there.
+    ItemAbsent,
+    /// The attribute is not there.
+    Absent(Path),
+    /// The attribute is there and equals the value.
+    Equals(Path, AttributeValue<'static>),
+    /// The attribute is there and is another value. (An absent attribute fails it: say [`Condition::Absent`] too.)
+    Differs(Path, AttributeValue<'static>),
+    /// The attribute is there, of the same type, and less than the value.
+    Less(Path, AttributeValue<'static>),
+}
+
+/// Why one write was not carried out, as in DynamoDB's `CancellationReasons`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// Its condition does not hold; the item as it is stored, if there is one.
+    Condition(Option<Item>),
+    /// Another request was writing the item (`TransactionConflict`).
+    Conflict,
+    /// `ThrottlingError` or `ProvisionedThroughputExceeded`.
+    Throttled,
+    /// It can never succeed as it is (`ValidationError`, `ItemCollectionSizeLimitExceeded`); the service's words, which name no
+    /// item contents.
+    Invalid(String),
+}

@@ -1,0 +1,20 @@
+//! **Afterwrite** keeps right what is derived from a DynamoDB table: counters, rollups and the copies of them that
+//! an application's items show. It reads the table's stream; what to derive is declared in one TOML file, the table model.
+//!
+//! Data flows one way through the modules, in this order:
+//!
+//! ```text
+//! record ─▶ table + entity ─▶ projection ─▶ commit ─▶ effect ─▶ sink
+//! bytes     the model          pure:         the        what to    DynamoDB
+//!           what it is of      C(image)      ledger     write
+//! ```
+//!
+//! Up to `projection` nothing performs I/O or reads a clock; only `sink` and `commit` await anything; only `config`
+//! reads the environment.
+
+pub mod effect;
+mod error;
+pub mod record;
+pub mod sink;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,268 @@
+//! Exact decimals, as DynamoDB's numbers are.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+use bigdecimal::BigDecimal;
+use bigdecimal::num_bigint::BigInt;
+use bigdecimal::num_traits::{Signed as _, ToPrimitive as _, Zero as _};
+
+/// A number's significant digits, at most: DynamoDB's limit.
+const MAX_DIGITS: u64 = 38;
+/// The power of ten of a number's first digit lies within these: DynamoDB's limits (1E-130 to 9.9…E+125).
+const MAX_MAGNITUDE: i64 = 125;
+const MIN_MAGNITUDE: i64 = -130;
+
+/// A decimal number of up to 38 significant digits, exact, as DynamoDB stores it.
+///
+/// Nearly every number is a small integer, so those are kept in a word; all others in a [`BigDecimal`].
+#[derive(Clone, Debug)]
+pub struct Decimal(Repr);
+
+#[derive(Clone, Debug)]
+enum Repr {
+    Integer(i64),
+    Exact(Box<BigDecimal>),
+}
+
+/// Why a text is not a number that DynamoDB can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotADecimal {
+    /// It is no decimal number at all.
+    Syntax,
+    /// It has more than 38 significant digits, or its magnitude is beyond 1E-130 … 9.9E+125.
+    Range,
+}
+
+impl fmt::Display for NotADecimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Syntax => "not a decimal number",
+            Self::Range => "a number beyond DynamoDB's 38 digits or its magnitudes 1E-130 to 9.9E+125",
+        })
+    }
+}
+
+impl std::error::Error for NotADecimal {}
+
+impl Decimal {
+    /// Nought.
+    pub const ZERO: Self = Self(Repr::Integer(0));
+    /// One.
+    pub const ONE: Self = Self(Repr::Integer(1));
+
+    /// Whether it is nought.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.sign() == Ordering::Equal
+    }
+
+    /// How it compares with nought.
+    #[must_use]
+    pub fn sign(&self) -> Ordering {
+        match &self.0 {
+            Repr::Integer(integer) => integer.cmp(&0),
+            Repr::Exact(number) => number.as_ref().cmp(&BigDecimal::zero()),
+        }
+    }
+
+    /// The sum, exact.
+    ///
+    /// # Errors
+    /// [`NotADecimal::Range`] if DynamoDB cannot hold it.
+    pub fn plus(&self, other: &Self) -> Result<Self, NotADecimal> {
+        if let (Repr::Integer(a), Repr::Integer(b)) = (&self.0, &other.0)
+            && let Some(sum) = a.checked_add(*b)
+        {
+            return Ok(Self(Repr::Integer(sum)));
+        }
+        Self::from_big(self.to_big() + other.to_big())
+    }
+
+    /// The difference, exact.
+    ///
+    /// # Errors
+    /// [`NotADecimal::Range`] if DynamoDB cannot hold it.
+    pub fn minus(&self, other: &Self) -> Result<Self, NotADecimal> {
+        self.plus(&other.negated())
+    }
+
+    /// The product, exact.
+    ///
+    /// # Errors
+    /// [`NotADecimal::Range`] if DynamoDB cannot hold it.
+    pub fn times(&self, other: &Self) -> Result<Self, NotADecimal> {
+        if let (Repr::Integer(a), Repr::Integer(b)) = (&self.0, &other.0)
+            && let Some(product) = a.checked_mul(*b)
+        {
+            return Ok(Self(Repr::Integer(product)));
+        }
+        Self::from_big(self.to_big() * other.to_big())
+    }
+
+    /// The number with its sign turned.
+    #[must_use]
+    pub fn negated(&self) -> Self {
+        match &self.0 {
+            Repr::Integer(integer) => match integer.checked_neg() {
+                Some(negated) => Self(Repr::Integer(negated)),
+                None => Self(Repr::Exact(Box::new(-BigDecimal::from(*integer)))),
+            },
+            Repr::Exact(number) => Self::normal(-number.as_ref()),
+        }
+    }
+
+    /// The quotient, rounded half to even at `places` decimal places; `None` for a divisor of nought, or a quotient
+    /// that DynamoDB cannot hold.
+    #[must_use]
+    pub fn divided_by(&self, divisor: &Self, places: u8) -> Option<Self> {
+        if divisor.is_zero() {
+            return None;
+        }
+        let places = i64::from(places);
+        let (dividend, divisor) = (self.to_big(), divisor.to_big());
+        // Scale both to integers, so that quotient and remainder are exact and the rounding is ours to see.
+        let scale = dividend.fractional_digit_count().max(divisor.fractional_digit_count()).max(0);
+        let numerator = (dividend.with_scale(scale).into_bigint_and_scale().0) * power_of_ten(places);
+        let denominator = divisor.with_scale(scale).into_bigint_and_scale().0;
+        let quotient = BigDecimal::from_bigint(round_half_even(&numerator, &denominator), places);
+        Self::from_big(quotient).ok()
+    }
+
+    /// The largest integer not above `self / divisor`; `None` for a divisor of nought, or beyond an `i64`.
+    #[must_use]
+    pub fn floor_divided_by(&self, divisor: &Self) -> Option<i64> {
+        if let (Repr::Integer(a), Repr::Integer(b)) = (&self.0, &divisor.0)
+            && *b > 0
+        {
+            return Some(a.div_euclid(*b));
+        }
+        if divisor.is_zero() {
+            return None;
+        }
+        let (dividend, divisor) = (self.to_big(), divisor.to_big());
+        let scale = dividend.fractional_digit_count().max(divisor.fractional_digit_count()).max(0);
+        let numerator = dividend.with_scale(scale).into_bigint_and_scale().0;
+        let denominator = divisor.with_scale(scale).into_bigint_and_scale().0;
+        let truncated = &numerator / &denominator;
+        let exact = &truncated * &denominator == numerator;
+        let is_negative = numerator.is_negative() != denominator.is_negative();
+        let floor = if exact || !is_negative { truncated } else { truncated - 1 };
+        i64::try_from(floor).ok()
+    }
+
+    /// The number as an `i64`, if it is one.
+    #[must_use]
+    pub fn to_i64(&self) -> Option<i64> {
+        if let Repr::Integer(integer) = self.0 { Some(integer) } else { None }
+    }
+
+    fn to_big(&self) -> BigDecimal {
+        match &self.0 {
+            Repr::Integer(integer) => BigDecimal::from(*integer),
+            Repr::Exact(number) => number.as_ref().clone(),
+        }
+    }
+
+    /// The one form of a number, so that equal numbers have equal forms: an integer if it fits, no trailing noughts.
+    fn normal(number: BigDecimal) -> Self {
+        let number = number.normalized();
+        if number.fractional_digit_count() <= 0
+            && let Some(integer) = number.to_i64()
+        {
+            return Self(Repr::Integer(integer));
+        }
+        Self(Repr::Exact(Box::new(number)))
+    }
+
+    fn from_big(number: BigDecimal) -> Result<Self, NotADecimal> {
+        let number = number.normalized();
+        if !number.is_zero() {
+            let digits = number.digits();
+            let magnitude = i64::try_from(digits).unwrap_or(i64::MAX) - number.fractional_digit_count() - 1;
+            if digits > MAX_DIGITS || !(MIN_MAGNITUDE..=MAX_MAGNITUDE).contains(&magnitude) {
+                return Err(NotADecimal::Range);
+            }
+        }
+        Ok(Self::normal(number))
+    }
+}
+
+fn power_of_ten(exponent: i64) -> BigInt {
+    BigInt::from(10).pow(u32::try_from(exponent).unwrap_or(0))
+}
+
+/// Twice the remainder against the divisor tells exactly on which side of a half a quotient lies.
+fn round_half_even(numerator: &BigInt, denominator: &BigInt) -> BigInt {
+    let (quotient, remainder) = (numerator / denominator, numerator % denominator);
+    let away_from_zero = match (remainder.abs() * 2).cmp(&denominator.abs()) {
+        Ordering::Less => false,
+        Ordering::Equal => (&quotient % 2) != BigInt::ZERO,
+        Ordering::Greater => true,
+    };
+    if away_from_zero { quotient + numerator.signum() * denominator.signum() } else { quotient }
+}
+
+impl From<i64> for Decimal {
+    fn from(integer: i64) -> Self {
+        Self(Repr::Integer(integer))
+    }
+}
+
+impl FromStr for Decimal {
+    type Err = NotADecimal;
+
+    /// Reads a number as DynamoDB writes it, or as a user would: `-12`, `0.10`, `6.02E+23`.
+    fn from_str(text: &str) -> Result<Self, NotADecimal> {
+        if let Ok(integer) = text.parse::<i64>() {
+            return Ok(Self(Repr::Integer(integer)));
+        }
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
+            && text.bytes().any(|byte| byte.is_ascii_digit());
+        if !is_number {
+            return Err(NotADecimal::Syntax);
+        }
+        Self::from_big(text.parse::<BigDecimal>().map_err(|_| NotADecimal::Syntax)?)
+    }
+}
+
+/// As DynamoDB writes numbers: plain digits, or with an exponent where noughts would pad it beyond 38 digits.
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Integer(integer) => write!(f, "{integer}"),
+            Repr::Exact(number) => {
+                let plain = number.to_plain_string();
+                if plain.bytes().filter(u8::is_ascii_digit).count() <= 40 {
+                    f.write_str(&plain)
+                } else {
+                    f.write_str(&number.to_scientific_notation())
+                }
+            }
+        }
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (&self.0, &other.0) {
+            (Repr::Integer(a), Repr::Integer(b)) => a.cmp(b),
+            _ => self.to_big().cmp(&other.to_big()),
+        }
+    }
+}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Decimal {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Decimal {}

@@ -1,0 +1,1 @@
+//! Afterwrite's command line: the commands, and the embedded servers they run on.

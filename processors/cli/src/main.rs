@@ -1,0 +1,2 @@
+//! The `afterwrite` command.
+fn main() {}

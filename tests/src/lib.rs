@@ -1,0 +1,1 @@
+//! What Afterwrite's tests share.
