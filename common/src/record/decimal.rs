@@ -148,7 +148,7 @@ impl Decimal {
         let truncated = &numerator / &denominator;
         let exact = &truncated * &denominator == numerator;
         let is_negative = numerator.is_negative() != denominator.is_negative();
-        let floor = if exact || !is_negative { truncated } else { truncated - 1 };
+        let floor = if exact || !is_negative { truncated } else { truncated - BigInt::from(1) };
         i64::try_from(floor).ok()
     }
 
@@ -196,9 +196,9 @@ fn power_of_ten(exponent: i64) -> BigInt {
 /// Twice the remainder against the divisor tells exactly on which side of a half a quotient lies.
 fn round_half_even(numerator: &BigInt, denominator: &BigInt) -> BigInt {
     let (quotient, remainder) = (numerator / denominator, numerator % denominator);
-    let away_from_zero = match (remainder.abs() * 2).cmp(&denominator.abs()) {
+    let away_from_zero = match (remainder.abs() * BigInt::from(2)).cmp(&denominator.abs()) {
         Ordering::Less => false,
-        Ordering::Equal => (&quotient % 2) != BigInt::ZERO,
+        Ordering::Equal => (&quotient % BigInt::from(2)) != BigInt::ZERO,
         Ordering::Greater => true,
     };
     if away_from_zero { quotient + numerator.signum() * denominator.signum() } else { quotient }
