@@ -1,0 +1,143 @@
+//! What an item is, and where the values in templates and conditions come from.
+
+use std::sync::Arc;
+
+use super::{Format, Template};
+use crate::record::AttributeId;
+
+/// A kind of item, told by its primary key.
+#[derive(Debug)]
+pub struct Entity {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The table its items are in: an index into [`super::Model::tables`].
+    pub table: usize,
+    /// How its primary keys look.
+    pub key: KeyPattern,
+    /// The names of the key's variables; [`Term::Key`] indexes them.
+    pub variables: Vec<Arc<str>>,
+    /// The values derived from its attributes; [`Term::Derived`] indexes them.
+    pub derivations: Vec<Derivation>,
+    /// What becomes of an item's contributions when TTL deletes it.
+    pub on_expiry: OnExpiry,
+    /// The aggregates of this entity: indexes into [`super::Model::aggregates`].
+    pub aggregates: Vec<usize>,
+    /// The lookups that ask for items of this entity, each with how its key and gifts read in this entity's own scope.
+    pub answers: Vec<LookupKey>,
+    /// The mirrors onto this entity: indexes into [`super::Model::mirrors`].
+    pub mirrors: Vec<usize>,
+}
+
+/// The pattern of a primary key.
+#[derive(Debug)]
+pub struct KeyPattern {
+    /// Of the partition key.
+    pub partition: Template,
+    /// Of the sort key, if the table has one.
+    pub sort: Option<Template>,
+}
+
+/// What becomes of an item's contributions when TTL deletes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnExpiry {
+    /// They stay counted, settled on the rollups.
+    Keep,
+    /// They are subtracted, as for any deletion.
+    Subtract,
+}
+
+/// Where a value comes from, in the scope of one entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// A variable of the item's primary key: an index into [`Entity::variables`].
+    Key(usize),
+    /// An attribute of the item's image.
+    Attribute(AttributePath),
+    /// A value derived from attributes: an index into [`Entity::derivations`].
+    Derived(usize),
+    /// What a lookup gave.
+    Given {
+        /// Which of the aggregate's lookups: an index into [`super::Aggregate::lookups`].
+        lookup: usize,
+        /// Which of its gifts: an index into [`Lookup::gives`].
+        gift: usize,
+    },
+}
+
+/// The place of an attribute in an image: a top-level attribute, or one inside maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributePath {
+    /// The top-level attribute.
+    pub root: AttributeId,
+    /// The names within, outermost first; mostly none.
+    pub within: Vec<Arc<str>>,
+}
+
+/// A value derived from attributes.
+#[derive(Debug)]
+pub struct Derivation {
+    /// The name conditions and measures know it by.
+    pub name: Arc<str>,
+    /// How it is computed.
+    pub kind: DerivationKind,
+}
+
+/// How a derived value is computed.
+#[derive(Debug)]
+pub enum DerivationKind {
+    /// `100 · part / whole`, an exact ratio; absent if either is absent or the whole is not above nought.
+    Percent {
+        /// The part.
+        part: Term,
+        /// The whole.
+        whole: Term,
+    },
+    /// The first of these that is present.
+    First(Vec<Term>),
+}
+
+/// Something an item does not know itself, asked of an index of the item that does.
+#[derive(Debug)]
+pub struct Lookup {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The entity that is looked up: an index into [`super::Model::entities`].
+    pub of: usize,
+    /// The index that finds it.
+    pub index: Arc<str>,
+    /// Name and template of the index's partition key. The variables are the lookup's inputs, in [`Lookup::inputs`]' order.
+    pub partition: (Arc<str>, Template),
+    /// Name and template of the index's sort key, if the query names one.
+    pub sort: Option<(Arc<str>, Template)>,
+    /// The names of the values it is asked by.
+    pub inputs: Vec<Arc<str>>,
+    /// The names of the values it gives.
+    pub gives: Vec<Arc<str>>,
+}
+
+/// A use of a lookup in the scope of one entity.
+#[derive(Debug)]
+pub struct LookupKey {
+    /// Which lookup: an index into [`super::Model::lookups`].
+    pub lookup: usize,
+    /// Where its inputs come from, aligned with [`Lookup::inputs`].
+    pub inputs: Vec<Term>,
+    /// In the scope of the looked-up entity itself: where its gifts come from, aligned with [`Lookup::gives`]. Empty elsewhere.
+    pub gifts: Vec<Term>,
+}
+
+/// A key template whose variables are bound to terms of one entity's scope.
+#[derive(Debug)]
+pub struct BoundTemplate {
+    /// Its pieces, in order.
+    pub pieces: Vec<Piece>,
+}
+
+/// A piece of a [`BoundTemplate`].
+#[derive(Debug)]
+pub enum Piece {
+    /// Text as it is.
+    Literal(Arc<str>),
+    /// A value, formatted.
+    Value(Term, Format),
+}

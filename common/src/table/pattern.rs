@@ -1,0 +1,1 @@
+//! Conditions, written as Lambda event filter patterns.
