@@ -67,6 +67,12 @@ impl<'a> Position<'a> {
         &self.label
     }
 
+    /// The sequence number, as it was given.
+    #[must_use]
+    pub fn sequence_number(&self) -> &str {
+        &self.sequence_number
+    }
+
     /// The same position, owning its text.
     #[must_use]
     pub fn into_owned(self) -> Position<'static> {

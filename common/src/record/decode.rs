@@ -1,0 +1,140 @@
+//! The bytes of a Lambda DynamoDB event → change records.
+//!
+//! ```text
+//! bytes ─▶ all records in one strict pass ───────────────────────▶ batch
+//!                    │ something somewhere is malformed               ▲
+//!                    └▶ cut into records ─▶ each on its own ──────────┤
+//!                                              │ malformed            │
+//!                                              └▶ what can be read ───┘
+//! ```
+//!
+//! Malformed records are rare, so the pass that nearly every event takes stops at the first fault; only then is the event
+//! read again, record by record, and the faulty ones alone are reported. Nothing is decoded that nobody asked for: an
+//! attribute outside the vocabulary is skipped unread, the old image is kept as JSON until someone wants it.
+//!
+//! Where a JSON key is given twice the last one counts. Fields that are not named here are ignored, whatever they hold.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use super::json::{Context, read};
+use super::record_json::{RecordSeed, identify};
+use super::{BadRecord, Batch, ChangeRecord, Vocabulary};
+use crate::{Error, ErrorKind, Result};
+
+/// A record's usual size; a guess that saves growing the list.
+const TYPICAL_BYTES: usize = 1024;
+
+/// Decodes an event, as far as `vocabulary` asks for it.
+///
+/// # Errors
+/// [`ErrorKind::Event`] if the bytes are not JSON or hold no list `Records`. A malformed record is no error of the event,
+/// but a [`BadRecord`] in its place.
+pub fn decode<'a>(event: &'a [u8], vocabulary: &Vocabulary) -> Result<Batch<'a>> {
+    let event = std::str::from_utf8(event).map_err(|error| {
+        not_an_event("the event is not JSON: it is not UTF-8").with("byte", error.valid_up_to().to_string())
+    })?;
+    let context = Context::new(vocabulary);
+    let strict =
+        read(event, EventSeed(RecordsSeed { context: &context, capacity: event.len() / TYPICAL_BYTES }));
+    if let Ok(records) = strict {
+        return Ok(Batch { records });
+    }
+    let records = read(event, EventSeed(PhantomData::<Vec<&RawValue>>)).map_err(|error| {
+        let message = match error.classify() {
+            Category::Data => "the event has no list `Records`",
+            Category::Io | Category::Syntax | Category::Eof => "the event is not JSON",
+        };
+        not_an_event(message)
+            .with("line", error.line().to_string())
+            .with("column", error.column().to_string())
+    })?;
+    Ok(Batch { records: records.into_iter().map(|raw| decode_alone(raw.get(), vocabulary)).collect() })
+}
+
+fn not_an_event(message: &str) -> Error {
+    Error::new(ErrorKind::Event, message)
+        .remedy("Connect the function to a DynamoDB stream, or send it an event as Lambda would")
+}
+
+/// One record on its own.
+fn decode_alone<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
+    let context = Context::new(vocabulary);
+    read(json, RecordSeed(&context)).map_err(|_| Box::new(identify(json, context.into_error())))
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier)]
+enum EventField {
+    Records,
+    #[serde(other)]
+    Other,
+}
+
+/// An event, its `Records` read by another seed.
+struct EventSeed<S>(S);
+
+impl<'de, S: DeserializeSeed<'de> + Clone> DeserializeSeed<'de> for EventSeed<S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de> + Clone> Visitor<'de> for EventSeed<S> {
+    type Value = S::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut records = None;
+        while let Some(field) = map.next_key()? {
+            match field {
+                EventField::Records => records = Some(map.next_value_seed(self.0.clone())?),
+                EventField::Other => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        records.ok_or_else(|| de::Error::missing_field("Records"))
+    }
+}
+
+/// All records of an event, none of them malformed.
+#[derive(Clone, Copy)]
+struct RecordsSeed<'c, 'v> {
+    context: &'c Context<'v>,
+    capacity: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for RecordsSeed<'_, '_> {
+    type Value = Vec<Result<ChangeRecord<'de>, Box<BadRecord<'de>>>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RecordsSeed<'_, '_> {
+    type Value = Vec<Result<ChangeRecord<'de>, Box<BadRecord<'de>>>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of records")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut records = Vec::with_capacity(self.capacity);
+        while let Some(record) = list.next_element_seed(RecordSeed(self.context))? {
+            records.push(Ok(record));
+        }
+        Ok(records)
+    }
+}

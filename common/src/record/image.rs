@@ -1,0 +1,74 @@
+//! An item's image: what of its state the model uses.
+
+use super::json;
+use super::{AttributeId, AttributeValue, Item, Vocabulary};
+use crate::Result;
+
+/// The state of one item, before or after a change: only the attributes of a [`Vocabulary`].
+///
+/// An image without any attribute is an item whose attributes the model does not use; that there is *no* image is
+/// said by an `Option` around it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image<'a> {
+    /// Few, so that a scan beats a map.
+    attributes: Vec<(AttributeId, AttributeValue<'a>)>,
+}
+
+impl<'a> Image<'a> {
+    /// The image of an item that was read from a table.
+    #[must_use]
+    pub fn from_item(item: &Item, vocabulary: &Vocabulary) -> Image<'static> {
+        let wanted =
+            |(name, value): (_, &AttributeValue<'static>)| Some((vocabulary.id(name)?, value.clone()));
+        Image { attributes: item.iter().map(|(name, value)| (&**name, value)).filter_map(wanted).collect() }
+    }
+
+    /// The value of an attribute, if the item has it.
+    #[must_use]
+    pub fn get(&self, id: AttributeId) -> Option<&AttributeValue<'a>> {
+        self.attributes.iter().find(|(held, _)| *held == id).map(|(_, value)| value)
+    }
+
+    /// All attributes of the image, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (AttributeId, &AttributeValue<'a>)> {
+        self.attributes.iter().map(|(id, value)| (*id, value))
+    }
+
+    /// Sets an attribute; the last value set counts.
+    pub(super) fn set(&mut self, id: AttributeId, value: AttributeValue<'a>) {
+        match self.attributes.iter_mut().find(|(held, _)| *held == id) {
+            Some((_, held)) => *held = value,
+            None => self.attributes.push((id, value)),
+        }
+    }
+}
+
+/// The image before a change, not yet decoded: nearly all changes are counted from the new image alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldImage<'a> {
+    json: Option<&'a str>,
+}
+
+impl<'a> OldImage<'a> {
+    /// `None` if the JSON is neither an object nor null.
+    pub(super) fn from_json(json: &'a str) -> Option<Self> {
+        match json {
+            "null" => Some(Self { json: None }),
+            _ => json.starts_with('{').then_some(Self { json: Some(json) }),
+        }
+    }
+
+    /// Whether the record carries an old image.
+    #[must_use]
+    pub fn is_present(self) -> bool {
+        self.json.is_some()
+    }
+
+    /// Decodes it; `None` if the record carries none.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Record`] if it is malformed: then the whole record is.
+    pub fn decode(self, vocabulary: &Vocabulary) -> Result<Option<Image<'a>>> {
+        self.json.map(|json| json::image(json, vocabulary)).transpose()
+    }
+}
