@@ -16,5 +16,6 @@ pub mod effect;
 mod error;
 pub mod record;
 pub mod sink;
+pub mod table;
 
 pub use error::{Error, ErrorKind, Result};

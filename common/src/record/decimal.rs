@@ -152,6 +152,15 @@ impl Decimal {
         i64::try_from(floor).ok()
     }
 
+    /// How `self / denominator` compares with `other`, exactly; `denominator` is above nought.
+    #[must_use]
+    pub fn compare_quotient(&self, denominator: &Self, other: &Self) -> Ordering {
+        if let (Repr::Integer(a), Repr::Integer(b), Repr::Integer(c)) = (&self.0, &denominator.0, &other.0) {
+            return i128::from(*a).cmp(&(i128::from(*b) * i128::from(*c)));
+        }
+        self.to_big().cmp(&(denominator.to_big() * other.to_big()))
+    }
+
     /// The number as an `i64`, if it is one.
     #[must_use]
     pub fn to_i64(&self) -> Option<i64> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BoundTemplate, LookupKey, Pattern, Template, Term};
+use super::{BoundTemplate, Format, LookupKey, Pattern, Template, Term};
 use crate::effect::Path;
 
 /// An item of the state table that holds measures.
@@ -101,10 +101,10 @@ pub enum MeasureKind {
     Count,
     /// The product of these numbers; nothing if one is absent.
     Sum(Vec<Term>),
-    /// The largest value ever seen, number or text. Does not retract.
-    Max(Term),
-    /// The smallest value ever seen, number or text. Does not retract.
-    Min(Term),
+    /// The largest value ever seen, number or formatted text. Does not retract.
+    Max(Term, Format),
+    /// The smallest value ever seen, number or formatted text. Does not retract.
+    Min(Term, Format),
     /// One, in the bin that the value lies in: bin `i` holds values from `i·width` up; the last has no upper end, and below
     /// the first nothing is counted.
     Histogram {

@@ -17,10 +17,16 @@ mod template;
 
 use std::sync::Arc;
 
-pub use aggregate::{Aggregate, Average, Destination, Expiry, Measure, MeasureKind, Mirror, MirroredAttribute, Rollup};
-pub use entity::{AttributePath, BoundTemplate, Derivation, Entity, KeyPattern, Lookup, LookupKey, OnExpiry, Term};
+pub use aggregate::{
+    Aggregate, Average, Destination, Expiry, Measure, MeasureKind, Mirror, MirroredAttribute, Rollup,
+};
+pub use entity::{
+    AttributePath, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup, LookupKey,
+    OnExpiry, Piece, Term,
+};
+pub use load::{ModelErrors, Problem};
 pub use pattern::{Operand, Pattern};
-pub use template::{Format, Template};
+pub use template::{Format, Template, TemplatePiece};
 
 use crate::record::Vocabulary;
 

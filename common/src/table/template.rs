@@ -1,5 +1,10 @@
 //! Key templates: `ROLLUP#PROJECT#{project_id}#DAY#{started_at:day}`.
+//!
+//! A template is read both ways: [`Template::render`] makes a key of values, [`Template::parse`] finds the values in a key.
+//! Between two variables there is always literal text, so that a key has one reading: every variable but the last takes
+//! the shortest text before the literal that follows it, the last takes all that is left.
 
+use std::fmt;
 use std::sync::Arc;
 
 /// A key template: literal text and variables.
@@ -14,8 +19,8 @@ pub struct Template {
 pub enum TemplatePiece {
     /// Text as it is.
     Literal(Arc<str>),
-    /// A variable: an index into the owner's list of variables.
-    Variable(usize),
+    /// A variable, an index into the owner's list of variables, and how its value is written.
+    Variable(usize, Format),
 }
 
 /// How a value is written into a key.
@@ -25,4 +30,296 @@ pub enum Format {
     Plain,
     /// The UTC day of a time, `yyyy-mm-dd`.
     Day,
+}
+
+impl Format {
+    /// All formats that a template can name.
+    pub(super) const NAMED: [(&'static str, Self); 1] = [("day", Self::Day)];
+
+    /// For a format of fixed length, what its text looks like: `0` stands for any digit.
+    fn shape(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Day => Some("0000-00-00"),
+        }
+    }
+}
+
+/// Why a text is not a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NotATemplate {
+    /// It has no text at all.
+    Empty,
+    /// A brace has no partner, or stands inside another.
+    Braces,
+    /// `{}`.
+    Nameless,
+    /// Two variables follow each other.
+    Neighbours(String, String),
+    /// `{variable:format}` with a format that does not exist.
+    UnknownFormat(String),
+}
+
+impl fmt::Display for NotATemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a key template must not be empty"),
+            Self::Braces => f.write_str("unbalanced braces in the template; variables are written `{name}`"),
+            Self::Nameless => f.write_str("a variable without a name; variables are written `{name}`"),
+            Self::Neighbours(first, second) => write!(
+                f,
+                "`{{{first}}}` and `{{{second}}}` follow each other, so a key could not be told apart; put text between them"
+            ),
+            Self::UnknownFormat(format) => write!(f, "unknown format `{format}`; known formats are `day`"),
+        }
+    }
+}
+
+/// Splits `started_at:day` into the name and the format.
+pub(super) fn split_format(variable: &str) -> Result<(&str, Format), NotATemplate> {
+    let Some((name, format)) = variable.rsplit_once(':') else { return Ok((variable, Format::Plain)) };
+    match Format::NAMED.iter().find(|(known, _)| *known == format) {
+        Some((_, format)) if !name.is_empty() => Ok((name, *format)),
+        Some(_) => Err(NotATemplate::Nameless),
+        None => Err(NotATemplate::UnknownFormat(format.to_owned())),
+    }
+}
+
+impl Template {
+    /// Reads a template. Its variables are appended to `variables` under their whole names (`started_at:day`), each once.
+    pub(super) fn compile(text: &str, variables: &mut Vec<Arc<str>>) -> Result<Self, NotATemplate> {
+        let mut pieces = Vec::new();
+        let mut previous: Option<&str> = None;
+        let mut rest = text;
+        while !rest.is_empty() {
+            let literal = &rest.get(..rest.find(['{', '}']).unwrap_or(rest.len())).unwrap_or_default();
+            if !literal.is_empty() {
+                pieces.push(TemplatePiece::Literal(Arc::from(*literal)));
+                previous = None;
+                rest = rest.get(literal.len()..).unwrap_or_default();
+                continue;
+            }
+            let inside = rest.strip_prefix('{').ok_or(NotATemplate::Braces)?;
+            let (name, after) = inside.split_once('}').ok_or(NotATemplate::Braces)?;
+            if name.contains('{') {
+                return Err(NotATemplate::Braces);
+            }
+            if name.is_empty() {
+                return Err(NotATemplate::Nameless);
+            }
+            if let Some(previous) = previous {
+                return Err(NotATemplate::Neighbours(previous.to_owned(), name.to_owned()));
+            }
+            let (_, format) = split_format(name)?;
+            pieces.push(TemplatePiece::Variable(index_of(name, variables), format));
+            previous = Some(name);
+            rest = after;
+        }
+        if pieces.is_empty() { Err(NotATemplate::Empty) } else { Ok(Self { pieces }) }
+    }
+
+    /// The key of these values, which are aligned with the owner's list of variables and already formatted. A variable
+    /// without a value is left out.
+    #[must_use]
+    pub fn render(&self, values: &[impl AsRef<str>]) -> String {
+        let mut key = String::new();
+        for piece in &self.pieces {
+            key.push_str(match piece {
+                TemplatePiece::Literal(text) => text,
+                TemplatePiece::Variable(index, _) => values.get(*index).map_or("", AsRef::as_ref),
+            });
+        }
+        key
+    }
+
+    /// Finds the values of the variables in a key. `bindings` is aligned with the owner's list of variables; one that is
+    /// already bound (by the other attribute of the same primary key) must have the same value here. After `false`
+    /// the bindings mean nothing.
+    pub fn parse<'t>(&self, text: &'t str, bindings: &mut [Option<&'t str>]) -> bool {
+        let mut rest = text;
+        let mut pieces = self.pieces.as_slice();
+        loop {
+            // Pieces of a fixed length, then a variable of any.
+            let fixed = pieces.iter().take_while(|piece| !is_open(piece)).count();
+            let Some((chunk, after)) = pieces.split_at_checked(fixed) else { return false };
+            let Some(left) = bind_chunk(chunk, rest, bindings) else { return false };
+            let Some((TemplatePiece::Variable(index, _), after)) = after.split_first() else {
+                return left.is_empty();
+            };
+            let next = after.iter().take_while(|piece| !is_open(piece)).count();
+            let Some((chunk, beyond)) = after.split_at_checked(next) else { return false };
+            let length =
+                if beyond.is_empty() { last_length(chunk, left) } else { shortest_length(chunk, left) };
+            let Some((value, left)) = length.and_then(|length| left.split_at_checked(length)) else {
+                return false;
+            };
+            if value.is_empty() || !bind(*index, value, bindings) {
+                return false;
+            }
+            rest = left;
+            pieces = after;
+        }
+    }
+
+    /// Whether there is a text that both templates match. A variable that occurs more than once is taken for several: the
+    /// answer may then be `true` for templates that only equal values keep apart.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.symbols(), other.symbols());
+        // Both are read at once: a state is how far each has come.
+        let width = theirs.len() + 1;
+        let mut seen = vec![false; (mine.len() + 1) * width];
+        let mut open = vec![(0, 0)];
+        while let Some((i, j)) = open.pop() {
+            if i == mine.len() && j == theirs.len() {
+                return true;
+            }
+            match seen.get_mut(i * width + j) {
+                Some(seen) if !*seen => *seen = true,
+                _ => continue,
+            }
+            let (a, b) = (mine.get(i), theirs.get(j));
+            if a == Some(&Symbol::Rest) {
+                open.push((i + 1, j));
+            }
+            if b == Some(&Symbol::Rest) {
+                open.push((i, j + 1));
+            }
+            if let (Some(a), Some(b)) = (a, b)
+                && a.meets(b)
+            {
+                open.push((i + usize::from(*a != Symbol::Rest), j + usize::from(*b != Symbol::Rest)));
+            }
+        }
+        false
+    }
+
+    /// The text before the first variable.
+    pub(super) fn leading_literal(&self) -> &str {
+        match self.pieces.first() {
+            Some(TemplatePiece::Literal(text)) => text,
+            Some(TemplatePiece::Variable(..)) | None => "",
+        }
+    }
+
+    fn symbols(&self) -> Vec<Symbol> {
+        let mut symbols = Vec::new();
+        for piece in &self.pieces {
+            match piece {
+                TemplatePiece::Literal(text) => symbols.extend(text.chars().map(Symbol::Exactly)),
+                TemplatePiece::Variable(_, format) => match format.shape() {
+                    None => symbols.extend([Symbol::Any, Symbol::Rest]),
+                    Some(shape) => symbols.extend(shape.chars().map(|character| match character {
+                        '0' => Symbol::Digit,
+                        other => Symbol::Exactly(other),
+                    })),
+                },
+            }
+        }
+        symbols
+    }
+}
+
+/// What a template expects of the next character.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Symbol {
+    Exactly(char),
+    Digit,
+    Any,
+    /// Any number of any characters, none included.
+    Rest,
+}
+
+impl Symbol {
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Exactly(a), Self::Exactly(b)) => a == b,
+            (Self::Exactly(character), Self::Digit) | (Self::Digit, Self::Exactly(character)) => {
+                character.is_ascii_digit()
+            }
+            (Self::Digit, Self::Digit) | (Self::Any | Self::Rest, _) | (_, Self::Any | Self::Rest) => true,
+        }
+    }
+}
+
+fn index_of(name: &str, variables: &mut Vec<Arc<str>>) -> usize {
+    if let Some(index) = variables.iter().position(|known| **known == *name) {
+        return index;
+    }
+    variables.push(Arc::from(name));
+    variables.len() - 1
+}
+
+/// Whether a piece is a variable of any length.
+fn is_open(piece: &TemplatePiece) -> bool {
+    matches!(piece, TemplatePiece::Variable(_, format) if format.shape().is_none())
+}
+
+fn bind<'t>(index: usize, value: &'t str, bindings: &mut [Option<&'t str>]) -> bool {
+    match bindings.get_mut(index) {
+        Some(Some(bound)) => *bound == value,
+        Some(binding) => {
+            *binding = Some(value);
+            true
+        }
+        None => false,
+    }
+}
+
+/// If the text begins with these pieces of fixed length: what is left of it.
+fn match_chunk<'t>(
+    chunk: &[TemplatePiece],
+    text: &'t str,
+    mut bound: impl FnMut(usize, &'t str) -> bool,
+) -> Option<&'t str> {
+    let mut rest = text;
+    for piece in chunk {
+        match piece {
+            TemplatePiece::Literal(literal) => rest = rest.strip_prefix(&**literal)?,
+            TemplatePiece::Variable(index, format) => {
+                let shape = format.shape()?;
+                let (value, after) = rest.split_at_checked(shape.len())?;
+                let fits = shape.bytes().zip(value.bytes()).all(|(expected, byte)| match expected {
+                    b'0' => byte.is_ascii_digit(),
+                    other => byte == other,
+                });
+                if !fits || !bound(*index, value) {
+                    return None;
+                }
+                rest = after;
+            }
+        }
+    }
+    Some(rest)
+}
+
+fn bind_chunk<'t>(
+    chunk: &[TemplatePiece],
+    text: &'t str,
+    bindings: &mut [Option<&'t str>],
+) -> Option<&'t str> {
+    match_chunk(chunk, text, |index, value| bind(index, value, bindings))
+}
+
+/// How long a variable is that these pieces follow, and then another variable: as short as they allow, but not empty.
+fn shortest_length(chunk: &[TemplatePiece], text: &str) -> Option<usize> {
+    // A variable follows no variable, so the chunk begins with a literal.
+    let Some(TemplatePiece::Literal(literal)) = chunk.first() else { return None };
+    let mut from = text.chars().next()?.len_utf8();
+    loop {
+        let start = from + text.get(from..)?.find(&**literal)?;
+        if match_chunk(chunk, text.get(start..)?, |_, _| true).is_some() {
+            return Some(start);
+        }
+        from = start + text.get(start..)?.chars().next()?.len_utf8();
+    }
+}
+
+/// How long the last variable is, after which these pieces end the text.
+fn last_length(chunk: &[TemplatePiece], text: &str) -> Option<usize> {
+    let ending = chunk.iter().map(|piece| match piece {
+        TemplatePiece::Literal(literal) => literal.len(),
+        TemplatePiece::Variable(_, format) => format.shape().map_or(0, str::len),
+    });
+    text.len().checked_sub(ending.sum())
 }

@@ -1,1 +1,0 @@
-//! TOML → [`super::Model`].

@@ -1,0 +1,300 @@
+//! Aggregates: which rollups an entity's items address, and what is counted there.
+
+use std::sync::Arc;
+
+use super::condition::Conditions;
+use super::document::{AggregateSettings, MeasureKindSettings, MeasureSettings, ValueType};
+use super::problem::suggestion;
+use super::reader::Written;
+use super::resolve::{Compiler, HeldMeasure};
+use super::scope::{EntityScope, Resolved, Scope};
+use crate::table::{
+    Aggregate, Average, BoundTemplate, Destination, Expiry, Format, LookupKey, Measure, MeasureKind, Piece,
+    Template, TemplatePiece, Term,
+};
+
+/// Compiles an aggregate.
+pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, settings: &AggregateSettings<'_>) {
+    let owner = format!("aggregate `{}`", settings.name.value);
+    let of = compiler.entity_named(&owner, settings.of);
+    let lookups: Vec<usize> =
+        settings.lookups.iter().filter_map(|name| compiler.lookup_named(&owner, *name)).collect();
+    let rollups: Vec<(usize, usize)> = settings
+        .into
+        .iter()
+        .filter_map(|name| Some((compiler.rollup_named(&owner, *name)?, name.at)))
+        .collect();
+    let mut compiled = Aggregate {
+        name: Arc::from(settings.name.value),
+        of: of.unwrap_or(0),
+        when: None,
+        lookups: Vec::new(),
+        into: Vec::new(),
+        measures: Vec::new(),
+    };
+    // Of an unknown entity nothing can be resolved.
+    if let Some(of) = of {
+        let entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
+        let mut part =
+            Part { compiler, owner, entity_name: settings.of.value, entity: &entity, gifts: Vec::new() };
+        compiled.lookups = part.lookups(settings, &lookups);
+        let owner = part.owner.clone();
+        compiled.when = settings.when.and_then(|when| part.pattern(&owner, when));
+        compiled.into = rollups.iter().map(|(rollup, at)| part.destination(*rollup, *at)).collect();
+        compiled.measures = settings.measures.iter().filter_map(|measure| part.measure(measure)).collect();
+        if let Some(scope) = compiler.scopes.get_mut(of) {
+            *scope = entity;
+        }
+        if let Some(entity) = compiler.model.entities.get_mut(of) {
+            entity.aggregates.push(index);
+        }
+    }
+    hold(compiler, index, settings, &rollups);
+    compiler.model.aggregates.push(compiled);
+}
+
+/// An aggregate in the making, in the scope of its entity.
+struct Part<'p, 'c, 'd, 's> {
+    compiler: &'p mut Compiler<'c, 'd, 's>,
+    owner: String,
+    entity_name: &'p str,
+    entity: &'p EntityScope,
+    gifts: Vec<(Arc<str>, Term)>,
+}
+
+impl Part<'_, '_, '_, '_> {
+    fn resolve(&mut self, owner: &str, name: Written<&str>) -> Option<Resolved> {
+        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
+        Compiler::resolve(problems, vocabulary, owner, scope, name)
+    }
+
+    fn pattern(&mut self, owner: &str, when: super::reader::Raw<'_>) -> Option<crate::table::Pattern> {
+        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
+        Conditions { owner, scope, vocabulary, problems }.compile(when)
+    }
+    /// The lookups of the aggregate, asked in its entity's own terms; what they give joins the scope.
+    fn lookups(&mut self, settings: &AggregateSettings<'_>, lookups: &[usize]) -> Vec<LookupKey> {
+        let mut keys = Vec::new();
+        let mut gifts: Vec<(Arc<str>, Term)> = Vec::new();
+        for (position, lookup) in lookups.iter().enumerate() {
+            let Some(found) = self.compiler.model.lookups.get(*lookup) else { continue };
+            let (name, inputs, gives) = (Arc::clone(&found.name), found.inputs.clone(), found.gives.clone());
+            let at = settings.lookups.get(position).map_or(settings.name.at, |name| name.at);
+            let owner = format!("{}: lookup `{name}`", self.owner);
+            let mut terms = Vec::new();
+            for input in &inputs {
+                terms.extend(
+                    self.resolve(&owner, Written { value: &**input, at }).map(|resolved| resolved.term),
+                );
+            }
+            for (gift, given) in gives.into_iter().enumerate() {
+                if gifts.iter().any(|(other, _)| *other == given) {
+                    let owner = &self.owner;
+                    self.compiler.problems.report(at, format!("{owner}: two of its lookups give `{given}`"));
+                }
+                gifts.push((given, Term::Given { lookup: position, gift }));
+            }
+            keys.push(LookupKey { lookup: *lookup, inputs: terms, gifts: Vec::new() });
+        }
+        self.gifts = gifts;
+        keys
+    }
+
+    /// A rollup whose key's variables are bound to this entity's values.
+    fn destination(&mut self, rollup: usize, at: usize) -> Destination {
+        let mut bound = [BoundTemplate { pieces: Vec::new() }, BoundTemplate { pieces: Vec::new() }];
+        let mut expires = None;
+        if let Some(found) = self.compiler.model.rollups.get(rollup) {
+            let (partition, sort, variables) =
+                (found.partition.clone(), found.sort.clone(), found.variables.clone());
+            let owner = format!("{}: rollup `{}`", self.owner, found.name);
+            bound = [&partition, &sort].map(|template| self.bind(&owner, at, template, &variables));
+            expires = self.expiry(&owner, rollup, at);
+        }
+        let [partition, sort] = bound;
+        Destination { rollup, partition, sort, expires }
+    }
+
+    fn bind(&mut self, owner: &str, at: usize, template: &Template, variables: &[Arc<str>]) -> BoundTemplate {
+        let mut pieces = Vec::new();
+        for piece in &template.pieces {
+            match piece {
+                TemplatePiece::Literal(text) => pieces.push(Piece::Literal(Arc::clone(text))),
+                TemplatePiece::Variable(index, _) => {
+                    let name = variables.get(*index).map_or("", |name| &**name);
+                    let Some(resolved) = self.resolve(owner, Written { value: name, at }) else { continue };
+                    if !resolved.value_type.fits_key(resolved.format) {
+                        let described = resolved.value_type.described();
+                        self.compiler.report(
+                            at,
+                            format!("{owner}: `{{{name}}}` is {described}, which cannot be written into a key that way"),
+                        );
+                    }
+                    pieces.push(Piece::Value(resolved.term, resolved.format));
+                }
+            }
+        }
+        BoundTemplate { pieces }
+    }
+
+    fn expiry(&mut self, owner: &str, rollup: usize, at: usize) -> Option<Expiry> {
+        let document = self.compiler.document;
+        let (after, of) = document.rollups.get(rollup)?.expires?;
+        let owner = format!("{owner}: `expires`");
+        let resolved = self.resolve(&owner, Written { value: of.value, at })?;
+        if !resolved.value_type.fits_key(Format::Day) {
+            let described = resolved.value_type.described();
+            self.compiler.report(of.at, format!("{owner}: `{}` is {described}, not a time", of.value));
+        }
+        Some(Expiry { of: resolved.term, after })
+    }
+
+    /// A measure; `None` for an average, which is the rollup's own, and for a wrong one.
+    fn measure(&mut self, settings: &MeasureSettings<'_>) -> Option<Measure> {
+        let owner = format!("{}: measure `{}`", self.owner, settings.name.value);
+        let when = settings.when.and_then(|when| self.pattern(&owner, when));
+        let kind = match &settings.kind {
+            MeasureKindSettings::Count => MeasureKind::Count,
+            MeasureKindSettings::Sum(names) => {
+                let terms =
+                    names.iter().filter_map(|name| self.number(&owner, *name, "a sum is of numbers", false));
+                MeasureKind::Sum(terms.collect())
+            }
+            MeasureKindSettings::Max(name) => {
+                let (term, format) = self.comparable(&owner, *name)?;
+                MeasureKind::Max(term, format)
+            }
+            MeasureKindSettings::Min(name) => {
+                let (term, format) = self.comparable(&owner, *name)?;
+                MeasureKind::Min(term, format)
+            }
+            MeasureKindSettings::Histogram { of, width, bins } => {
+                let of = self.number(&owner, *of, "a histogram is of numbers", true)?;
+                let labels = bin_labels(settings.name.value, *width, *bins);
+                MeasureKind::Histogram {
+                    of,
+                    width: *width,
+                    labels: labels.into_iter().map(Arc::from).collect(),
+                }
+            }
+            MeasureKindSettings::Average { .. } => return None,
+        };
+        Some(Measure { name: Arc::from(settings.name.value), when, kind })
+    }
+
+    fn number(&mut self, owner: &str, name: Written<&str>, rule: &str, ratio: bool) -> Option<Term> {
+        let resolved = self.resolve(owner, name)?;
+        let fits = resolved.value_type.is_numeric() || (ratio && resolved.value_type == ValueType::Ratio);
+        if !fits {
+            let described = resolved.value_type.described();
+            self.compiler.report(name.at, format!("{owner}: `{}` is {described}; {rule}", name.value));
+        } else if resolved.format != Format::Plain {
+            self.compiler.report(name.at, format!("{owner}: `{}`: numbers take no formats", name.value));
+        }
+        Some(resolved.term)
+    }
+
+    fn comparable(&mut self, owner: &str, name: Written<&str>) -> Option<(Term, Format)> {
+        let resolved = self.resolve(owner, name)?;
+        let fits = match resolved.format {
+            Format::Plain => {
+                matches!(resolved.value_type, ValueType::Text | ValueType::Number | ValueType::Any)
+            }
+            Format::Day => resolved.value_type.fits_key(Format::Day),
+        };
+        if !fits {
+            let described = resolved.value_type.described();
+            self.compiler.report(
+                name.at,
+                format!("{owner}: `{}` is {described}; `max` and `min` are of numbers or texts", name.value),
+            );
+        }
+        Some((resolved.term, resolved.format))
+    }
+}
+
+/// The attributes of a histogram's bins: the name and the bin's lower bound, padded to one length.
+fn bin_labels(name: &str, width: i64, bins: i64) -> Vec<String> {
+    let digits = (width * (bins - 1)).to_string().len();
+    (0..bins).map(|bin| format!("{name}_{:0digits$}", bin * width)).collect()
+}
+
+/// Notes what the rollups of an aggregate hold of it, and what they must be read for.
+fn hold(
+    compiler: &mut Compiler<'_, '_, '_>,
+    index: usize,
+    settings: &AggregateSettings<'_>,
+    rollups: &[(usize, usize)],
+) {
+    let owner = format!("aggregate `{}`", settings.name.value);
+    for measure in &settings.measures {
+        if let MeasureKindSettings::Average { sum, over } = &measure.kind {
+            let owner = format!("{owner}: measure `{}`", measure.name.value);
+            average_part(compiler, &owner, settings, *sum);
+            average_part(compiler, &owner, settings, *over);
+        }
+        let attributes = match &measure.kind {
+            MeasureKindSettings::Histogram { width, bins, .. } => {
+                bin_labels(measure.name.value, *width, *bins)
+            }
+            _ => vec![measure.name.value.to_owned()],
+        };
+        for (rollup, _) in rollups {
+            let held = attributes.iter().map(|attribute| HeldMeasure {
+                rollup: *rollup,
+                attribute: Arc::from(attribute.as_str()),
+                aggregate: index,
+                at: measure.name.at,
+            });
+            compiler.held.extend(held);
+            let Some(rollup) = compiler.model.rollups.get_mut(*rollup) else { continue };
+            let computed = match &measure.kind {
+                MeasureKindSettings::Max(_) | MeasureKindSettings::Min(_) => {
+                    rollup.extremes.push(Arc::from(measure.name.value));
+                    true
+                }
+                MeasureKindSettings::Average { sum, over } => {
+                    rollup.averages.push(Average {
+                        name: Arc::from(measure.name.value),
+                        sum: Arc::from(sum.value),
+                        count: Arc::from(over.value),
+                    });
+                    true
+                }
+                MeasureKindSettings::Count
+                | MeasureKindSettings::Sum(_)
+                | MeasureKindSettings::Histogram { .. } => false,
+            };
+            if computed && rollup.shards > 1 {
+                let message = format!(
+                    "{owner}: measure `{}`: rollup `{}` is sharded, and `max`, `min` and `avg` cannot be; give them a rollup of their own",
+                    measure.name.value, rollup.name
+                );
+                compiler.report(measure.name.at, message);
+            }
+        }
+    }
+}
+
+/// What an average divides, and by what, must be counts or sums of the same aggregate.
+fn average_part(
+    compiler: &mut Compiler<'_, '_, '_>,
+    owner: &str,
+    settings: &AggregateSettings<'_>,
+    name: Written<&str>,
+) {
+    let is_added = |measure: &&MeasureSettings<'_>| {
+        matches!(measure.kind, MeasureKindSettings::Count | MeasureKindSettings::Sum(_))
+    };
+    let added: Vec<&str> =
+        settings.measures.iter().filter(is_added).map(|measure| measure.name.value).collect();
+    if !added.contains(&name.value) {
+        let nearest = suggestion(name.value, added);
+        compiler.report(
+            name.at,
+            format!("{owner}: `{}` is no count or sum of this aggregate{nearest}", name.value),
+        );
+    }
+}

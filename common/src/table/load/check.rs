@@ -1,0 +1,368 @@
+//! What only the whole model can tell: names used twice, keys that overlap, limits, and what would feed on itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::document::Document;
+use super::problem::Problems;
+use super::reader::Written;
+use super::resolve::{Compiler, terms_of};
+use crate::table::{
+    Aggregate, AttributePath, DerivationKind, Entity, Format, KeyPattern, MeasureKind, OnExpiry, Piece,
+    Rollup, Template, TemplatePiece, Term,
+};
+
+/// A transaction's actions: DynamoDB's limit.
+const MAX_ACTIONS: usize = 100;
+
+/// The beginnings of partition keys that are Afterwrite's own, in the state table.
+const RESERVED: [&str; 2] = ["LEDGER#", "LOOKUP#"];
+
+/// The attributes of a rollup that are not measures, beside `settled_<measure>`.
+const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
+
+/// The key attributes of the state table.
+const STATE_KEY: (&str, &str) = ("PK", "SK");
+
+/// Names are plain, and each is given once.
+pub(super) fn names(document: &Document<'_>, problems: &mut Problems<'_>) {
+    let plain = |kind: &str, name: &Written<&str>, problems: &mut Problems<'_>| {
+        let is_plain = !name.value.is_empty()
+            && name
+                .value
+                .chars()
+                .all(|character| character.is_ascii_alphanumeric() || "_-".contains(character));
+        if !is_plain {
+            let message = format!("{kind} `{}`: a name is made of letters, digits, `_` and `-`", name.value);
+            problems.report(name.at, message);
+        }
+    };
+    plain("model", &document.name, problems);
+    document.entities.iter().for_each(|entity| plain("entity", &entity.name, problems));
+    document.lookups.iter().for_each(|lookup| plain("lookup", &lookup.name, problems));
+    document.rollups.iter().for_each(|rollup| plain("rollup", &rollup.name, problems));
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for aggregate in &document.aggregates {
+        plain("aggregate", &aggregate.name, problems);
+        if let Some(first) = seen.insert(aggregate.name.value, aggregate.name.at) {
+            let line = problems.line_of(first);
+            let message =
+                format!("aggregate `{}`: the name is taken by the one in line {line}", aggregate.name.value);
+            problems.report(aggregate.name.at, message);
+        }
+        for measure in &aggregate.measures {
+            plain(&format!("aggregate `{}`: measure", aggregate.name.value), &measure.name, problems);
+        }
+        for (position, name) in aggregate.into.iter().enumerate() {
+            if aggregate.into.iter().take(position).any(|other| other.value == name.value) {
+                let message =
+                    format!("aggregate `{}`: rollup `{}` is named twice", aggregate.name.value, name.value);
+                problems.report(name.at, message);
+            }
+        }
+    }
+}
+
+/// Everything that concerns more than one part of the model.
+pub(super) fn whole(compiler: &mut Compiler<'_, '_, '_>) {
+    entities_apart(compiler);
+    rollups_apart(compiler);
+    entities_apart_from_rollups(compiler);
+    reserved_keys(compiler);
+    measure_names(compiler);
+    transaction_size(compiler);
+    mirrored_paths(compiler);
+    nothing_reads_mirrored(compiler);
+}
+
+/// Two entities of one table must have keys that can be told apart.
+fn entities_apart(compiler: &mut Compiler<'_, '_, '_>) {
+    let entities = &compiler.model.entities;
+    for (index, entity) in entities.iter().enumerate() {
+        for other in entities.iter().take(index) {
+            if entity.table == other.table && key_overlaps(&entity.key, &other.key) {
+                let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
+                let message = format!(
+                    "entity `{}`: a key can match it and entity `{}` too; give them literal text that differs",
+                    entity.name, other.name
+                );
+                compiler.problems.report(at, message);
+            }
+        }
+    }
+}
+
+fn key_overlaps(a: &KeyPattern, b: &KeyPattern) -> bool {
+    // A template that could not be read has no pieces, and says nothing.
+    let overlap = |a: &Template, b: &Template| !a.pieces.is_empty() && !b.pieces.is_empty() && a.overlaps(b);
+    overlap(&a.partition, &b.partition)
+        && match (&a.sort, &b.sort) {
+            (Some(a), Some(b)) => overlap(a, b),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+}
+
+/// The key of a rollup's items; those of a sharded one have their shard's number appended.
+fn stored_key(rollup: &Rollup) -> KeyPattern {
+    let mut partition = rollup.partition.clone();
+    if rollup.shards > 1 {
+        partition.pieces.push(TemplatePiece::Literal(Arc::from("#SHARD#")));
+        partition.pieces.push(TemplatePiece::Variable(rollup.variables.len(), Format::Plain));
+    }
+    KeyPattern { partition, sort: Some(rollup.sort.clone()) }
+}
+
+/// Two rollups that can be one item must not hold measures of one name, nor be kept in different ways. Within one rollup
+/// a name is used once as well.
+fn rollups_apart(compiler: &mut Compiler<'_, '_, '_>) {
+    let rollups = &compiler.model.rollups;
+    let mut found = Vec::new();
+    for (position, held) in compiler.held.iter().enumerate() {
+        for other in compiler.held.iter().take(position) {
+            let (Some(mine), Some(theirs)) = (rollups.get(held.rollup), rollups.get(other.rollup)) else {
+                continue;
+            };
+            if held.attribute != other.attribute || !one_item(held.rollup, mine, other.rollup, theirs) {
+                continue;
+            }
+            let aggregate =
+                |index: usize| compiler.model.aggregates.get(index).map_or("", |aggregate| &*aggregate.name);
+            let line = compiler.problems.line_of(other.at);
+            let target = if held.rollup == other.rollup {
+                format!("rollup `{}`", mine.name)
+            } else {
+                format!("rollup `{}`, whose key overlaps that of `{}`,", mine.name, theirs.name)
+            };
+            let message = format!(
+                "aggregate `{}`: {target} already has a measure `{}` from aggregate `{}` (line {line}); rename one",
+                aggregate(held.aggregate),
+                held.attribute,
+                aggregate(other.aggregate)
+            );
+            found.push((held.at, message));
+        }
+    }
+    for (index, rollup) in rollups.iter().enumerate() {
+        for (other_index, other) in rollups.iter().enumerate().take(index) {
+            if !one_item(index, rollup, other_index, other) {
+                continue;
+            }
+            let settings = |index: usize| compiler.document.rollups.get(index);
+            let expiry =
+                |index: usize| settings(index).and_then(|settings| settings.expires.map(|(after, _)| after));
+            if rollup.shards != other.shards
+                || rollup.is_computed() != other.is_computed()
+                || expiry(index) != expiry(other_index)
+            {
+                let at = settings(index).map_or(0, |settings| settings.name.at);
+                let message = format!(
+                    "rollup `{}`: its key overlaps that of rollup `{}`, but they differ in shards, expiry, or in having `max`, `min` or `avg`",
+                    rollup.name, other.name
+                );
+                found.push((at, message));
+            }
+        }
+    }
+    for (at, message) in found {
+        compiler.report(at, message);
+    }
+}
+
+fn one_item(index: usize, rollup: &Rollup, other_index: usize, other: &Rollup) -> bool {
+    index == other_index || key_overlaps(&stored_key(rollup), &stored_key(other))
+}
+
+/// Our own items, fed back by a state table that someone gave a stream, must match no entity.
+fn entities_apart_from_rollups(compiler: &mut Compiler<'_, '_, '_>) {
+    for (index, entity) in compiler.model.entities.iter().enumerate() {
+        if !has_state_key(compiler, entity) {
+            continue;
+        }
+        for rollup in &compiler.model.rollups {
+            if key_overlaps(&entity.key, &stored_key(rollup)) {
+                let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
+                let message = format!(
+                    "entity `{}`: its keys overlap those of rollup `{}`, so the rollup's own items could be counted; give them literal text that differs",
+                    entity.name, rollup.name
+                );
+                compiler.problems.report(at, message);
+            }
+        }
+    }
+}
+
+/// Whether an entity's table has key attributes of the same names as the state table.
+fn has_state_key(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> bool {
+    compiler.model.tables.get(entity.table).is_some_and(|table| {
+        *table.partition_key == *STATE_KEY.0 && table.sort_key.as_deref() == Some(STATE_KEY.1)
+    })
+}
+
+fn reserved_keys(compiler: &mut Compiler<'_, '_, '_>) {
+    let reserved = |template: &Template, whole: bool| {
+        RESERVED.into_iter().find(|prefix| {
+            let own = Template {
+                pieces: vec![
+                    TemplatePiece::Literal(Arc::from(*prefix)),
+                    TemplatePiece::Variable(0, Format::Plain),
+                ],
+            };
+            template.leading_literal().starts_with(prefix) || (whole && template.overlaps(&own))
+        })
+    };
+    for (index, entity) in compiler.model.entities.iter().enumerate() {
+        if let Some(prefix) = reserved(&entity.key.partition, has_state_key(compiler, entity)) {
+            let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
+            let message = format!("entity `{}`: keys that begin with `{prefix}` are reserved", entity.name);
+            compiler.problems.report(at, message);
+        }
+    }
+    for (index, rollup) in compiler.model.rollups.iter().enumerate() {
+        if let Some(prefix) = reserved(&rollup.partition, true) {
+            let at = compiler.document.rollups.get(index).map_or(0, |settings| settings.name.at);
+            let message = format!("rollup `{}`: keys that begin with `{prefix}` are reserved", rollup.name);
+            compiler.problems.report(at, message);
+        }
+    }
+}
+
+fn measure_names(compiler: &mut Compiler<'_, '_, '_>) {
+    for held in &compiler.held {
+        if ROLLUP_ATTRIBUTES.contains(&&*held.attribute) || held.attribute.starts_with("settled_") {
+            let aggregate =
+                compiler.model.aggregates.get(held.aggregate).map_or("", |aggregate| &*aggregate.name);
+            let message = format!(
+                "aggregate `{aggregate}`: measure `{}`: every rollup has an attribute of this name; choose another",
+                held.attribute
+            );
+            compiler.problems.report(held.at, message);
+        }
+    }
+}
+
+/// Old and new state of one item, and what its expiry settles, must fit into one transaction.
+fn transaction_size(compiler: &mut Compiler<'_, '_, '_>) {
+    for (index, entity) in compiler.model.entities.iter().enumerate() {
+        let aggregates = entity.aggregates.iter().filter_map(|index| compiler.model.aggregates.get(*index));
+        let targets: usize = aggregates.map(|aggregate| aggregate.into.len()).sum();
+        // The ledger's entry; the targets of the old state and of the new; an expiry's marker, and what it settles.
+        let actions = match entity.on_expiry {
+            OnExpiry::Keep => 2 + 3 * targets,
+            OnExpiry::Subtract => 1 + 2 * targets,
+        };
+        if actions > MAX_ACTIONS {
+            let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
+            let message = format!(
+                "entity `{}`: its items count into {targets} rollups, so one change could need {actions} actions in a transaction, which holds {MAX_ACTIONS}; count into fewer",
+                entity.name
+            );
+            compiler.problems.report(at, message);
+        }
+    }
+}
+
+/// No mirrored attribute lies within another, or is part of a key.
+fn mirrored_paths(compiler: &mut Compiler<'_, '_, '_>) {
+    for (index, mirrored) in compiler.mirrored.iter().enumerate() {
+        let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
+        let Some(table) = compiler.model.tables.get(entity.table) else { continue };
+        let shown = mirrored.path.join(".");
+        let earlier = compiler.mirrored.iter().take(index).filter(|other| other.onto == mirrored.onto);
+        let clash = earlier.into_iter().find(|other| {
+            let paths = [(&mirrored.path, &other.path), (&mirrored.path, &other.revision())];
+            let revisions = [(&mirrored.revision(), &other.path), (&mirrored.revision(), &other.revision())];
+            paths.iter().chain(&revisions).any(|(a, b)| within(a, b))
+        });
+        if let Some(other) = clash {
+            let other = other.path.join(".");
+            let message = format!(
+                "mirror onto `{}`: `{shown}` and `{other}`, or their `_rev`, are or contain one another; choose another path",
+                entity.name
+            );
+            compiler.problems.report(mirrored.at, message);
+        }
+        let root = mirrored.path.first().map_or("", |name| &**name);
+        if *root == *table.partition_key || Some(root) == table.sort_key.as_deref() {
+            let message = format!("mirror onto `{}`: `{root}` is part of the item's key", entity.name);
+            compiler.problems.report(mirrored.at, message);
+        }
+    }
+}
+
+/// Whether one path is the other, or lies within it.
+fn within(a: &[Arc<str>], b: &[Arc<str>]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b)
+}
+
+/// What an item contributes must not depend on what we write onto it.
+fn nothing_reads_mirrored(compiler: &mut Compiler<'_, '_, '_>) {
+    for mirrored in &compiler.mirrored {
+        let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
+        for (reader, path) in reads(compiler, entity) {
+            let root = compiler.model.vocabulary.name(path.root);
+            let read: Vec<Arc<str>> = std::iter::once(root).chain(&path.within).cloned().collect();
+            if within(&read, &mirrored.path) || within(&read, &mirrored.revision()) {
+                let message = format!(
+                    "mirror onto `{}`: `{}` is read by {reader}; what an item contributes must not depend on what is mirrored onto it",
+                    entity.name,
+                    mirrored.path.join(".")
+                );
+                compiler.problems.report(mirrored.at, message);
+            }
+        }
+    }
+}
+
+/// Every attribute of an entity's items that decides what they contribute, and who reads it.
+fn reads<'m>(compiler: &'m Compiler<'_, '_, '_>, entity: &'m Entity) -> Vec<(String, AttributePath)> {
+    let mut reads = Vec::new();
+    let mut read = |reader: &str, term: &Term| {
+        if let Term::Attribute(path) = term {
+            reads.push((reader.to_owned(), path.clone()));
+        }
+    };
+    for derivation in &entity.derivations {
+        let reader = format!("derived value `{}`", derivation.name);
+        match &derivation.kind {
+            DerivationKind::Percent { part, whole } => {
+                [part, whole].into_iter().for_each(|term| read(&reader, term))
+            }
+            DerivationKind::First(terms) => terms.iter().for_each(|term| read(&reader, term)),
+        }
+    }
+    for answer in &entity.answers {
+        let name = compiler.model.lookups.get(answer.lookup).map_or("", |lookup| &*lookup.name);
+        terms_of(answer).for_each(|term| read(&format!("lookup `{name}`"), term));
+    }
+    for aggregate in entity.aggregates.iter().filter_map(|index| compiler.model.aggregates.get(*index)) {
+        let reader = format!("aggregate `{}`", aggregate.name);
+        aggregate_terms(aggregate, &mut |term| read(&reader, term));
+    }
+    reads
+}
+
+/// Calls `visit` with every term of an aggregate.
+fn aggregate_terms(aggregate: &Aggregate, visit: &mut impl FnMut(&Term)) {
+    aggregate.lookups.iter().flat_map(terms_of).for_each(&mut *visit);
+    let conditions =
+        aggregate.when.iter().chain(aggregate.measures.iter().filter_map(|measure| measure.when.as_ref()));
+    conditions.for_each(|condition| condition.each_term(visit));
+    for destination in &aggregate.into {
+        for piece in destination.partition.pieces.iter().chain(&destination.sort.pieces) {
+            if let Piece::Value(term, _) = piece {
+                visit(term);
+            }
+        }
+        destination.expires.iter().for_each(|expiry| visit(&expiry.of));
+    }
+    for measure in &aggregate.measures {
+        match &measure.kind {
+            MeasureKind::Count => {}
+            MeasureKind::Sum(terms) => terms.iter().for_each(&mut *visit),
+            MeasureKind::Max(term, _)
+            | MeasureKind::Min(term, _)
+            | MeasureKind::Histogram { of: term, .. } => visit(term),
+        }
+    }
+}

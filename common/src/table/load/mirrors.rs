@@ -1,0 +1,211 @@
+//! Mirrors: which rollup an item shows, and which items show a rollup.
+
+use std::sync::Arc;
+
+use super::document::MirrorSettings;
+use super::problem::suggestion;
+use super::reader::Written;
+use super::resolve::{Compiler, MirroredPath, position};
+use super::scope::attribute_path;
+use crate::effect::Path;
+use crate::table::{LookupKey, Mirror, MirroredAttribute, Piece, Term};
+
+/// Compiles a mirror.
+pub(super) fn mirror(compiler: &mut Compiler<'_, '_, '_>, settings: &MirrorSettings<'_>) {
+    let owner = format!("mirror onto `{}`", settings.onto.value);
+    let onto = compiler.entity_named(&owner, settings.onto);
+    let from = compiler.rollup_named(&owner, settings.from);
+    let (Some(onto), Some(from)) = (onto, from) else { return };
+    refuse_unfit_rollup(compiler, &owner, from, settings);
+    let attributes: Vec<MirroredAttribute> = settings
+        .attributes
+        .iter()
+        .filter_map(|(path, measure)| attribute(compiler, &owner, (onto, from), *path, *measure))
+        .collect();
+    if settings.attributes.is_empty() {
+        compiler.report(settings.at, format!("{owner}: `attributes` names nothing to show"));
+    }
+    let (lookup, rollup_variables) = rollup_variables(compiler, &owner, onto, from, settings);
+    let item_variables = item_variables(compiler, &owner, onto, from, settings);
+    let index = compiler.model.mirrors.len();
+    if let Some(entity) = compiler.model.entities.get_mut(onto) {
+        entity.mirrors.push(index);
+    }
+    compiler.model.mirrors.push(Mirror { onto, from, attributes, item_variables, rollup_variables, lookup });
+}
+
+fn refuse_unfit_rollup(
+    compiler: &mut Compiler<'_, '_, '_>,
+    owner: &str,
+    from: usize,
+    settings: &MirrorSettings<'_>,
+) {
+    let Some(rollup) = compiler.document.rollups.get(from) else { return };
+    if rollup.shards > 1 {
+        let message = format!(
+            "{owner}: rollup `{}` is sharded, so no one item holds what is to be shown",
+            rollup.name.value
+        );
+        compiler.report(settings.from.at, message);
+    }
+    if rollup.expires.is_some() {
+        let message =
+            format!("{owner}: rollup `{}` expires, and what is shown of it would stay", rollup.name.value);
+        compiler.report(settings.from.at, message);
+    }
+}
+
+fn attribute(
+    compiler: &mut Compiler<'_, '_, '_>,
+    owner: &str,
+    (onto, from): (usize, usize),
+    path: Written<&str>,
+    measure: Written<&str>,
+) -> Option<MirroredAttribute> {
+    let held: Vec<Arc<str>> = compiler
+        .held
+        .iter()
+        .filter(|held| held.rollup == from)
+        .map(|held| Arc::clone(&held.attribute))
+        .collect();
+    if position(&held, measure.value).is_none() {
+        let nearest = suggestion(measure.value, held.iter().map(|name| &**name));
+        compiler
+            .report(measure.at, format!("{owner}: its rollup has no measure `{}`{nearest}", measure.value));
+    }
+    if path.value.split('.').any(str::is_empty) {
+        compiler.report(path.at, format!("{owner}: `{}` is no path of an attribute", path.value));
+        return None;
+    }
+    let mirrored = MirroredPath { onto, path: path.value.split('.').map(Arc::from).collect(), at: path.at };
+    let (shown, revision) = (Path(mirrored.path.clone()), Path(mirrored.revision()));
+    compiler.mirrored.push(mirrored);
+    Some(MirroredAttribute {
+        path: shown,
+        revision_path: revision,
+        image: attribute_path(path.value, &mut compiler.model.vocabulary),
+        measure: Arc::from(measure.value),
+    })
+}
+
+/// From the rollup to the item: every variable of the item's key is one of the rollup's.
+fn item_variables(
+    compiler: &mut Compiler<'_, '_, '_>,
+    owner: &str,
+    onto: usize,
+    from: usize,
+    settings: &MirrorSettings<'_>,
+) -> Vec<usize> {
+    let (Some(entity), Some(rollup)) = (compiler.model.entities.get(onto), compiler.model.rollups.get(from))
+    else {
+        return Vec::new();
+    };
+    let missing = entity.variables.iter().find(|variable| position(&rollup.variables, variable).is_none());
+    if let Some(missing) = missing
+        && !compiler.scopes.get(onto).is_some_and(|scope| scope.is_incomplete)
+    {
+        let message = format!(
+            "{owner}: the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs",
+            rollup.name
+        );
+        compiler.problems.report(settings.from.at, message);
+        return Vec::new();
+    }
+    entity.variables.iter().filter_map(|variable| position(&rollup.variables, variable)).collect()
+}
+
+/// From the item to the rollup: every variable of the rollup's key is one of the item's, or is given by the one lookup of such
+/// items that the aggregates use.
+fn rollup_variables(
+    compiler: &mut Compiler<'_, '_, '_>,
+    owner: &str,
+    onto: usize,
+    from: usize,
+    settings: &MirrorSettings<'_>,
+) -> (Option<LookupKey>, Vec<Term>) {
+    let given = given_by_lookups(compiler, onto, from, settings);
+    let lookup = given.first().map(|(lookup, _, _)| *lookup);
+    if given.iter().any(|(other, _, _)| Some(*other) != lookup) {
+        let message = format!(
+            "{owner}: its rollup's key comes from several lookups of `{}`; use one",
+            settings.onto.value
+        );
+        compiler.report(settings.from.at, message);
+    }
+    let (Some(entity), Some(rollup)) = (compiler.model.entities.get(onto), compiler.model.rollups.get(from))
+    else {
+        return (None, Vec::new());
+    };
+    let mut terms = Vec::new();
+    let mut problems = Vec::new();
+    for (index, variable) in rollup.variables.iter().enumerate() {
+        if let Some((_, gift, _)) = given.iter().find(|(_, _, bound)| *bound == index) {
+            terms.push(Term::Given { lookup: 0, gift: *gift });
+        } else if let Some(key) = position(&entity.variables, variable) {
+            terms.push(Term::Key(key));
+        } else {
+            problems.push(format!(
+                "{owner}: rollup `{}` cannot be found from the item: `{{{variable}}}` is no variable of the item's key, and no lookup of `{}` gives it",
+                rollup.name, settings.onto.value
+            ));
+        }
+    }
+    let mut key = None;
+    if let Some(lookup) = lookup
+        && let Some(found) = compiler.model.lookups.get(lookup)
+    {
+        let missing = found.inputs.iter().find(|input| position(&rollup.variables, input).is_none());
+        if let Some(missing) = missing {
+            problems.push(format!(
+                "{owner}: lookup `{}` cannot be asked from rollup `{}`: its key lacks `{{{missing}}}`",
+                found.name, rollup.name
+            ));
+        }
+        let answer = entity.answers.iter().find(|answer| answer.lookup == lookup);
+        key = answer.map(|answer| LookupKey {
+            lookup,
+            inputs: answer.inputs.clone(),
+            gifts: answer.gifts.clone(),
+        });
+    }
+    if !compiler.scopes.get(onto).is_some_and(|scope| scope.is_incomplete) {
+        for problem in problems {
+            compiler.problems.report(settings.from.at, problem);
+        }
+    }
+    (key, terms)
+}
+
+/// Which lookups of `onto` give which of the rollup's variables to the aggregates whose measures are shown: lookup, gift,
+/// variable.
+fn given_by_lookups(
+    compiler: &Compiler<'_, '_, '_>,
+    onto: usize,
+    from: usize,
+    settings: &MirrorSettings<'_>,
+) -> Vec<(usize, usize, usize)> {
+    let model = &compiler.model;
+    let shown: Vec<&str> = settings.attributes.iter().map(|(_, measure)| measure.value).collect();
+    let mut given = Vec::new();
+    for held in compiler.held.iter().filter(|held| held.rollup == from && shown.contains(&&*held.attribute)) {
+        let (Some(aggregate), Some(rollup)) = (model.aggregates.get(held.aggregate), model.rollups.get(from))
+        else {
+            continue;
+        };
+        for destination in aggregate.into.iter().filter(|destination| destination.rollup == from) {
+            let pieces = [(&rollup.partition, &destination.partition), (&rollup.sort, &destination.sort)];
+            for (piece, bound) in
+                pieces.iter().flat_map(|(template, bound)| template.pieces.iter().zip(&bound.pieces))
+            {
+                let crate::table::TemplatePiece::Variable(variable, _) = piece else { continue };
+                let Piece::Value(Term::Given { lookup, gift }, _) = bound else { continue };
+                let Some(lookup) = aggregate.lookups.get(*lookup).map(|key| key.lookup) else { continue };
+                let is_of_onto = model.lookups.get(lookup).is_some_and(|lookup| lookup.of == onto);
+                if is_of_onto && !given.contains(&(lookup, *gift, *variable)) {
+                    given.push((lookup, *gift, *variable));
+                }
+            }
+        }
+    }
+    given
+}

@@ -1,0 +1,109 @@
+//! TOML → [`Model`], or everything that is wrong with it.
+//!
+//! ```text
+//! document   the settings as they are written, each with its place
+//! resolve    names become indexes: tables, entities, lookups, rollups
+//! aggregates, mirrors, condition    the same for what is counted, shown, tested
+//! check      what only the whole can tell: overlaps, limits, feedback
+//! ```
+//!
+//! No step stops at the first problem; a later step runs as long as the names that it needs can be told.
+
+mod aggregates;
+mod check;
+mod condition;
+mod document;
+mod duration;
+mod mirrors;
+mod problem;
+mod reader;
+mod resolve;
+mod scope;
+
+use std::fs;
+
+use toml::de::DeTable;
+
+use self::document::Document;
+pub use self::problem::{ModelErrors, Problem};
+use self::problem::{Problems, listed};
+use super::Model;
+use crate::{Error, ErrorKind, Result};
+
+mod built_in {
+    include!(concat!(env!("OUT_DIR"), "/models.rs"));
+}
+
+impl Model {
+    /// The built-in model that is used where none is named.
+    pub const DEFAULT_NAME: &'static str = built_in::DEFAULT;
+
+    /// The names of the built-in models.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        built_in::BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// The TOML of a built-in model.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<&'static str> {
+        built_in::BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, source)| *source)
+    }
+
+    /// Loads a built-in model by its name, or a model file by its path.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file; [`ErrorKind::Model`] with
+    /// everything that is wrong with the model.
+    pub fn load(name_or_path: &str) -> Result<Self> {
+        if let Some(source) = Self::built_in(name_or_path) {
+            return Ok(Self::parse(source, &format!("models/{name_or_path}.toml"))?);
+        }
+        let source = fs::read_to_string(name_or_path).map_err(|error| {
+            let names: Vec<&str> = Self::built_in_names().collect();
+            Error::new(ErrorKind::Configuration, "there is no such table model")
+                .with("model", name_or_path)
+                .remedy(format!("Name a built-in model ({}) or the path of a TOML file", listed(&names)))
+                .caused_by(error)
+        })?;
+        Ok(Self::parse(&source, name_or_path)?)
+    }
+
+    /// Compiles a model from its TOML; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(source: &str, file: &str) -> std::result::Result<Self, ModelErrors> {
+        let mut problems = Problems::of(source);
+        let (root, errors) = DeTable::parse_recoverable(source);
+        for error in &errors {
+            problems.report(error.span().map_or(0, |span| span.start), error.message());
+        }
+        let document = if errors.is_empty() { Document::read(root.get_ref(), &mut problems) } else { None };
+        let model = document.map(|document| resolve::compile(&document, &mut problems));
+        problems.finish(file)?;
+        // Without a problem there was a document, and so there is a model.
+        model.ok_or_else(|| ModelErrors { file: file.to_owned(), problems: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_model_loads() {
+        assert!(Model::built_in_names().any(|name| name == Model::DEFAULT_NAME));
+        for name in Model::built_in_names() {
+            let model = Model::load(name).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(&*model.name, name);
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_not_there() {
+        let error = Model::load("nowhere.toml").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        let text = error.to_string();
+        assert!(text.contains("nowhere.toml") && text.contains(Model::DEFAULT_NAME), "{text}");
+    }
+}

@@ -1,0 +1,184 @@
+//! What is wrong with a model file: every problem with its place, all of them reported at once.
+
+use std::fmt;
+
+use crate::{Error, ErrorKind};
+
+/// One thing that is wrong with a model file, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong and the remedy.
+    pub message: String,
+}
+
+/// All that is wrong with a model file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelErrors {
+    /// The file, as it was named.
+    pub file: String,
+    /// The problems in the order of the file; at least one.
+    pub problems: Vec<Problem>,
+}
+
+/// A line for each problem: `models/shop.toml:12:9: aggregate `orders`: unknown rollup …`.
+impl fmt::Display for ModelErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, Problem { line, column, message }) in self.problems.iter().enumerate() {
+            let separator = if position == 0 { "" } else { "\n" };
+            write!(f, "{separator}{}:{line}:{column}: {message}", self.file)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ModelErrors {}
+
+impl From<ModelErrors> for Error {
+    fn from(errors: ModelErrors) -> Self {
+        Self::new(ErrorKind::Model, format!("the table model is wrong:\n{errors}"))
+    }
+}
+
+/// Collects problems while a model is loaded.
+pub(super) struct Problems<'s> {
+    source: &'s str,
+    found: Vec<(usize, String)>,
+    incomplete: bool,
+}
+
+impl<'s> Problems<'s> {
+    pub(super) fn of(source: &'s str) -> Self {
+        Self { source, found: Vec::new(), incomplete: false }
+    }
+
+    /// Notes a problem at this offset of the source. The same problem at the same place is noted once.
+    pub(super) fn report(&mut self, at: usize, message: impl Into<String>) {
+        let problem = (at, message.into());
+        if !self.found.contains(&problem) {
+            self.found.push(problem);
+        }
+    }
+
+    /// Says that something could not be read at all, so that what refers to it cannot be judged.
+    pub(super) fn mark_incomplete(&mut self) {
+        self.incomplete = true;
+    }
+
+    /// Whether everything could be read, if not rightly.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.incomplete
+    }
+
+    /// The line of an offset, from 1.
+    pub(super) fn line_of(&self, at: usize) -> usize {
+        self.place_of(at).0
+    }
+
+    /// Ends the loading: `Ok` if nothing was found.
+    pub(super) fn finish(mut self, file: &str) -> Result<(), ModelErrors> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let mut found = std::mem::take(&mut self.found);
+        found.sort_by_key(|(at, _)| *at);
+        let problems = found.into_iter().map(|(at, message)| {
+            let (line, column) = self.place_of(at);
+            Problem { line, column, message }
+        });
+        Err(ModelErrors { file: file.to_owned(), problems: problems.collect() })
+    }
+
+    fn place_of(&self, at: usize) -> (usize, usize) {
+        let before = self.source.get(..at).unwrap_or(self.source);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |text| text.chars().count()) + 1;
+        (line, column)
+    }
+}
+
+/// What to say of a name that is not among the known ones: the nearest, or all of them if there are few.
+pub(super) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    known.sort_unstable();
+    known.dedup();
+    let nearest = known.iter().map(|known| (edit_distance(name, known), *known)).min();
+    match nearest {
+        Some((distance, nearest)) if distance <= 2.max(name.chars().count() / 3) => {
+            format!("; did you mean `{nearest}`?")
+        }
+        Some(_) if known.len() <= 12 => format!("; known are {}", listed(&known)),
+        Some(_) => String::new(),
+        None => "; there is none".to_owned(),
+    }
+}
+
+/// "`a`, `b` and `c`".
+pub(super) fn listed(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// How many characters must be inserted, deleted, replaced or swapped with their neighbour to make one name the other.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=b.len()).collect();
+    for (i, character) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, other) in b.iter().enumerate() {
+            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX - 1);
+            let mut cost = (at(&previous, j) + usize::from(character != other))
+                .min(at(&previous, j + 1) + 1)
+                .min(at(&row, j) + 1);
+            let is_swap = i > 0 && j > 0 && a.get(i - 1) == Some(other) && b.get(j - 1) == Some(character);
+            if is_swap {
+                cost = cost.min(at(&before, j - 1) + 1);
+            }
+            row.push(cost);
+        }
+        before = std::mem::replace(&mut previous, row);
+    }
+    previous.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_single_slips() {
+        for (a, b, distance) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("admin", "admin", 0),
+            ("admin_dya", "admin_day", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+            assert_eq!(edit_distance(b, a), distance, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn a_near_name_is_suggested_and_few_names_are_listed() {
+        assert_eq!(suggestion("admin_dya", ["admin", "admin_day"]), "; did you mean `admin_day`?");
+        assert_eq!(suggestion("zzzzz", ["b", "a"]), "; known are `a` and `b`");
+        assert_eq!(suggestion("zzzzz", []), "; there is none");
+    }
+
+    #[test]
+    fn places_count_lines_and_characters() {
+        let mut problems = Problems::of("ä = 1\nöö = 2\n");
+        problems.report("ä = 1\nöö".len(), "here");
+        let errors = problems.finish("x.toml").unwrap_err();
+        assert_eq!(errors.to_string(), "x.toml:2:3: here");
+    }
+}

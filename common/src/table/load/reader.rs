@@ -1,0 +1,185 @@
+//! Reads single settings out of the TOML, each with its place, and reports those that are missing, unknown or of a wrong type.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Problems, listed, suggestion};
+
+/// A setting and where it stands in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written<T> {
+    pub(super) value: T,
+    pub(super) at: usize,
+}
+
+/// A value as TOML has it; floats and integers keep their text.
+pub(super) type Raw<'d> = &'d Spanned<DeValue<'d>>;
+
+pub(super) fn place(value: Raw<'_>) -> usize {
+    value.span().start
+}
+
+/// The entries of a table in the order they were written.
+pub(super) fn entries<'d>(table: &'d DeTable<'d>) -> Vec<(Written<&'d str>, Raw<'d>)> {
+    let mut entries: Vec<_> = table
+        .iter()
+        .map(|(name, value)| (Written { value: name.get_ref().as_ref(), at: name.span().start }, value))
+        .collect();
+    entries.sort_by_key(|(name, _)| name.at);
+    entries
+}
+
+pub(super) fn text<'d>(what: &str, value: Raw<'d>, problems: &mut Problems<'_>) -> Option<Written<&'d str>> {
+    let text = value.get_ref().as_str();
+    if text.is_none() {
+        wrong_type(what, "a string", value, problems);
+    }
+    text.map(|text| Written { value: text, at: place(value) })
+}
+
+pub(super) fn table<'d>(what: &str, value: Raw<'d>, problems: &mut Problems<'_>) -> Option<&'d DeTable<'d>> {
+    let table = value.get_ref().as_table();
+    if table.is_none() {
+        wrong_type(what, "a table", value, problems);
+    }
+    table
+}
+
+/// A list of strings; a single string stands for a list of one.
+pub(super) fn texts<'d>(what: &str, value: Raw<'d>, problems: &mut Problems<'_>) -> Vec<Written<&'d str>> {
+    match value.get_ref().as_array() {
+        Some(array) => array.iter().filter_map(|element| text(what, element, problems)).collect(),
+        None if value.get_ref().is_str() => text(what, value, problems).into_iter().collect(),
+        None => {
+            wrong_type(what, "a list of strings", value, problems);
+            Vec::new()
+        }
+    }
+}
+
+/// A table whose values are all strings, in the order they were written.
+pub(super) fn pairs<'d>(
+    what: &str,
+    value: Raw<'d>,
+    problems: &mut Problems<'_>,
+) -> Vec<(Written<&'d str>, Written<&'d str>)> {
+    let Some(table) = table(what, value, problems) else { return Vec::new() };
+    let pairs = entries(table).into_iter();
+    pairs
+        .filter_map(|(name, value)| {
+            Some((name, text(&format!("{what}: `{}`", name.value), value, problems)?))
+        })
+        .collect()
+}
+
+pub(super) fn wrong_type(what: &str, wanted: &str, value: Raw<'_>, problems: &mut Problems<'_>) {
+    let found = value.get_ref().type_str();
+    let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
+    problems.report(place(value), format!("{what} must be {wanted}, not {article} {found}"));
+    problems.mark_incomplete();
+}
+
+/// The settings of one thing (an entity, a measure), all of whose names are known.
+pub(super) struct Settings<'d> {
+    /// How errors call the thing: "entity `project`".
+    pub(super) owner: String,
+    /// Where it stands.
+    pub(super) at: usize,
+    table: &'d DeTable<'d>,
+}
+
+impl<'d> Settings<'d> {
+    /// Reports every setting that is not among `known`.
+    pub(super) fn new(
+        owner: String,
+        at: usize,
+        table: &'d DeTable<'d>,
+        known: &[&str],
+        problems: &mut Problems<'_>,
+    ) -> Self {
+        for (name, _) in entries(table) {
+            if !known.contains(&name.value) {
+                let nearest = suggestion(name.value, known.iter().copied());
+                let nearest = if nearest.contains("did you mean") { nearest } else { String::new() };
+                let known = listed(known);
+                problems.report(
+                    name.at,
+                    format!("{owner}: unknown key `{}`{nearest}; known keys are {known}", name.value)
+                        .replace("?; known", "? Known"),
+                );
+            }
+        }
+        Self { owner, at, table }
+    }
+
+    /// The value of a setting, if it is there.
+    pub(super) fn get(&self, name: &str) -> Option<Raw<'d>> {
+        self.table.get(name)
+    }
+
+    /// The value of a setting that must be there.
+    pub(super) fn require(&self, name: &str, problems: &mut Problems<'_>) -> Option<Raw<'d>> {
+        let value = self.get(name);
+        if value.is_none() {
+            problems.report(self.at, format!("{}: `{name}` is missing", self.owner));
+            problems.mark_incomplete();
+        }
+        value
+    }
+
+    /// How errors call a setting.
+    pub(super) fn called(&self, name: &str) -> String {
+        format!("{}: `{name}`", self.owner)
+    }
+
+    pub(super) fn text(&self, name: &str, problems: &mut Problems<'_>) -> Option<Written<&'d str>> {
+        self.get(name).and_then(|value| text(&self.called(name), value, problems))
+    }
+
+    pub(super) fn required_text(&self, name: &str, problems: &mut Problems<'_>) -> Option<Written<&'d str>> {
+        self.require(name, problems).and_then(|value| text(&self.called(name), value, problems))
+    }
+
+    pub(super) fn texts(&self, name: &str, problems: &mut Problems<'_>) -> Vec<Written<&'d str>> {
+        self.get(name).map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
+    }
+
+    pub(super) fn required_texts(&self, name: &str, problems: &mut Problems<'_>) -> Vec<Written<&'d str>> {
+        let value = self.require(name, problems);
+        value.map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
+    }
+
+    pub(super) fn required_pairs(
+        &self,
+        name: &str,
+        problems: &mut Problems<'_>,
+    ) -> Vec<(Written<&'d str>, Written<&'d str>)> {
+        let value = self.require(name, problems);
+        value.map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
+    }
+
+    /// A whole number that must lie within a range.
+    pub(super) fn integer(
+        &self,
+        name: &str,
+        range: std::ops::RangeInclusive<i64>,
+        problems: &mut Problems<'_>,
+    ) -> Option<i64> {
+        let value = self.get(name)?;
+        let integer = value
+            .get_ref()
+            .as_integer()
+            .and_then(|integer| i64::from_str_radix(integer.as_str(), integer.radix()).ok());
+        match integer {
+            Some(integer) if range.contains(&integer) => Some(integer),
+            _ => {
+                let (low, high) = (range.start(), range.end());
+                let called = self.called(name);
+                let wanted =
+                    if *high == i64::MAX { format!("{low} or more") } else { format!("{low} to {high}") };
+                problems.report(place(value), format!("{called} must be a whole number, {wanted}"));
+                None
+            }
+        }
+    }
+}
