@@ -1,5 +1,9 @@
 //! Effects → the world: one trait, one file a service.
 
+mod configuration;
+pub mod memory;
+pub mod size;
+
 use std::future::Future;
 use std::sync::Arc;
 
@@ -41,6 +45,24 @@ pub trait Tables: Send + Sync {
     /// # Errors
     /// As [`Tables::read`]; `Configuration` for a missing index.
     fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<Vec<Item>, Error>> + Send;
+}
+
+impl<T: Tables> Tables for Arc<T> {
+    fn read(&self, keys: &[Key]) -> impl Future<Output = Result<Snapshot, Error>> + Send {
+        (**self).read(keys)
+    }
+
+    fn write(&self, write: &Write) -> impl Future<Output = Result<Consumed, WriteError>> + Send {
+        (**self).write(write)
+    }
+
+    fn transact(&self, writes: &[Write]) -> impl Future<Output = Result<Consumed, TransactError>> + Send {
+        (**self).transact(writes)
+    }
+
+    fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<Vec<Item>, Error>> + Send {
+        (**self).query_index(query)
+    }
 }
 
 /// What [`Tables::read`] found.
