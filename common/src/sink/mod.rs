@@ -1,6 +1,8 @@
 //! Effects → the world: one trait, one file a service.
 
 mod configuration;
+mod connect;
+pub mod dynamodb;
 pub mod memory;
 pub mod size;
 
@@ -10,6 +12,8 @@ use std::sync::Arc;
 use crate::Error;
 use crate::effect::{Key, KeyAttribute, Refusal, Write};
 use crate::record::{Item, Timestamp};
+
+pub use self::connect::http_client;
 
 /// DynamoDB's limit on the actions of one transaction.
 pub const MAX_TRANSACTION_ACTIONS: usize = 100;
