@@ -1,1 +1,4 @@
 //! What Afterwrite's tests share.
+
+pub mod faults;
+pub mod random;

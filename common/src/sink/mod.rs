@@ -1,11 +1,19 @@
 //! Effects → the world: one trait, one file a service.
 
+mod configuration;
+mod connect;
+pub mod dynamodb;
+pub mod memory;
+pub mod size;
+
 use std::future::Future;
 use std::sync::Arc;
 
 use crate::Error;
 use crate::effect::{Key, KeyAttribute, Refusal, Write};
 use crate::record::{Item, Timestamp};
+
+pub use self::connect::http_client;
 
 /// DynamoDB's limit on the actions of one transaction.
 pub const MAX_TRANSACTION_ACTIONS: usize = 100;
@@ -41,6 +49,24 @@ pub trait Tables: Send + Sync {
     /// # Errors
     /// As [`Tables::read`]; `Configuration` for a missing index.
     fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<Vec<Item>, Error>> + Send;
+}
+
+impl<T: Tables> Tables for Arc<T> {
+    fn read(&self, keys: &[Key]) -> impl Future<Output = Result<Snapshot, Error>> + Send {
+        (**self).read(keys)
+    }
+
+    fn write(&self, write: &Write) -> impl Future<Output = Result<Consumed, WriteError>> + Send {
+        (**self).write(write)
+    }
+
+    fn transact(&self, writes: &[Write]) -> impl Future<Output = Result<Consumed, TransactError>> + Send {
+        (**self).transact(writes)
+    }
+
+    fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<Vec<Item>, Error>> + Send {
+        (**self).query_index(query)
+    }
 }
 
 /// What [`Tables::read`] found.

@@ -1,0 +1,246 @@
+//! Conditions and changes → DynamoDB's expressions.
+//!
+//! Names and values never stand in an expression themselves: names may be reserved words or hold dots, and values would have
+//! to be quoted. Each has a placeholder, `#0`, `#1`, … and `:0`, `:1`, …, short because an expression may have 4 KB only;
+//! equal ones share theirs.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use aws_sdk_dynamodb::types::AttributeValue as Sdk;
+
+use super::value::to_sdk;
+use crate::effect::{Action, Change, Condition, Path, Write};
+use crate::record::AttributeValue;
+
+/// The expressions of one write and what their placeholders stand for.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Expressions {
+    pub(super) condition: Option<String>,
+    pub(super) update: Option<String>,
+    /// `None` if there are none: DynamoDB refuses an empty map.
+    pub(super) names: Option<HashMap<String, String>>,
+    pub(super) values: Option<HashMap<String, Sdk>>,
+}
+
+impl Expressions {
+    /// The expressions of a write.
+    pub(super) fn of(write: &Write) -> Self {
+        let mut placeholders = Placeholders::default();
+        let condition = placeholders.condition(&write.condition, &write.key.partition.name);
+        let condition = match condition {
+            Rendered::Constant(true) => None,
+            Rendered::Constant(false) => {
+                let key = placeholders.name(&write.key.partition.name);
+                Some(format!("attribute_exists({key}) AND attribute_not_exists({key})"))
+            }
+            Rendered::Text(text) => Some(text),
+        };
+        let update = match &write.action {
+            Action::Update(changes) => Some(placeholders.update(changes)),
+            Action::Put(_) | Action::Delete => None,
+        };
+        placeholders.finish(condition, update)
+    }
+
+    /// The condition of a query for exact values of key attributes.
+    pub(super) fn of_keys(keys: &[(&str, &AttributeValue<'static>)]) -> Self {
+        let mut placeholders = Placeholders::default();
+        let parts = keys.iter().map(|(name, value)| {
+            let (name, value) = (placeholders.name(name), placeholders.value(value));
+            format!("{name}={value}")
+        });
+        let condition = parts.collect::<Vec<_>>().join(" AND ");
+        placeholders.finish(Some(condition), None)
+    }
+}
+
+enum Rendered {
+    Constant(bool),
+    Text(String),
+}
+
+#[derive(Default)]
+struct Placeholders<'w> {
+    names: Vec<&'w str>,
+    values: Vec<Sdk>,
+}
+
+impl<'w> Placeholders<'w> {
+    fn finish(self, condition: Option<String>, update: Option<String>) -> Expressions {
+        let names: HashMap<_, _> = self
+            .names
+            .into_iter()
+            .enumerate()
+            .map(|(number, name)| (format!("#{number}"), name.to_owned()))
+            .collect();
+        let values: HashMap<_, _> = self
+            .values
+            .into_iter()
+            .enumerate()
+            .map(|(number, value)| (format!(":{number}"), value))
+            .collect();
+        Expressions {
+            condition,
+            update,
+            names: (!names.is_empty()).then_some(names),
+            values: (!values.is_empty()).then_some(values),
+        }
+    }
+
+    fn name(&mut self, name: &'w str) -> String {
+        let number = self.names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        });
+        format!("#{number}")
+    }
+
+    fn value(&mut self, value: &AttributeValue<'_>) -> String {
+        let value = to_sdk(value);
+        let number = self.values.iter().position(|known| *known == value).unwrap_or_else(|| {
+            self.values.push(value);
+            self.values.len() - 1
+        });
+        format!(":{number}")
+    }
+
+    fn path(&mut self, path: &'w Path) -> String {
+        path.0.iter().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
+    }
+
+    fn condition(&mut self, condition: &'w Condition, partition_key: &'w str) -> Rendered {
+        Rendered::Text(match condition {
+            Condition::Always => return Rendered::Constant(true),
+            Condition::All(parts) => return self.junction(parts, " AND ", false, partition_key),
+            Condition::Any(parts) => return self.junction(parts, " OR ", true, partition_key),
+            Condition::ItemExists => format!("attribute_exists({})", self.name(partition_key)),
+            Condition::ItemAbsent => format!("attribute_not_exists({})", self.name(partition_key)),
+            Condition::Absent(path) => format!("attribute_not_exists({})", self.path(path)),
+            Condition::Equals(path, value) => format!("{}={}", self.path(path), self.value(value)),
+            Condition::Differs(path, value) => {
+                // To DynamoDB an absent attribute differs from everything.
+                let (path, value) = (self.path(path), self.value(value));
+                format!("(attribute_exists({path}) AND {path}<>{value})")
+            }
+            Condition::Less(path, value) => format!("{}<{}", self.path(path), self.value(value)),
+        })
+    }
+
+    /// The parts joined; `decisive` is the constant that decides the whole.
+    fn junction(
+        &mut self,
+        parts: &'w [Condition],
+        joint: &str,
+        decisive: bool,
+        partition_key: &'w str,
+    ) -> Rendered {
+        let mut texts = Vec::with_capacity(parts.len());
+        for part in parts {
+            match self.condition(part, partition_key) {
+                Rendered::Constant(constant) if constant == decisive => return Rendered::Constant(decisive),
+                Rendered::Constant(_) => {}
+                Rendered::Text(text) => texts.push(text),
+            }
+        }
+        match texts.len() {
+            0 => Rendered::Constant(!decisive),
+            1 => Rendered::Text(texts.concat()),
+            _ => Rendered::Text(format!("({})", texts.join(joint))),
+        }
+    }
+
+    /// One clause a kind of change, as DynamoDB wants it.
+    fn update(&mut self, changes: &'w [Change]) -> String {
+        let (mut set, mut add, mut remove) = (String::new(), String::new(), String::new());
+        for change in changes {
+            match change {
+                Change::Set(path, value) => {
+                    let (path, value) = (self.path(path), self.value(value));
+                    append(&mut set, "SET ", format_args!("{path}={value}"));
+                }
+                Change::Add(path, addend) => {
+                    let (path, value) = (self.path(path), self.value(&AttributeValue::N(addend.clone())));
+                    append(&mut add, "ADD ", format_args!("{path} {value}"));
+                }
+                Change::Remove(path) => {
+                    let path = self.path(path);
+                    append(&mut remove, "REMOVE ", format_args!("{path}"));
+                }
+            }
+        }
+        [set, add, remove].into_iter().filter(|clause| !clause.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn append(clause: &mut String, keyword: &str, part: std::fmt::Arguments<'_>) {
+    let opening = if clause.is_empty() { keyword } else { "," };
+    // Writing to a text cannot fail.
+    let _ = write!(clause, "{opening}{part}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::{Key, KeyAttribute};
+    use crate::record::Decimal;
+
+    fn write(condition: Condition, action: Action) -> Write {
+        let partition = KeyAttribute { name: "PK".into(), value: "p".into() };
+        Write { key: Key { table: "t".into(), partition, sort: None }, condition, action }
+    }
+
+    #[test]
+    fn equal_names_and_values_share_a_placeholder() {
+        let condition = Condition::Any(vec![
+            Condition::ItemAbsent,
+            Condition::Equals("rev".into(), Decimal::from(7).into()),
+            Condition::All(vec![Condition::Always, Condition::Less("rev".into(), Decimal::from(9).into())]),
+        ]);
+        let changes = vec![
+            Change::Set("note.worthy".into(), "x".into()),
+            Change::Add("rev".into(), Decimal::from(7)),
+            Change::Set(Path(vec!["map".into(), "rev".into()]), "x".into()),
+            Change::Remove("gone".into()),
+        ];
+        let expressions = Expressions::of(&write(condition, Action::Update(changes)));
+        assert_eq!(expressions.condition.as_deref(), Some("(attribute_not_exists(#0) OR #1=:0 OR #1<:1)"));
+        assert_eq!(expressions.update.as_deref(), Some("SET #2=:2,#3.#1=:2 ADD #1 :0 REMOVE #4"));
+        let names = expressions.names.unwrap();
+        assert_eq!(names["#2"], "note.worthy");
+        assert_eq!(names.len(), 5);
+        assert_eq!(expressions.values.unwrap().len(), 3);
+    }
+
+    #[test]
+    fn what_is_always_true_needs_no_condition() {
+        for condition in [
+            Condition::Always,
+            Condition::All(Vec::new()),
+            Condition::Any(vec![Condition::Always, Condition::All(Vec::new())]),
+        ] {
+            assert_eq!(Expressions::of(&write(condition, Action::Delete)), Expressions::default());
+        }
+    }
+
+    #[test]
+    fn what_is_never_true_is_still_a_condition() {
+        let expressions = Expressions::of(&write(Condition::Any(Vec::new()), Action::Delete));
+        assert_eq!(
+            expressions.condition.as_deref(),
+            Some("attribute_exists(#0) AND attribute_not_exists(#0)")
+        );
+    }
+
+    #[test]
+    fn a_hundred_counters_stay_below_four_kilobytes() {
+        let changes = (0..200).map(|number| {
+            Change::Add(
+                Path::from(format!("a_rather_long_name_of_a_measure_{number}").as_str()),
+                number.into(),
+            )
+        });
+        let expressions = Expressions::of(&write(Condition::Always, Action::Update(changes.collect())));
+        assert!(expressions.update.unwrap().len() < 4096);
+    }
+}

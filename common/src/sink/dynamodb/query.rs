@@ -1,0 +1,54 @@
+//! Queries of a global secondary index.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::query::QueryError;
+
+use super::expression::Expressions;
+use super::fault::Request;
+use super::value::item_from_sdk;
+use crate::Error;
+use crate::record::Item;
+use crate::sink::{IndexQuery, configuration};
+
+/// All items that the index holds under the query's key values.
+pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+    let request = Request { action: "Query", permissions: "dynamodb:Query", key: None, tables: &query.table };
+    let keys = [Some(&query.partition), query.sort.as_ref()].into_iter().flatten();
+    let keys: Vec<_> = keys.map(|attribute| (&*attribute.name, &attribute.value)).collect();
+    let expressions = Expressions::of_keys(&keys);
+    let call = client
+        .query()
+        .table_name(&*query.table)
+        .index_name(&*query.index)
+        .set_key_condition_expression(expressions.condition)
+        .set_expression_attribute_names(expressions.names)
+        .set_expression_attribute_values(expressions.values);
+    let mut found = Vec::new();
+    let mut start = None;
+    loop {
+        let page = call.clone().set_exclusive_start_key(start);
+        let answer = Box::pin(page.send()).await.map_err(|error| {
+            if error.as_service_error().is_some_and(names_no_index) {
+                configuration::missing_index(&query.table, &query.index)
+            } else {
+                request.fault(&error).into_error(request)
+            }
+        })?;
+        for item in answer.items.unwrap_or_default() {
+            found.push(item_from_sdk(item)?);
+        }
+        start = answer.last_evaluated_key.filter(|key| !key.is_empty());
+        if start.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// A missing index, or one with other keys, is a validation error, told apart by its words only.
+fn names_no_index(error: &QueryError) -> bool {
+    let message = error.meta().message().unwrap_or_default();
+    error.meta().code() == Some("ValidationException")
+        && ["specified index", "key schema element", "Condition parameter type does not match"]
+            .iter()
+            .any(|words| message.contains(words))
+}

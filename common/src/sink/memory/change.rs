@@ -1,0 +1,143 @@
+//! What an action makes of a stored item, by DynamoDB's rules for update expressions and values.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::condition::attribute;
+use crate::effect::{Change, Path};
+use crate::record::{AttributeValue, Item};
+
+/// DynamoDB's limit on maps and lists inside each other.
+const MAX_NESTING: usize = 32;
+
+/// Why an update can never succeed on the item as it is, in words that name no contents.
+pub(super) type Invalid = &'static str;
+
+pub(super) const PATH: Invalid = "the document path of an update does not lead through maps that are there";
+pub(super) const OVERLAP: Invalid = "two paths of one update overlap";
+const NOT_A_NUMBER: Invalid = "an ADD to an attribute that is no number";
+const OVERFLOW: Invalid = "an ADD whose sum is beyond DynamoDB's numbers";
+const EMPTY_SET: Invalid = "a set without members";
+const DUPLICATE: Invalid = "a set with a member twice";
+const NESTING: Invalid = "maps and lists more than 32 levels deep";
+const EMPTY_NAME: Invalid = "an attribute without a name";
+
+/// Whether the update can be carried out on any item at all.
+pub(super) fn check_paths(changes: &[Change]) -> Result<(), Invalid> {
+    let paths: Vec<&Path> = changes.iter().map(path_of).collect();
+    if paths.iter().any(|path| path.0.is_empty() || path.0.iter().any(|name| name.is_empty())) {
+        return Err(EMPTY_NAME);
+    }
+    for (position, one) in paths.iter().enumerate() {
+        if paths
+            .iter()
+            .skip(position + 1)
+            .any(|other| one.0.starts_with(&other.0) || other.0.starts_with(&one.0))
+        {
+            return Err(OVERLAP);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn path_of(change: &Change) -> &Path {
+    match change {
+        Change::Set(path, _) | Change::Add(path, _) | Change::Remove(path) => path,
+    }
+}
+
+/// The values that the changes set, as an item of their own, to be checked as one.
+pub(super) fn values(changes: &[Change]) -> Item {
+    let set = changes.iter().enumerate().filter_map(|(position, change)| match change {
+        Change::Set(_, value) => Some((Cow::Owned(position.to_string()), value.clone())),
+        Change::Add(..) | Change::Remove(_) => None,
+    });
+    set.collect()
+}
+
+/// The item after the changes, all of which see the item as it was before.
+pub(super) fn updated(mut item: Item, changes: &[Change]) -> Result<Item, Invalid> {
+    for change in changes {
+        match change {
+            Change::Set(path, value) => place(&mut item, path, value.clone())?,
+            Change::Add(path, addend) => {
+                let sum = match attribute(Some(&item), path) {
+                    None => addend.clone(),
+                    Some(AttributeValue::N(number)) => number.plus(addend).map_err(|_| OVERFLOW)?,
+                    Some(_) => return Err(NOT_A_NUMBER),
+                };
+                place(&mut item, path, AttributeValue::N(sum))?;
+            }
+            Change::Remove(path) => remove(&mut item, path)?,
+        }
+    }
+    Ok(item)
+}
+
+fn place(item: &mut Item, path: &Path, value: AttributeValue<'static>) -> Result<(), Invalid> {
+    let (last, parent) = parent_of(item, path)?;
+    parent.insert(Cow::Owned(last.to_string()), value);
+    Ok(())
+}
+
+fn remove(item: &mut Item, path: &Path) -> Result<(), Invalid> {
+    let (last, parent) = parent_of(item, path)?;
+    parent.remove(&**last);
+    Ok(())
+}
+
+/// The map that holds the path's last name: the item itself, or a map in it that must be there.
+fn parent_of<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Result<(&'p Arc<str>, &'i mut Item), Invalid> {
+    let (last, maps) = path.0.split_last().ok_or(EMPTY_NAME)?;
+    let mut parent: &mut BTreeMap<_, _> = item;
+    for name in maps {
+        let Some(AttributeValue::M(map)) = parent.get_mut(&**name) else { return Err(PATH) };
+        parent = map;
+    }
+    Ok((last, parent))
+}
+
+/// Refuses what DynamoDB cannot store; puts sets into an order of their own, since they have none.
+pub(super) fn normalized(item: &mut Item) -> Result<(), Invalid> {
+    if item.keys().any(|name| name.is_empty()) {
+        return Err(EMPTY_NAME);
+    }
+    item.values_mut().try_for_each(|value| normalize(value, 0))
+}
+
+fn normalize(value: &mut AttributeValue<'static>, depth: usize) -> Result<(), Invalid> {
+    match value {
+        AttributeValue::M(map) => {
+            if depth >= MAX_NESTING {
+                return Err(NESTING);
+            }
+            map.values_mut().try_for_each(|value| normalize(value, depth + 1))
+        }
+        AttributeValue::L(list) => {
+            if depth >= MAX_NESTING {
+                return Err(NESTING);
+            }
+            list.iter_mut().try_for_each(|value| normalize(value, depth + 1))
+        }
+        AttributeValue::Ss(set) => normalize_set(set),
+        AttributeValue::Ns(set) => normalize_set(set),
+        AttributeValue::Bs(set) => normalize_set(set),
+        AttributeValue::S(_)
+        | AttributeValue::N(_)
+        | AttributeValue::B(_)
+        | AttributeValue::Bool(_)
+        | AttributeValue::Null => Ok(()),
+    }
+}
+
+fn normalize_set<T: Ord>(set: &mut [T]) -> Result<(), Invalid> {
+    set.sort_unstable();
+    if set.is_empty() {
+        return Err(EMPTY_SET);
+    }
+    if set.windows(2).any(|pair| matches!(pair, [a, b] if a == b)) {
+        return Err(DUPLICATE);
+    }
+    Ok(())
+}

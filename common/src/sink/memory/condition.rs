@@ -1,0 +1,83 @@
+//! Whether a condition holds of a stored item, by DynamoDB's rules for expressions.
+
+use std::cmp::Ordering;
+
+use crate::effect::{Condition, Path};
+use crate::record::{AttributeValue, Item};
+
+/// A condition that compares by order what has none: DynamoDB refuses it whatever is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotOrdered;
+
+/// Whether `condition` holds of `stored`, which is `None` for an item that is not there.
+pub(super) fn holds(condition: &Condition, stored: Option<&Item>) -> Result<bool, NotOrdered> {
+    Ok(match condition {
+        Condition::Always => true,
+        // No short cut: an operand that cannot be ordered is refused wherever it stands.
+        Condition::All(parts) => each(parts, stored)?.into_iter().all(|part| part),
+        Condition::Any(parts) => each(parts, stored)?.into_iter().any(|part| part),
+        Condition::ItemExists => stored.is_some(),
+        Condition::ItemAbsent => stored.is_none(),
+        Condition::Absent(path) => attribute(stored, path).is_none(),
+        Condition::Equals(path, value) => attribute(stored, path).is_some_and(|stored| equal(stored, value)),
+        Condition::Differs(path, value) => {
+            attribute(stored, path).is_some_and(|stored| !equal(stored, value))
+        }
+        Condition::Less(path, value) => {
+            if !matches!(value, AttributeValue::S(_) | AttributeValue::N(_) | AttributeValue::B(_)) {
+                return Err(NotOrdered);
+            }
+            attribute(stored, path).and_then(|stored| order(stored, value)) == Some(Ordering::Less)
+        }
+    })
+}
+
+fn each(parts: &[Condition], stored: Option<&Item>) -> Result<Vec<bool>, NotOrdered> {
+    parts.iter().map(|part| holds(part, stored)).collect()
+}
+
+/// The value at a path, if every map on the way is there.
+pub(super) fn attribute<'i>(item: Option<&'i Item>, path: &Path) -> Option<&'i AttributeValue<'static>> {
+    let (first, rest) = path.0.split_first()?;
+    let mut value = item?.get(&**first)?;
+    for name in rest {
+        let AttributeValue::M(map) = value else { return None };
+        value = map.get(&**name)?;
+    }
+    Some(value)
+}
+
+/// Whether two values are equal: of one type, numbers by value, sets whatever their order.
+pub(super) fn equal(a: &AttributeValue<'_>, b: &AttributeValue<'_>) -> bool {
+    match (a, b) {
+        (AttributeValue::Ss(a), AttributeValue::Ss(b)) => equal_sets(a, b),
+        (AttributeValue::Ns(a), AttributeValue::Ns(b)) => equal_sets(a, b),
+        (AttributeValue::Bs(a), AttributeValue::Bs(b)) => equal_sets(a, b),
+        (AttributeValue::L(a), AttributeValue::L(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (AttributeValue::M(a), AttributeValue::M(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && equal(a.1, b.1))
+        }
+        _ => a == b,
+    }
+}
+
+fn equal_sets<T: Ord>(a: &[T], b: &[T]) -> bool {
+    fn sorted<T: Ord>(set: &[T]) -> Vec<&T> {
+        let mut members: Vec<&T> = set.iter().collect();
+        members.sort_unstable();
+        members
+    }
+    a.len() == b.len() && sorted(a) == sorted(b)
+}
+
+fn order(a: &AttributeValue<'_>, b: &AttributeValue<'_>) -> Option<Ordering> {
+    match (a, b) {
+        // Texts are ordered by their UTF-8 bytes.
+        (AttributeValue::S(a), AttributeValue::S(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+        (AttributeValue::N(a), AttributeValue::N(b)) => Some(a.cmp(b)),
+        (AttributeValue::B(a), AttributeValue::B(b)) => Some(a.cmp(b)),
+        _ => None,
+    }
+}

@@ -1,0 +1,378 @@
+//! Tables in memory, with DynamoDB's semantics for everything that a [`Write`] can say.
+//!
+//! For simulations and measurements, where a server would be slow and its timing not ours to choose. It answers at once, has
+//! no clock but the one that is set, and never fails by chance; delays and faults are put around it. The conformance suite
+//! runs the same cases against this and against a DynamoDB server, so what holds here holds there.
+//!
+//! ```
+//! use afterwrite::sink::memory::{IndexDefinition, MemoryTables, TableDefinition};
+//!
+//! let tables = MemoryTables::new();
+//! tables.create_table(TableDefinition::new("state", "PK").sort("SK"));
+//! tables.create_table(
+//!     TableDefinition::new("main", "PK").sort("SK").index(IndexDefinition::new("GSI1", "GSI1PK").sort("GSI1SK")).streamed(),
+//! );
+//! assert!(tables.scan("state").is_empty());
+//! ```
+
+mod change;
+mod condition;
+mod definition;
+mod table;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use self::definition::{IndexDefinition, KeyDefinition, KeyType, TableDefinition};
+pub use self::table::ItemChange;
+use self::table::{Fault, Plan, StoredKey, Table, in_index};
+use super::size::{item_bytes, value_bytes};
+use super::{
+    Consumed, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, Snapshot, Tables, TransactError,
+    WriteError, configuration,
+};
+use crate::effect::{Action, Change, Condition, Key, KeyAttribute, Refusal, Write};
+use crate::record::{AttributeValue, Item, Timestamp};
+use crate::{Error, ErrorKind};
+
+/// Tables in memory; see the module.
+pub struct MemoryTables {
+    state: Mutex<State>,
+}
+
+struct State {
+    tables: HashMap<String, Table>,
+    now: Timestamp,
+    write_units: u64,
+}
+
+impl Default for MemoryTables {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryTables {
+    /// No tables yet; the time is 1970.
+    #[must_use]
+    pub fn new() -> Self {
+        let state = State { tables: HashMap::new(), now: Timestamp::from_epoch_ms(0), write_units: 0 };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Creates a table, empty; one of the same name is replaced.
+    pub fn create_table(&self, definition: TableDefinition) {
+        self.lock().tables.insert(definition.name.clone(), Table::new(definition));
+    }
+
+    /// Sets the clock that [`Tables::read`] and the changes' times show.
+    pub fn set_time(&self, now: Timestamp) {
+        self.lock().now = now;
+    }
+
+    /// The time that was set.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        self.lock().now
+    }
+
+    /// All write units consumed so far, also by writes that were refused because their condition failed. A cancelled
+    /// transaction is taken to consume what it would have if carried out, less its indexes' share.
+    #[must_use]
+    pub fn write_units(&self) -> u64 {
+        self.lock().write_units
+    }
+
+    /// All items of a table in the order of their keys; none if there is no such table.
+    #[must_use]
+    pub fn scan(&self, table: &str) -> Vec<Item> {
+        self.lock().tables.get(table).map(|table| table.items().cloned().collect()).unwrap_or_default()
+    }
+
+    /// One item, if it is there.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Item> {
+        let state = self.lock();
+        state.tables.get(&*key.table)?.get(key).ok().flatten().cloned()
+    }
+
+    /// Puts a whole item, keys included, as an application would; gives the item it replaced.
+    ///
+    /// # Errors
+    /// As [`Tables::write`].
+    pub fn put(&self, table: &str, item: Item) -> Result<Option<Item>, WriteError> {
+        let key = self.key_of(table, &item).map_err(WriteError::Failed)?;
+        self.swap(&Write { key, condition: Condition::Always, action: Action::Put(item) })
+    }
+
+    /// Deletes an item as an application would; gives the item that was there.
+    ///
+    /// # Errors
+    /// As [`Tables::write`].
+    pub fn delete(&self, key: &Key) -> Result<Option<Item>, WriteError> {
+        let condition = Condition::Always;
+        self.swap(&Write { key: key.clone(), condition, action: Action::Delete })
+    }
+
+    /// Deletes an item as the service does when its time to live has passed: the change is marked as an expiry, and nothing
+    /// is consumed.
+    ///
+    /// # Errors
+    /// As [`Tables::write`].
+    pub fn expire(&self, key: &Key) -> Result<Option<Item>, WriteError> {
+        let mut state = self.lock();
+        let now = state.now;
+        let table = state.table_mut(&key.table).map_err(WriteError::Failed)?;
+        table.expire(key, now).map_err(|fault| refused(fault).0)
+    }
+
+    /// Expires every item of a table whose `attribute` holds an earlier time, in epoch seconds, than the one that is set;
+    /// gives how many.
+    ///
+    /// # Errors
+    /// `Configuration` for a missing table.
+    pub fn sweep(&self, table: &str, attribute: &str) -> Result<usize, Error> {
+        let now = self.time().epoch_seconds();
+        let has_expired = |item: &Item| {
+            let at = item.get(attribute).and_then(AttributeValue::as_number);
+            at.is_some_and(|at| *at < now.into())
+        };
+        let expired: Vec<Item> = self.scan(table).into_iter().filter(has_expired).collect();
+        for item in &expired {
+            let key = self.key_of(table, item)?;
+            let mut state = self.lock();
+            let time = state.now;
+            state.table_mut(table)?.expire(&key, time).map_err(in_read)?;
+        }
+        Ok(expired.len())
+    }
+
+    /// The changes of a streamed table since this was last called, in the order in which they were committed.
+    #[must_use]
+    pub fn take_changes(&self, table: &str) -> Vec<ItemChange> {
+        self.lock().tables.get_mut(table).map(|table| std::mem::take(&mut table.changes)).unwrap_or_default()
+    }
+
+    /// The key of an item of a table.
+    ///
+    /// # Errors
+    /// `Configuration` for a missing table, `Rejected` for an item without the table's key attributes.
+    pub fn key_of(&self, table: &str, item: &Item) -> Result<Key, Error> {
+        let state = self.lock();
+        let keys = &state.table(table)?.definition.keys;
+        let attribute = |key: &KeyDefinition| {
+            let value = item.get(key.name.as_str()).cloned().ok_or_else(|| {
+                Error::new(ErrorKind::Rejected, "the item lacks a key attribute").with("attribute", &key.name)
+            })?;
+            Ok(KeyAttribute { name: Arc::from(key.name.as_str()), value })
+        };
+        let sort = keys.sort.as_ref().map(attribute).transpose()?;
+        Ok(Key { table: Arc::from(table), partition: attribute(&keys.partition)?, sort })
+    }
+
+    /// [`Tables::read`] without waiting.
+    ///
+    /// # Errors
+    /// As [`Tables::read`].
+    pub fn read_now(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+        let state = self.lock();
+        let read = |key: &Key| state.table(&key.table)?.get(key).map(|item| item.cloned()).map_err(in_read);
+        let items = keys.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
+        Ok(Snapshot { items, server_time: Timestamp::from_epoch_seconds(state.now.epoch_seconds()) })
+    }
+
+    /// [`Tables::write`] without waiting.
+    ///
+    /// # Errors
+    /// As [`Tables::write`].
+    pub fn write_now(&self, write: &Write) -> Result<Consumed, WriteError> {
+        let mut state = self.lock();
+        let plan = match state.plan(write) {
+            Ok(plan) => plan,
+            Err(fault) => {
+                let (error, units) = refused(fault);
+                state.write_units += units;
+                return Err(error);
+            }
+        };
+        let consumed = Consumed { write_units: plan.table_units + plan.index_units };
+        state.carry_out(write, plan);
+        state.write_units += consumed.write_units;
+        Ok(consumed)
+    }
+
+    /// [`Tables::transact`] without waiting.
+    ///
+    /// # Errors
+    /// As [`Tables::transact`].
+    pub fn transact_now(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+        let mut state = self.lock();
+        let plans = match state.plan_all(writes) {
+            Ok(plans) => plans,
+            Err((error, units)) => {
+                state.write_units += units;
+                return Err(error);
+            }
+        };
+        // The indexes follow by themselves, at the price of plain writes.
+        let units = plans.iter().map(|plan| 2 * plan.table_units + plan.index_units).sum();
+        for (write, plan) in writes.iter().zip(plans) {
+            state.carry_out(write, plan);
+        }
+        state.write_units += units;
+        Ok(Consumed { write_units: units })
+    }
+
+    /// [`Tables::query_index`] without waiting; the index never lags.
+    ///
+    /// # Errors
+    /// As [`Tables::query_index`].
+    pub fn query_index_now(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+        let state = self.lock();
+        let table = state.table(&query.table)?;
+        let index = table.definition.indexes.iter().find(|index| *index.name == *query.index);
+        let keys = &index.ok_or_else(|| configuration::missing_index(&query.table, &query.index))?.keys;
+        let attributes = [Some(&query.partition), query.sort.as_ref()].into_iter().flatten();
+        let mut definitions = keys.definitions();
+        for attribute in attributes {
+            let fits = definitions
+                .next()
+                .is_some_and(|key| *key.name == *attribute.name && key.key_type.admits(&attribute.value));
+            if !fits {
+                return Err(configuration::missing_index(&query.table, &query.index)
+                    .with("attribute", &*attribute.name));
+            }
+        }
+        Ok(in_index(table, keys, &query.partition, query.sort.as_ref()).into_iter().cloned().collect())
+    }
+
+    fn swap(&self, write: &Write) -> Result<Option<Item>, WriteError> {
+        let old = self.get(&write.key);
+        self.write_now(write).map(|_| old)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn table(&self, name: &str) -> Result<&Table, Error> {
+        self.tables.get(name).ok_or_else(|| configuration::missing_table(name))
+    }
+
+    fn table_mut(&mut self, name: &str) -> Result<&mut Table, Error> {
+        self.tables.get_mut(name).ok_or_else(|| configuration::missing_table(name))
+    }
+
+    fn plan(&self, write: &Write) -> Result<Plan, Fault> {
+        self.table(&write.key.table).map_err(Fault::Failed)?.plan(write)
+    }
+
+    fn carry_out(&mut self, write: &Write, plan: Plan) {
+        let now = self.now;
+        if let Some(table) = self.tables.get_mut(&*write.key.table) {
+            table.carry_out(&write.key, plan, now);
+        }
+    }
+
+    /// The plans of a transaction, or why it is not carried out and what the attempt costs.
+    fn plan_all(&self, writes: &[Write]) -> Result<Vec<Plan>, (TransactError, u64)> {
+        check_transaction(writes).map_err(|invalid| (rejected(invalid), 0))?;
+        let mut plans = Vec::with_capacity(writes.len());
+        let mut reasons = Vec::with_capacity(writes.len());
+        let mut places: BTreeSet<(&str, StoredKey)> = BTreeSet::new();
+        let mut units = 0;
+        for write in writes {
+            // A place that cannot be told is what the plan below complains about.
+            let place = self.tables.get(&*write.key.table).and_then(|table| table.locate(&write.key).ok());
+            if place.is_some_and(|place| !places.insert((&write.key.table, place))) {
+                return Err((rejected("a transaction with two actions on one item"), 0));
+            }
+            match self.plan(write) {
+                Ok(plan) => {
+                    units += 2 * plan.table_units;
+                    plans.push(plan);
+                    reasons.push(None);
+                }
+                Err(Fault::Refused(refusal, attempt)) => {
+                    units += 2 * attempt;
+                    reasons.push(Some(refusal));
+                }
+                Err(Fault::Request(invalid)) => return Err((rejected(invalid), 0)),
+                Err(Fault::Failed(error)) => return Err((TransactError::Failed(error), 0)),
+            }
+        }
+        if plans.len() == writes.len() { Ok(plans) } else { Err((TransactError::Cancelled(reasons), units)) }
+    }
+}
+
+/// The limits of a transaction as a whole.
+fn check_transaction(writes: &[Write]) -> Result<(), &'static str> {
+    if writes.is_empty() || writes.len() > MAX_TRANSACTION_ACTIONS {
+        return Err("a transaction without an action, or with more than 100");
+    }
+    if writes.iter().map(request_bytes).sum::<usize>() > MAX_TRANSACTION_BYTES {
+        return Err("a transaction of more than 4 MB");
+    }
+    Ok(())
+}
+
+/// What an action adds to the size of its transaction.
+fn request_bytes(write: &Write) -> usize {
+    let key = [Some(&write.key.partition), write.key.sort.as_ref()].into_iter().flatten();
+    let key_bytes: usize = key.map(|attribute| attribute.name.len() + value_bytes(&attribute.value)).sum();
+    key_bytes
+        + match &write.action {
+            Action::Put(item) => item_bytes(item),
+            Action::Update(changes) => changes.iter().map(change_bytes).sum(),
+            Action::Delete => 0,
+        }
+}
+
+fn change_bytes(change: &Change) -> usize {
+    match change {
+        Change::Set(_, value) => value_bytes(value),
+        Change::Add(_, number) => value_bytes(&AttributeValue::N(number.clone())),
+        Change::Remove(_) => 0,
+    }
+}
+
+fn rejected(invalid: &str) -> TransactError {
+    TransactError::Failed(Error::new(ErrorKind::Rejected, format!("the transaction is invalid: {invalid}")))
+}
+
+fn refused(fault: Fault) -> (WriteError, u64) {
+    match fault {
+        Fault::Refused(refusal, units) => (WriteError::Refused(refusal), units),
+        Fault::Request(invalid) => (WriteError::Refused(Refusal::Invalid(invalid.to_owned())), 0),
+        Fault::Failed(error) => (WriteError::Failed(error), 0),
+    }
+}
+
+fn in_read(fault: Fault) -> Error {
+    match fault {
+        Fault::Failed(error) => error,
+        Fault::Refused(..) | Fault::Request(_) => {
+            Error::new(ErrorKind::Rejected, "a key that DynamoDB does not allow: empty or too long")
+        }
+    }
+}
+
+impl Tables for MemoryTables {
+    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+        self.read_now(keys)
+    }
+
+    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+        self.write_now(write)
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+        self.transact_now(writes)
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+        self.query_index_now(query)
+    }
+}

@@ -1,0 +1,299 @@
+//! One stored table: what a write would make of it, and making it so.
+
+use std::collections::BTreeMap;
+
+use super::change::{self, Invalid};
+use super::condition;
+use super::definition::{KeyDefinition, KeySchema, TableDefinition};
+use crate::Error;
+use crate::effect::{Action, Key, KeyAttribute, Refusal, Write};
+use crate::record::{AttributeValue, Decimal, Item, Timestamp};
+use crate::sink::configuration;
+use crate::sink::size::{MAX_ITEM_BYTES, item_bytes, write_units};
+
+const MAX_PARTITION_KEY_BYTES: usize = 2048;
+const MAX_SORT_KEY_BYTES: usize = 1024;
+
+const EMPTY_KEY: Invalid = "a key attribute with an empty value";
+const KEY_TOO_LONG: Invalid = "a partition key of more than 2048 bytes, or a sort key of more than 1024";
+const KEY_UPDATED: Invalid = "an update of an attribute that is part of the key";
+const INDEX_KEY: Invalid = "an index's key attribute of a wrong type, or empty";
+const TOO_LARGE: Invalid = "an item of more than 400 KB";
+const NOT_ORDERED: Invalid = "a comparison by order with a value that has none";
+const EMPTY_UPDATE: Invalid = "an update without a change";
+
+/// The value of a key attribute, as DynamoDB orders it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum KeyValue {
+    Number(Decimal),
+    Text(String),
+    Binary(Vec<u8>),
+}
+
+/// Where an item lies in its table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StoredKey(KeyValue, Option<KeyValue>);
+
+/// Why a write cannot be carried out.
+pub(super) enum Fault {
+    /// Its own fault; what the attempt costs all the same.
+    Refused(Refusal, u64),
+    /// DynamoDB does not even look at the table: in a transaction the whole request is invalid.
+    Request(Invalid),
+    /// The table is not there, or has other keys.
+    Failed(Error),
+}
+
+impl From<Invalid> for Fault {
+    fn from(invalid: Invalid) -> Self {
+        Self::Refused(Refusal::Invalid(invalid.to_owned()), 0)
+    }
+}
+
+/// A write that can be carried out.
+pub(super) struct Plan {
+    pub(super) key: StoredKey,
+    new: Option<Item>,
+    /// What it costs the table outside a transaction.
+    pub(super) table_units: u64,
+    /// What it costs the indexes; a transaction does not double it.
+    pub(super) index_units: u64,
+}
+
+/// One change of an item, as the table's stream shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemChange {
+    /// The item's key.
+    pub key: Key,
+    /// The item before; `None` for one that was not there.
+    pub old: Option<Item>,
+    /// The item after; `None` for one that was deleted.
+    pub new: Option<Item>,
+    /// When it was changed.
+    pub time: Timestamp,
+    /// Whether the service deleted it because its time to live had passed.
+    pub is_expiry: bool,
+}
+
+pub(super) struct Table {
+    pub(super) definition: TableDefinition,
+    items: BTreeMap<StoredKey, Item>,
+    pub(super) changes: Vec<ItemChange>,
+}
+
+impl Table {
+    pub(super) fn new(definition: TableDefinition) -> Self {
+        Self { definition, items: BTreeMap::new(), changes: Vec::new() }
+    }
+
+    pub(super) fn items(&self) -> impl Iterator<Item = &Item> {
+        self.items.values()
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Result<Option<&Item>, Fault> {
+        Ok(self.items.get(&self.locate(key)?))
+    }
+
+    /// What a request that names this key finds wrong with it, before any item is looked at.
+    pub(super) fn locate(&self, key: &Key) -> Result<StoredKey, Fault> {
+        let schema = &self.definition.keys;
+        let is_as_defined = matches(&schema.partition, &key.partition)
+            && match (&schema.sort, &key.sort) {
+                (None, None) => true,
+                (Some(definition), Some(attribute)) => matches(definition, attribute),
+                _ => false,
+            };
+        if !is_as_defined {
+            return Err(Fault::Failed(configuration::wrong_keys(key)));
+        }
+        let value = |attribute: &KeyAttribute, max_bytes: usize| match key_value(&attribute.value) {
+            Some((_, 0)) | None => Err(Fault::Request(EMPTY_KEY)),
+            Some((_, bytes)) if bytes > max_bytes => Err(Fault::from(KEY_TOO_LONG)),
+            Some((value, _)) => Ok(value),
+        };
+        let partition = value(&key.partition, MAX_PARTITION_KEY_BYTES)?;
+        let sort = key.sort.as_ref().map(|sort| value(sort, MAX_SORT_KEY_BYTES)).transpose()?;
+        Ok(StoredKey(partition, sort))
+    }
+
+    /// What the write would do, which is nothing yet.
+    pub(super) fn plan(&self, write: &Write) -> Result<Plan, Fault> {
+        let put = checked(write)?;
+        let key = self.locate(&write.key)?;
+        let stored = self.items.get(&key);
+        let holds = condition::holds(&write.condition, stored).map_err(|_| NOT_ORDERED)?;
+        let after = self.after(write, put, stored);
+        if !holds {
+            // A failed condition costs what the write would have.
+            let units = table_units(stored, after.ok().flatten().as_ref());
+            return Err(Fault::Refused(Refusal::Condition(stored.cloned()), units));
+        }
+        let new = after?;
+        let index_units =
+            self.definition.indexes.iter().map(|index| index_units(&index.keys, stored, new.as_ref())).sum();
+        Ok(Plan { key, table_units: table_units(stored, new.as_ref()), index_units, new })
+    }
+
+    /// The item after the write, `None` if it is gone; `put` is what a `Put` puts.
+    fn after(
+        &self,
+        write: &Write,
+        put: Option<Item>,
+        stored: Option<&Item>,
+    ) -> Result<Option<Item>, Invalid> {
+        let item = match (&write.action, put) {
+            (Action::Update(changes), _) => {
+                let is_key = |change| {
+                    let first = change::path_of(change).0.first();
+                    first.is_some_and(|name| self.definition.keys.contains(name))
+                };
+                if changes.iter().any(is_key) {
+                    return Err(KEY_UPDATED);
+                }
+                let before = stored.cloned().unwrap_or_else(|| keyed(Item::new(), &write.key));
+                let mut item = change::updated(before, changes)?;
+                change::normalized(&mut item)?;
+                item
+            }
+            (Action::Put(_), Some(item)) => item,
+            (Action::Put(_) | Action::Delete, _) => return Ok(None),
+        };
+        for key in self.definition.indexes.iter().flat_map(|index| index.keys.definitions()) {
+            let fits =
+                |value| key.key_type.admits(value) && key_value(value).is_some_and(|(_, bytes)| bytes > 0);
+            if item.get(key.name.as_str()).is_some_and(|value| !fits(value)) {
+                return Err(INDEX_KEY);
+            }
+        }
+        if item_bytes(&item) > MAX_ITEM_BYTES {
+            return Err(TOO_LARGE);
+        }
+        Ok(Some(item))
+    }
+
+    /// Carries out a plan made since the last change.
+    pub(super) fn carry_out(&mut self, key: &Key, plan: Plan, time: Timestamp) {
+        self.replace(key, plan.key, plan.new, time, false);
+    }
+
+    /// Deletes an item as the service does when its time to live has passed.
+    pub(super) fn expire(&mut self, key: &Key, time: Timestamp) -> Result<Option<Item>, Fault> {
+        let place = self.locate(key)?;
+        Ok(self.replace(key, place, None, time, true))
+    }
+
+    fn replace(
+        &mut self,
+        key: &Key,
+        place: StoredKey,
+        new: Option<Item>,
+        time: Timestamp,
+        is_expiry: bool,
+    ) -> Option<Item> {
+        let old = match &new {
+            Some(item) => self.items.insert(place, item.clone()),
+            None => self.items.remove(&place),
+        };
+        // A write that changes nothing shows in no stream.
+        if self.definition.has_stream && old != new {
+            self.changes.push(ItemChange { key: key.clone(), old: old.clone(), new, time, is_expiry });
+        }
+        old
+    }
+}
+
+/// Finds what is wrong with a write whatever is stored; gives the item that a `Put` puts.
+fn checked(write: &Write) -> Result<Option<Item>, Fault> {
+    match &write.action {
+        Action::Put(item) => {
+            let mut item = keyed(item.clone(), &write.key);
+            change::normalized(&mut item).map_err(Fault::Request)?;
+            if item_bytes(&item) > MAX_ITEM_BYTES {
+                return Err(Fault::Request(TOO_LARGE));
+            }
+            Ok(Some(item))
+        }
+        Action::Update(changes) => {
+            if changes.is_empty() {
+                return Err(Fault::Request(EMPTY_UPDATE));
+            }
+            change::check_paths(changes).map_err(Fault::Request)?;
+            change::normalized(&mut change::values(changes)).map_err(Fault::Request)?;
+            Ok(None)
+        }
+        Action::Delete => Ok(None),
+    }
+}
+
+fn matches(definition: &KeyDefinition, attribute: &KeyAttribute) -> bool {
+    *definition.name == *attribute.name && definition.key_type.admits(&attribute.value)
+}
+
+/// A key attribute's value and its size in bytes; `None` for a type that no key has.
+fn key_value(value: &AttributeValue<'_>) -> Option<(KeyValue, usize)> {
+    if let AttributeValue::S(text) = value {
+        Some((KeyValue::Text(text.clone().into_owned()), text.len()))
+    } else if let AttributeValue::B(bytes) = value {
+        Some((KeyValue::Binary(bytes.clone().into_owned()), bytes.len()))
+    } else {
+        // A number is never empty, nor too long for a key.
+        value.as_number().map(|number| (KeyValue::Number(number.clone()), size_of::<u8>()))
+    }
+}
+
+fn keyed(mut item: Item, key: &Key) -> Item {
+    for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
+        item.insert(attribute.name.to_string().into(), attribute.value.clone());
+    }
+    item
+}
+
+/// The larger of the item before and after counts.
+fn table_units(old: Option<&Item>, new: Option<&Item>) -> u64 {
+    let bytes = [old, new].into_iter().flatten().map(item_bytes).max();
+    write_units(bytes.unwrap_or(0))
+}
+
+/// What keeping up an index costs: nothing if its entry stays as it is, a write if the entry is new, gone or changed, and two
+/// if it moves to another key.
+fn index_units(keys: &KeySchema, old: Option<&Item>, new: Option<&Item>) -> u64 {
+    fn entry<'i>(
+        keys: &KeySchema,
+        item: Option<&'i Item>,
+    ) -> Option<(Vec<&'i AttributeValue<'static>>, &'i Item)> {
+        let item = item?;
+        let values = keys.definitions().map(|key| item.get(key.name.as_str())).collect::<Option<Vec<_>>>()?;
+        Some((values, item))
+    }
+    let units = |item: &Item| write_units(item_bytes(item));
+    match (entry(keys, old), entry(keys, new)) {
+        (None, None) => 0,
+        (None, Some((_, item))) | (Some((_, item)), None) => units(item),
+        (Some((_, old)), Some((_, new))) if old == new => 0,
+        (Some((old_key, old)), Some((new_key, new))) if old_key == new_key => units(old).max(units(new)),
+        (Some((_, old)), Some((_, new))) => units(old) + units(new),
+    }
+}
+
+/// The items that an index holds under these key values, in the order of its sort key.
+pub(super) fn in_index<'t>(
+    table: &'t Table,
+    keys: &KeySchema,
+    partition: &KeyAttribute,
+    sort: Option<&KeyAttribute>,
+) -> Vec<&'t Item> {
+    let holds = |item: &Item, attribute: &KeyAttribute| {
+        item.get(&*attribute.name).is_some_and(|value| condition::equal(value, &attribute.value))
+    };
+    let is_entry = |item: &Item| keys.definitions().all(|key| item.contains_key(key.name.as_str()));
+    let mut found: Vec<&Item> = table
+        .items()
+        .filter(|item| is_entry(item) && holds(item, partition) && sort.is_none_or(|sort| holds(item, sort)))
+        .collect();
+    if let Some(sort) = &keys.sort {
+        found.sort_by_cached_key(|item| {
+            item.get(sort.name.as_str()).and_then(key_value).map(|(value, _)| value)
+        });
+    }
+    found
+}
