@@ -12,8 +12,11 @@
 //! Up to `projection` nothing performs I/O or reads a clock; only `sink` and `commit` await anything; only `config`
 //! reads the environment.
 
+pub mod commit;
 pub mod effect;
+pub mod entity;
 mod error;
+pub mod projection;
 pub mod record;
 pub mod sink;
 pub mod table;

@@ -1,4 +1,7 @@
 //! What Afterwrite's tests share.
 
+pub mod fault_proxy;
 pub mod faults;
+mod loopback;
 pub mod random;
+pub mod runtime_api;
