@@ -13,6 +13,7 @@
 //! reads the environment.
 
 pub mod commit;
+pub mod config;
 pub mod effect;
 pub mod entity;
 mod error;

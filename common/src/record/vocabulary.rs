@@ -29,22 +29,26 @@ impl Vocabulary {
     pub fn new<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
         let mut vocabulary = Self::default();
         for name in names {
-            vocabulary.add(name.into());
+            vocabulary.intern(name.into());
         }
         vocabulary
     }
 
-    fn add(&mut self, name: Arc<str>) {
-        if self.id(&name).is_some() {
-            return;
+    /// The id of a name, which is added if it is new.
+    pub(crate) fn intern(&mut self, name: impl Into<Arc<str>>) -> AttributeId {
+        let name = name.into();
+        if let Some(id) = self.id(&name) {
+            return id;
         }
+        let id = AttributeId(self.names.len());
         if self.by_length.len() <= name.len() {
             self.by_length.resize_with(name.len() + 1, Vec::new);
         }
         if let Some(ids) = self.by_length.get_mut(name.len()) {
-            ids.push(AttributeId(self.names.len()));
+            ids.push(id);
         }
         self.names.push(name);
+        id
     }
 
     /// The id of a name, if the model uses it.

@@ -164,7 +164,7 @@ impl MemoryTables {
             let value = item.get(key.name.as_str()).cloned().ok_or_else(|| {
                 Error::new(ErrorKind::Rejected, "the item lacks a key attribute").with("attribute", &key.name)
             })?;
-            Ok(KeyAttribute { name: Arc::from(key.name.as_str()), value })
+            Ok::<_, Error>(KeyAttribute { name: Arc::from(key.name.as_str()), value })
         };
         let sort = keys.sort.as_ref().map(attribute).transpose()?;
         Ok(Key { table: Arc::from(table), partition: attribute(&keys.partition)?, sort })

@@ -1,0 +1,45 @@
+//! Time and chance, injected: the commit stage decides, and what it decides on is given.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::record::Timestamp;
+
+/// Where time and chance come from.
+pub trait Clock: Send + Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+    /// Waits.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+    /// A random number from nought up to, not including, one thousand: for jitter.
+    fn permille(&self) -> u32;
+}
+
+/// How long to wait before try number `attempt` (the first retry is 1): exponential, capped, with full jitter.
+#[must_use]
+pub fn backoff(clock: &impl Clock, attempt: u32) -> Duration {
+    const FIRST: Duration = Duration::from_millis(25);
+    const LONGEST: Duration = Duration::from_secs(2);
+    let ceiling = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST);
+    ceiling * (1 + clock.permille()) / 1000
+}
+
+/// The machine's clock, on Tokio's timer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_epoch_ms(jiff::Timestamp::now().as_millisecond())
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(duration)
+    }
+
+    fn permille(&self) -> u32 {
+        use std::hash::{BuildHasher as _, RandomState};
+        // The hasher's keys are random for each state: chance enough for jitter.
+        u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or(0)
+    }
+}

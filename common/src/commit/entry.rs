@@ -1,0 +1,223 @@
+//! The ledger entry of a source item: what is counted of it now, and up to which of its changes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::keys;
+use crate::projection::{Contributions, Share, TargetId, Targets};
+use crate::record::{AttributeValue, Decimal, Item, Position, Timestamp};
+use crate::{Error, ErrorKind, Result};
+
+/// A ledger entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The newest change that is counted.
+    pub position: Position<'static>,
+    /// Grows with every write of the entry: the condition of the next one.
+    pub rev: u64,
+    /// The generation of the model that wrote it.
+    pub generation: u64,
+    /// What is counted of the item now.
+    pub current: Contributions,
+    /// The mirrored rollups that the last write took this item out of: should that write's author have crashed before it
+    /// refreshed their mirrors, whoever meets the entry next does.
+    pub left: Vec<TargetId>,
+    /// The server's time of the last reconciliation.
+    pub as_of: Option<Timestamp>,
+    /// When the entry may go: set on tombstones only.
+    pub expires_at: Option<Timestamp>,
+}
+
+const POSITION: &str = "position";
+const REV: &str = "rev";
+const GENERATION: &str = "generation";
+const CONTRIBUTIONS: &str = "contributions";
+const AS_OF: &str = "as_of";
+
+impl Entry {
+    /// The item to store, without its key.
+    #[must_use]
+    pub fn encode(&self, targets: &Targets) -> Item {
+        let mut item = keys::typed("LEDGER");
+        let number = |number: i64| AttributeValue::N(Decimal::from(number));
+        item.insert(Cow::Borrowed(POSITION), AttributeValue::text(self.position.to_string()));
+        item.insert(Cow::Borrowed(REV), number(i64::try_from(self.rev).unwrap_or(i64::MAX)));
+        item.insert(Cow::Borrowed(GENERATION), number(i64::try_from(self.generation).unwrap_or(i64::MAX)));
+        item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text(self.encode_contributions(targets)));
+        if let Some(as_of) = self.as_of {
+            item.insert(Cow::Borrowed(AS_OF), number(as_of.epoch_seconds()));
+        }
+        if let Some(expires_at) = self.expires_at {
+            item.insert(Cow::Borrowed(keys::EXPIRES_AT), number(expires_at.epoch_seconds()));
+        }
+        item
+    }
+
+    /// Reads what [`Entry::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`] if the item is not a ledger entry.
+    pub fn decode(item: &Item, targets: &mut Targets) -> Result<Self> {
+        let integer =
+            |name: &str| item.get(name).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
+        let counter = |name: &'static str| {
+            integer(name).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| broken(name))
+        };
+        let text =
+            |name: &'static str| item.get(name).and_then(AttributeValue::as_text).ok_or_else(|| broken(name));
+        let (current, left) = decode_contributions(text(CONTRIBUTIONS)?, targets)
+            .map_err(|cause| broken(CONTRIBUTIONS).caused_by(cause))?;
+        Ok(Self {
+            position: Position::parse(text(POSITION)?)?,
+            rev: counter(REV)?,
+            generation: counter(GENERATION)?,
+            current,
+            left,
+            as_of: integer(AS_OF).map(Timestamp::from_epoch_seconds),
+            expires_at: integer(keys::EXPIRES_AT).map(Timestamp::from_epoch_seconds),
+        })
+    }
+
+    /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`, a target being
+    /// `[rollup, PK, SK, shard, expires_at]` without the absent rest. Written by hand, because it is written for every record.
+    fn encode_contributions(&self, targets: &Targets) -> String {
+        let mut out = String::with_capacity(512);
+        out.push('[');
+        for share in &self.current.shares {
+            open(&mut out, '[');
+            json_text(&mut out, &share.aggregate);
+            out.push(',');
+            json_targets(&mut out, &share.targets, targets);
+            out.push_str(",{");
+            for (measure, number) in &share.measures {
+                separate(&mut out);
+                json_text(&mut out, measure);
+                out.push(':');
+                json_number(&mut out, number);
+            }
+            out.push_str("}]");
+        }
+        if !self.left.is_empty() {
+            open(&mut out, '[');
+            out.push_str("null,");
+            json_targets(&mut out, &self.left, targets);
+            out.push(']');
+        }
+        out.push(']');
+        out
+    }
+}
+
+fn separate(out: &mut String) {
+    if !out.ends_with(['[', '{']) {
+        out.push(',');
+    }
+}
+
+fn open(out: &mut String, bracket: char) {
+    separate(out);
+    out.push(bracket);
+}
+
+fn json_text(out: &mut String, text: &str) {
+    let is_plain = !text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\');
+    if is_plain {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&serde_json::Value::from(text).to_string());
+    }
+}
+
+fn json_number(out: &mut String, number: &Decimal) {
+    use std::fmt::Write as _;
+    // Writing to a String cannot fail. Only what every JSON reader keeps exactly is written as a number.
+    let _ = if number.to_i64().is_some() { write!(out, "{number}") } else { write!(out, "\"{number}\"") };
+}
+
+fn json_targets(out: &mut String, ids: &[TargetId], targets: &Targets) {
+    open(out, '[');
+    for id in ids {
+        let target = targets.get(*id);
+        open(out, '[');
+        json_text(out, &target.rollup);
+        out.push(',');
+        json_text(out, &target.partition);
+        out.push(',');
+        json_text(out, &target.sort);
+        match (target.shard, target.expires_at) {
+            (None, None) => {}
+            (shard, expires_at) => {
+                let shard = shard.map_or("null".to_owned(), |shard| shard.to_string());
+                let expires_at =
+                    expires_at.map_or("null".to_owned(), |time| time.epoch_seconds().to_string());
+                out.push_str(&format!(",{shard},{expires_at}"));
+            }
+        }
+        out.push(']');
+    }
+    out.push(']');
+}
+
+fn decode_contributions(
+    json: &str,
+    targets: &mut Targets,
+) -> Result<(Contributions, Vec<TargetId>), serde_json::Error> {
+    let (mut current, mut left) = (Contributions::default(), Vec::new());
+    for share in serde_json::from_str::<Vec<Vec<&RawValue>>>(json)? {
+        let mut parts = share.iter().map(|part| part.get());
+        let (aggregate, listed) = (parts.next().unwrap_or("null"), parts.next().unwrap_or("[]"));
+        let aggregate: Option<String> = serde_json::from_str(aggregate)?;
+        let listed = decode_targets(listed, targets)?;
+        match aggregate {
+            None => left = listed,
+            Some(aggregate) => {
+                let measures = decode_measures(parts.next().unwrap_or("{}"))?;
+                current.shares.push(Share { aggregate: aggregate.into(), targets: listed, measures });
+            }
+        }
+    }
+    Ok((current, left))
+}
+
+fn decode_targets(json: &str, targets: &mut Targets) -> Result<Vec<TargetId>, serde_json::Error> {
+    let listed: Vec<Vec<&RawValue>> = serde_json::from_str(json)?;
+    let target = |parts: Vec<&RawValue>| -> Result<TargetId, serde_json::Error> {
+        let part = |index: usize| parts.get(index).map_or("null", |part| part.get());
+        let (rollup, partition, sort): (String, String, String) =
+            (serde_json::from_str(part(0))?, serde_json::from_str(part(1))?, serde_json::from_str(part(2))?);
+        let shard: Option<u32> = serde_json::from_str(part(3))?;
+        let expires_at: Option<i64> = serde_json::from_str(part(4))?;
+        let expires_at = expires_at.map(Timestamp::from_epoch_seconds);
+        Ok(targets.intern(&Arc::from(rollup), (&partition, &sort), shard, expires_at))
+    };
+    listed.into_iter().map(target).collect()
+}
+
+fn decode_measures(json: &str) -> Result<Vec<(Arc<str>, Decimal)>, serde_json::Error> {
+    struct Measures;
+    impl<'de> serde::de::Visitor<'de> for Measures {
+        type Value = Vec<(Arc<str>, Decimal)>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("measures")
+        }
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut measures = Vec::new();
+            while let Some((name, number)) = map.next_entry::<String, &RawValue>()? {
+                let number = number.get().trim_matches('"').parse().map_err(serde::de::Error::custom)?;
+                measures.push((name.into(), number));
+            }
+            Ok(measures)
+        }
+    }
+    serde::Deserializer::deserialize_map(&mut serde_json::Deserializer::from_str(json), Measures)
+}
+
+fn broken(attribute: &'static str) -> Error {
+    Error::new(ErrorKind::State, "a ledger entry cannot be read")
+        .with("attribute", attribute)
+        .remedy("Nothing but Afterwrite may write the ledger; repair it by reconciling the item")
+}

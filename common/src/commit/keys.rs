@@ -1,0 +1,105 @@
+//! Every key and attribute name of the state table that Afterwrite itself defines. The only place that knows them.
+//!
+//! | item | `PK` | `SK` |
+//! |---|---|---|
+//! | ledger entry | `LEDGER#<table>#<source PK>` | `<source SK>` or `-` |
+//! | expiry marker | as the entry's | `<source SK>#EXPIRED#<position>` |
+//! | remembered lookup | `LOOKUP#<name>#<key>` | `-` |
+//! | rollup | by the model | by the model |
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::effect::{Key, KeyAttribute};
+use crate::entity::SourceKey;
+use crate::projection::{Question, Target};
+use crate::record::{AttributeValue, Item, Position};
+use crate::table::Model;
+
+pub(super) const ENTITY_TYPE: &str = "EntityType";
+pub(super) const EXPIRES_AT: &str = "expires_at";
+pub(super) const REV: &str = "rev";
+pub(super) const UPDATED_AT: &str = "updated_at";
+pub(super) const SETTLED: &str = "settled_";
+
+/// DynamoDB's limits on keys, in bytes.
+const MAX_PARTITION_KEY: usize = 2048;
+const MAX_SORT_KEY: usize = 1024;
+/// The sort key of items that need none.
+const NO_SORT_KEY: &str = "-";
+
+/// The keys of the state table's items.
+#[derive(Clone, Debug)]
+pub(super) struct StateKeys {
+    table: Arc<str>,
+    partition: Arc<str>,
+    sort: Arc<str>,
+}
+
+impl StateKeys {
+    pub(super) fn new(table: Arc<str>) -> Self {
+        Self { table, partition: Arc::from("PK"), sort: Arc::from("SK") }
+    }
+
+    pub(super) fn entry(&self, model: &Model, source: &SourceKey<'_>) -> Key {
+        self.key(ledger_partition(model, source), fitting(source_sort(source).to_owned(), MAX_SORT_KEY))
+    }
+
+    pub(super) fn marker(&self, model: &Model, source: &SourceKey<'_>, position: &Position<'_>) -> Key {
+        let sort = format!("{}#EXPIRED#{position}", source_sort(source));
+        self.key(ledger_partition(model, source), fitting(sort, MAX_SORT_KEY))
+    }
+
+    pub(super) fn lookup(&self, model: &Model, question: &Question<'_>) -> Key {
+        let name = model.lookups.get(question.lookup).map_or("?", |lookup| &lookup.name);
+        self.key(
+            fitting(format!("LOOKUP#{name}#{}", question.key), MAX_PARTITION_KEY),
+            NO_SORT_KEY.to_owned(),
+        )
+    }
+
+    /// A rollup's key as it is: readers must find it, so it is never hashed. `None` if DynamoDB cannot hold it.
+    pub(super) fn rollup(&self, target: &Target) -> Option<Key> {
+        let partition = target.partition_key();
+        let fits = (1..=MAX_PARTITION_KEY).contains(&partition.len())
+            && (1..=MAX_SORT_KEY).contains(&target.sort.len());
+        fits.then(|| self.key(partition, target.sort.as_ref().to_owned()))
+    }
+
+    fn key(&self, partition: String, sort: String) -> Key {
+        let attribute =
+            |name: &Arc<str>, value: String| KeyAttribute { name: Arc::clone(name), value: value.into() };
+        Key {
+            table: Arc::clone(&self.table),
+            partition: attribute(&self.partition, partition),
+            sort: Some(attribute(&self.sort, sort)),
+        }
+    }
+}
+
+/// An item that holds its type alone.
+pub(super) fn typed(entity_type: &'static str) -> Item {
+    Item::from([(Cow::Borrowed(ENTITY_TYPE), AttributeValue::S(Cow::Borrowed(entity_type)))])
+}
+
+fn ledger_partition(model: &Model, source: &SourceKey<'_>) -> String {
+    let table = model.tables.get(source.table).map_or("?", |table| &table.name);
+    fitting(format!("LEDGER#{table}#{}", source.partition), MAX_PARTITION_KEY)
+}
+
+fn source_sort<'k>(source: &'k SourceKey<'_>) -> &'k str {
+    source.sort.as_deref().unwrap_or(NO_SORT_KEY)
+}
+
+/// The key itself, or, if DynamoDB could not hold it, its beginning and a hash of the whole.
+fn fitting(key: String, limit: usize) -> String {
+    if key.len() <= limit {
+        return key;
+    }
+    let hash = Sha256::digest(key.as_bytes());
+    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let kept = key.floor_char_boundary(limit - hex.len() - "#SHA256#".len());
+    format!("{}#SHA256#{hex}", key.get(..kept).unwrap_or_default())
+}

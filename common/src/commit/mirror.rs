@@ -1,0 +1,472 @@
+//! Mirrors: copies of rollups' measures on applications' items.
+//!
+//! A mirror is no counter: it is set, by a plain conditional write, to what the rollup holds, together with the rollup's `rev`.
+//! The rollup's `rev` only grows and is read strongly consistent, so of two copies the one with the larger `rev` is the
+//! newer, and an older one never replaces it. Our transactions thus never touch what the application writes.
+//!
+//! A copy is refreshed by whoever commits to the rollup; by whoever finds such a commit done already (its author may have
+//! crashed before it refreshed anything); and when the item's own record shows another value, because the application
+//! re-created the item or wrote over the copy. Each reads the rollup *after* that happened, so the last of them leaves
+//! what is right.
+//!
+//! Where the item is follows from the rollup's key. If that key depends on a lookup of the item itself (its first owner, say),
+//! the item may since have moved: then the remembered lookup also holds every other key at which the item has been seen. A
+//! mover notes its new key before it reads the rollup, and a committer reads those notes after it has committed:
+//! whichever comes second serves the new place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::stream::{StreamExt as _, iter};
+
+use super::clock::Clock;
+use super::lookup::Answered;
+use super::rounds::Batch;
+use super::work::Work;
+use super::{Invocation, Ledger, keys};
+use crate::effect::{Action, Change, Condition, Key, KeyAttribute, Path, Refusal, Write};
+use crate::projection::{
+    Answers as _, Contributions, Scope, Sharding, Target, TargetId, Targets, attribute, contributions,
+    questions,
+};
+use crate::record::{AttributeValue, Decimal, Image, Item};
+use crate::sink::{Tables, WriteError};
+use crate::table::{Mirror, MirroredAttribute, Operand, Rollup, Term};
+use crate::{Error, ErrorKind, Result};
+
+/// Single writes under way at once.
+const CONCURRENCY: usize = 16;
+/// What the attributes of a remembered lookup begin with that hold where else the looked-up item has been seen.
+const SEEN_AT: &str = "seen_at#";
+
+/// One rollup whose copies by one mirror are to be refreshed.
+#[derive(Debug, Default)]
+struct Refresh {
+    /// The items of the batch on whose account.
+    works: BTreeSet<usize>,
+    /// What an item's own record shows, if that is the only reason: equal values then need no write.
+    shown: Option<Vec<Option<AttributeValue<'static>>>>,
+}
+
+/// By mirror and rollup.
+type Refreshes = BTreeMap<(usize, TargetId), Refresh>;
+
+impl<T: Tables, C: Clock> Ledger<T, C> {
+    /// Whether a change of this measure of this rollup shows in any mirror.
+    pub(super) fn shows(&self, target: &Target, measure: &str) -> bool {
+        self.mirrors_of(target).any(|(_, mirror, rollup)| {
+            let shown = |name: &str| mirror.attributes.iter().any(|attribute| *attribute.measure == *name);
+            let averages = rollup
+                .averages
+                .iter()
+                .filter(|average| *average.sum == *measure || *average.count == *measure);
+            shown(measure) || averages.into_iter().any(|average| shown(&average.name))
+        })
+    }
+
+    fn mirrors_of<'t>(&'t self, target: &'t Target) -> impl Iterator<Item = (usize, &'t Mirror, &'t Rollup)> {
+        self.model.mirrors.iter().enumerate().filter_map(|(index, mirror)| {
+            let rollup = self.model.rollups.get(mirror.from)?;
+            (rollup.name == target.rollup).then_some((index, mirror, rollup))
+        })
+    }
+
+    /// Refreshes every copy that the batch has reason to. An item whose copies cannot be refreshed in time has failed: its
+    /// records come again, are found counted, and lead here once more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] alone.
+    pub(super) async fn refresh_mirrors(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+        if self.model.mirrors.is_empty() {
+            return Ok(());
+        }
+        let mut refreshes = Refreshes::new();
+        let outcome = async {
+            self.ask_of_skipped(batch, invocation).await?;
+            self.collect(batch, &mut refreshes, invocation).await?;
+            self.refresh(batch, &refreshes, invocation).await
+        };
+        match outcome.await {
+            Err(error) if error.kind() == ErrorKind::Configuration => Err(error),
+            Err(error) => {
+                let all: BTreeSet<usize> =
+                    refreshes.values().flat_map(|refresh| &refresh.works).copied().collect();
+                batch.fail_done(&all, &error);
+                Ok(())
+            }
+            Ok(failed) => {
+                for (works, error) in failed {
+                    batch.fail_done(&works, &error);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The contributions of records that were skipped say whose mirrors their author may have left stale; they may need lookups.
+    async fn ask_of_skipped(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+        let mut asked = super::lookup::Asked::new();
+        let Batch { works, answered, .. } = batch;
+        for work in works.iter_mut().filter(|work| work.is_done() && self.feeds_mirrors(work)) {
+            work.decode_old_images(&self.model.vocabulary, |_| true);
+            for image in work.all_images() {
+                for question in questions(&self.model, work.identity, image).into_iter().flatten() {
+                    self.ask(question, None, &mut asked, answered);
+                }
+            }
+        }
+        self.answer(asked, answered, invocation).await
+    }
+
+    fn feeds_mirrors(&self, work: &Work<'_>) -> bool {
+        let aggregates =
+            work.identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index));
+        let mut rollups =
+            aggregates.flat_map(|aggregate| &aggregate.into).map(|destination| destination.rollup);
+        rollups.any(|rollup| self.model.mirrors.iter().any(|mirror| mirror.from == rollup))
+    }
+
+    async fn collect(
+        &self,
+        batch: &mut Batch<'_>,
+        refreshes: &mut Refreshes,
+        invocation: &Invocation,
+    ) -> Result<()> {
+        let Batch { works, targets, answered } = batch;
+        for (index, work) in works.iter().enumerate().filter(|(_, work)| work.is_done()) {
+            for target in self.stale_after(work, targets, answered) {
+                for (mirror, ..) in self.mirrors_of(targets.get(target)) {
+                    let refresh = refreshes.entry((mirror, target)).or_default();
+                    refresh.works.insert(index);
+                    refresh.shown = None;
+                }
+            }
+        }
+        for (index, work) in works.iter().enumerate().filter(|(_, work)| work.is_done()) {
+            let Some(image) = work.newest_image() else { continue };
+            for mirror_index in &work.identity.entity.mirrors {
+                let Some(mirror) = self.model.mirrors.get(*mirror_index) else { continue };
+                let Some(target) = self.source_of(mirror, work, image, targets, answered) else { continue };
+                self.note_place(mirror, targets.get(target), work, answered, invocation).await?;
+                let shown = mirror.attributes.iter().map(|shown| attribute(image, &shown.image).cloned());
+                let shown: Vec<_> = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
+                let refresh = refreshes
+                    .entry((*mirror_index, target))
+                    .or_insert_with(|| Refresh { works: BTreeSet::new(), shown: Some(shown) });
+                refresh.works.insert(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// The rollups whose copies an item's records may have left stale.
+    fn stale_after(&self, work: &Work<'_>, targets: &mut Targets, answered: &Answered) -> Vec<TargetId> {
+        if work.was_committed() {
+            return work.to_mirror.clone();
+        }
+        if !self.feeds_mirrors(work) {
+            return Vec::new();
+        }
+        let mut stale: Vec<TargetId> = Vec::new();
+        let nothing = Contributions::default();
+        let current = work.entry.as_ref().map_or(&nothing, |entry| &entry.current);
+        let sharding = Sharding { item: work.hash, current };
+        for image in work.all_images() {
+            let projected = contributions(&self.model, work.identity, image, answered, sharding, targets);
+            let Ok(projected) = projected else { continue };
+            stale.extend(projected.extremes.iter().map(|extreme| extreme.target));
+            stale.extend(self.shown_targets(&projected.contributions, targets));
+        }
+        stale.extend(self.shown_targets(current, targets));
+        stale.extend(work.entry.iter().flat_map(|entry| &entry.left));
+        stale
+    }
+
+    fn shown_targets(&self, contributions: &Contributions, targets: &Targets) -> Vec<TargetId> {
+        let shown = contributions.shares.iter().flat_map(|share| {
+            share.targets.iter().filter(|target| {
+                share.measures.iter().any(|(measure, _)| self.shows(targets.get(**target), measure))
+            })
+        });
+        shown.copied().collect()
+    }
+
+    /// The rollup that an item of the mirroring entity shows.
+    fn source_of(
+        &self,
+        mirror: &Mirror,
+        work: &Work<'_>,
+        image: &Image<'_>,
+        targets: &mut Targets,
+        answered: &Answered,
+    ) -> Option<TargetId> {
+        let rollup = self.model.rollups.get(mirror.from)?;
+        let bare = self.scope(work, image, &[]);
+        let gifts: Vec<_> = match &mirror.lookup {
+            Some(lookup) => vec![answered.gifts(&bare.question(lookup).ok()?)?],
+            None => Vec::new(),
+        };
+        let scope = Scope { gifts: &gifts, ..bare };
+        let values =
+            mirror.rollup_variables.iter().map(|term| text(&scope, term)).collect::<Option<Vec<_>>>()?;
+        let key = (rollup.partition.render(&values), rollup.sort.render(&values));
+        Some(targets.intern(&rollup.name, (&key.0, &key.1), None, None))
+    }
+
+    fn scope<'s>(
+        &'s self,
+        work: &'s Work<'_>,
+        image: &'s Image<'s>,
+        gifts: &'s [&'s crate::projection::Gifts],
+    ) -> Scope<'s, 's> {
+        let identity = work.identity;
+        Scope { model: &self.model, entity: identity.entity, variables: &identity.variables, image, gifts }
+    }
+
+    /// The place of the item that shows a rollup, as it follows from the rollup's key: partition and sort key.
+    fn place_of(&self, mirror: &Mirror, target: &Target) -> Option<(String, Option<String>)> {
+        let rollup = self.model.rollups.get(mirror.from)?;
+        let onto = self.model.entities.get(mirror.onto)?;
+        let mut found = vec![None; rollup.variables.len()];
+        let is_read = rollup.partition.parse(&target.partition, &mut found)
+            && rollup.sort.parse(&target.sort, &mut found);
+        let values =
+            mirror.item_variables.iter().map(|index| *found.get(*index)?).collect::<Option<Vec<&str>>>()?;
+        let sort = onto.key.sort.as_ref().map(|template| template.render(&values));
+        is_read.then(|| (onto.key.partition.render(&values), sort))
+    }
+
+    /// Notes where an item that has moved is now, before anyone reads the rollup it shows.
+    async fn note_place(
+        &self,
+        mirror: &Mirror,
+        target: &Target,
+        work: &Work<'_>,
+        answered: &Answered,
+        invocation: &Invocation,
+    ) -> Result<()> {
+        let (Some(lookup), Some((partition, sort))) = (&mirror.lookup, self.place_of(mirror, target)) else {
+            return Ok(());
+        };
+        let is_there = *partition == *work.source.partition && sort.as_deref() == work.source.sort.as_deref();
+        let empty = Image::default();
+        let Ok(question) = self.scope(work, work.newest_image().unwrap_or(&empty), &[]).question(lookup)
+        else {
+            return Ok(());
+        };
+        if is_there || answered.gifts(&question).is_none() {
+            return Ok(());
+        }
+        let place = [Some(work.source.partition.as_ref()), work.source.sort.as_deref()];
+        let name = format!("{SEEN_AT}{}", place.iter().flatten().copied().collect::<Vec<_>>().join("#"));
+        let place = place.into_iter().flatten().map(|key| AttributeValue::text(key)).collect();
+        let write = Write {
+            key: self.keys.lookup(&self.model, &question),
+            condition: Condition::ItemExists,
+            action: Action::Update(vec![Change::Set(Path::from(name.as_str()), AttributeValue::L(place))]),
+        };
+        self.write_retrying(&write, invocation).await.map_err(|error| self.failed(&write, error))
+    }
+
+    /// Reads the rollups, then sets every copy. Gives the items whose copies could not be set, and why.
+    async fn refresh(
+        &self,
+        batch: &Batch<'_>,
+        refreshes: &Refreshes,
+        invocation: &Invocation,
+    ) -> Result<Vec<(BTreeSet<usize>, Error)>> {
+        let entries: Vec<_> = refreshes
+            .iter()
+            .filter_map(|((mirror, target), refresh)| {
+                let (mirror, target) = (self.model.mirrors.get(*mirror)?, batch.targets.get(*target));
+                let rollup = self.keys.rollup(target)?;
+                Some((mirror, target, refresh, rollup, self.notes_key(mirror, target)))
+            })
+            .collect();
+        let keys: Vec<Key> = entries
+            .iter()
+            .flat_map(|(.., rollup, notes)| [Some(rollup.clone()), notes.clone()])
+            .flatten()
+            .collect();
+        let mut read = self.read(&keys, invocation).await?.items.into_iter();
+        let mut writes = Vec::new();
+        for (mirror, target, refresh, _, notes) in entries {
+            let rollup = read.next().flatten();
+            let notes = notes.and_then(|_| read.next().flatten());
+            let values = self.values(mirror, rollup.as_ref());
+            if refresh.shown.as_ref().is_some_and(|shown| *shown == values) {
+                continue;
+            }
+            let revision =
+                rollup.as_ref().and_then(|item| item.get(keys::REV)).cloned().unwrap_or(Decimal::ZERO.into());
+            for key in self.places(mirror, target, notes.as_ref()) {
+                writes.push((refresh.works.clone(), key, mirror, values.clone(), revision.clone()));
+            }
+        }
+        let sent = writes.into_iter().map(|(works, key, mirror, values, revision)| async move {
+            (works, self.set_copies(&key, mirror, &values, &revision, invocation).await)
+        });
+        let answers: Vec<_> = iter(sent).buffered(CONCURRENCY).collect().await;
+        let mut failed = Vec::new();
+        for (works, answer) in answers {
+            match answer {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
+                Err(error) => failed.push((works, error)),
+            }
+        }
+        Ok(failed)
+    }
+
+    /// The key of the remembered lookup that may hold where else the item has been seen.
+    fn notes_key(&self, mirror: &Mirror, target: &Target) -> Option<Key> {
+        let lookup = mirror.lookup.as_ref()?;
+        let onto = self.model.entities.get(mirror.onto)?;
+        let rollup = self.model.rollups.get(mirror.from)?;
+        let mut found = vec![None; rollup.variables.len()];
+        let is_read = rollup.partition.parse(&target.partition, &mut found)
+            && rollup.sort.parse(&target.sort, &mut found);
+        let variables =
+            mirror.item_variables.iter().map(|index| *found.get(*index)?).collect::<Option<Vec<&str>>>()?;
+        let image = Image::default();
+        let scope =
+            Scope { model: &self.model, entity: onto, variables: &variables, image: &image, gifts: &[] };
+        is_read.then_some(())?;
+        Some(self.keys.lookup(&self.model, &scope.question(lookup).ok()?))
+    }
+
+    /// What the copies should hold: a measure that never counted is nought, an average or extreme of nothing is absent.
+    fn values(&self, mirror: &Mirror, rollup: Option<&Item>) -> Vec<Option<AttributeValue<'static>>> {
+        let is_computed = |measure: &str| {
+            self.model.rollups.get(mirror.from).is_some_and(|rollup| {
+                rollup.averages.iter().any(|average| *average.name == *measure)
+                    || rollup.extremes.iter().any(|extreme| **extreme == *measure)
+            })
+        };
+        let value = |shown: &MirroredAttribute| {
+            let held = rollup.and_then(|item| item.get(shown.measure.as_ref())).cloned();
+            held.or_else(|| (!is_computed(&shown.measure)).then_some(Decimal::ZERO.into()))
+        };
+        mirror.attributes.iter().map(value).collect()
+    }
+
+    fn places(&self, mirror: &Mirror, target: &Target, notes: Option<&Item>) -> Vec<Key> {
+        let mut places: Vec<(String, Option<String>)> = self.place_of(mirror, target).into_iter().collect();
+        for (name, value) in notes.into_iter().flatten() {
+            if let (true, AttributeValue::L(place)) = (name.starts_with(SEEN_AT), value) {
+                let mut texts = place.iter().filter_map(AttributeValue::as_text).map(str::to_owned);
+                places.extend(texts.next().map(|partition| (partition, texts.next())));
+            }
+        }
+        places.into_iter().filter_map(|(partition, sort)| self.place_key(mirror, partition, sort)).collect()
+    }
+
+    fn place_key(&self, mirror: &Mirror, partition: String, sort: Option<String>) -> Option<Key> {
+        let table = self.model.entities.get(mirror.onto)?.table;
+        let schema = self.model.tables.get(table)?;
+        let attribute =
+            |name: &Arc<str>, value: String| KeyAttribute { name: Arc::clone(name), value: value.into() };
+        let sort = match (&schema.sort_key, sort) {
+            (Some(name), Some(value)) => Some(attribute(name, value)),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => return None,
+        };
+        let table = Arc::clone(self.table_names.get(table)?);
+        Some(Key { table, partition: attribute(&schema.partition_key, partition), sort })
+    }
+
+    /// Sets the copies of one mirror on one item, unless it is gone or shows something newer.
+    async fn set_copies(
+        &self,
+        key: &Key,
+        mirror: &Mirror,
+        values: &[Option<AttributeValue<'static>>],
+        revision: &AttributeValue<'static>,
+        invocation: &Invocation,
+    ) -> Result<()> {
+        let mut by_parent: BTreeMap<&[Arc<str>], Vec<Copy<'_>>> = BTreeMap::new();
+        for (shown, value) in mirror.attributes.iter().zip(values) {
+            let parent = shown.path.0.split_last().map_or(&[][..], |(_, parent)| parent);
+            by_parent.entry(parent).or_default().push((shown, value.as_ref()));
+        }
+        for (parent, copies) in by_parent {
+            let write = set_write(key, &copies, revision);
+            let mut answer = self.write_retrying(&write, invocation).await;
+            if matches!(answer, Err(WriteError::Refused(Refusal::Invalid(_)))) && !parent.is_empty() {
+                self.create_maps(key, parent, invocation).await?;
+                answer = self.write_retrying(&write, invocation).await;
+            }
+            match answer {
+                Ok(()) => invocation.tally.mirrors.add(1),
+                Err(WriteError::Refused(Refusal::Condition(_))) => {}
+                Err(error) => return Err(self.failed(&write, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates the maps around nested copies, where the item is there and they are not; outermost first.
+    async fn create_maps(&self, key: &Key, parent: &[Arc<str>], invocation: &Invocation) -> Result<()> {
+        for depth in 1..=parent.len() {
+            let path = Path(parent.get(..depth).unwrap_or_default().to_vec());
+            let write = Write {
+                key: key.clone(),
+                condition: Condition::All(vec![Condition::ItemExists, Condition::Absent(path.clone())]),
+                action: Action::Update(vec![Change::Set(path, AttributeValue::M(BTreeMap::new()))]),
+            };
+            match self.write_retrying(&write, invocation).await {
+                // What is there and no map is refused once more, and then for good, when the copies are set.
+                Ok(()) | Err(WriteError::Refused(Refusal::Condition(_) | Refusal::Invalid(_))) => {}
+                Err(error) => return Err(self.failed(&write, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, write: &Write, error: WriteError) -> Error {
+        match error {
+            WriteError::Refused(refusal) => self.refused(write, refusal),
+            WriteError::Failed(error) => error,
+        }
+    }
+}
+
+/// One copy: where it is shown, and the value, if there is one.
+type Copy<'c> = (&'c MirroredAttribute, Option<&'c AttributeValue<'static>>);
+
+/// The text of a key's variable.
+fn text(scope: &Scope<'_, '_>, term: &Term) -> Option<String> {
+    match scope.read(term).ok()?? {
+        Operand::Text(text) => Some(text.into_owned()),
+        Operand::Value(AttributeValue::S(text)) => Some(text.to_string()),
+        Operand::Value(AttributeValue::N(number)) => Some(number.to_string()),
+        Operand::Value(_) | Operand::Ratio { .. } => None,
+    }
+}
+
+/// Sets the copies if the item is there and one of them is absent, older, or of this revision but another value.
+fn set_write(key: &Key, copies: &[Copy<'_>], revision: &AttributeValue<'static>) -> Write {
+    let (mut stale, mut changes) = (Vec::new(), Vec::new());
+    for (shown, value) in copies {
+        let (path, revision_path) = (shown.path.clone(), shown.revision_path.clone());
+        stale.push(Condition::Absent(revision_path.clone()));
+        stale.push(Condition::Less(revision_path.clone(), revision.clone()));
+        if let Some(value) = value {
+            let differs = Condition::Any(vec![
+                Condition::Absent(path.clone()),
+                Condition::Differs(path.clone(), (*value).clone()),
+            ]);
+            stale.push(Condition::All(vec![
+                Condition::Equals(revision_path.clone(), revision.clone()),
+                differs,
+            ]));
+        }
+        changes.push(match value {
+            Some(value) => Change::Set(path, (*value).clone()),
+            None => Change::Remove(path),
+        });
+        changes.push(Change::Set(revision_path, revision.clone()));
+    }
+    let condition = Condition::All(vec![Condition::ItemExists, Condition::Any(stale)]);
+    Write { key: key.clone(), condition, action: Action::Update(changes) }
+}

@@ -1,0 +1,102 @@
+//! Single requests, sent again while it can help and there is time.
+
+use std::future::Future;
+
+use super::clock::{Clock, backoff};
+use super::{Invocation, Ledger};
+use crate::effect::{Key, Refusal, Write};
+use crate::sink::{Snapshot, Tables, WriteError};
+use crate::{Error, ErrorKind, Result};
+
+impl<T: Tables, C: Clock> Ledger<T, C> {
+    /// Reads items, strongly consistent.
+    pub(super) async fn read(&self, keys: &[Key], invocation: &Invocation) -> Result<Snapshot> {
+        if keys.is_empty() {
+            return Ok(Snapshot { items: Vec::new(), server_time: self.clock.now() });
+        }
+        self.retrying(invocation, || self.tables.read(keys)).await
+    }
+
+    /// Sends a request until it is answered, cannot be, or there is no time left. For reads alone.
+    pub(super) async fn retrying<A, F: Future<Output = Result<A>>>(
+        &self,
+        invocation: &Invocation,
+        mut request: impl FnMut() -> F,
+    ) -> Result<A> {
+        let mut attempt = 0;
+        loop {
+            match request().await {
+                Err(error) if error.is_retryable() => {
+                    attempt += 1;
+                    if !self.wait(attempt, invocation).await {
+                        return Err(error);
+                    }
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Sends a write that is idempotent by its own condition, until its fate is known or there is no time left.
+    pub(super) async fn write_retrying(
+        &self,
+        write: &Write,
+        invocation: &Invocation,
+    ) -> Result<(), WriteError> {
+        let mut attempt = 0;
+        loop {
+            let error = match self.tables.write(write).await {
+                Ok(consumed) => {
+                    invocation.tally.write_units.add(consumed.write_units);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            let again = match &error {
+                WriteError::Refused(Refusal::Conflict) => {
+                    invocation.tally.conflicts.add(1);
+                    true
+                }
+                WriteError::Refused(Refusal::Throttled) => true,
+                WriteError::Refused(Refusal::Condition(_) | Refusal::Invalid(_)) => false,
+                WriteError::Failed(error) => error.is_retryable(),
+            };
+            attempt += 1;
+            if !again || !self.wait(attempt, invocation).await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Waits before another attempt; `false` if there is no time for one.
+    pub(super) async fn wait(&self, attempt: u32, invocation: &Invocation) -> bool {
+        let pause = backoff(&self.clock, attempt);
+        if self.clock.now().plus(pause) >= invocation.deadline {
+            return false;
+        }
+        invocation.tally.retries.add(1);
+        self.clock.sleep(pause).await;
+        true
+    }
+
+    /// The error that a refusal comes to when nothing more can be done about it.
+    pub(super) fn refused(&self, write: &Write, refusal: Refusal) -> Error {
+        let table = write.key.table.as_ref();
+        match refusal {
+            Refusal::Conflict => {
+                Error::new(ErrorKind::Conflict, "another writer held the item until the time was up")
+            }
+            Refusal::Condition(_) => {
+                Error::new(ErrorKind::Conflict, "the item kept changing until the time was up")
+            }
+            Refusal::Throttled => {
+                Error::new(ErrorKind::Unavailable, "DynamoDB throttled until the time was up")
+                    .remedy("Give the table more capacity, or its hot rollup `shards`")
+            }
+            Refusal::Invalid(reason) => {
+                Error::new(ErrorKind::Rejected, format!("DynamoDB refuses the write: {reason}"))
+            }
+        }
+        .with("table", table)
+    }
+}

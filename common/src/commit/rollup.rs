@@ -1,0 +1,106 @@
+//! How one transaction's additions to a rollup are written.
+//!
+//! Sums are `ADD`ed, on no condition: additions of any two writers commute. What is computed (`max`, `min`, averages) is not
+//! additive: such a rollup is read first and written on the `rev` that was read.
+
+use std::sync::Arc;
+
+use super::keys::{self, StateKeys};
+use super::pack::RollupUpdate;
+use crate::effect::{Action, Change, Condition, Path, Write};
+use crate::projection::{Extreme, Keep, Target};
+use crate::record::{AttributeValue, Decimal, Item, Timestamp};
+use crate::table::{Average, Rollup};
+use crate::{Error, ErrorKind, Result};
+
+/// Decimal places that an average is rounded to.
+const AVERAGE_PLACES: u8 = 6;
+
+/// The write that brings `update` to the rollup `target`. `stored` is the rollup as it was read, for one that is computed.
+pub(super) fn write(
+    state_keys: &StateKeys,
+    target: &Target,
+    update: &RollupUpdate,
+    newest: Option<Timestamp>,
+    computed: Option<(&Rollup, Option<&Item>)>,
+) -> Result<Write> {
+    let key = state_keys.rollup(target).ok_or_else(|| {
+        Error::new(ErrorKind::Record, "a rollup's key is empty or longer than DynamoDB allows")
+            .with("rollup", target.rollup.as_ref())
+    })?;
+    let set = |name: &str, value: AttributeValue<'static>| Change::Set(Path::from(name), value);
+    let mut changes = Vec::with_capacity(update.measures.len() + update.settled.len() + 4);
+    changes.push(set(keys::ENTITY_TYPE, "ROLLUP".into()));
+    changes.push(Change::Add(Path::from(keys::REV), Decimal::ONE));
+    if let Some(newest) = newest {
+        changes.push(set(keys::UPDATED_AT, newest.to_string().into()));
+    }
+    if let Some(expires_at) = target.expires_at {
+        changes.push(set(keys::EXPIRES_AT, Decimal::from(expires_at.epoch_seconds()).into()));
+    }
+    let add = |name: Path, number: &Decimal| (!number.is_zero()).then(|| Change::Add(name, number.clone()));
+    changes.extend(update.measures.iter().filter_map(|(name, number)| add(Path::from(name), number)));
+    let settled = |name: &Arc<str>| Path::from(format!("{}{name}", keys::SETTLED).as_str());
+    changes.extend(update.settled.iter().filter_map(|(name, number)| add(settled(name), number)));
+    let mut condition = Condition::Always;
+    if let Some((rollup, stored)) = computed {
+        condition = unchanged(stored);
+        changes.extend(extremes(&update.extremes, stored));
+        changes.extend(rollup.averages.iter().map(|average| average_change(average, update, stored)));
+    }
+    Ok(Write { key, condition, action: Action::Update(changes) })
+}
+
+/// Holds as long as the rollup is as it was read.
+fn unchanged(stored: Option<&Item>) -> Condition {
+    match stored {
+        None => Condition::ItemAbsent,
+        Some(item) => match item.get(keys::REV) {
+            Some(rev) => Condition::Equals(Path::from(keys::REV), rev.clone()),
+            None => Condition::All(vec![Condition::ItemExists, Condition::Absent(Path::from(keys::REV))]),
+        },
+    }
+}
+
+fn extremes(seen: &[Extreme], stored: Option<&Item>) -> Vec<Change> {
+    let mut winners: Vec<Extreme> = Vec::new();
+    for extreme in seen {
+        match winners.iter_mut().find(|winner| winner.measure == extreme.measure) {
+            Some(winner) => {
+                if beats(extreme, &winner.value) {
+                    *winner = extreme.clone();
+                }
+            }
+            None => winners.push(extreme.clone()),
+        }
+    }
+    let stored_value = |measure: &str| stored.and_then(|item| item.get(measure));
+    winners.retain(|winner| stored_value(&winner.measure).is_none_or(|known| beats(winner, known)));
+    winners.into_iter().map(|winner| Change::Set(Path::from(&winner.measure), winner.value)).collect()
+}
+
+/// Whether the extreme replaces `known`. A value of another type is of another model: the new one stands.
+fn beats(extreme: &Extreme, known: &AttributeValue<'_>) -> bool {
+    let order = match (&extreme.value, known) {
+        (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
+        (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
+        _ => return true,
+    };
+    match extreme.keep {
+        Keep::Largest => order.is_gt(),
+        Keep::Smallest => order.is_lt(),
+    }
+}
+
+fn average_change(average: &Average, update: &RollupUpdate, stored: Option<&Item>) -> Change {
+    let total = |measure: &Arc<str>| {
+        let known = stored.and_then(|item| item.get(measure.as_ref())).and_then(AttributeValue::as_number);
+        let added = update.measures.iter().find(|(name, _)| name == measure).map(|(_, number)| number);
+        known.unwrap_or(&Decimal::ZERO).plus(added.unwrap_or(&Decimal::ZERO)).ok()
+    };
+    let quotient = total(&average.sum).zip(total(&average.count));
+    match quotient.and_then(|(sum, count)| sum.divided_by(&count, AVERAGE_PLACES)) {
+        Some(quotient) => Change::Set(Path::from(&average.name), quotient.into()),
+        None => Change::Remove(Path::from(&average.name)),
+    }
+}

@@ -1,0 +1,508 @@
+//! The rounds of a batch: each brings every pending item as far as it gets, and learns from what was refused.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::stream::{StreamExt as _, iter};
+
+use super::clock::Clock;
+use super::decide::{TOMBSTONE_LIFE, decide};
+use super::lookup::{Answered, Asked};
+use super::pack::{Packable, Parcel, pack};
+use super::plan::Plan;
+use super::tally::Tally;
+use super::work::{Failure, Item, Observation, Outcome, Progress, Work};
+use super::{Invocation, Ledger, keys, rollup};
+use crate::effect::{Action, Condition, Key, KeyAttribute, Path, Refusal, Write};
+use crate::projection::{TargetId, Targets, answers, questions};
+use crate::record::{AttributeValue, Decimal, Image, Position, Timestamp};
+use crate::sink::{Tables, TransactError, WriteError};
+use crate::table::{OnExpiry, Rollup};
+use crate::{Error, ErrorKind, Result};
+
+/// Single writes under way at once.
+const CONCURRENCY: usize = 16;
+
+/// A batch under way.
+pub(super) struct Batch<'r> {
+    pub(super) works: Vec<Work<'r>>,
+    pub(super) targets: Targets,
+    pub(super) answered: Answered,
+}
+
+/// How a round's writes went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Refused(bool);
+
+/// What one write of a transaction is for: refusals align with writes.
+#[derive(Clone, Debug)]
+enum Purpose {
+    Entry(usize),
+    Marker(usize, Position<'static>),
+    Rollup(TargetId),
+}
+
+impl<T: Tables, C: Clock> Ledger<T, C> {
+    /// Counts what a batch says of these items. Every item that can be committed is, by `deadline`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] alone: the state table is missing, has other keys or may not be used. What concerns single
+    /// records is in the outcome.
+    pub async fn commit(&self, items: Vec<Item<'_>>, deadline: Timestamp) -> Result<Outcome> {
+        Box::pin(self.run(items.into_iter().map(Work::new).collect(), deadline)).await
+    }
+
+    /// Counts these items as they stand in their tables now, whatever the ledger holds of them: the one way besides records to
+    /// change the ledger. Their records, if any, are counted as well.
+    ///
+    /// # Errors
+    /// As [`Ledger::commit`].
+    pub async fn reconcile(&self, items: Vec<Item<'_>>, deadline: Timestamp) -> Result<Outcome> {
+        Box::pin(self.run(items.into_iter().map(Work::reconciling).collect(), deadline)).await
+    }
+
+    async fn run(&self, works: Vec<Work<'_>>, deadline: Timestamp) -> Result<Outcome> {
+        let invocation = Invocation { deadline, tally: Tally::default() };
+        let mut batch = Batch { works, targets: Targets::default(), answered: Answered::default() };
+        let mut attempt = 0;
+        while batch.works.iter().any(Work::is_pending) {
+            match Box::pin(self.round(&mut batch, &invocation)).await {
+                Ok(Refused(false)) => {}
+                Ok(Refused(true)) => {
+                    attempt += 1;
+                    if !self.wait(attempt, &invocation).await {
+                        batch.give_up();
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
+                Err(error) => batch.fail_pending(&error),
+            }
+        }
+        Box::pin(self.refresh_mirrors(&mut batch, &invocation)).await?;
+        let keeps = |work: &Work<'_>| work.identity.entity.on_expiry == OnExpiry::Keep;
+        let failures: Vec<Failure> = batch
+            .works
+            .into_iter()
+            .flat_map(|work| {
+                let keeps = keeps(&work);
+                work.into_failures(keeps)
+            })
+            .collect();
+        Ok(Outcome { failures, totals: invocation.tally.totals() })
+    }
+
+    async fn round(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Refused> {
+        self.read_entries(batch, invocation).await?;
+        self.read_items(batch, invocation).await?;
+        for work in batch.works.iter_mut().filter(|work| work.is_pending()) {
+            self.decide(work, &invocation.tally);
+        }
+        self.ask_lookups(batch, invocation).await?;
+        let mut plans = Vec::new();
+        let Batch { works, targets, answered } = batch;
+        for (index, work) in works.iter_mut().enumerate().filter(|(_, work)| work.is_pending()) {
+            if let Some(plan) = self.plan(work, targets, answered, invocation) {
+                plans.push((index, plan));
+            }
+        }
+        self.write(batch, plans, invocation).await
+    }
+
+    /// Reads what is stored of every item whose entry is not known: its entry, and the markers of its expiries.
+    async fn read_entries(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+        let (mut keys, mut owners) = (Vec::new(), Vec::new());
+        for (index, work) in
+            batch.works.iter().enumerate().filter(|(_, work)| work.is_pending() && !work.is_known)
+        {
+            keys.push(self.keys.entry(&self.model, work.source));
+            owners.push((index, None));
+            if work.identity.entity.on_expiry == OnExpiry::Keep {
+                for record in work.records.iter().filter(|record| record.expired) {
+                    keys.push(self.keys.marker(&self.model, work.source, &record.position));
+                    owners.push((index, Some(record.position.clone().into_owned())));
+                }
+            }
+        }
+        let stored = self.read(&keys, invocation).await?.items;
+        for ((index, marker), item) in owners.into_iter().zip(stored) {
+            let Some(work) = batch.works.get_mut(index) else { continue };
+            match (marker, item) {
+                (None, item) => work.learn(item.as_ref(), &mut batch.targets),
+                (Some(position), Some(_)) => work.claimed.push(position),
+                (Some(_), None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the items that must be asked themselves. Their entries have been read before: that order is what makes it right.
+    async fn read_items(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+        let (mut keys, mut owners) = (Vec::new(), Vec::new());
+        for (index, work) in batch.works.iter_mut().enumerate() {
+            if !work.is_pending() || !matches!(work.observation, Observation::Wanted) {
+                continue;
+            }
+            match self.item_key(work) {
+                Some(key) => {
+                    keys.push(key);
+                    owners.push(index);
+                }
+                None => work.fail(Error::new(
+                    ErrorKind::Record,
+                    "the record's key lacks an attribute of its table's key",
+                )),
+            }
+        }
+        let snapshot = self.read(&keys, invocation).await?;
+        for (index, item) in owners.into_iter().zip(snapshot.items) {
+            let image = item.map(|item| Image::from_item(&item, &self.model.vocabulary));
+            if let Some(work) = batch.works.get_mut(index) {
+                work.observation = Observation::Seen { image, at: snapshot.server_time };
+            }
+        }
+        Ok(())
+    }
+
+    fn item_key(&self, work: &Work<'_>) -> Option<Key> {
+        let table = self.model.tables.get(work.source.table)?;
+        let attribute = |name: &Arc<str>| {
+            let value = work.keys.get(name)?.clone().into_owned();
+            Some(KeyAttribute { name: Arc::clone(name), value })
+        };
+        let sort = match &table.sort_key {
+            Some(name) => Some(attribute(name)?),
+            None => None,
+        };
+        let table_name = Arc::clone(self.table_names.get(work.source.table)?);
+        Some(Key { table: table_name, partition: attribute(&table.partition_key)?, sort })
+    }
+
+    fn decide(&self, work: &mut Work<'_>, tally: &Tally) {
+        work.unfit.clear();
+        let item_asked = matches!(work.observation, Observation::Counted);
+        work.decision = decide(
+            work.entry.as_ref(),
+            &work.records,
+            |position| work.claimed.iter().any(|claimed| claimed == position),
+            work.identity.entity.on_expiry,
+            self.clock.now(),
+            item_asked,
+        );
+        if work.decision.needs_item && matches!(work.observation, Observation::Unneeded) {
+            work.observation = Observation::Wanted;
+        }
+        // A removed item's last image settles what expired, and answers what others ask of it.
+        let (is_asked, expiries) = (!work.identity.entity.answers.is_empty(), work.decision.expiries.clone());
+        work.decode_old_images(&self.model.vocabulary, |index| is_asked || expiries.contains(&index));
+        let is_asking = matches!(work.observation, Observation::Wanted | Observation::Seen { .. });
+        if work.decision.is_empty() && !is_asking {
+            tally.duplicates.add_len(work.records.len() - work.decision.too_old.len());
+            tally.expiries_too_old.add_len(work.decision.too_old.len());
+            work.progress = Progress::Done;
+        }
+    }
+
+    /// Asks everything that this round's images depend on, and remembers what their own records answer.
+    async fn ask_lookups(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+        let mut asked = Asked::new();
+        let Batch { works, answered, .. } = batch;
+        for work in works.iter() {
+            for image in work.answering_images() {
+                for (question, gifts) in answers(&self.model, work.identity, image) {
+                    self.ask(question, Some(gifts), &mut asked, answered);
+                }
+            }
+            // An image that cannot even ask cannot be counted either: planning says so of the record.
+            let needed =
+                work.images_to_count().filter_map(|image| questions(&self.model, work.identity, image).ok());
+            for question in needed.flatten() {
+                self.ask(question, None, &mut asked, answered);
+            }
+        }
+        self.answer(asked, answered, invocation).await
+    }
+
+    async fn write(
+        &self,
+        batch: &mut Batch<'_>,
+        plans: Vec<(usize, Plan)>,
+        invocation: &Invocation,
+    ) -> Result<Refused> {
+        let (alone, together): (Vec<_>, Vec<_>) =
+            plans.into_iter().partition(|(_, plan)| plan.is_entry_alone());
+        let mut refused = self.write_entries(batch, alone, invocation).await?;
+        let plans: BTreeMap<usize, Plan> = together.into_iter().collect();
+        let packables =
+            plans.iter().map(|(item, plan)| Packable { item: *item, plan, alone: batch.is_alone(*item) });
+        for parcel in pack(packables.collect(), &batch.targets) {
+            if self.clock.now() >= invocation.deadline {
+                return Ok(Refused(true));
+            }
+            let Some(writes) = self.render(batch, &parcel, &plans, invocation).await? else { continue };
+            refused.0 |= self.send(batch, &parcel, &plans, writes, invocation).await?.0;
+        }
+        Ok(refused)
+    }
+
+    /// Writes the entries with which no rollup changes: plain conditional writes, at half the price of a transaction's.
+    async fn write_entries(
+        &self,
+        batch: &mut Batch<'_>,
+        plans: Vec<(usize, Plan)>,
+        invocation: &Invocation,
+    ) -> Result<Refused> {
+        let Batch { works, targets, .. } = batch;
+        let writes = plans
+            .iter()
+            .filter_map(|(index, plan)| Some(self.entry_write(works.get(*index)?, plan, targets)));
+        let sent = writes.map(|write| async move { self.tables.write(&write).await });
+        let answers: Vec<_> = iter(sent).buffered(CONCURRENCY).collect().await;
+        let mut refused = Refused(false);
+        for ((index, plan), answer) in plans.into_iter().zip(answers) {
+            let Some(work) = works.get_mut(index) else { continue };
+            match answer {
+                Ok(consumed) => {
+                    invocation.tally.write_units.add(consumed.write_units);
+                    work.committed(&plan, &invocation.tally);
+                }
+                Err(WriteError::Refused(refusal)) => {
+                    refused.0 = true;
+                    work.entry_refused(refusal, targets, &invocation.tally);
+                }
+                Err(WriteError::Failed(error)) if error.is_retryable() => {
+                    refused.0 = true;
+                    work.forget();
+                }
+                Err(WriteError::Failed(error)) if error.kind() == ErrorKind::Configuration => {
+                    return Err(error);
+                }
+                Err(WriteError::Failed(error)) => work.fail(error),
+            }
+        }
+        Ok(refused)
+    }
+
+    fn entry_write(&self, work: &Work<'_>, plan: &Plan, targets: &Targets) -> Write {
+        let condition = match &work.entry {
+            None => Condition::ItemAbsent,
+            Some(entry) => Condition::Equals(Path::from("rev"), revision(entry.rev)),
+        };
+        let key = self.keys.entry(&self.model, work.source);
+        Write { key, condition, action: Action::Put(plan.entry.encode(targets)) }
+    }
+
+    /// The writes of a parcel; `None` if one of its rollups cannot be written at all, which fails the items that need it.
+    async fn render(
+        &self,
+        batch: &mut Batch<'_>,
+        parcel: &Parcel,
+        plans: &BTreeMap<usize, Plan>,
+        invocation: &Invocation,
+    ) -> Result<Option<Vec<(Purpose, Write)>>> {
+        let computed = self.read_computed(batch, parcel, invocation).await?;
+        let mut writes = Vec::new();
+        for (index, plan) in parcel.items.iter().filter_map(|index| plans.get_key_value(index)) {
+            let Some(work) = batch.works.get(*index) else { continue };
+            writes.push((Purpose::Entry(*index), self.entry_write(work, plan, &batch.targets)));
+            let markers = plan.markers.iter().map(|position| {
+                let write = self.marker_write(work, position);
+                (Purpose::Marker(*index, position.clone()), write)
+            });
+            writes.extend(markers);
+        }
+        for (id, update) in &parcel.rollups {
+            let target = batch.targets.get(*id);
+            let stored = computed.get(id).map(|(rollup, item)| (*rollup, item.as_ref()));
+            match rollup::write(&self.keys, target, update, parcel.newest, stored) {
+                Ok(write) => writes.push((Purpose::Rollup(*id), write)),
+                Err(error) => {
+                    batch.fail_users(*id, parcel, plans, &error);
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(writes))
+    }
+
+    fn marker_write(&self, work: &Work<'_>, position: &Position<'_>) -> Write {
+        let mut item = keys::typed("LEDGER");
+        let expires_at = self.clock.now().plus(TOMBSTONE_LIFE).epoch_seconds();
+        item.insert(Cow::Borrowed(keys::EXPIRES_AT), Decimal::from(expires_at).into());
+        let key = self.keys.marker(&self.model, work.source, position);
+        Write { key, condition: Condition::ItemAbsent, action: Action::Put(item) }
+    }
+
+    /// Reads the rollups of a parcel that are computed, not added to.
+    async fn read_computed(
+        &self,
+        batch: &Batch<'_>,
+        parcel: &Parcel,
+        invocation: &Invocation,
+    ) -> Result<BTreeMap<TargetId, (&Rollup, Option<Stored>)>> {
+        let rollup_of = |id: &TargetId| {
+            let name = &batch.targets.get(*id).rollup;
+            self.model
+                .rollups
+                .iter()
+                .find(|rollup| rollup.name == *name)
+                .filter(|rollup| rollup.is_computed())
+        };
+        let computed: Vec<(TargetId, &Rollup, Key)> = parcel
+            .rollups
+            .keys()
+            .filter_map(|id| Some((*id, rollup_of(id)?, self.keys.rollup(batch.targets.get(*id))?)))
+            .collect();
+        let keys: Vec<Key> = computed.iter().map(|(_, _, key)| key.clone()).collect();
+        let stored = self.read(&keys, invocation).await?.items;
+        Ok(computed.into_iter().zip(stored).map(|((id, rollup, _), item)| (id, (rollup, item))).collect())
+    }
+
+    async fn send(
+        &self,
+        batch: &mut Batch<'_>,
+        parcel: &Parcel,
+        plans: &BTreeMap<usize, Plan>,
+        writes: Vec<(Purpose, Write)>,
+        invocation: &Invocation,
+    ) -> Result<Refused> {
+        let (purposes, writes): (Vec<Purpose>, Vec<Write>) = writes.into_iter().unzip();
+        match self.tables.transact(&writes).await {
+            Ok(consumed) => {
+                invocation.tally.transactions.add(1);
+                invocation.tally.write_units.add(consumed.write_units);
+                for (index, plan) in parcel.items.iter().filter_map(|index| plans.get_key_value(index)) {
+                    if let Some(work) = batch.works.get_mut(*index) {
+                        work.committed(plan, &invocation.tally);
+                    }
+                }
+                Ok(Refused(false))
+            }
+            Err(TransactError::Cancelled(reasons)) => {
+                for (purpose, refusal) in purposes.into_iter().zip(reasons) {
+                    if let Some(refusal) = refusal {
+                        batch.learn(purpose, refusal, parcel, plans, &invocation.tally);
+                    }
+                }
+                Ok(Refused(true))
+            }
+            Err(TransactError::Failed(error)) if error.is_retryable() => {
+                // It may have taken effect: the entries, read again, will tell.
+                batch.forget(parcel);
+                Ok(Refused(true))
+            }
+            Err(TransactError::Failed(error)) if error.kind() == ErrorKind::Configuration => Err(error),
+            Err(TransactError::Failed(error)) => {
+                batch.isolate(parcel.items.iter().copied(), &error);
+                Ok(Refused(false))
+            }
+        }
+    }
+}
+
+type Stored = crate::record::Item;
+
+fn revision(rev: u64) -> AttributeValue<'static> {
+    Decimal::from(i64::try_from(rev).unwrap_or(i64::MAX)).into()
+}
+
+impl Batch<'_> {
+    fn is_alone(&self, item: usize) -> bool {
+        self.works.get(item).is_some_and(|work| work.alone)
+    }
+
+    fn forget(&mut self, parcel: &Parcel) {
+        for index in &parcel.items {
+            if let Some(work) = self.works.get_mut(*index) {
+                work.forget();
+            }
+        }
+    }
+
+    /// Items that were counted, but whose mirrors could not be refreshed.
+    pub(super) fn fail_done(&mut self, works: &BTreeSet<usize>, error: &Error) {
+        for index in works {
+            if let Some(work) = self.works.get_mut(*index) {
+                work.fail(Error::new(error.kind(), error.to_string()));
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        for work in self.works.iter_mut().filter(|work| work.is_pending()) {
+            work.fail(Error::new(ErrorKind::Conflict, "the time was up before the item could be committed"));
+        }
+    }
+
+    fn fail_pending(&mut self, error: &Error) {
+        for work in self.works.iter_mut().filter(|work| work.is_pending()) {
+            work.fail(Error::new(error.kind(), error.to_string()));
+        }
+    }
+
+    /// What a refusal of one write teaches of the items in the transaction.
+    fn learn(
+        &mut self,
+        purpose: Purpose,
+        refusal: Refusal,
+        parcel: &Parcel,
+        plans: &BTreeMap<usize, Plan>,
+        tally: &Tally,
+    ) {
+        match (purpose, refusal) {
+            (Purpose::Entry(index), refusal) => {
+                let Self { works, targets, .. } = self;
+                if let Some(work) = works.get_mut(index) {
+                    work.entry_refused(refusal, targets, tally);
+                }
+            }
+            (Purpose::Marker(index, position), Refusal::Condition(_)) => {
+                tally.conflicts.add(1);
+                if let Some(work) = self.works.get_mut(index) {
+                    work.claimed.push(position);
+                }
+            }
+            // A rollup's condition is on the `rev` that was read: it is read again in the next round.
+            (_, Refusal::Conflict | Refusal::Condition(_)) => tally.conflicts.add(1),
+            (_, Refusal::Throttled) => {}
+            (Purpose::Marker(index, _), Refusal::Invalid(reason)) => {
+                self.isolate([index].into_iter(), &rejected(&reason))
+            }
+            (Purpose::Rollup(target), Refusal::Invalid(reason)) => {
+                self.fail_users(target, parcel, plans, &rejected(&reason));
+            }
+        }
+    }
+
+    /// A rollup cannot be written: who of its users is to blame shows when each goes alone.
+    fn fail_users(
+        &mut self,
+        target: TargetId,
+        parcel: &Parcel,
+        plans: &BTreeMap<usize, Plan>,
+        error: &Error,
+    ) {
+        let uses = |index: &usize| {
+            plans.get(index).is_some_and(|plan| plan.touched().any(|touched| touched == target))
+        };
+        let users: Vec<usize> = parcel.items.iter().copied().filter(uses).collect();
+        self.isolate(users.into_iter(), error);
+    }
+
+    /// Items of which one is poison get transactions of their own; an item that was alone already is it.
+    fn isolate(&mut self, items: impl ExactSizeIterator<Item = usize>, error: &Error) {
+        let is_lone = items.len() == 1;
+        for index in items {
+            let Some(work) = self.works.get_mut(index) else { continue };
+            if is_lone || work.alone {
+                work.fail(Error::new(error.kind(), error.to_string()));
+            } else {
+                work.alone = true;
+            }
+        }
+    }
+}
+
+fn rejected(reason: &str) -> Error {
+    Error::new(ErrorKind::Rejected, format!("DynamoDB refuses to write what the item contributes: {reason}"))
+}

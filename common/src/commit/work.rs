@@ -1,0 +1,304 @@
+//! One source item on its way through a batch: what was asked of it, what is known, and how far it has come.
+
+use std::collections::BTreeMap;
+
+use super::decide::Decision;
+use super::entry::Entry;
+use super::plan::Plan;
+use super::tally::{Tally, Totals};
+use crate::effect::Refusal;
+use crate::entity::{Identity, SourceKey};
+use crate::projection::{Sharding, TargetId, Targets};
+use crate::record::{BadRecord, ChangeRecord, Image, Keys, Position, Timestamp, Vocabulary};
+use crate::{Error, ErrorKind};
+
+/// One source item, and what a batch says of it.
+#[derive(Debug)]
+pub struct Item<'r> {
+    /// Which item.
+    pub source: &'r SourceKey<'r>,
+    /// What it is.
+    pub identity: &'r Identity<'r, 'r>,
+    /// Its primary key as it is typed.
+    pub keys: &'r Keys<'r>,
+    /// Its changes, in any order.
+    pub requests: Vec<Request<'r>>,
+}
+
+/// One record of an item, with its place in the batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'r> {
+    /// Its place.
+    pub index: usize,
+    /// The record; a malformed one is a failure unless the ledger has passed its position.
+    pub record: Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
+}
+
+/// A record that was not counted.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its place in the batch.
+    pub index: usize,
+    /// Why.
+    pub error: Error,
+}
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The records that were not counted, one entry for each item or record concerned.
+    pub failures: Vec<Failure>,
+    /// What was done.
+    pub totals: Totals,
+}
+
+/// What is known of the item itself, where it must be asked.
+#[derive(Debug, Default)]
+pub(super) enum Observation {
+    /// It need not be asked, or not yet.
+    #[default]
+    Unneeded,
+    /// It is to be read.
+    Wanted,
+    /// It was read; `None` if it was not there.
+    Seen { image: Option<Image<'static>>, at: Timestamp },
+    /// What was read is counted.
+    Counted,
+}
+
+#[derive(Debug, Default)]
+pub(super) enum Progress {
+    #[default]
+    Pending,
+    Done,
+    Failed(Error),
+}
+
+/// An item's state within a batch.
+#[derive(Debug)]
+pub(super) struct Work<'r> {
+    pub(super) source: &'r SourceKey<'r>,
+    pub(super) identity: &'r Identity<'r, 'r>,
+    pub(super) keys: &'r Keys<'r>,
+    /// The records in order of position, and their places in the batch.
+    pub(super) records: Vec<&'r ChangeRecord<'r>>,
+    indexes: Vec<usize>,
+    bad: Vec<(usize, &'r BadRecord<'r>)>,
+    /// The old images of expiries, decoded; by record.
+    pub(super) old_images: BTreeMap<usize, Image<'r>>,
+    /// Records that cannot be counted; by record.
+    pub(super) unfit: BTreeMap<usize, Error>,
+    pub(super) hash: u64,
+    /// Whether `entry` and `claimed` are what is stored, as far as is known.
+    pub(super) is_known: bool,
+    pub(super) entry: Option<Entry>,
+    pub(super) claimed: Vec<Position<'static>>,
+    pub(super) observation: Observation,
+    pub(super) decision: Decision,
+    /// It must have a transaction of its own, because a shared one was refused and nobody knows on whose account.
+    pub(super) alone: bool,
+    pub(super) progress: Progress,
+    is_committed: bool,
+    /// The rollups whose mirrors must be refreshed on account of what was committed.
+    pub(super) to_mirror: Vec<TargetId>,
+}
+
+impl<'r> Work<'r> {
+    pub(super) fn new(item: Item<'r>) -> Self {
+        let mut records: Vec<(usize, &ChangeRecord<'_>)> = Vec::with_capacity(item.requests.len());
+        let mut bad = Vec::new();
+        for request in item.requests {
+            match request.record {
+                Ok(record) => records.push((request.index, record)),
+                Err(record) => bad.push((request.index, record)),
+            }
+        }
+        records.sort_by(|(_, a), (_, b)| a.position.cmp(&b.position));
+        Self {
+            source: item.source,
+            identity: item.identity,
+            keys: item.keys,
+            indexes: records.iter().map(|(index, _)| *index).collect(),
+            records: records.into_iter().map(|(_, record)| record).collect(),
+            bad,
+            old_images: BTreeMap::new(),
+            unfit: BTreeMap::new(),
+            hash: Sharding::hash(&item.source.partition, item.source.sort.as_deref()),
+            is_known: false,
+            entry: None,
+            claimed: Vec::new(),
+            observation: Observation::Unneeded,
+            decision: Decision::default(),
+            alone: false,
+            progress: Progress::Pending,
+            is_committed: false,
+            to_mirror: Vec::new(),
+        }
+    }
+
+    /// An item that is to be reconciled, whatever its records say.
+    pub(super) fn reconciling(item: Item<'r>) -> Self {
+        Self { observation: Observation::Wanted, ..Self::new(item) }
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self.progress, Progress::Pending)
+    }
+
+    /// Counted, by this batch or before it.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.progress, Progress::Done)
+    }
+
+    /// Whether this batch wrote the item's entry.
+    pub(super) fn was_committed(&self) -> bool {
+        self.is_committed
+    }
+
+    /// The label of the newest stream that the item's records are of.
+    pub(super) fn stream_label(&self) -> &str {
+        self.records.last().map_or("", |record| record.position.label())
+    }
+
+    /// Decodes the old images of the records that `wanted` names.
+    pub(super) fn decode_old_images(&mut self, vocabulary: &Vocabulary, wanted: impl Fn(usize) -> bool) {
+        for (index, record) in self.records.iter().enumerate() {
+            if !wanted(index) || self.old_images.contains_key(&index) {
+                continue;
+            }
+            match record.old.decode(vocabulary) {
+                Ok(image) => self.old_images.extend(image.map(|image| (index, image))),
+                Err(error) => {
+                    self.unfit.insert(index, error);
+                }
+            }
+        }
+    }
+
+    /// Every image that the batch shows of the item, as far as it is decoded.
+    pub(super) fn all_images(&self) -> impl Iterator<Item = &Image<'_>> {
+        let new = self.records.iter().filter_map(|record| record.new.as_ref());
+        new.chain(self.old_images.values()).map(|image| -> &Image<'_> { image })
+    }
+
+    pub(super) fn fail(&mut self, error: Error) {
+        self.progress = Progress::Failed(error);
+    }
+
+    /// What is stored is not known any more.
+    pub(super) fn forget(&mut self) {
+        self.is_known = false;
+    }
+
+    /// The first record's place in the batch.
+    fn first_index(&self) -> usize {
+        let bad = self.bad.iter().map(|(index, _)| *index);
+        self.indexes.iter().copied().chain(bad).min().unwrap_or(0)
+    }
+
+    /// Takes in what is stored of the item: its ledger entry.
+    pub(super) fn learn(&mut self, stored: Option<&crate::record::Item>, targets: &mut Targets) {
+        match stored.map(|item| Entry::decode(item, targets)).transpose() {
+            Ok(entry) => {
+                self.entry = entry;
+                self.is_known = true;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// The entry could not be written.
+    pub(super) fn entry_refused(&mut self, refusal: Refusal, targets: &mut Targets, tally: &Tally) {
+        match refusal {
+            Refusal::Condition(stored) => {
+                tally.conflicts.add(1);
+                self.learn(stored.as_ref(), targets);
+            }
+            Refusal::Conflict => tally.conflicts.add(1),
+            Refusal::Throttled => {}
+            Refusal::Invalid(reason) => {
+                let message = format!("DynamoDB refuses the item's ledger entry: {reason}");
+                self.fail(Error::new(ErrorKind::Rejected, message));
+            }
+        }
+    }
+
+    /// The plan has been carried out.
+    pub(super) fn committed(&mut self, plan: &Plan, tally: &Tally) {
+        tally.ledger_writes.add(1);
+        self.is_committed = true;
+        self.to_mirror.extend(&plan.shown);
+        self.to_mirror.extend(self.entry.iter().flat_map(|entry| &entry.left));
+        self.entry = Some(plan.entry.clone());
+        self.claimed.extend(plan.markers.iter().cloned());
+        if matches!(self.observation, Observation::Seen { .. }) {
+            // The records, if there are any, are judged by the new entry.
+            tally.reconciled.add(1);
+            self.observation = Observation::Counted;
+            return;
+        }
+        let Decision { live, expiries, too_old, .. } = &self.decision;
+        let settled = |index: &usize| {
+            self.records.get(*index).is_some_and(|record| self.claimed.contains(&record.position))
+        };
+        if expiries.iter().all(|index| settled(index) || self.unfit.contains_key(index)) {
+            let used = live.len() + expiries.iter().filter(|index| !live.contains(index)).count();
+            let too_old_only = too_old.iter().filter(|index| !live.contains(index)).count();
+            tally.folded.add_len(used.saturating_sub(1));
+            tally.duplicates.add_len(self.records.len().saturating_sub(used + too_old_only));
+            tally.expiries_too_old.add_len(too_old.len());
+            self.progress = Progress::Done;
+        }
+    }
+
+    /// The images that what is still to be counted depends on.
+    pub(super) fn images_to_count(&self) -> impl Iterator<Item = &Image<'_>> {
+        let observed = match &self.observation {
+            Observation::Seen { image, .. } => image.as_ref(),
+            Observation::Unneeded | Observation::Wanted | Observation::Counted => None,
+        };
+        let live = self.decision.live.iter().filter_map(|index| self.records.get(*index)?.new.as_ref());
+        let expired = self.decision.expiries.iter().filter_map(|index| self.old_images.get(index));
+        let all = live.chain(expired).map(|image| -> &Image<'_> { image });
+        all.chain(observed.map(|image| -> &Image<'_> { image })).filter(|_| self.is_pending())
+    }
+
+    /// The images that may answer what other items ask.
+    pub(super) fn answering_images(&self) -> impl Iterator<Item = &Image<'r>> {
+        let is_asked = !self.identity.entity.answers.is_empty();
+        let new = self.records.iter().filter_map(|record| record.new.as_ref());
+        new.chain(self.old_images.values()).filter(move |_| is_asked)
+    }
+
+    /// The newest state that the batch shows of the item, if it shows one.
+    pub(super) fn newest_image(&self) -> Option<&'r Image<'r>> {
+        self.records.last().and_then(|record| record.new.as_ref())
+    }
+
+    /// What could not be counted of this item.
+    pub(super) fn into_failures(self, keeps_expired: bool) -> Vec<Failure> {
+        let first = self.first_index();
+        let Self { progress, unfit, bad, entry, indexes, .. } = self;
+        let passed =
+            |position: &Position<'_>| entry.as_ref().is_some_and(|entry| *position <= entry.position);
+        let mut failures = Vec::new();
+        if let Progress::Failed(error) = progress {
+            failures.push(Failure { index: first, error });
+        }
+        for (record, error) in unfit {
+            failures.push(Failure { index: indexes.get(record).copied().unwrap_or(first), error });
+        }
+        for (index, record) in bad {
+            let is_settled_elsewhere = record.expired && keeps_expired;
+            if is_settled_elsewhere || !record.position.as_ref().is_some_and(passed) {
+                failures.push(Failure { index, error: clone(&record.error) });
+            }
+        }
+        failures
+    }
+}
+
+/// The same error once more: a batch's malformed records stay with the batch.
+fn clone(error: &Error) -> Error {
+    Error::new(error.kind(), error.to_string())
+}

@@ -1,0 +1,230 @@
+//! `C(image)`: what an item in this state contributes.
+
+use std::sync::Arc;
+
+use super::{Answers, Scope, Sharding, TargetId, Targets};
+use crate::entity::Identity;
+use crate::record::{AttributeValue, Decimal, Image};
+use crate::table::{Aggregate, Format, Measure, MeasureKind, Model, Operand, Pattern, Term};
+use crate::{Error, ErrorKind, Result};
+
+/// What an item contributes, aggregate by aggregate. What is nought is left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contributions {
+    /// One share for each aggregate that counts the item.
+    pub shares: Vec<Share>,
+}
+
+/// What an item contributes to one aggregate: the same measures to each of its rollups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Share {
+    /// The aggregate's name.
+    pub aggregate: Arc<str>,
+    /// The rollups.
+    pub targets: Vec<TargetId>,
+    /// The measures, none of them nought.
+    pub measures: Vec<(Arc<str>, Decimal)>,
+}
+
+/// A value that a rollup's `max` or `min` must not fall behind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Extreme {
+    /// The rollup.
+    pub target: TargetId,
+    /// The measure.
+    pub measure: Arc<str>,
+    /// Which of two values stays.
+    pub keep: Keep,
+    /// The value: a number or a text.
+    pub value: AttributeValue<'static>,
+}
+
+/// Which of two values stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// `max`.
+    Largest,
+    /// `min`.
+    Smallest,
+}
+
+/// All that follows from one image.
+#[derive(Clone, Debug, Default)]
+pub struct Projected {
+    /// What is counted of the item.
+    pub contributions: Contributions,
+    /// What `max` and `min` have to see.
+    pub extremes: Vec<Extreme>,
+}
+
+/// What an item contributes in the state that `image` shows.
+///
+/// # Errors
+/// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no answer yet.
+pub fn contributions<'s, 'a: 's>(
+    model: &'s Model,
+    identity: &'s Identity<'s, 's>,
+    image: &'s Image<'a>,
+    answers: &'s impl Answers,
+    sharding: Sharding<'_>,
+    targets: &mut Targets,
+) -> Result<Projected> {
+    let mut projected = Projected::default();
+    for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
+        let bare =
+            Scope { model, entity: identity.entity, variables: &identity.variables, image, gifts: &[] };
+        let mut gifts = Vec::with_capacity(aggregate.lookups.len());
+        for key in &aggregate.lookups {
+            let question = bare.question(key)?;
+            gifts.push(answers.gifts(&question).ok_or_else(|| unanswered(model, key.lookup))?);
+        }
+        let scope = Scope { gifts: &gifts, ..bare };
+        if holds(aggregate.when.as_ref(), &scope)? {
+            project(aggregate, &scope, sharding, targets, &mut projected)?;
+        }
+    }
+    Ok(projected)
+}
+
+fn project(
+    aggregate: &Aggregate,
+    scope: &Scope<'_, '_>,
+    sharding: Sharding<'_>,
+    targets: &mut Targets,
+    projected: &mut Projected,
+) -> Result<()> {
+    let mut measures = Vec::with_capacity(aggregate.measures.len());
+    let mut extremes = Vec::new();
+    for measure in &aggregate.measures {
+        if holds(measure.when.as_ref(), scope)? {
+            match amount(measure, scope)? {
+                Amount::Nothing => {}
+                Amount::Number(name, number) => measures.push((name, number)),
+                Amount::Extreme(keep, value) => extremes.push((&measure.name, keep, value)),
+            }
+        }
+    }
+    if measures.is_empty() && extremes.is_empty() {
+        return Ok(());
+    }
+    let destinations = destinations(aggregate, scope, sharding, targets)?;
+    for (measure, keep, value) in extremes {
+        projected.extremes.extend(destinations.iter().map(|target| Extreme {
+            target: *target,
+            measure: Arc::clone(measure),
+            keep,
+            value: value.clone(),
+        }));
+    }
+    if !measures.is_empty() {
+        let share = Share { aggregate: Arc::clone(&aggregate.name), targets: destinations, measures };
+        projected.contributions.shares.push(share);
+    }
+    Ok(())
+}
+
+fn destinations(
+    aggregate: &Aggregate,
+    scope: &Scope<'_, '_>,
+    sharding: Sharding<'_>,
+    targets: &mut Targets,
+) -> Result<Vec<TargetId>> {
+    let mut ids = Vec::with_capacity(aggregate.into.len());
+    for destination in &aggregate.into {
+        let Some(rollup) = scope.model.rollups.get(destination.rollup) else { continue };
+        let (partition, sort) = (scope.render(&destination.partition)?, scope.render(&destination.sort)?);
+        let key = (partition.as_str(), sort.as_str());
+        let expires_at = match &destination.expires {
+            Some(expiry) => Some(scope.time(&expiry.of)?.plus(expiry.after)),
+            None => None,
+        };
+        let shard = sharding.shard(&rollup.name, key, rollup.shards, targets);
+        ids.push(targets.intern(&rollup.name, key, shard, expires_at));
+    }
+    Ok(ids)
+}
+
+enum Amount {
+    Nothing,
+    Number(Arc<str>, Decimal),
+    Extreme(Keep, AttributeValue<'static>),
+}
+
+fn amount(measure: &Measure, scope: &Scope<'_, '_>) -> Result<Amount> {
+    let extreme = |keep, term: &Term, format: Format| {
+        Ok(match scope.extreme(term, format)? {
+            Some(value) => Amount::Extreme(keep, value),
+            None => Amount::Nothing,
+        })
+    };
+    match &measure.kind {
+        MeasureKind::Count => Ok(Amount::Number(Arc::clone(&measure.name), Decimal::ONE)),
+        MeasureKind::Sum(factors) => Ok(match product(measure, factors, scope)? {
+            Some(number) if !number.is_zero() => Amount::Number(Arc::clone(&measure.name), number),
+            Some(_) | None => Amount::Nothing,
+        }),
+        MeasureKind::Max(term, format) => extreme(Keep::Largest, term, *format),
+        MeasureKind::Min(term, format) => extreme(Keep::Smallest, term, *format),
+        MeasureKind::Histogram { of, width, labels } => Ok(match bin(scope, of, *width, labels)? {
+            Some(label) => Amount::Number(Arc::clone(label), Decimal::ONE),
+            None => Amount::Nothing,
+        }),
+    }
+}
+
+fn product(measure: &Measure, factors: &[Term], scope: &Scope<'_, '_>) -> Result<Option<Decimal>> {
+    let mut product: Option<Decimal> = None;
+    for factor in factors {
+        let Some(number) = scope.number(factor)? else { return Ok(None) };
+        product = Some(match product {
+            None => number.into_owned(),
+            Some(so_far) => so_far.times(&number).map_err(|cause| {
+                Error::new(
+                    ErrorKind::Record,
+                    format!("the product for measure `{}` is beyond 38 digits", measure.name),
+                )
+                .caused_by(cause)
+            })?,
+        });
+    }
+    Ok(product)
+}
+
+fn bin<'l>(
+    scope: &Scope<'_, '_>,
+    of: &Term,
+    width: i64,
+    labels: &'l [Arc<str>],
+) -> Result<Option<&'l Arc<str>>> {
+    let (numerator, denominator) = match scope.read(of)? {
+        None => return Ok(None),
+        Some(Operand::Ratio { numerator, denominator }) => (numerator, denominator),
+        Some(Operand::Value(_) | Operand::Text(_)) => match scope.number(of)? {
+            Some(number) => (number.into_owned(), Decimal::ONE),
+            None => return Ok(None),
+        },
+    };
+    let Ok(bin_width) = denominator.times(&Decimal::from(width)) else { return Ok(None) };
+    // Beyond an i64 a value lies in the last bin, or below the first.
+    let index = numerator.floor_divided_by(&bin_width).unwrap_or(if numerator.sign().is_gt() {
+        i64::MAX
+    } else {
+        -1
+    });
+    let Ok(index) = usize::try_from(index) else { return Ok(None) };
+    Ok(labels.get(index).or(labels.last()))
+}
+
+fn holds(pattern: Option<&Pattern>, scope: &Scope<'_, '_>) -> Result<bool> {
+    match pattern {
+        None => Ok(true),
+        Some(pattern) => pattern.matches(&mut |term: &Term| scope.read(term)),
+    }
+}
+
+fn unanswered(model: &Model, lookup: usize) -> Error {
+    let name = model.lookups.get(lookup).map_or("?", |lookup| &lookup.name);
+    Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item to ask")).remedy(
+        "The record comes again; if the looked-up item was never written, the mapping's retry limit ends it",
+    )
+}

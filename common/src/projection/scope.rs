@@ -1,0 +1,241 @@
+//! Reading terms in the scope of one image of one item.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use super::Question;
+use crate::record::{AttributeValue, Image, Timestamp};
+use crate::table::{
+    AttributePath, BoundTemplate, DerivationKind, Entity, Format, LookupKey, Model, Operand, Piece, Term,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// What a lookup gave: its gifts' values, aligned with [`crate::table::Lookup::gives`].
+pub type Gifts = [AttributeValue<'static>];
+
+/// One image of one item, as the terms of its entity see it.
+#[derive(Clone, Copy)]
+pub struct Scope<'s, 'a> {
+    /// The model.
+    pub model: &'s Model,
+    /// What the item is.
+    pub entity: &'s Entity,
+    /// The values of its key's variables.
+    pub variables: &'s [&'s str],
+    /// The image.
+    pub image: &'s Image<'a>,
+    /// What the lookups at hand gave, as [`Term::Given`] counts them.
+    pub gifts: &'s [&'s Gifts],
+}
+
+impl<'s, 'a: 's> Scope<'s, 'a> {
+    /// The value of a term; `None` where it is absent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if a value is derived from an attribute of a wrong type.
+    pub fn read(&self, term: &Term) -> Result<Option<Operand<'s>>> {
+        match term {
+            Term::Key(index) => Ok(self.variables.get(*index).map(|text| Operand::Text(Cow::Borrowed(text)))),
+            Term::Attribute(path) => Ok(attribute(self.image, path).map(Operand::Value)),
+            Term::Derived(index) => self.derive(*index),
+            Term::Given { lookup, gift } => {
+                Ok(self.gifts.get(*lookup).and_then(|gifts| gifts.get(*gift)).map(Operand::Value))
+            }
+        }
+    }
+
+    /// A key, rendered from this image.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if a value is absent, or none that a key can be made of.
+    pub fn render(&self, template: &BoundTemplate) -> Result<String> {
+        let mut key = String::with_capacity(96);
+        for piece in &template.pieces {
+            match piece {
+                Piece::Literal(text) => key.push_str(text),
+                Piece::Value(term, format) => self.render_value(term, *format, &mut key)?,
+            }
+        }
+        Ok(key)
+    }
+
+    /// The point in time that a term names: text in RFC 3339, a date, or a number of epoch seconds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if it is absent or none of these.
+    pub fn time(&self, term: &Term) -> Result<Timestamp> {
+        let value = self.required(term)?;
+        let time = match &value {
+            Operand::Text(text) => Timestamp::parse(text),
+            Operand::Value(AttributeValue::S(text)) => Timestamp::parse(text),
+            Operand::Value(AttributeValue::N(number)) => number.to_i64().map(Timestamp::from_epoch_seconds),
+            Operand::Value(_) | Operand::Ratio { .. } => None,
+        };
+        time.ok_or_else(|| self.unfit(term, "is not a time (RFC 3339 text, a date, or epoch seconds)"))
+    }
+
+    /// An error that names a term, never its value.
+    pub fn unfit(&self, term: &Term, problem: &str) -> Error {
+        Error::new(ErrorKind::Record, format!("{} {problem}", self.describe(term)))
+            .with("entity", self.entity.name.as_ref())
+            .remedy("Correct the item or the table model; the record comes again until then")
+    }
+
+    fn required(&self, term: &Term) -> Result<Operand<'s>> {
+        self.read(term)?.ok_or_else(|| self.unfit(term, "is missing"))
+    }
+
+    fn render_value(&self, term: &Term, format: Format, key: &mut String) -> Result<()> {
+        match format {
+            Format::Plain => {
+                let unfit =
+                    || self.unfit(term, "cannot be part of a key: it is neither text, number nor boolean");
+                match self.required(term)? {
+                    Operand::Text(text) => key.push_str(&text),
+                    Operand::Value(AttributeValue::S(text)) => key.push_str(text),
+                    Operand::Value(AttributeValue::N(number)) => {
+                        // Writing to a String cannot fail.
+                        let _ = write!(key, "{number}");
+                    }
+                    Operand::Value(AttributeValue::Bool(value)) => {
+                        key.push_str(if *value { "true" } else { "false" })
+                    }
+                    Operand::Value(_) | Operand::Ratio { .. } => return Err(unfit()),
+                }
+            }
+            Format::Day => {
+                let day = self.time(term)?.day();
+                key.push_str(&day.ok_or_else(|| self.unfit(term, "is a time beyond the calendar"))?);
+            }
+        }
+        Ok(())
+    }
+
+    fn derive(&self, index: usize) -> Result<Option<Operand<'s>>> {
+        let Some(derivation) = self.entity.derivations.get(index) else { return Ok(None) };
+        match &derivation.kind {
+            DerivationKind::First(terms) => {
+                for term in terms {
+                    if let Some(value) = self.read(term)? {
+                        return Ok(Some(value));
+                    }
+                }
+                Ok(None)
+            }
+            DerivationKind::Percent { part, whole } => {
+                let (Some(part), Some(whole)) = (self.number(part)?, self.number(whole)?) else {
+                    return Ok(None);
+                };
+                if whole.sign().is_le() {
+                    return Ok(None);
+                }
+                let hundred = crate::record::Decimal::from(100);
+                let numerator = part.times(&hundred).map_err(|cause| {
+                    Error::new(
+                        ErrorKind::Record,
+                        format!("`{}` is beyond DynamoDB's numbers", derivation.name),
+                    )
+                    .caused_by(cause)
+                })?;
+                Ok(Some(Operand::Ratio { numerator, denominator: whole.into_owned() }))
+            }
+        }
+    }
+
+    /// The number that a term names; `None` where it is absent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if it is not a number.
+    pub fn number(&self, term: &Term) -> Result<Option<Cow<'s, crate::record::Decimal>>> {
+        match self.read(term)? {
+            None => Ok(None),
+            Some(Operand::Value(AttributeValue::N(number))) => Ok(Some(Cow::Borrowed(number))),
+            Some(Operand::Value(other)) => {
+                Err(self.unfit(term, &format!("must be a number (N) and is of type {}", other.type_name())))
+            }
+            Some(Operand::Text(_) | Operand::Ratio { .. }) => Err(self.unfit(term, "must be a number (N)")),
+        }
+    }
+
+    /// The number or text that `max` and `min` compare; `None` where it is absent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if it is neither.
+    pub fn extreme(&self, term: &Term, format: Format) -> Result<Option<AttributeValue<'static>>> {
+        if format != Format::Plain && self.read(term)?.is_some() {
+            let mut text = String::new();
+            self.render_value(term, format, &mut text)?;
+            return Ok(Some(text.into()));
+        }
+        match self.read(term)? {
+            None => Ok(None),
+            Some(Operand::Text(text)) => Ok(Some(AttributeValue::text(text))),
+            Some(Operand::Value(value @ (AttributeValue::N(_) | AttributeValue::S(_)))) => {
+                Ok(Some(value.clone().into_owned()))
+            }
+            Some(Operand::Value(_) | Operand::Ratio { .. }) => {
+                Err(self.unfit(term, "must be a number or text"))
+            }
+        }
+    }
+
+    /// The question that this item asks of a lookup.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if an input is absent, or cannot be part of a key.
+    pub fn question(&self, key: &LookupKey) -> Result<Question<'s>> {
+        if let [Term::Key(index)] = key.inputs.as_slice()
+            && let Some(text) = self.variables.get(*index)
+        {
+            return Ok(Question { lookup: key.lookup, key: Cow::Borrowed(text) });
+        }
+        if let [Term::Attribute(path)] = key.inputs.as_slice()
+            && let Some(AttributeValue::S(text)) = attribute(self.image, path)
+        {
+            return Ok(Question { lookup: key.lookup, key: Cow::Borrowed(text) });
+        }
+        let mut text = String::new();
+        for (position, input) in key.inputs.iter().enumerate() {
+            if position > 0 {
+                text.push('#');
+            }
+            self.render_value(input, Format::Plain, &mut text)?;
+        }
+        Ok(Question { lookup: key.lookup, key: Cow::Owned(text) })
+    }
+
+    /// What this item gives to those who look it up; `None` where it is absent.
+    #[must_use]
+    pub fn gift(&self, term: &Term) -> Option<AttributeValue<'static>> {
+        match self.read(term).ok()?? {
+            Operand::Text(text) => Some(AttributeValue::text(text)),
+            Operand::Value(value) => Some(value.clone().into_owned()),
+            Operand::Ratio { .. } => None,
+        }
+    }
+
+    fn describe(&self, term: &Term) -> String {
+        match term {
+            Term::Key(index) => format!("key variable `{}`", name(self.entity.variables.get(*index))),
+            Term::Attribute(path) => {
+                let within = path.within.iter().map(|name| format!(".{name}")).collect::<String>();
+                format!("attribute `{}{within}`", self.model.vocabulary.name(path.root))
+            }
+            Term::Derived(index) => {
+                format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))
+            }
+            Term::Given { .. } => "what the lookup gave".to_owned(),
+        }
+    }
+}
+
+fn name(name: Option<&std::sync::Arc<str>>) -> &str {
+    name.map_or("?", |name| name)
+}
+
+/// The value at a path of an image.
+pub fn attribute<'i, 'a>(image: &'i Image<'a>, path: &AttributePath) -> Option<&'i AttributeValue<'a>> {
+    path.within.iter().try_fold(image.get(path.root)?, |value, name| {
+        if let AttributeValue::M(map) = value { map.get(name.as_ref()) } else { None }
+    })
+}

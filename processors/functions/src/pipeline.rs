@@ -1,0 +1,206 @@
+//! What happens to one batch, from top to bottom.
+
+use std::collections::HashMap;
+
+use afterwrite::commit::{Clock, Failure, Item, Ledger, Outcome, Request, Totals};
+use afterwrite::entity::{Identity, SourceKey};
+use afterwrite::record::{BadRecord, Batch, ChangeRecord, Keys, Operation, StreamView, Timestamp, decode};
+use afterwrite::sink::Tables;
+use afterwrite::table::{Entity, OnExpiry};
+use afterwrite::{Error, ErrorKind, Result};
+
+use crate::Response;
+
+/// The handler of the function `aggregator`: a stream's batches in, rollups right.
+#[derive(Debug)]
+pub struct Aggregator<T, C> {
+    ledger: Ledger<T, C>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Handled {
+    /// What is answered.
+    pub response: Response,
+    /// How many records there were.
+    pub records: u64,
+    /// How many were of no entity.
+    pub unmatched: u64,
+    /// What was done for the others.
+    pub totals: Totals,
+    /// The records that were not counted, and why.
+    pub failures: Vec<FailedRecord>,
+    /// How long ago the newest record's change was made, in milliseconds.
+    pub age_ms: Option<u64>,
+}
+
+/// A record that was not counted.
+#[derive(Debug)]
+pub struct FailedRecord {
+    /// Its sequence number, if it has one.
+    pub sequence_number: Option<String>,
+    /// Why.
+    pub error: Error,
+}
+
+/// A record whose item the model may know.
+struct Found<'r> {
+    index: usize,
+    record: std::result::Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
+    keys: &'r Keys<'r>,
+    source: SourceKey<'r>,
+}
+
+impl<T: Tables, C: Clock> Aggregator<T, C> {
+    /// A handler that commits to this ledger.
+    pub fn new(ledger: Ledger<T, C>) -> Self {
+        Self { ledger }
+    }
+
+    /// The ledger it commits to.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger<T, C> {
+        &self.ledger
+    }
+
+    /// Handles one event, and answers before `deadline`.
+    ///
+    /// # Errors
+    /// The whole invocation fails if the event is none ([`ErrorKind::Event`]), if its table is unknown or its images are
+    /// missing ([`ErrorKind::Stream`]), or if the state table cannot be used ([`ErrorKind::Configuration`]). Whatever concerns
+    /// single records is in the response instead.
+    pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Handled> {
+        let model = self.ledger.model();
+        let batch = decode(event, &model.vocabulary)?;
+        let mut failures = Vec::new();
+        let found = self.find(&batch, &mut failures)?;
+        let identities: Vec<Option<Identity<'_, '_>>> =
+            found.iter().map(|found| found.source.identify(model)).collect();
+        let items = items(&found, &identities)?;
+        let Outcome { failures: uncounted, totals } = self.ledger.commit(items, deadline).await?;
+        failures.extend(uncounted);
+        let unmatched = identities.iter().filter(|identity| identity.is_none()).count();
+        Ok(self.report(&batch, unmatched, totals, failures))
+    }
+
+    /// The records whose item is known; the malformed ones that are not even that have failed.
+    fn find<'r>(&self, batch: &'r Batch<'r>, failures: &mut Vec<Failure>) -> Result<Vec<Found<'r>>> {
+        let mut found = Vec::with_capacity(batch.records.len());
+        for (index, record) in batch.records.iter().enumerate() {
+            let (table, keys) = match record {
+                Ok(record) => (Some(record.table.as_ref()), Some(&record.keys)),
+                Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
+            };
+            let table =
+                table.map(|table| self.ledger.table_index(table).ok_or_else(|| self.unknown_table(table)));
+            let source = table.transpose()?.zip(keys).map(|(table, keys)| {
+                SourceKey::of_keys(self.ledger.model(), table, keys).map(|source| (source, keys))
+            });
+            match (source.flatten(), record) {
+                (Some((source, keys)), record) => {
+                    found.push(Found { index, record: record.as_ref().map_err(AsRef::as_ref), keys, source })
+                }
+                (None, Ok(_)) => failures.push(Failure { index, error: foreign_key() }),
+                (None, Err(bad)) => failures.push(Failure { index, error: copy(&bad.error) }),
+            }
+        }
+        Ok(found)
+    }
+
+    fn report(&self, batch: &Batch<'_>, unmatched: usize, totals: Totals, failures: Vec<Failure>) -> Handled {
+        let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max();
+        let age = newest.map(|newest| self.ledger.clock().now().since(newest));
+        let response = Response::new(batch, failures.iter().map(|failure| failure.index));
+        let failed = |failure: Failure| FailedRecord {
+            sequence_number: sequence_number(batch, failure.index),
+            error: failure.error,
+        };
+        Handled {
+            response,
+            records: count(batch.records.len()),
+            unmatched: count(unmatched),
+            totals,
+            failures: failures.into_iter().map(failed).collect(),
+            age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    fn unknown_table(&self, table: &str) -> Error {
+        let known: Vec<&str> = self.ledger.model().tables.iter().map(|table| table.name.as_ref()).collect();
+        Error::new(
+            ErrorKind::Stream,
+            format!("the stream is of table `{table}`, which the model does not know"),
+        )
+        .with("model's tables", known.join(", "))
+        .remedy(format!("If one of them lives under this name, say so in AFTERWRITE_TABLES: `name={table}`"))
+    }
+}
+
+/// The source items of a batch, each with all its records.
+fn items<'r>(found: &'r [Found<'r>], identities: &'r [Option<Identity<'r, 'r>>]) -> Result<Vec<Item<'r>>> {
+    let mut items: Vec<Item<'r>> = Vec::with_capacity(found.len());
+    let mut by_source: HashMap<&SourceKey<'_>, usize> = HashMap::with_capacity(found.len());
+    for (found, identity) in found.iter().zip(identities) {
+        let Some(identity) = identity.as_ref().filter(|identity| is_used(identity.entity)) else { continue };
+        if let Ok(record) = found.record {
+            check_images(record, identity.entity)?;
+        }
+        let request = Request { index: found.index, record: found.record };
+        match by_source.get(&found.source).and_then(|index| items.get_mut(*index)) {
+            Some(item) => item.requests.push(request),
+            None => {
+                by_source.insert(&found.source, items.len());
+                items.push(Item {
+                    source: &found.source,
+                    identity,
+                    keys: found.keys,
+                    requests: vec![request],
+                });
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// Whether anything follows from a change of such an item.
+fn is_used(entity: &Entity) -> bool {
+    !entity.aggregates.is_empty() || !entity.answers.is_empty() || !entity.mirrors.is_empty()
+}
+
+/// A stream that does not carry what the model needs must not be consumed silently.
+fn check_images(record: &ChangeRecord<'_>, entity: &Entity) -> Result<()> {
+    let lacks_new = record.operation != Operation::Remove && record.new.is_none();
+    let must_settle = record.expired && entity.on_expiry == OnExpiry::Keep;
+    let lacks_old = must_settle && !record.old.is_present();
+    if !lacks_new && !lacks_old && record.view != Some(StreamView::KeysOnly) {
+        return Ok(());
+    }
+    let view = record.view.map_or("unknown", StreamView::name);
+    Err(Error::new(ErrorKind::Stream, "the stream's records lack an image that the model needs")
+        .with("view type", view)
+        .with("entity", entity.name.as_ref())
+        .remedy("Set the table's stream to NEW_AND_OLD_IMAGES"))
+}
+
+fn foreign_key() -> Error {
+    Error::new(
+        ErrorKind::Record,
+        "the record's key attributes are not those that the model says its table has",
+    )
+    .remedy("Correct `key` of the table in the model")
+}
+
+fn copy(error: &Error) -> Error {
+    Error::new(error.kind(), error.to_string())
+}
+
+fn sequence_number(batch: &Batch<'_>, index: usize) -> Option<String> {
+    match batch.records.get(index)? {
+        Ok(record) => Some(record.position.sequence_number().to_owned()),
+        Err(bad) => bad.sequence_number.as_deref().map(str::to_owned),
+    }
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,53 @@
+//! What the function answers: which records are to come again.
+
+use afterwrite::record::{Batch, Position};
+use serde::Serialize;
+
+/// The answer of an event source mapping's target with `ReportBatchItemFailures`.
+///
+/// Lambda takes the **lowest** sequence number as its checkpoint and delivers everything from it on again, so one is enough. An
+/// empty list is success. An empty identifier has the whole batch delivered again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Response {
+    /// At most one.
+    pub batch_item_failures: Vec<BatchItemFailure>,
+}
+
+/// A record from which on the batch is to come again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchItemFailure {
+    /// Its sequence number.
+    pub item_identifier: String,
+}
+
+impl Response {
+    /// The answer for a batch of which the records at `failed` were not counted.
+    #[must_use]
+    pub fn new(batch: &Batch<'_>, failed: impl Iterator<Item = usize>) -> Self {
+        let identifiers = failed.map(|index| checkpoint(batch, index));
+        // Text of any length compares as a number once its noughts are gone; an empty one, the whole batch, is the lowest.
+        let order = |identifier: &String| {
+            let digits = identifier.trim_start_matches('0').to_owned();
+            (digits.len(), digits)
+        };
+        let lowest = identifiers.min_by_key(order);
+        Self {
+            batch_item_failures: lowest
+                .map(|item_identifier| BatchItemFailure { item_identifier })
+                .into_iter()
+                .collect(),
+        }
+    }
+}
+
+/// The sequence number that has the record at `index` delivered again: its own, or, if it has none, that of the record before
+/// it, or else nothing, for the whole batch.
+fn checkpoint(batch: &Batch<'_>, index: usize) -> String {
+    let sequence_number = |index: usize| match batch.records.get(index)? {
+        Ok(record) => Some(record.position.sequence_number().to_owned()),
+        Err(bad) => bad.position.as_ref().map(Position::sequence_number).map(str::to_owned),
+    };
+    (0..=index).rev().find_map(sequence_number).unwrap_or_default()
+}
