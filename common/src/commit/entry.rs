@@ -111,7 +111,7 @@ impl Entry {
 }
 
 fn separate(out: &mut String) {
-    if !out.ends_with(['[', '{']) {
+    if !out.ends_with(['[', '{', ',']) {
         out.push(',');
     }
 }

@@ -1,0 +1,174 @@
+//! The recording's table and the state table, in memory, and a consumer over them.
+
+use std::sync::Arc;
+
+use afterwrite::commit::{Ledger, Totals};
+use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite::sink::memory::{IndexDefinition, MemoryTables, TableDefinition};
+use afterwrite::table::Model;
+use afterwrite_functions::Aggregator;
+use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::random::Random;
+use afterwrite_tests::recording::{Recording, event};
+use serde_json::value::RawValue;
+
+const STATE: &str = "state";
+
+/// A consumer, its tables, and how far each shard is read.
+pub(crate) struct World {
+    recording: Recording,
+    aggregator: Aggregator<MemoryTables, StillClock>,
+    read: Vec<usize>,
+    totals: Totals,
+}
+
+impl World {
+    pub(crate) fn new(recording: &str) -> Self {
+        let recording = Recording::load(recording);
+        let model = Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"));
+        let tables = MemoryTables::new();
+        tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
+        let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+        for name in &names {
+            let mut definition = TableDefinition::new(name.as_ref(), "PK").sort("SK");
+            for index in ["GSI1", "GSI2", "GSI3"] {
+                let (partition, sort) = (format!("{index}PK"), format!("{index}SK"));
+                definition =
+                    definition.index(IndexDefinition::new(index, partition.as_str()).sort(sort.as_str()));
+            }
+            tables.create_table(definition);
+            // Shards are read at their own pace here, so that a record may ask for an item whose removal, in another shard, is
+            // already past: the index still shows what was removed, as it did at the time.
+            for item in recording.last_images().iter().chain(&recording.items) {
+                tables.put(name, attributes(item)).expect("an item of the recording");
+            }
+        }
+        let read = vec![0; recording.shards.len()];
+        let clock = StillClock::at(Timestamp::from_epoch_seconds(recording.end() + 60));
+        let ledger = Ledger::new(model, names, Arc::from(STATE), tables, clock);
+        Self { recording, aggregator: Aggregator::new(ledger), read, totals: Totals::default() }
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Reads every shard from its beginning once more.
+    pub(crate) fn rewind(&mut self) {
+        self.read.fill(0);
+    }
+
+    /// Delivers all shards, one batch of each in turn, as an event source mapping does: again from where it failed.
+    pub(crate) async fn deliver_all(&mut self, size: usize) {
+        self.deliver(size, false).await;
+    }
+
+    /// The same, and each batch once more after the one that follows it.
+    pub(crate) async fn deliver_with_echoes(&mut self, size: usize) {
+        self.deliver(size, true).await;
+    }
+
+    async fn deliver(&mut self, size: usize, echo: bool) {
+        let mut echoes: Vec<Vec<u8>> = Vec::new();
+        while (0..self.read.len()).any(|shard| self.read[shard] < self.recording.shards[shard].len()) {
+            for shard in 0..self.read.len() {
+                let records: Vec<&RawValue> = self.recording.shards[shard][self.read[shard]..]
+                    .iter()
+                    .take(size)
+                    .map(AsRef::as_ref)
+                    .collect();
+                if records.is_empty() {
+                    continue;
+                }
+                let (event, length) =
+                    (event(records), self.recording.shards[shard][self.read[shard]..].len().min(size));
+                let failed = self.handle(&event).await;
+                let cut = failed.map(|number| self.position_of(shard, &number));
+                self.read[shard] = cut.unwrap_or(self.read[shard] + length);
+                if let (true, Some(echo)) = (echo, echoes.pop()) {
+                    self.handle(&echo).await;
+                }
+                echoes.push(event);
+            }
+        }
+    }
+
+    /// Delivers single old records, in any order.
+    pub(crate) async fn deliver_subset(&mut self, count: usize, random: &mut Random) {
+        let records: Vec<String> = self.recording.records().map(|record| record.get().to_owned()).collect();
+        for _ in 0..count {
+            let record = random.pick(&records).expect("records");
+            let event = format!("{{\"Records\":[{record}]}}").into_bytes();
+            assert_eq!(self.handle(&event).await, None, "an old record is no failure");
+        }
+    }
+
+    /// The sequence number from which on the batch is to come again, if any.
+    async fn handle(&mut self, event: &[u8]) -> Option<String> {
+        let deadline = Timestamp::from_epoch_ms(i64::MAX);
+        let handled = self.aggregator.handle(event, deadline).await.expect("an event of the recording");
+        self.totals += handled.totals;
+        handled.response.batch_item_failures.into_iter().next().map(|failure| failure.item_identifier)
+    }
+
+    fn position_of(&self, shard: usize, sequence_number: &str) -> usize {
+        let needle = format!("\"SequenceNumber\": \"{sequence_number}\"");
+        let compact = needle.replace(": ", ":");
+        let is_it = |record: &RawValue| record.get().contains(&needle) || record.get().contains(&compact);
+        self.recording.shards[shard].iter().position(|record| is_it(record)).expect("a record of the shard")
+    }
+
+    /// Every rollup and every mirrored attribute is what was computed independently.
+    pub(crate) fn assert_golden(&self, how: &str) {
+        let tables = self.aggregator.ledger().tables();
+        let mut rollups = std::collections::BTreeMap::new();
+        for item in tables.scan(STATE) {
+            if item.get("EntityType").and_then(AttributeValue::as_text) == Some("ROLLUP") {
+                rollups.insert(key(&item), measures(&item));
+            }
+        }
+        rollups.retain(|_, measures| !measures.is_empty());
+        assert_eq!(rollups, self.recording.rollups, "{how}: the rollups");
+        let name = self.aggregator.ledger().model().tables[0].name.clone();
+        for item in tables.scan(&name) {
+            if let Some(expected) = self.recording.mirrored.get(&key(&item)) {
+                for (attribute, value) in expected {
+                    let shown = item
+                        .get(attribute.as_str())
+                        .and_then(AttributeValue::as_number)
+                        .and_then(Decimal::to_i64);
+                    assert_eq!(shown, Some(*value), "{how}: {attribute} of {:?}", key(&item));
+                }
+            }
+        }
+    }
+}
+
+fn key(item: &Item) -> (String, String) {
+    let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default().to_owned();
+    (text("PK"), text("SK"))
+}
+
+/// All numbers that are measures and not nought.
+fn measures(item: &Item) -> std::collections::BTreeMap<String, i64> {
+    let is_measure = |name: &str| name != "rev" && name != "expires_at" && !name.starts_with("settled_");
+    let numbers =
+        item.iter().filter_map(|(name, value)| Some((name.to_string(), value.as_number()?.to_i64()?)));
+    numbers.filter(|(name, number)| is_measure(name) && *number != 0).collect()
+}
+
+/// DynamoDB JSON → attributes.
+fn attributes(item: &serde_json::Value) -> Item {
+    let value = |value: &serde_json::Value| -> AttributeValue<'static> {
+        let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
+        match kind.as_str() {
+            "S" => AttributeValue::text(value.as_str().expect("text")),
+            "N" => AttributeValue::N(value.as_str().expect("digits").parse().expect("a number")),
+            "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
+            // What no rollup reads need not be right.
+            _ => AttributeValue::Null,
+        }
+    };
+    let item = item.get("Item").unwrap_or(item).as_object().expect("an item");
+    item.iter().map(|(name, attribute)| (name.clone().into(), value(attribute))).collect()
+}

@@ -1,0 +1,35 @@
+//! A clock that stands where it is put.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use afterwrite::commit::Clock;
+use afterwrite::record::Timestamp;
+
+/// A clock that moves only by the sleeps it is asked for, which take no time.
+#[derive(Debug)]
+pub struct StillClock(AtomicI64);
+
+impl StillClock {
+    /// A clock at this time.
+    #[must_use]
+    pub fn at(now: Timestamp) -> Self {
+        Self(AtomicI64::new(now.epoch_ms()))
+    }
+}
+
+impl Clock for StillClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_epoch_ms(self.0.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self.0.fetch_add(i64::try_from(duration.as_millis()).unwrap_or(0), Ordering::Relaxed);
+        std::future::ready(())
+    }
+
+    fn permille(&self) -> u32 {
+        500
+    }
+}

@@ -1,0 +1,131 @@
+//! Recorded streams, and what must follow from them.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A recorded stream: its records by shard, the table it ends in, and what must be derived.
+#[derive(Debug)]
+pub struct Recording {
+    /// The records of each shard, as Lambda delivers them, in order.
+    pub shards: Vec<Vec<Box<RawValue>>>,
+    /// The shard of each record, in order of time.
+    pub order: Vec<usize>,
+    /// The table after the last record, as DynamoDB JSON.
+    pub items: Vec<Value>,
+    /// Every rollup: key to measures that are not nought.
+    pub rollups: BTreeMap<(String, String), BTreeMap<String, i64>>,
+    /// Every mirrored item: key to its mirrored attributes.
+    pub mirrored: BTreeMap<(String, String), BTreeMap<String, i64>>,
+}
+
+#[derive(serde::Deserialize)]
+struct Line {
+    shard: usize,
+    record: Box<RawValue>,
+}
+
+impl Recording {
+    /// Reads the recording of this name among the fixtures.
+    ///
+    /// # Panics
+    /// If it is not there or not whole: a test without its fixture must fail.
+    #[must_use]
+    pub fn load(name: &str) -> Self {
+        let folder = fixtures().join(name);
+        let mut shards: Vec<Vec<Box<RawValue>>> = Vec::new();
+        let mut order = Vec::new();
+        for line in lines(&folder.join("records.jsonl.gz")) {
+            let line: Line = serde_json::from_str(&line).expect("a record");
+            if shards.len() <= line.shard {
+                shards.resize_with(line.shard + 1, Vec::new);
+            }
+            shards.get_mut(line.shard).expect("the shard was made").push(line.record);
+            order.push(line.shard);
+        }
+        let items = lines(&folder.join("items.jsonl.gz"));
+        let items = items.iter().map(|line| serde_json::from_str(line).expect("an item")).collect();
+        let expected = std::fs::read(folder.join("expected.json")).expect("expected.json");
+        let expected: BTreeMap<String, Vec<BTreeMap<String, Value>>> =
+            serde_json::from_slice(&expected).expect("expectations");
+        let mut expected =
+            expected.into_iter().map(|(name, items)| (name, keyed(items))).collect::<BTreeMap<_, _>>();
+        let rollups = expected.remove("rollups").expect("rollups");
+        let mirrored = expected.into_values().next().expect("a mirrored attribute");
+        Self { shards, order, items, rollups, mirrored }
+    }
+
+    /// The last image of every item that was ever there.
+    ///
+    /// # Panics
+    /// If a record is none.
+    #[must_use]
+    pub fn last_images(&self) -> Vec<Value> {
+        let mut images = BTreeMap::new();
+        for record in self.records() {
+            let mut record: Value = serde_json::from_str(record.get()).expect("a record");
+            let change = &mut record["dynamodb"];
+            let key = change["Keys"].to_string();
+            if let Some(image) = change.get_mut("NewImage") {
+                images.insert(key, image.take());
+            }
+        }
+        images.into_values().collect()
+    }
+
+    /// When its last change was made, in whole seconds after 1970.
+    ///
+    /// # Panics
+    /// If a record says no time.
+    #[must_use]
+    pub fn end(&self) -> i64 {
+        let time = |record: &RawValue| {
+            let record: Value = serde_json::from_str(record.get()).expect("a record");
+            record["dynamodb"]["ApproximateCreationDateTime"].as_i64().expect("a time in seconds")
+        };
+        self.records().map(time).max().expect("it has records")
+    }
+
+    /// All records in order of time, over all shards.
+    pub fn records(&self) -> impl Iterator<Item = &RawValue> {
+        let mut next = vec![0; self.shards.len()];
+        self.order.iter().filter_map(move |shard| {
+            let position: &mut usize = next.get_mut(*shard)?;
+            *position += 1;
+            self.shards.get(*shard)?.get(*position - 1).map(AsRef::as_ref)
+        })
+    }
+}
+
+/// An event of these records.
+pub fn event<'r>(records: impl IntoIterator<Item = &'r RawValue>) -> Vec<u8> {
+    let records: Vec<&str> = records.into_iter().map(RawValue::get).collect();
+    format!("{{\"Records\":[{}]}}", records.join(",")).into_bytes()
+}
+
+/// The folder of the fixtures.
+#[must_use]
+pub fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip of text");
+    text.lines().map(str::to_owned).collect()
+}
+
+fn keyed(items: Vec<BTreeMap<String, Value>>) -> BTreeMap<(String, String), BTreeMap<String, i64>> {
+    let keyed = |mut item: BTreeMap<String, Value>| {
+        let mut key = |name: &str| {
+            item.remove(name).and_then(|value| value.as_str().map(str::to_owned)).expect("a key")
+        };
+        let key = (key("PK"), key("SK"));
+        (key, item.into_iter().map(|(name, value)| (name, value.as_i64().expect("a whole number"))).collect())
+    };
+    items.into_iter().map(keyed).collect()
+}
