@@ -235,11 +235,10 @@ fn hold(
             average_part(compiler, &owner, settings, *sum);
             average_part(compiler, &owner, settings, *over);
         }
-        let attributes = match &measure.kind {
-            MeasureKindSettings::Histogram { width, bins, .. } => {
-                bin_labels(measure.name.value, *width, *bins)
-            }
-            _ => vec![measure.name.value.to_owned()],
+        let attributes = if let MeasureKindSettings::Histogram { width, bins, .. } = &measure.kind {
+            bin_labels(measure.name.value, *width, *bins)
+        } else {
+            vec![measure.name.value.to_owned()]
         };
         for (rollup, _) in rollups {
             let held = attributes.iter().map(|attribute| HeldMeasure {

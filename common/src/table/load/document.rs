@@ -20,7 +20,7 @@ pub(super) struct Document<'d> {
     pub(super) aggregates: Vec<AggregateSettings<'d>>,
     pub(super) mirrors: Vec<MirrorSettings<'d>>,
     /// The entities that caches and datasets are of. This version keeps neither; a model may already declare them.
-    pub(super) kept_for_later: Vec<Written<&'d str>>,
+    pub(super) kept_for_later: Vec<(String, Written<&'d str>)>,
 }
 
 pub(super) struct TableSettings<'d> {
@@ -152,11 +152,11 @@ impl<'d> Document<'d> {
         model.require("generation", problems);
         let generation = model.integer("generation", 1..=i64::MAX, problems);
         let mut kept_for_later = Vec::new();
-        for (_, value) in named(&model, "datasets", problems) {
-            kept_for_later.extend(entity_of(value));
+        for (name, value) in named(&model, "datasets", problems) {
+            kept_for_later.extend(entity_of(value).map(|of| (format!("dataset `{}`", name.value), of)));
         }
         for (_, value) in listed_tables(&model, "caches", problems) {
-            kept_for_later.extend(entity_of(value));
+            kept_for_later.extend(entity_of(value).map(|of| ("cache".to_owned(), of)));
         }
         let tables = named(&model, "tables", problems);
         if tables.is_empty() {
@@ -247,6 +247,11 @@ fn table<'d>(
             name.at,
             format!("{}: `key` names the partition key and, if there is one, the sort key", settings.owner),
         );
+    }
+    if let [partition, sort] = key.as_slice()
+        && partition.value == sort.value
+    {
+        problems.report(sort.at, format!("{}: partition and sort key have one name", settings.owner));
     }
     Some(TableSettings { name, key })
 }
@@ -406,6 +411,12 @@ fn aggregate<'d>(
     let of = settings.required_text("of", problems);
     let into = settings.required_texts("into", problems);
     let measures = settings.require("measures", problems);
+    if settings.get("into").is_some() && into.is_empty() {
+        problems.report(at, format!("{}: `into` names no rollup", settings.owner));
+    }
+    if measures.and_then(|value| value.get_ref().as_table()).is_some_and(|table| table.is_empty()) {
+        problems.report(at, format!("{}: `measures` declares nothing to count", settings.owner));
+    }
     let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
     let measures = collect(measures.map(entries).unwrap_or_default(), problems, |name, value, problems| {
         measure(&settings, name, value, problems)

@@ -90,8 +90,8 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
     for mirror in &document.mirrors {
         mirrors::mirror(&mut compiler, mirror);
     }
-    for entity in &document.kept_for_later {
-        compiler.entity_named("model", *entity);
+    for (owner, entity) in &document.kept_for_later {
+        compiler.entity_named(owner, *entity);
     }
     check::whole(&mut compiler);
     compiler.model
