@@ -280,7 +280,7 @@ mod tests {
                     }
                     value.map(Operand::Value)
                 }
-                other => panic!("{other:?}"),
+                Term::Key(_) | Term::Derived(_) | Term::Given { .. } => panic!("{term:?}"),
             })
         };
         pattern.matches(&mut { read }).unwrap()
