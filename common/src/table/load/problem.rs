@@ -37,9 +37,11 @@ impl fmt::Display for ModelErrors {
 
 impl std::error::Error for ModelErrors {}
 
-impl From<ModelErrors> for Error {
-    fn from(errors: ModelErrors) -> Self {
-        Self::new(ErrorKind::Model, format!("the table model is wrong:\n{errors}"))
+impl ModelErrors {
+    /// The same as the crate's own error, of [`ErrorKind::Model`].
+    #[must_use]
+    pub fn into_error(self) -> Error {
+        Error::new(ErrorKind::Model, format!("the table model is wrong:\n{self}"))
     }
 }
 
