@@ -88,23 +88,4 @@ impl Model {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_built_in_model_loads() {
-        assert!(Model::built_in_names().any(|name| name == Model::DEFAULT_NAME));
-        for name in Model::built_in_names() {
-            let model = Model::load(name).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(&*model.name, name);
-        }
-    }
-
-    #[test]
-    fn a_model_that_is_not_there() {
-        let error = Model::load("nowhere.toml").unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Configuration);
-        let text = error.to_string();
-        assert!(text.contains("nowhere.toml") && text.contains(Model::DEFAULT_NAME), "{text}");
-    }
-}
+mod tests;
