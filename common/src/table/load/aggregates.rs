@@ -34,7 +34,9 @@ pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, setti
     };
     // Of an unknown entity nothing can be resolved.
     if let Some(of) = of {
-        let entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
+        let mut entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
+        let was_incomplete = entity.is_incomplete;
+        entity.is_incomplete |= lookups.len() < settings.lookups.len();
         let mut part =
             Part { compiler, owner, entity_name: settings.of.value, entity: &entity, gifts: Vec::new() };
         compiled.lookups = part.lookups(settings, &lookups);
@@ -43,7 +45,7 @@ pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, setti
         compiled.into = rollups.iter().map(|(rollup, at)| part.destination(*rollup, *at)).collect();
         compiled.measures = settings.measures.iter().filter_map(|measure| part.measure(measure)).collect();
         if let Some(scope) = compiler.scopes.get_mut(of) {
-            *scope = entity;
+            *scope = EntityScope { is_incomplete: was_incomplete, ..entity };
         }
         if let Some(entity) = compiler.model.entities.get_mut(of) {
             entity.aggregates.push(index);
@@ -84,7 +86,8 @@ impl Part<'_, '_, '_, '_> {
             let at = settings.lookups.get(position).map_or(settings.name.at, |name| name.at);
             let owner = format!("{}: lookup `{name}`", self.owner);
             let mut terms = Vec::new();
-            for input in &inputs {
+            let is_broken = self.compiler.broken_lookups.contains(lookup);
+            for input in inputs.iter().filter(|_| !is_broken) {
                 terms.extend(
                     self.resolve(&owner, Written { value: &**input, at }).map(|resolved| resolved.term),
                 );
@@ -235,11 +238,10 @@ fn hold(
             average_part(compiler, &owner, settings, *sum);
             average_part(compiler, &owner, settings, *over);
         }
-        let attributes = match &measure.kind {
-            MeasureKindSettings::Histogram { width, bins, .. } => {
-                bin_labels(measure.name.value, *width, *bins)
-            }
-            _ => vec![measure.name.value.to_owned()],
+        let attributes = if let MeasureKindSettings::Histogram { width, bins, .. } = &measure.kind {
+            bin_labels(measure.name.value, *width, *bins)
+        } else {
+            vec![measure.name.value.to_owned()]
         };
         for (rollup, _) in rollups {
             let held = attributes.iter().map(|attribute| HeldMeasure {

@@ -123,6 +123,10 @@ fn rollups_apart(compiler: &mut Compiler<'_, '_, '_>) {
             let (Some(mine), Some(theirs)) = (rollups.get(held.rollup), rollups.get(other.rollup)) else {
                 continue;
             };
+            // A rollup that one aggregate names twice was reported as that.
+            if held.at == other.at && held.rollup == other.rollup {
+                continue;
+            }
             if held.attribute != other.attribute || !one_item(held.rollup, mine, other.rollup, theirs) {
                 continue;
             }
@@ -214,14 +218,20 @@ fn reserved_keys(compiler: &mut Compiler<'_, '_, '_>) {
     for (index, entity) in compiler.model.entities.iter().enumerate() {
         if let Some(prefix) = reserved(&entity.key.partition, has_state_key(compiler, entity)) {
             let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
-            let message = format!("entity `{}`: keys that begin with `{prefix}` are reserved", entity.name);
+            let message = format!(
+                "entity `{}`: its keys can begin with `{prefix}`, which is reserved; let them begin with other text",
+                entity.name
+            );
             compiler.problems.report(at, message);
         }
     }
     for (index, rollup) in compiler.model.rollups.iter().enumerate() {
         if let Some(prefix) = reserved(&rollup.partition, true) {
             let at = compiler.document.rollups.get(index).map_or(0, |settings| settings.name.at);
-            let message = format!("rollup `{}`: keys that begin with `{prefix}` are reserved", rollup.name);
+            let message = format!(
+                "rollup `{}`: its keys can begin with `{prefix}`, which is reserved; let them begin with other text",
+                rollup.name
+            );
             compiler.problems.report(at, message);
         }
     }

@@ -4,18 +4,20 @@
 
 use std::sync::Arc;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::document::ValueType;
 use super::problem::{Problems, listed, suggestion};
 use super::reader::{self, Raw, Written, entries, place};
-use super::scope::Scope;
+use super::scope::{Resolved, Scope};
 use crate::record::{Decimal, Vocabulary};
 use crate::table::pattern::{Comparison, Condition, Matcher};
 use crate::table::{Format, Pattern};
 
 const MATCHERS: [&str; 7] =
     ["anything-but", "equals-ignore-case", "exists", "null", "numeric", "prefix", "suffix"];
+const NUMERIC_GRAMMAR: &str = "`numeric` takes [\"=\", number], one bound like [\">=\", 0], or a lower and then an upper: [\">\", 0, \"<=\", 5]";
 const EXCLUSIONS: [&str; 3] = ["equals-ignore-case", "prefix", "suffix"];
 
 /// Compiles the patterns of one owner ("aggregate `a`", "aggregate `a`: measure `m`").
@@ -32,14 +34,17 @@ impl Conditions<'_, '_> {
         let owner = format!("{}: `when`", self.owner);
         let table = reader::table(&owner, when, self.problems)?;
         if table.is_empty() {
-            self.report(place(when), "the condition is empty; leave it out, or say what must hold");
+            self.problems
+                .report(place(when), format!("{owner} is empty; leave it out, or say what must hold"));
         }
-        let conditions = self.group(table, "");
-        Some(Pattern { condition: Condition::All(conditions) })
+        Some(Pattern { condition: Condition::All(self.group(table, "")) })
     }
 
-    fn report(&mut self, at: usize, message: impl AsRef<str>) {
-        self.problems.report(at, format!("{}: {}", self.owner, message.as_ref()));
+    /// Notes what is wrong with the condition on a field.
+    fn reject<T>(&mut self, path: &str, at: usize, message: impl AsRef<str>) -> Option<T> {
+        let message = format!("{}: condition on `{path}`: {}", self.owner, message.as_ref());
+        self.problems.report(at, message);
+        None
     }
 
     /// All conditions of a table must hold. `outer` is the map that the fields lie in, if they lie in one.
@@ -52,80 +57,65 @@ impl Conditions<'_, '_> {
             }
             let path =
                 if outer.is_empty() { name.value.to_owned() } else { format!("{outer}.{}", name.value) };
-            match value.get_ref() {
-                DeValue::Array(_) => {
-                    conditions.extend(self.field(Written { value: &path, at: name.at }, value))
+            let field = Written { value: &*path, at: name.at };
+            match (value.get_ref().as_array(), value.get_ref().as_table()) {
+                (Some(matchers), _) => conditions.extend(self.field(field, place(value), matchers)),
+                (None, Some(inner)) if self.scope.is_map(&path) => {
+                    conditions.extend(self.group(inner, &path))
                 }
-                DeValue::Table(inner)
-                    if !inner.keys().any(|key| MATCHERS.contains(&key.get_ref().as_ref())) =>
-                {
-                    conditions.extend(self.group(inner, &path));
+                _ => {
+                    if self.resolve(field).is_some() {
+                        let message =
+                            format!("it must be a list of what the value may be: `{} = [ … ]`", name.value);
+                        self.reject::<()>(&path, place(value), message);
+                    }
                 }
-                _ => self.report(
-                    place(value),
-                    format!("the condition on `{path}` must be a list of what it may be: `{path} = [ … ]`"),
-                ),
             }
         }
         conditions
     }
 
     fn alternatives(&mut self, value: Raw<'_>, outer: &str) -> Option<Condition> {
-        let tables: Option<Vec<_>> = value
-            .get_ref()
-            .as_array()
-            .map(|array| array.iter().filter_map(|one| one.get_ref().as_table()).collect());
-        match tables {
-            Some(tables)
-                if tables.len() >= 2
-                    && value.get_ref().as_array().is_some_and(|all| all.len() == tables.len()) =>
-            {
-                let conditions = tables.into_iter().map(|table| Condition::All(self.group(table, outer)));
-                Some(Condition::Any(conditions.collect()))
-            }
-            _ => {
-                self.report(
-                    place(value),
-                    "`$or` must be a list of two conditions or more: `\"$or\" = [{ … }, { … }]`",
-                );
-                None
-            }
+        let all = value.get_ref().as_array().map(|array| &**array).unwrap_or_default();
+        let tables: Vec<&DeTable<'_>> = all.iter().filter_map(|one| one.get_ref().as_table()).collect();
+        if tables.len() < 2 || tables.len() != all.len() {
+            let message = "it must be a list of two conditions or more: `\"$or\" = [{ … }, { … }]`";
+            return self.reject("$or", place(value), message);
+        }
+        let conditions = tables.into_iter().map(|table| Condition::All(self.group(table, outer)));
+        Some(Condition::Any(conditions.collect()))
+    }
+
+    fn resolve(&mut self, path: Written<&str>) -> Option<Resolved> {
+        match self.scope.resolve(path.value, self.vocabulary) {
+            Ok(resolved) => Some(resolved),
+            Err(problem) if problem.is_empty() => None,
+            Err(problem) => self.reject(path.value, path.at, problem),
         }
     }
 
-    fn field(&mut self, path: Written<&str>, value: Raw<'_>) -> Option<Condition> {
-        let array = value.get_ref().as_array()?;
-        let resolved = match self.scope.resolve(path.value, self.vocabulary) {
-            Ok(resolved) => resolved,
-            Err(problem) => {
-                if !problem.is_empty() {
-                    self.report(path.at, format!("condition on `{}`: {problem}", path.value));
-                }
-                return None;
-            }
-        };
+    fn field(
+        &mut self,
+        path: Written<&str>,
+        at: usize,
+        elements: &[Spanned<DeValue<'_>>],
+    ) -> Option<Condition> {
+        let resolved = self.resolve(path)?;
+        let path = Written { value: path.value, at: path.at };
         if resolved.format != Format::Plain {
-            self.report(
-                path.at,
-                format!("condition on `{}`: conditions take no formats; test the value itself", path.value),
-            );
+            self.reject::<()>(path.value, path.at, "conditions take no formats; test the value itself");
         }
-        if array.is_empty() {
-            self.report(
-                place(value),
-                format!("the condition on `{}` lists nothing, so it can never hold", path.value),
-            );
+        if elements.is_empty() {
+            self.reject::<()>(path.value, at, "it lists nothing, so it can never hold");
         }
         let mut matchers = Vec::new();
-        for element in array.iter() {
+        for element in elements {
             let Some(matcher) = self.matcher(path.value, element) else { continue };
             if let Some(other) = mismatch(&matcher, resolved.value_type) {
-                let message = format!(
-                    "condition on `{}`: it is {}, and is compared with {other}, so this can never hold",
-                    path.value,
-                    resolved.value_type.described()
-                );
-                self.report(place(element), message);
+                let own = resolved.value_type.described();
+                let message =
+                    format!("the value is {own}, and is compared with {other}, so this can never hold");
+                self.reject::<()>(path.value, place(element), message);
             }
             matchers.push(matcher);
         }
@@ -133,13 +123,11 @@ impl Conditions<'_, '_> {
     }
 
     fn matcher(&mut self, path: &str, value: Raw<'_>) -> Option<Matcher> {
-        let DeValue::Table(table) = value.get_ref() else { return self.literal(path, value) };
+        let Some(table) = value.get_ref().as_table() else { return self.literal(path, value) };
         let all = entries(table);
         let [(name, argument)] = all.as_slice() else {
-            let message =
-                format!("condition on `{path}`: a matcher has one key; known are {}", listed(&MATCHERS));
-            self.report(place(value), message);
-            return None;
+            let message = format!("a matcher has one key, one of {}", listed(&MATCHERS));
+            return self.reject(path, place(value), message);
         };
         match name.value {
             "prefix" | "suffix" | "equals-ignore-case" => self.text_matcher(path, name.value, argument),
@@ -151,12 +139,8 @@ impl Conditions<'_, '_> {
             "numeric" => self.numeric(path, argument),
             "anything-but" => self.anything_but(path, argument),
             unknown => {
-                let message = format!(
-                    "condition on `{path}`: unknown matcher `{unknown}`{}",
-                    suggestion(unknown, MATCHERS)
-                );
-                self.report(name.at, message);
-                None
+                let message = format!("unknown matcher `{unknown}`{}", suggestion(unknown, MATCHERS));
+                self.reject(path, name.at, message)
             }
         }
     }
@@ -169,36 +153,29 @@ impl Conditions<'_, '_> {
             DeValue::Integer(_) | DeValue::Float(_) => self.number(path, value).map(Matcher::Number),
             DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
                 let found = value.get_ref().type_str();
-                let message = format!(
-                    "condition on `{path}`: a value must be a string, number or boolean, not a {found}"
-                );
-                self.report(place(value), message);
-                None
+                let message = format!("a value must be a string, number or boolean; this is of type {found}");
+                self.reject(path, place(value), message)
             }
         }
     }
 
     /// A number, from the very text that the file has.
     fn number(&mut self, path: &str, value: Raw<'_>) -> Option<Decimal> {
-        let number = match value.get_ref() {
-            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str().parse().ok(),
-            DeValue::Integer(integer) => {
-                i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Decimal::from)
+        let value_at = place(value);
+        let number: Option<Decimal> = if let Some(integer) = value.get_ref().as_integer() {
+            match integer.radix() {
+                10 => integer.as_str().parse().ok(),
+                radix => i64::from_str_radix(integer.as_str(), radix).ok().map(Decimal::from),
             }
-            DeValue::Float(float) => float.as_str().parse().ok(),
-            _ => None,
+        } else {
+            value.get_ref().as_float().and_then(|float| float.as_str().parse().ok())
         };
-        if number.is_none() {
-            let message = format!("condition on `{path}`: not a number that DynamoDB can hold (38 digits)");
-            self.report(place(value), message);
-        }
-        number
+        number.or_else(|| self.reject(path, value_at, "this is no number that DynamoDB can hold (38 digits)"))
     }
 
     fn text_matcher(&mut self, path: &str, name: &str, argument: Raw<'_>) -> Option<Matcher> {
         let Some(text) = argument.get_ref().as_str() else {
-            self.report(place(argument), format!("condition on `{path}`: `{name}` takes a string"));
-            return None;
+            return self.reject(path, place(argument), format!("`{name}` takes a string"));
         };
         Some(match name {
             "prefix" => Matcher::Prefix(Arc::from(text)),
@@ -209,104 +186,79 @@ impl Conditions<'_, '_> {
 
     fn flag(&mut self, path: &str, name: &str, argument: Raw<'_>) -> Option<bool> {
         let flag = argument.get_ref().as_bool();
-        if flag.is_none() {
-            self.report(place(argument), format!("condition on `{path}`: `{name}` takes true or false"));
-        }
-        flag
+        flag.or_else(|| self.reject(path, place(argument), format!("`{name}` takes true or false")))
     }
 
     /// `["=", x]`, one bound, or a lower bound and then an upper.
     fn numeric(&mut self, path: &str, argument: Raw<'_>) -> Option<Matcher> {
-        let grammar = "`numeric` takes [\"=\", number], one bound like [\">=\", 0], or a lower and then an upper: [\">\", 0, \"<=\", 5]";
-        let elements =
-            argument.get_ref().as_array().map(|array| array.iter().collect::<Vec<_>>()).unwrap_or_default();
+        let elements = argument.get_ref().as_array().map(|array| &**array).unwrap_or_default();
         let mut bounds = Vec::new();
         for pair in elements.chunks(2) {
-            let comparison = match pair.first().and_then(|operator| operator.get_ref().as_str()) {
-                Some("=") => Comparison::Equal,
-                Some("<") => Comparison::Less,
-                Some("<=") => Comparison::AtMost,
-                Some(">") => Comparison::Greater,
-                Some(">=") => Comparison::AtLeast,
-                Some("!=") => {
-                    let message = format!(
-                        "condition on `{path}`: for \"not this number\" write {{ anything-but = number }}"
-                    );
-                    self.report(place(argument), message);
-                    return None;
-                }
-                _ => {
-                    self.report(place(argument), format!("condition on `{path}`: {grammar}"));
-                    return None;
-                }
-            };
-            let is_number =
-                |value: &Raw<'_>| matches!(value.get_ref(), DeValue::Integer(_) | DeValue::Float(_));
-            let Some(bound) = pair.get(1).filter(|value| is_number(value)) else {
-                self.report(place(argument), format!("condition on `{path}`: {grammar}"));
-                return None;
+            let operator = pair.first().and_then(|operator| operator.get_ref().as_str());
+            if operator == Some("!=") {
+                let message = "for \"not this number\" write { anything-but = number }";
+                return self.reject(path, place(argument), message);
+            }
+            let comparison = operator.and_then(Comparison::parse);
+            let bound =
+                pair.get(1).filter(|bound| bound.get_ref().is_integer() || bound.get_ref().is_float());
+            let (Some(comparison), Some(bound)) = (comparison, bound) else {
+                return self.reject(path, place(argument), NUMERIC_GRAMMAR);
             };
             bounds.push((comparison, self.number(path, bound)?));
         }
-        let is_sound = match bounds.as_slice() {
-            [_] => true,
+        match bounds.as_slice() {
+            [_] => Some(Matcher::Numeric(bounds)),
             [
                 (Comparison::Greater | Comparison::AtLeast, low),
                 (Comparison::Less | Comparison::AtMost, high),
             ] => {
                 if low >= high {
-                    self.report(
-                        place(argument),
-                        format!("condition on `{path}`: the lower bound must be below the upper"),
-                    );
+                    let message = "the lower bound must be below the upper";
+                    return self.reject(path, place(argument), message);
                 }
-                true
+                Some(Matcher::Numeric(bounds))
             }
-            _ => false,
-        };
-        if !is_sound {
-            self.report(place(argument), format!("condition on `{path}`: {grammar}"));
+            _ => self.reject(path, place(argument), NUMERIC_GRAMMAR),
         }
-        is_sound.then_some(Matcher::Numeric(bounds))
     }
 
     /// A value or a list of values, or `{ prefix = … }` and the like with a text or a list of texts.
     fn anything_but(&mut self, path: &str, argument: Raw<'_>) -> Option<Matcher> {
-        let excluded: Vec<Matcher> = match argument.get_ref() {
-            DeValue::Array(array) => array.iter().filter_map(|value| self.literal(path, value)).collect(),
-            DeValue::Table(table) => {
-                let all = entries(table);
-                let [(name, texts)] = all.as_slice() else {
-                    let message =
-                        format!("condition on `{path}`: `anything-but` takes one of {}", listed(&EXCLUSIONS));
-                    self.report(place(argument), message);
-                    return None;
-                };
-                if !EXCLUSIONS.contains(&name.value) {
-                    let message = format!(
-                        "condition on `{path}`: `anything-but` takes values, or one of {}",
-                        listed(&EXCLUSIONS)
-                    );
-                    self.report(name.at, message);
-                    return None;
-                }
-                match texts.get_ref() {
-                    DeValue::Array(array) => {
-                        array.iter().filter_map(|text| self.text_matcher(path, name.value, text)).collect()
-                    }
-                    _ => self.text_matcher(path, name.value, texts).into_iter().collect(),
-                }
-            }
-            _ => self.literal(path, argument).into_iter().collect(),
+        let Some(table) = argument.get_ref().as_table() else {
+            let excluded =
+                one_or_many(argument).into_iter().filter_map(|value| self.literal(path, value)).collect();
+            return self.excluding(path, argument, excluded);
         };
-        if excluded.is_empty() && matches!(argument.get_ref(), DeValue::Array(array) if array.is_empty()) {
-            self.report(
+        let all = entries(table);
+        match all.as_slice() {
+            [(name, texts)] if EXCLUSIONS.contains(&name.value) => {
+                let all = one_or_many(texts).into_iter();
+                let excluded = all.filter_map(|text| self.text_matcher(path, name.value, text)).collect();
+                self.excluding(path, texts, excluded)
+            }
+            _ => {
+                let message = format!("`anything-but` takes values, or one of {}", listed(&EXCLUSIONS));
+                self.reject(path, place(argument), message)
+            }
+        }
+    }
+
+    fn excluding(&mut self, path: &str, argument: Raw<'_>, excluded: Vec<Matcher>) -> Option<Matcher> {
+        if one_or_many(argument).is_empty() {
+            return self.reject(
+                path,
                 place(argument),
-                format!("condition on `{path}`: `anything-but` excludes nothing; `exists` would say that"),
+                "`anything-but` excludes nothing; say { exists = true }",
             );
         }
         Some(Matcher::AnythingBut(excluded))
     }
+}
+
+/// The elements of a list; any other value is a list of one.
+fn one_or_many<'d>(value: Raw<'d>) -> Vec<Raw<'d>> {
+    value.get_ref().as_array().map_or_else(|| vec![value], |array| array.iter().collect())
 }
 
 /// What a matcher compares with, if a value of this type can never be that.

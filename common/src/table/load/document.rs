@@ -5,7 +5,7 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::duration;
-use super::problem::{Problems, listed, suggestion};
+use super::problem::{Problems, listed};
 use super::reader::{self, Raw, Settings, Written, entries, place};
 use crate::table::OnExpiry;
 
@@ -20,7 +20,7 @@ pub(super) struct Document<'d> {
     pub(super) aggregates: Vec<AggregateSettings<'d>>,
     pub(super) mirrors: Vec<MirrorSettings<'d>>,
     /// The entities that caches and datasets are of. This version keeps neither; a model may already declare them.
-    pub(super) kept_for_later: Vec<Written<&'d str>>,
+    pub(super) kept_for_later: Vec<(String, Written<&'d str>)>,
 }
 
 pub(super) struct TableSettings<'d> {
@@ -152,11 +152,11 @@ impl<'d> Document<'d> {
         model.require("generation", problems);
         let generation = model.integer("generation", 1..=i64::MAX, problems);
         let mut kept_for_later = Vec::new();
-        for (_, value) in named(&model, "datasets", problems) {
-            kept_for_later.extend(entity_of(value));
+        for (name, value) in named(&model, "datasets", problems) {
+            kept_for_later.extend(entity_of(value).map(|of| (format!("dataset `{}`", name.value), of)));
         }
         for (_, value) in listed_tables(&model, "caches", problems) {
-            kept_for_later.extend(entity_of(value));
+            kept_for_later.extend(entity_of(value).map(|of| ("cache".to_owned(), of)));
         }
         let tables = named(&model, "tables", problems);
         if tables.is_empty() {
@@ -164,6 +164,7 @@ impl<'d> Document<'d> {
                 0,
                 "model: no source table; declare one: `[tables.<name>]` with `key = [\"PK\", \"SK\"]`",
             );
+            problems.mark_incomplete();
         }
         let read = Self {
             name: name.unwrap_or(Written { value: "", at: 0 }),
@@ -223,6 +224,7 @@ fn listed_tables<'d>(
     let Some(value) = model.get(what) else { return Vec::new() };
     let Some(array) = value.get_ref().as_array() else {
         problems.report(place(value), format!("`{what}` must be a list of tables: `[[{what}]]`"));
+        problems.mark_incomplete();
         return Vec::new();
     };
     let all = array.iter();
@@ -242,11 +244,16 @@ fn table<'d>(
 ) -> Option<TableSettings<'d>> {
     let settings = Settings::new(format!("table `{}`", name.value), name.at, value, &["key"], problems);
     let key = settings.required_texts("key", problems);
-    if settings.get("key").is_some() && !(1..=2).contains(&key.len()) {
-        problems.report(
-            name.at,
-            format!("{}: `key` names the partition key and, if there is one, the sort key", settings.owner),
-        );
+    let problem = match key.as_slice() {
+        [partition, sort] if partition.value == sort.value => {
+            Some("the partition key and the sort key have one name")
+        }
+        [_] | [_, _] => None,
+        _ => Some("`key` names the partition key and, if there is one, the sort key"),
+    };
+    if let (Some(problem), Some(value)) = (problem, settings.get("key")) {
+        problems.report(place(value), format!("{}: {problem}", settings.owner));
+        problems.mark_incomplete();
     }
     Some(TableSettings { name, key })
 }
@@ -262,20 +269,18 @@ fn entity<'d>(
     let mut attributes = Vec::new();
     if let Some(value) = settings.get("attributes") {
         for (attribute, declared) in reader::pairs(&settings.called("attributes"), value, problems) {
-            if let Some(attribute_type) = ValueType::parse(declared.value) {
-                attributes.push((attribute, attribute_type));
-            } else {
+            let value_type = ValueType::parse(declared.value);
+            if value_type.is_none() {
+                let known = ValueType::NAMES.map(|name| format!("`{name}`")).join(", ");
                 problems.report(
                     declared.at,
                     format!(
-                        "{}: attribute `{}`: unknown type `{}`; known types are {} and `any`",
-                        settings.owner,
-                        attribute.value,
-                        declared.value,
-                        ValueType::NAMES.map(|name| format!("`{name}`")).join(", ")
+                        "{}: attribute `{}`: unknown type `{}`; known types are {known} and `any`",
+                        settings.owner, attribute.value, declared.value,
                     ),
                 );
             }
+            attributes.push((attribute, value_type.unwrap_or(ValueType::Any)));
         }
     }
     let derive =
@@ -359,6 +364,7 @@ fn lookup<'d>(
     if settings.get("gives").is_some() && gives.is_empty() {
         problems
             .report(name.at, format!("{}: `gives` names nothing; name what is looked up", settings.owner));
+        problems.mark_incomplete();
     }
     Some(LookupSettings { name, of: of?, index: index?.value, key, gives })
 }
@@ -406,6 +412,13 @@ fn aggregate<'d>(
     let of = settings.required_text("of", problems);
     let into = settings.required_texts("into", problems);
     let measures = settings.require("measures", problems);
+    if settings.get("into").is_some() && into.is_empty() {
+        problems.report(at, format!("{}: `into` names no rollup", settings.owner));
+        problems.mark_incomplete();
+    }
+    if measures.and_then(|value| value.get_ref().as_table()).is_some_and(|table| table.is_empty()) {
+        problems.report(at, format!("{}: `measures` declares nothing to count", settings.owner));
+    }
     let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
     let measures = collect(measures.map(entries).unwrap_or_default(), problems, |name, value, problems| {
         measure(&settings, name, value, problems)
@@ -431,8 +444,9 @@ fn measure<'d>(
         if kind == "count" {
             return Some(MeasureSettings { name, when: None, kind: MeasureKindSettings::Count });
         }
-        let message =
-            format!("{owner}: only \"count\" is written as a string{}", suggestion(kind, ["count"]));
+        let message = format!(
+            "{owner}: only \"count\" is written as a string; others are tables, like {{ sum = \"attribute\" }}"
+        );
         problems.report(place(value), message);
         return None;
     }

@@ -8,7 +8,7 @@ use super::reader::Written;
 use super::resolve::{Compiler, MirroredPath, position};
 use super::scope::attribute_path;
 use crate::effect::Path;
-use crate::table::{LookupKey, Mirror, MirroredAttribute, Piece, Term};
+use crate::table::{LookupKey, Mirror, MirroredAttribute, Piece, Rollup, Term};
 
 /// Compiles a mirror.
 pub(super) fn mirror(compiler: &mut Compiler<'_, '_, '_>, settings: &MirrorSettings<'_>) {
@@ -102,7 +102,7 @@ fn item_variables(
     };
     let missing = entity.variables.iter().find(|variable| position(&rollup.variables, variable).is_none());
     if let Some(missing) = missing
-        && !compiler.scopes.get(onto).is_some_and(|scope| scope.is_incomplete)
+        && can_be_judged(compiler, onto, rollup)
     {
         let message = format!(
             "{owner}: the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs",
@@ -152,10 +152,13 @@ fn rollup_variables(
     }
     let mut key = None;
     if let Some(lookup) = lookup
+        && !compiler.broken_lookups.contains(&lookup)
         && let Some(found) = compiler.model.lookups.get(lookup)
     {
         let missing = found.inputs.iter().find(|input| position(&rollup.variables, input).is_none());
-        if let Some(missing) = missing {
+        if let Some(missing) = missing
+            && problems.is_empty()
+        {
             problems.push(format!(
                 "{owner}: lookup `{}` cannot be asked from rollup `{}`: its key lacks `{{{missing}}}`",
                 found.name, rollup.name
@@ -168,12 +171,19 @@ fn rollup_variables(
             gifts: answer.gifts.clone(),
         });
     }
-    if !compiler.scopes.get(onto).is_some_and(|scope| scope.is_incomplete) {
+    if can_be_judged(compiler, onto, rollup) {
         for problem in problems {
             compiler.problems.report(settings.from.at, problem);
         }
     }
     (key, terms)
+}
+
+/// Whether both keys are known; otherwise enough was said of them before.
+fn can_be_judged(compiler: &Compiler<'_, '_, '_>, onto: usize, rollup: &Rollup) -> bool {
+    !rollup.partition.pieces.is_empty()
+        && !rollup.sort.pieces.is_empty()
+        && !compiler.scopes.get(onto).is_some_and(|scope| scope.is_incomplete)
 }
 
 /// Which lookups of `onto` give which of the rollup's variables to the aggregates whose measures are shown: lookup, gift,

@@ -56,7 +56,8 @@ impl Model {
     /// everything that is wrong with the model.
     pub fn load(name_or_path: &str) -> Result<Self> {
         if let Some(source) = Self::built_in(name_or_path) {
-            return Ok(Self::parse(source, &format!("models/{name_or_path}.toml"))?);
+            return Self::parse(source, &format!("models/{name_or_path}.toml"))
+                .map_err(ModelErrors::into_error);
         }
         let source = fs::read_to_string(name_or_path).map_err(|error| {
             let names: Vec<&str> = Self::built_in_names().collect();
@@ -65,7 +66,7 @@ impl Model {
                 .remedy(format!("Name a built-in model ({}) or the path of a TOML file", listed(&names)))
                 .caused_by(error)
         })?;
-        Ok(Self::parse(&source, name_or_path)?)
+        Self::parse(&source, name_or_path).map_err(ModelErrors::into_error)
     }
 
     /// Compiles a model from its TOML; `file` is what errors call it.
@@ -87,23 +88,4 @@ impl Model {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_built_in_model_loads() {
-        assert!(Model::built_in_names().any(|name| name == Model::DEFAULT_NAME));
-        for name in Model::built_in_names() {
-            let model = Model::load(name).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(&*model.name, name);
-        }
-    }
-
-    #[test]
-    fn a_model_that_is_not_there() {
-        let error = Model::load("nowhere.toml").unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Configuration);
-        let text = error.to_string();
-        assert!(text.contains("nowhere.toml") && text.contains(Model::DEFAULT_NAME), "{text}");
-    }
-}
+mod tests;

@@ -37,9 +37,11 @@ impl fmt::Display for ModelErrors {
 
 impl std::error::Error for ModelErrors {}
 
-impl From<ModelErrors> for Error {
-    fn from(errors: ModelErrors) -> Self {
-        Self::new(ErrorKind::Model, format!("the table model is wrong:\n{errors}"))
+impl ModelErrors {
+    /// The same as the crate's own error, of [`ErrorKind::Model`].
+    #[must_use]
+    pub fn into_error(self) -> Error {
+        Error::new(ErrorKind::Model, format!("the table model is wrong:\n{self}"))
     }
 }
 
@@ -105,15 +107,20 @@ pub(super) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     known.dedup();
-    let nearest = known.iter().map(|known| (edit_distance(name, known), *known)).min();
-    match nearest {
-        Some((distance, nearest)) if distance <= 2.max(name.chars().count() / 3) => {
-            format!("; did you mean `{nearest}`?")
-        }
-        Some(_) if known.len() <= 12 => format!("; known are {}", listed(&known)),
-        Some(_) => String::new(),
-        None => "; there is none".to_owned(),
+    match nearest(name, known.iter().copied()) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None if known.is_empty() => "; there is none".to_owned(),
+        None if known.len() <= 12 => format!("; known are {}", listed(&known)),
+        None => String::new(),
     }
+}
+
+/// The known name that was probably meant.
+pub(super) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let length = name.chars().count();
+    let distances = known.into_iter().map(|known| (edit_distance(name, known), known));
+    let (distance, nearest) = distances.min()?;
+    (distance <= (length / 3).max(2) && distance < length).then_some(nearest)
 }
 
 /// "`a`, `b` and `c`".

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problems, listed, suggestion};
+use super::problem::{Problems, listed, nearest};
 
 /// A setting and where it stands in the file.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,8 @@ pub(super) struct Settings<'d> {
     /// Where it stands.
     pub(super) at: usize,
     table: &'d DeTable<'d>,
+    /// Misspelt settings by what was probably meant: they are read as that, lest more be reported of them.
+    misspelt: Vec<(String, Raw<'d>)>,
 }
 
 impl<'d> Settings<'d> {
@@ -97,24 +99,27 @@ impl<'d> Settings<'d> {
         known: &[&str],
         problems: &mut Problems<'_>,
     ) -> Self {
-        for (name, _) in entries(table) {
-            if !known.contains(&name.value) {
-                let nearest = suggestion(name.value, known.iter().copied());
-                let nearest = if nearest.contains("did you mean") { nearest } else { String::new() };
-                let known = listed(known);
-                problems.report(
-                    name.at,
-                    format!("{owner}: unknown key `{}`{nearest}; known keys are {known}", name.value)
-                        .replace("?; known", "? Known"),
-                );
-            }
+        let mut misspelt = Vec::new();
+        for (name, value) in entries(table).into_iter().filter(|(name, _)| !known.contains(&name.value)) {
+            let all = listed(known);
+            let missing = known.iter().copied().filter(|known| !table.contains_key(*known));
+            let hint = if let Some(nearest) = nearest(name.value, missing) {
+                misspelt.push((nearest.to_owned(), value));
+                format!("; did you mean `{nearest}`? Known keys are {all}")
+            } else {
+                format!("; known keys are {all}")
+            };
+            problems.report(name.at, format!("{owner}: unknown key `{}`{hint}", name.value));
         }
-        Self { owner, at, table }
+        Self { owner, at, table, misspelt }
     }
 
     /// The value of a setting, if it is there.
     pub(super) fn get(&self, name: &str) -> Option<Raw<'d>> {
-        self.table.get(name)
+        self.table.get(name).or_else(|| {
+            let misspelt = self.misspelt.iter().find(|(meant, _)| meant == name);
+            misspelt.map(|(_, value)| *value)
+        })
     }
 
     /// The value of a setting that must be there.

@@ -25,6 +25,8 @@ pub(super) struct Compiler<'c, 'd, 's> {
     pub(super) scopes: Vec<EntityScope>,
     /// What each rollup holds, averages and the bins of histograms included.
     pub(super) held: Vec<HeldMeasure>,
+    /// Lookups whose inputs are wrong: the uses of one are not reported as well.
+    pub(super) broken_lookups: Vec<usize>,
     /// What mirrors write onto items.
     pub(super) mirrored: Vec<MirroredPath>,
 }
@@ -71,8 +73,15 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
         mirrors: Vec::new(),
         vocabulary: Vocabulary::default(),
     };
-    let mut compiler =
-        Compiler { document, problems, model, scopes: Vec::new(), held: Vec::new(), mirrored: Vec::new() };
+    let mut compiler = Compiler {
+        document,
+        problems,
+        model,
+        scopes: Vec::new(),
+        held: Vec::new(),
+        broken_lookups: Vec::new(),
+        mirrored: Vec::new(),
+    };
     check::names(document, compiler.problems);
     compiler.tables();
     for entity in &document.entities {
@@ -90,8 +99,8 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
     for mirror in &document.mirrors {
         mirrors::mirror(&mut compiler, mirror);
     }
-    for entity in &document.kept_for_later {
-        compiler.entity_named("model", *entity);
+    for (owner, entity) in &document.kept_for_later {
+        compiler.entity_named(owner, *entity);
     }
     check::whole(&mut compiler);
     compiler.model
@@ -146,7 +155,7 @@ impl Compiler<'_, '_, '_> {
         }
     }
 
-    /// Compiles a template; what is wrong with it is reported. A wrong one leaves its owner's variables unknown.
+    /// Compiles a template; what is wrong with it is reported. The variables of a wrong one are known all the same.
     fn template(
         &mut self,
         owner: &str,
@@ -157,6 +166,12 @@ impl Compiler<'_, '_, '_> {
             Ok(template) => Some(template),
             Err(problem) => {
                 self.report(text.at, format!("{owner}: {problem}"));
+                let names = text.value.split('{').skip(1);
+                for name in names.filter_map(|rest| rest.split('}').next()) {
+                    if position(variables, name).is_none() {
+                        variables.push(Arc::from(name));
+                    }
+                }
                 None
             }
         }
@@ -179,7 +194,11 @@ impl Compiler<'_, '_, '_> {
         let mut scope = EntityScope::default();
         let table = self.table_of(&owner, settings);
         let key = table.and_then(|table| self.entity_key(&owner, table, settings, &mut scope.variables));
-        scope.is_incomplete = key.is_none();
+        // A template that is wrong still tells its variables; one that is missing does not.
+        let wanted = table.and_then(|table| self.document.tables.get(table)).map(|table| &table.key);
+        scope.is_incomplete = wanted.is_none_or(|wanted| {
+            wanted.iter().any(|name| settings.key.iter().all(|(attribute, _)| attribute.value != name.value))
+        });
         scope.attributes = settings
             .attributes
             .iter()
@@ -373,6 +392,9 @@ impl Compiler<'_, '_, '_> {
             terms.extend(
                 Self::resolve(problems, vocabulary, owner, scope, input).map(|resolved| resolved.term),
             );
+        }
+        if terms.len() < inputs.len() {
+            self.broken_lookups.push(lookup);
         }
         let mut gifts = Vec::new();
         for gift in &settings.gives {

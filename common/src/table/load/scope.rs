@@ -51,6 +51,16 @@ impl Scope<'_> {
         Ok(Resolved { term, format, value_type })
     }
 
+    /// Whether a path is a map whose inner attributes can be named.
+    pub(super) fn is_map(&self, path: &str) -> bool {
+        matches!(self.declared(path), Some(ValueType::Map | ValueType::Any))
+            || self
+                .entity
+                .attributes
+                .iter()
+                .any(|(name, _)| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+    }
+
     fn variable(&self, name: &str) -> Option<usize> {
         self.entity.variables.iter().position(|variable| **variable == *name)
     }
