@@ -116,17 +116,6 @@ pub(crate) async fn suite(store: &impl Store) {
         Case { name, stored, condition, action, expected }.run(store).await;
     }
     conditions_guard_every_action(store).await;
-    for (name, operand) in [
-        ("less: a bool has no order", AttributeValue::Bool(true)),
-        ("less: a null has no order", AttributeValue::Null),
-        ("less: a list has no order", AttributeValue::L(Vec::new())),
-    ] {
-        let condition = Condition::Less(path("flag"), operand);
-        let action = Action::Update(vec![set("new", "x")]);
-        Case { name, stored: Some(stored()), condition, action, expected: Expected::Invalid }
-            .run(store)
-            .await;
-    }
 }
 
 async fn conditions_guard_every_action(store: &impl Store) {
