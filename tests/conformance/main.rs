@@ -9,16 +9,19 @@
 //! | `reads` | batches, duplicates, indexes, wrong set-ups |
 //! | `units` | what writes cost, in figures |
 //! | `random` | random sequences of writes, which both stores must answer alike |
+//! | `service`, `faults` | what DynamoDB's failures become, by a stand-in that fails as told |
 //! | `quirks` | where the embedded DynamoDB is known to differ from AWS, each a test of its own |
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod changes;
 mod conditions;
+mod faults;
 mod outcome;
 mod quirks;
 mod random;
 mod reads;
+mod service;
 mod store;
 mod transactions;
 mod units;
