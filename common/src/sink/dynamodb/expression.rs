@@ -27,14 +27,14 @@ impl Expressions {
     /// The expressions of a write.
     pub(super) fn of(write: &Write) -> Self {
         let mut placeholders = Placeholders::default();
-        let condition = placeholders.condition(&write.condition, &write.key.partition.name);
-        let condition = match condition {
-            Rendered::Constant(true) => None,
-            Rendered::Constant(false) => {
-                let key = placeholders.name(&write.key.partition.name);
+        let partition_key = &*write.key.partition.name;
+        let condition = match constant(&write.condition) {
+            Some(true) => None,
+            Some(false) => {
+                let key = placeholders.name(partition_key);
                 Some(format!("attribute_exists({key}) AND attribute_not_exists({key})"))
             }
-            Rendered::Text(text) => Some(text),
+            None => Some(placeholders.condition(&write.condition, partition_key)),
         };
         let update = match &write.action {
             Action::Update(changes) => Some(placeholders.update(changes)),
@@ -55,9 +55,30 @@ impl Expressions {
     }
 }
 
-enum Rendered {
-    Constant(bool),
-    Text(String),
+/// Whether a condition holds, if that does not depend on the item.
+///
+/// Such conditions are left out before anything is written down: DynamoDB has no constants, and refuses placeholders that
+/// no expression uses.
+fn constant(condition: &Condition) -> Option<bool> {
+    let junction = |parts: &[Condition], decisive: bool| {
+        let constants: Vec<Option<bool>> = parts.iter().map(constant).collect();
+        if constants.contains(&Some(decisive)) {
+            Some(decisive)
+        } else {
+            (!constants.contains(&None)).then_some(!decisive)
+        }
+    };
+    match condition {
+        Condition::Always => Some(true),
+        Condition::All(parts) => junction(parts, false),
+        Condition::Any(parts) => junction(parts, true),
+        Condition::ItemExists
+        | Condition::ItemAbsent
+        | Condition::Absent(_)
+        | Condition::Equals(..)
+        | Condition::Differs(..)
+        | Condition::Less(..) => None,
+    }
 }
 
 #[derive(Default)]
@@ -109,11 +130,12 @@ impl<'w> Placeholders<'w> {
         path.0.iter().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
     }
 
-    fn condition(&mut self, condition: &'w Condition, partition_key: &'w str) -> Rendered {
-        Rendered::Text(match condition {
-            Condition::Always => return Rendered::Constant(true),
-            Condition::All(parts) => return self.junction(parts, " AND ", false, partition_key),
-            Condition::Any(parts) => return self.junction(parts, " OR ", true, partition_key),
+    /// A condition that is not constant.
+    fn condition(&mut self, condition: &'w Condition, partition_key: &'w str) -> String {
+        match condition {
+            Condition::Always => String::new(),
+            Condition::All(parts) => self.junction(parts, " AND ", partition_key),
+            Condition::Any(parts) => self.junction(parts, " OR ", partition_key),
             Condition::ItemExists => format!("attribute_exists({})", self.name(partition_key)),
             Condition::ItemAbsent => format!("attribute_not_exists({})", self.name(partition_key)),
             Condition::Absent(path) => format!("attribute_not_exists({})", self.path(path)),
@@ -124,30 +146,14 @@ impl<'w> Placeholders<'w> {
                 format!("(attribute_exists({path}) AND {path}<>{value})")
             }
             Condition::Less(path, value) => format!("{}<{}", self.path(path), self.value(value)),
-        })
+        }
     }
 
-    /// The parts joined; `decisive` is the constant that decides the whole.
-    fn junction(
-        &mut self,
-        parts: &'w [Condition],
-        joint: &str,
-        decisive: bool,
-        partition_key: &'w str,
-    ) -> Rendered {
-        let mut texts = Vec::with_capacity(parts.len());
-        for part in parts {
-            match self.condition(part, partition_key) {
-                Rendered::Constant(constant) if constant == decisive => return Rendered::Constant(decisive),
-                Rendered::Constant(_) => {}
-                Rendered::Text(text) => texts.push(text),
-            }
-        }
-        match texts.len() {
-            0 => Rendered::Constant(!decisive),
-            1 => Rendered::Text(texts.concat()),
-            _ => Rendered::Text(format!("({})", texts.join(joint))),
-        }
+    /// The parts joined, but for those that make no difference.
+    fn junction(&mut self, parts: &'w [Condition], joint: &str, partition_key: &'w str) -> String {
+        let parts = parts.iter().filter(|part| constant(part).is_none());
+        let texts: Vec<String> = parts.map(|part| self.condition(part, partition_key)).collect();
+        if texts.len() == 1 { texts.concat() } else { format!("({})", texts.join(joint)) }
     }
 
     /// One clause a kind of change, as DynamoDB wants it.
@@ -217,7 +223,7 @@ mod tests {
         for condition in [
             Condition::Always,
             Condition::All(Vec::new()),
-            Condition::Any(vec![Condition::Always, Condition::All(Vec::new())]),
+            Condition::Any(vec![Condition::Absent("unused".into()), Condition::All(Vec::new())]),
         ] {
             assert_eq!(Expressions::of(&write(condition, Action::Delete)), Expressions::default());
         }

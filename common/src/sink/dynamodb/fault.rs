@@ -71,14 +71,16 @@ impl Request<'_> {
             SdkError::TimeoutError(_) => {
                 Fault::Failed(self.error(ErrorKind::Unavailable, "no answer in time"))
             }
-            SdkError::ResponseError(_) => Fault::Failed(
-                self.error(ErrorKind::Unavailable, "the answer broke off or was none of DynamoDB's"),
-            ),
+            SdkError::ResponseError(_) => Fault::Failed(self.unreadable()),
             // Neither holds anything of the request but its address.
             SdkError::ConstructionFailure(_) | SdkError::DispatchFailure(_) | _ => {
                 Fault::Failed(self.unsent(&chain(error)))
             }
         }
+    }
+
+    fn unreadable(self) -> Error {
+        self.error(ErrorKind::Unavailable, "the answer broke off or was none of DynamoDB's")
     }
 
     /// A request that was not answered at all: for want of a setting, or of a network.
@@ -114,6 +116,7 @@ impl Request<'_> {
             | "IncompleteSignatureException"
             | "MissingAuthenticationTokenException"
             | "ExpiredTokenException" => Fault::Failed(self.denied(code)),
+            "" => Fault::Failed(self.unreadable()),
             _ if status >= 500 || code == "TransactionInProgressException" => Fault::Failed(
                 self.error(ErrorKind::Unavailable, "DynamoDB had a fault of its own").with("code", code),
             ),

@@ -46,9 +46,13 @@ pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<Vec<Ite
 
 /// A missing index, or one with other keys, is a validation error, told apart by its words only.
 fn names_no_index(error: &QueryError) -> bool {
+    const WORDS: [&str; 5] = [
+        "specified index",
+        "key schema element",
+        "number of query conditions",
+        "Condition parameter type does not match",
+        "key condition not supported",
+    ];
     let message = error.meta().message().unwrap_or_default();
-    error.meta().code() == Some("ValidationException")
-        && ["specified index", "key schema element", "Condition parameter type does not match"]
-            .iter()
-            .any(|words| message.contains(words))
+    error.meta().code() == Some("ValidationException") && WORDS.iter().any(|words| message.contains(words))
 }

@@ -5,17 +5,28 @@ use std::cmp::Ordering;
 use crate::effect::{Condition, Path};
 use crate::record::{AttributeValue, Item};
 
-/// A condition that compares by order what has none: DynamoDB refuses it whatever is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NotOrdered;
+/// Whether the condition compares by order with a value that has none: DynamoDB refuses it, whatever is stored.
+pub(super) fn orders_the_unordered(condition: &Condition) -> bool {
+    match condition {
+        Condition::All(parts) | Condition::Any(parts) => parts.iter().any(orders_the_unordered),
+        Condition::Less(_, value) => {
+            !matches!(value, AttributeValue::S(_) | AttributeValue::N(_) | AttributeValue::B(_))
+        }
+        Condition::Always
+        | Condition::ItemExists
+        | Condition::ItemAbsent
+        | Condition::Absent(_)
+        | Condition::Equals(..)
+        | Condition::Differs(..) => false,
+    }
+}
 
 /// Whether `condition` holds of `stored`, which is `None` for an item that is not there.
-pub(super) fn holds(condition: &Condition, stored: Option<&Item>) -> Result<bool, NotOrdered> {
-    Ok(match condition {
+pub(super) fn holds(condition: &Condition, stored: Option<&Item>) -> bool {
+    match condition {
         Condition::Always => true,
-        // No short cut: an operand that cannot be ordered is refused wherever it stands.
-        Condition::All(parts) => each(parts, stored)?.into_iter().all(|part| part),
-        Condition::Any(parts) => each(parts, stored)?.into_iter().any(|part| part),
+        Condition::All(parts) => parts.iter().all(|part| holds(part, stored)),
+        Condition::Any(parts) => parts.iter().any(|part| holds(part, stored)),
         Condition::ItemExists => stored.is_some(),
         Condition::ItemAbsent => stored.is_none(),
         Condition::Absent(path) => attribute(stored, path).is_none(),
@@ -24,16 +35,9 @@ pub(super) fn holds(condition: &Condition, stored: Option<&Item>) -> Result<bool
             attribute(stored, path).is_some_and(|stored| !equal(stored, value))
         }
         Condition::Less(path, value) => {
-            if !matches!(value, AttributeValue::S(_) | AttributeValue::N(_) | AttributeValue::B(_)) {
-                return Err(NotOrdered);
-            }
             attribute(stored, path).and_then(|stored| order(stored, value)) == Some(Ordering::Less)
         }
-    })
-}
-
-fn each(parts: &[Condition], stored: Option<&Item>) -> Result<Vec<bool>, NotOrdered> {
-    parts.iter().map(|part| holds(part, stored)).collect()
+    }
 }
 
 /// The value at a path, if every map on the way is there.

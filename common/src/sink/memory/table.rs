@@ -17,7 +17,8 @@ const MAX_SORT_KEY_BYTES: usize = 1024;
 const EMPTY_KEY: Invalid = "a key attribute with an empty value";
 const KEY_TOO_LONG: Invalid = "a partition key of more than 2048 bytes, or a sort key of more than 1024";
 const KEY_UPDATED: Invalid = "an update of an attribute that is part of the key";
-const INDEX_KEY: Invalid = "an index's key attribute of a wrong type, or empty";
+const INDEX_KEY: Invalid = "an index's key attribute of a wrong type";
+const EMPTY_INDEX_KEY: Invalid = "an index's key attribute with an empty value";
 const TOO_LARGE: Invalid = "an item of more than 400 KB";
 const NOT_ORDERED: Invalid = "a comparison by order with a value that has none";
 const EMPTY_UPDATE: Invalid = "an update without a change";
@@ -121,9 +122,11 @@ impl Table {
         let put = checked(write)?;
         let key = self.locate(&write.key)?;
         let stored = self.items.get(&key);
-        let holds = condition::holds(&write.condition, stored).map_err(|_| NOT_ORDERED)?;
+        if let Some(item) = &put {
+            self.check_index_keys(item)?;
+        }
         let after = self.after(write, put, stored);
-        if !holds {
+        if !condition::holds(&write.condition, stored) {
             // A failed condition costs what the write would have.
             let units = table_units(stored, after.ok().flatten().as_ref());
             return Err(Fault::Refused(Refusal::Condition(stored.cloned()), units));
@@ -135,40 +138,39 @@ impl Table {
     }
 
     /// The item after the write, `None` if it is gone; `put` is what a `Put` puts.
-    fn after(
-        &self,
-        write: &Write,
-        put: Option<Item>,
-        stored: Option<&Item>,
-    ) -> Result<Option<Item>, Invalid> {
-        let item = match (&write.action, put) {
-            (Action::Update(changes), _) => {
-                let is_key = |change| {
-                    let first = change::path_of(change).0.first();
-                    first.is_some_and(|name| self.definition.keys.contains(name))
-                };
-                if changes.iter().any(is_key) {
-                    return Err(KEY_UPDATED);
-                }
-                let before = stored.cloned().unwrap_or_else(|| keyed(Item::new(), &write.key));
-                let mut item = change::updated(before, changes)?;
-                change::normalized(&mut item)?;
-                item
-            }
-            (Action::Put(_), Some(item)) => item,
-            (Action::Put(_) | Action::Delete, _) => return Ok(None),
+    fn after(&self, write: &Write, put: Option<Item>, stored: Option<&Item>) -> Result<Option<Item>, Fault> {
+        let changes = match &write.action {
+            Action::Put(_) => return Ok(put),
+            Action::Delete => return Ok(None),
+            Action::Update(changes) => changes,
         };
-        for key in self.definition.indexes.iter().flat_map(|index| index.keys.definitions()) {
-            let fits =
-                |value| key.key_type.admits(value) && key_value(value).is_some_and(|(_, bytes)| bytes > 0);
-            if item.get(key.name.as_str()).is_some_and(|value| !fits(value)) {
-                return Err(INDEX_KEY);
-            }
+        let is_key = |change| {
+            change::path_of(change).0.first().is_some_and(|name| self.definition.keys.contains(name))
+        };
+        if changes.iter().any(is_key) {
+            return Err(KEY_UPDATED.into());
         }
+        let before = stored.cloned().unwrap_or_else(|| keyed(Item::new(), &write.key));
+        let mut item = change::updated(before, changes)?;
+        change::normalized(&mut item)?;
+        self.check_index_keys(&item)?;
         if item_bytes(&item) > MAX_ITEM_BYTES {
-            return Err(TOO_LARGE);
+            return Err(TOO_LARGE.into());
         }
         Ok(Some(item))
+    }
+
+    fn check_index_keys(&self, item: &Item) -> Result<(), Fault> {
+        for key in self.definition.indexes.iter().flat_map(|index| index.keys.definitions()) {
+            let Some(value) = item.get(key.name.as_str()) else { continue };
+            if !key.key_type.admits(value) {
+                return Err(INDEX_KEY.into());
+            }
+            if key_value(value).is_some_and(|(_, bytes)| bytes == 0) {
+                return Err(Fault::Request(EMPTY_INDEX_KEY));
+            }
+        }
+        Ok(())
     }
 
     /// Carries out a plan made since the last change.
@@ -204,6 +206,9 @@ impl Table {
 
 /// Finds what is wrong with a write whatever is stored; gives the item that a `Put` puts.
 fn checked(write: &Write) -> Result<Option<Item>, Fault> {
+    if condition::orders_the_unordered(&write.condition) {
+        return Err(Fault::Request(NOT_ORDERED));
+    }
     match &write.action {
         Action::Put(item) => {
             let mut item = keyed(item.clone(), &write.key);

@@ -1,0 +1,181 @@
+//! What became of a write, in a form that cases can state and stores be compared by; and the words the cases are written in.
+
+use std::borrow::Cow;
+
+use afterwrite::ErrorKind;
+use afterwrite::effect::{Action, Change, Condition, Key, Path, Refusal, Write};
+use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite::sink::{Consumed, TransactError, WriteError};
+
+use crate::store::{Store, pair};
+
+/// What became of a write or a transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// It was carried out, for so many write units.
+    Done(u64),
+    /// It was refused, each action for this reason.
+    Refused(Vec<Option<Reason>>),
+    /// It failed as a whole.
+    Failed(ErrorKind),
+}
+
+/// Why an action was refused, without the words.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reason {
+    Condition(Option<Item>),
+    Conflict,
+    Throttled,
+    Invalid,
+}
+
+impl From<Refusal> for Reason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Condition(item) => Self::Condition(item),
+            Refusal::Conflict => Self::Conflict,
+            Refusal::Throttled => Self::Throttled,
+            Refusal::Invalid(_) => Self::Invalid,
+        }
+    }
+}
+
+impl From<Result<Consumed, WriteError>> for Outcome {
+    fn from(result: Result<Consumed, WriteError>) -> Self {
+        match result {
+            Ok(consumed) => Self::Done(consumed.write_units),
+            Err(WriteError::Refused(refusal)) => Self::Refused(vec![Some(refusal.into())]),
+            Err(WriteError::Failed(error)) => Self::Failed(error.kind()),
+        }
+    }
+}
+
+impl From<Result<Consumed, TransactError>> for Outcome {
+    fn from(result: Result<Consumed, TransactError>) -> Self {
+        match result {
+            Ok(consumed) => Self::Done(consumed.write_units),
+            Err(TransactError::Cancelled(reasons)) => {
+                Self::Refused(reasons.into_iter().map(|reason| reason.map(Reason::from)).collect())
+            }
+            Err(TransactError::Failed(error)) => Self::Failed(error.kind()),
+        }
+    }
+}
+
+/// What a case says must become of a single write.
+#[derive(Clone, Debug)]
+pub(crate) enum Expected {
+    /// The item is then this, beside its key; `None`: there is none.
+    Stored(Option<Item>),
+    /// Its condition does not hold: nothing changes, and the refusal holds the item.
+    ConditionFails,
+    /// It can never succeed on this item.
+    Invalid,
+    /// It can never succeed on any item: a transaction with it fails as a whole.
+    InvalidRequest,
+}
+
+/// One write to one item, and what must become of it.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// The attributes of the item beside its key; `None`: there is no item.
+    pub(crate) stored: Option<Item>,
+    pub(crate) condition: Condition,
+    pub(crate) action: Action,
+    pub(crate) expected: Expected,
+}
+
+impl Case {
+    /// Tries the case alone and as the only action of a transaction.
+    pub(crate) async fn run(&self, store: &impl Store) {
+        for kind in ["alone", "transacted"] {
+            let key = pair(self.name, kind);
+            let start = self.stored.clone().map_or(Action::Delete, Action::Put);
+            store.write(&always(key.clone(), start)).await.unwrap();
+            let write =
+                Write { key: key.clone(), condition: self.condition.clone(), action: self.action.clone() };
+            let outcome = if kind == "alone" {
+                Outcome::from(store.write(&write).await)
+            } else {
+                Outcome::from(store.transact(&[write]).await)
+            };
+            let before = self.stored.clone().map(|item| keyed(item, &key));
+            let after = store.read(std::slice::from_ref(&key)).await.unwrap().items.remove(0);
+            let context = format!("{}, {kind}", self.name);
+            let refused = |reason| Outcome::Refused(vec![Some(reason)]);
+            match &self.expected {
+                Expected::Stored(item) => {
+                    assert!(matches!(outcome, Outcome::Done(_)), "{context}: {outcome:?}");
+                    assert_eq!(after, item.clone().map(|item| keyed(item, &key)), "{context}");
+                    continue;
+                }
+                Expected::ConditionFails => {
+                    assert_eq!(outcome, refused(Reason::Condition(before.clone())), "{context}")
+                }
+                Expected::InvalidRequest if kind == "transacted" => {
+                    assert_eq!(outcome, Outcome::Failed(ErrorKind::Rejected), "{context}");
+                }
+                Expected::Invalid | Expected::InvalidRequest => {
+                    assert_eq!(outcome, refused(Reason::Invalid), "{context}");
+                }
+            }
+            assert_eq!(after, before, "{context}: a refused write changed the item");
+        }
+    }
+}
+
+/// The item with its key's attributes.
+pub(crate) fn keyed(mut item: Item, key: &Key) -> Item {
+    for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
+        item.insert(attribute.name.to_string().into(), attribute.value.clone());
+    }
+    item
+}
+
+pub(crate) fn item<const N: usize>(attributes: [(&'static str, AttributeValue<'static>); N]) -> Item {
+    attributes.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect()
+}
+
+pub(crate) fn map<const N: usize>(
+    attributes: [(&'static str, AttributeValue<'static>); N],
+) -> AttributeValue<'static> {
+    AttributeValue::M(item(attributes))
+}
+
+pub(crate) fn number(text: &str) -> AttributeValue<'static> {
+    AttributeValue::N(decimal(text))
+}
+
+pub(crate) fn decimal(text: &str) -> Decimal {
+    text.parse().unwrap()
+}
+
+pub(crate) fn text(text: &str) -> AttributeValue<'static> {
+    AttributeValue::text(text)
+}
+
+pub(crate) fn bytes(bytes: &[u8]) -> AttributeValue<'static> {
+    AttributeValue::B(Cow::Owned(bytes.to_vec()))
+}
+
+/// A path by its names, separated by slashes.
+pub(crate) fn path(names: &str) -> Path {
+    Path(names.split('/').map(Into::into).collect())
+}
+
+pub(crate) fn set(names: &str, value: impl Into<AttributeValue<'static>>) -> Change {
+    Change::Set(path(names), value.into())
+}
+
+pub(crate) fn add(names: &str, addend: &str) -> Change {
+    Change::Add(path(names), decimal(addend))
+}
+
+pub(crate) fn remove(names: &str) -> Change {
+    Change::Remove(path(names))
+}
+
+/// An unconditional write.
+pub(crate) fn always(key: Key, action: Action) -> Write {
+    Write { key, condition: Condition::Always, action }
+}

@@ -1,0 +1,136 @@
+//! Random sequences of writes: whatever they are, both stores answer alike and hold the same in the end.
+
+use std::borrow::Cow;
+
+use afterwrite::effect::{Action, Change, Condition, Key, Write};
+use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite::sink::Tables as _;
+use afterwrite_tests::random::Random;
+
+use crate::outcome::{Outcome, decimal, map, path, text};
+use crate::store::{PAIR, Store, embedded, in_memory, pair};
+
+const SEEDS: u64 = 3;
+const STEPS: usize = 300;
+
+#[tokio::test]
+async fn both_stores_answer_alike() {
+    for seed in 0..SEEDS {
+        let (memory, server) = (in_memory(), embedded().await);
+        let mut random = Random::new(seed);
+        let (mut done, mut refused, mut failed) = (0, 0, 0);
+        for step in 0..STEPS {
+            let writes = writes(&mut random);
+            let (one, other) = match writes.as_slice() {
+                [write] if random.chance(700) => {
+                    (Outcome::from(memory.write(write).await), Outcome::from(server.write(write).await))
+                }
+                writes => (
+                    Outcome::from(memory.transact(writes).await),
+                    Outcome::from(server.transact(writes).await),
+                ),
+            };
+            assert_eq!(one, other, "seed {seed}, step {step}: {writes:#?}");
+            match one {
+                Outcome::Done(_) => done += 1,
+                Outcome::Refused(_) => refused += 1,
+                Outcome::Failed(_) => failed += 1,
+            }
+        }
+        let (held, held_there) = (Store::scan(&memory, PAIR).await, server.scan(PAIR).await);
+        // A sequence in which nearly all went one way would say little.
+        assert!(done > 60 && refused > 60 && failed > 10, "seed {seed}: {done} {refused} {failed}");
+        assert!(!held.is_empty());
+        assert_eq!(held, held_there, "seed {seed}");
+    }
+}
+
+/// One to five writes, now and then two to the same item.
+fn writes(random: &mut Random) -> Vec<Write> {
+    let count = if random.chance(500) { 1 } else { 1 + random.below(5) };
+    let mut writes: Vec<Write> = Vec::new();
+    for _ in 0..count {
+        let key = key(random);
+        if writes.iter().all(|write| write.key != key) || random.chance(20) {
+            let condition = if random.chance(600) { Condition::Always } else { condition(random, 0) };
+            writes.push(Write { key, condition, action: action(random) });
+        }
+    }
+    writes
+}
+
+fn key(random: &mut Random) -> Key {
+    pair(&format!("p{}", random.below(3)), &format!("s{}", random.below(3)))
+}
+
+fn action(random: &mut Random) -> Action {
+    match random.below(10) {
+        0 => Action::Delete,
+        1..=3 => Action::Put(attributes(random)),
+        _ => {
+            let count = 1 + random.below(4);
+            Action::Update((0..count).map(|_| change(random)).collect())
+        }
+    }
+}
+
+fn attributes(random: &mut Random) -> Item {
+    let count = random.below(6);
+    (0..count).map(|_| (Cow::Owned(name(random).to_owned()), value(random))).collect()
+}
+
+/// Names of attributes; the nested ones, with slashes, are paths.
+fn name(random: &mut Random) -> &'static str {
+    random.pick(&["a", "b", "n", "m", "l", "set", "GSI1PK", "GSI1SK", "GSI2PK"]).unwrap()
+}
+
+fn place(random: &mut Random) -> afterwrite::effect::Path {
+    const NESTED: [&str; 6] = ["m/a", "m/n", "m/m", "m/m/n", "a/n", "nowhere/n"];
+    if random.chance(300) { path(random.pick(&NESTED).unwrap()) } else { path(name(random)) }
+}
+
+fn change(random: &mut Random) -> Change {
+    match random.below(6) {
+        0 | 1 => Change::Set(place(random), value(random)),
+        2 => Change::Remove(place(random)),
+        // Mostly to a number, or there would be few sums.
+        3 => Change::Add(place(random), number(random)),
+        _ => Change::Add(path("n"), number(random)),
+    }
+}
+
+fn condition(random: &mut Random, depth: u64) -> Condition {
+    let parts = |random: &mut Random| (0..random.below(3)).map(|_| condition(random, depth + 1)).collect();
+    match random.below(if depth < 2 { 12 } else { 8 }) {
+        0..=2 => Condition::Always,
+        3 => Condition::ItemExists,
+        4 => Condition::Absent(place(random)),
+        5 => Condition::Equals(place(random), value(random)),
+        6 => Condition::Differs(place(random), value(random)),
+        7 => Condition::Less(place(random), AttributeValue::N(number(random))),
+        8 => Condition::ItemAbsent,
+        9 => Condition::All(parts(random)),
+        _ => Condition::Any(parts(random)),
+    }
+}
+
+fn number(random: &mut Random) -> Decimal {
+    let numbers =
+        ["0", "1", "-1", "2.5", "-0.001", "1E+30", "99999999999999999999999999999999999999", "1E-38"];
+    decimal(random.pick(&numbers).unwrap())
+}
+
+fn value(random: &mut Random) -> AttributeValue<'static> {
+    match random.below(12) {
+        0 | 1 => AttributeValue::N(number(random)),
+        2 | 3 => text(random.pick(&["", "a", "b", "a longer text"]).unwrap()),
+        4 => text(&"x".repeat(usize::try_from(random.below(3000)).unwrap())),
+        5 => AttributeValue::B(Cow::Owned(vec![0, 255])),
+        6 => AttributeValue::Bool(random.chance(500)),
+        7 => AttributeValue::L(vec![AttributeValue::Null, AttributeValue::N(number(random))]),
+        8 => AttributeValue::Ss(vec!["b".into(), "a".into()]),
+        9 => AttributeValue::Ns(vec![Decimal::from(10), Decimal::from(9)]),
+        10 => map([("n", AttributeValue::N(number(random))), ("m", map([]))]),
+        _ => map([]),
+    }
+}

@@ -1,0 +1,185 @@
+//! The two stores, and the tables that every case finds in them.
+
+use std::net::Ipv4Addr;
+
+use afterwrite::Error;
+use afterwrite::effect::{Key, KeyAttribute, Write};
+use afterwrite::record::{AttributeValue, Item};
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::memory::{IndexDefinition, KeyDefinition, KeyType, MemoryTables, TableDefinition};
+use afterwrite::sink::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, Projection, ProjectionType,
+    ScalarAttributeType,
+};
+
+/// Keys `PK`, `SK` (texts); indexes `GSI1` (`GSI1PK`, `GSI1SK`) and `GSI2` (`GSI2PK`).
+pub(crate) const PAIR: &str = "pair";
+/// Key `ID`, a number.
+pub(crate) const NUMBERED: &str = "numbered";
+/// Keys `ID` and `AT`, bytes and a number.
+pub(crate) const BINARY: &str = "binary";
+
+/// A store under test: tables, and all items of one of them.
+pub(crate) trait Store: Tables {
+    /// All items, in an order that depends on them only.
+    async fn scan(&self, table: &str) -> Vec<Item>;
+}
+
+/// The tables in memory.
+pub(crate) fn in_memory() -> MemoryTables {
+    let tables = MemoryTables::new();
+    tables.create_table(
+        TableDefinition::new(PAIR, "PK")
+            .sort("SK")
+            .index(IndexDefinition::new("GSI1", "GSI1PK").sort("GSI1SK"))
+            .index(IndexDefinition::new("GSI2", "GSI2PK"))
+            .streamed(),
+    );
+    tables.create_table(TableDefinition::new(NUMBERED, KeyDefinition::new("ID", KeyType::Number)));
+    tables.create_table(
+        TableDefinition::new(BINARY, KeyDefinition::new("ID", KeyType::Binary))
+            .sort(KeyDefinition::new("AT", KeyType::Number)),
+    );
+    tables
+}
+
+impl Store for MemoryTables {
+    async fn scan(&self, table: &str) -> Vec<Item> {
+        sorted(MemoryTables::scan(self, table))
+    }
+}
+
+/// The embedded DynamoDB and the client that speaks to it.
+pub(crate) struct Embedded {
+    pub(crate) client: Client,
+    tables: DynamoDb,
+}
+
+/// Starts an embedded DynamoDB with the tables; it ends with the test's runtime.
+pub(crate) async fn embedded() -> Embedded {
+    let database = dynoxide::Database::memory().unwrap();
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(dynoxide::server::serve_on(listener, database));
+    let configuration = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .http_client(afterwrite::sink::http_client())
+        .endpoint_url(endpoint)
+        .build();
+    let client = Client::from_conf(configuration);
+    let text = ScalarAttributeType::S;
+    create(
+        &client,
+        PAIR,
+        &[("PK", text.clone()), ("SK", text)],
+        &[("GSI1", &["GSI1PK", "GSI1SK"]), ("GSI2", &["GSI2PK"])],
+    )
+    .await;
+    create(&client, NUMBERED, &[("ID", ScalarAttributeType::N)], &[]).await;
+    create(&client, BINARY, &[("ID", ScalarAttributeType::B), ("AT", ScalarAttributeType::N)], &[]).await;
+    Embedded { tables: DynamoDb::new(client.clone()), client }
+}
+
+async fn create(
+    client: &Client,
+    table: &str,
+    keys: &[(&str, ScalarAttributeType)],
+    indexes: &[(&str, &[&str])],
+) {
+    let schema = |names: &[&str]| {
+        let roles = [aws_sdk_dynamodb::types::KeyType::Hash, aws_sdk_dynamodb::types::KeyType::Range];
+        let elements = names.iter().zip(roles);
+        elements
+            .map(|(name, role)| {
+                KeySchemaElement::builder().attribute_name(*name).key_type(role).build().unwrap()
+            })
+            .collect::<Vec<_>>()
+    };
+    let index_keys = indexes.iter().flat_map(|(_, names)| names.iter());
+    let definitions = keys
+        .iter()
+        .map(|(name, key_type)| (*name, key_type.clone()))
+        .chain(index_keys.map(|name| (*name, ScalarAttributeType::S)))
+        .map(|(name, key_type)| {
+            AttributeDefinition::builder().attribute_name(name).attribute_type(key_type).build().unwrap()
+        })
+        .collect();
+    let indexes: Vec<_> = indexes
+        .iter()
+        .map(|(name, names)| {
+            GlobalSecondaryIndex::builder()
+                .index_name(*name)
+                .set_key_schema(Some(schema(names)))
+                .projection(Projection::builder().projection_type(ProjectionType::All).build())
+                .build()
+                .unwrap()
+        })
+        .collect();
+    let names: Vec<&str> = keys.iter().map(|(name, _)| *name).collect();
+    client
+        .create_table()
+        .table_name(table)
+        .set_key_schema(Some(schema(&names)))
+        .set_attribute_definitions(Some(definitions))
+        .set_global_secondary_indexes((!indexes.is_empty()).then_some(indexes))
+        .billing_mode(BillingMode::PayPerRequest)
+        .send()
+        .await
+        .unwrap();
+}
+
+impl Tables for Embedded {
+    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+        self.tables.read(keys).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+        self.tables.write(write).await
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+        self.tables.transact(writes).await
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+        self.tables.query_index(query).await
+    }
+}
+
+impl Store for Embedded {
+    /// Scans [`PAIR`] for the keys that are there, then reads the items as the product does.
+    async fn scan(&self, table: &str) -> Vec<Item> {
+        assert_eq!(table, PAIR);
+        let scan = self.client.scan().table_name(table).consistent_read(true).into_paginator().items().send();
+        let found = scan.try_collect().await.unwrap();
+        let text = |item: &std::collections::HashMap<_, aws_sdk_dynamodb::types::AttributeValue>,
+                    name: &str| { item[name].as_s().unwrap().clone() };
+        let keys: Vec<Key> = found.iter().map(|item| pair(&text(item, "PK"), &text(item, "SK"))).collect();
+        let items = self.read(&keys).await.unwrap().items;
+        sorted(items.into_iter().map(|item| item.unwrap()).collect())
+    }
+}
+
+fn sorted(mut items: Vec<Item>) -> Vec<Item> {
+    items.sort_by_cached_key(|item| format!("{:?}{:?}", item.get("PK"), item.get("SK")));
+    items
+}
+
+/// A key of [`PAIR`].
+pub(crate) fn pair(partition: &str, sort: &str) -> Key {
+    Key {
+        table: PAIR.into(),
+        partition: attribute("PK", partition.to_owned()),
+        sort: Some(attribute("SK", sort.to_owned())),
+    }
+}
+
+/// A key attribute.
+pub(crate) fn attribute(name: &str, value: impl Into<AttributeValue<'static>>) -> KeyAttribute {
+    KeyAttribute { name: name.into(), value: value.into() }
+}

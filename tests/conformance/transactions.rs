@@ -1,0 +1,149 @@
+//! Transactions: all or nothing, a reason for each action, limits.
+
+use afterwrite::ErrorKind;
+use afterwrite::effect::{Action, Condition, Key, Write};
+use afterwrite::record::Item;
+use afterwrite::sink::TransactError;
+
+use crate::outcome::{Outcome, Reason, add, always, item, keyed, number, set, text};
+use crate::store::{BINARY, NUMBERED, PAIR, Store, attribute, pair};
+
+pub(crate) async fn suite(store: &impl Store) {
+    carries_out_all(store).await;
+    cancels_all_with_a_reason_each(store).await;
+    a_condition_makes_it_repeatable(store).await;
+    limits(store).await;
+    wrong_set_ups(store).await;
+}
+
+async fn get(store: &impl Store, key: &Key) -> Option<Item> {
+    store.read(std::slice::from_ref(key)).await.unwrap().items.remove(0)
+}
+
+async fn carries_out_all(store: &impl Store) {
+    let (put, update, delete) = (pair("all", "put"), pair("all", "update"), pair("all", "delete"));
+    let elsewhere = Key { table: NUMBERED.into(), partition: attribute("ID", number("7")), sort: None };
+    store.write(&always(delete.clone(), Action::Put(Item::new()))).await.unwrap();
+    let writes = [
+        always(put.clone(), Action::Put(item([("x", text("y"))]))),
+        always(update.clone(), Action::Update(vec![add("n", "1")])),
+        always(delete.clone(), Action::Delete),
+        always(elsewhere.clone(), Action::Update(vec![add("n", "2")])),
+    ];
+    assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Done(8));
+    assert_eq!(get(store, &put).await, Some(keyed(item([("x", text("y"))]), &put)));
+    assert_eq!(get(store, &update).await, Some(keyed(item([("n", number("1"))]), &update)));
+    assert_eq!(get(store, &delete).await, None);
+    assert_eq!(get(store, &elsewhere).await, Some(keyed(item([("n", number("2"))]), &elsewhere)));
+}
+
+async fn cancels_all_with_a_reason_each(store: &impl Store) {
+    let stored = item([("s", text("x"))]);
+    let keys = ["fine", "fails", "fails, absent", "invalid", "fine too"].map(|sort| pair("cancelled", sort));
+    let [fine, fails, fails_absent, invalid, fine_too] = keys;
+    for key in [&fails, &invalid] {
+        store.write(&always(key.clone(), Action::Put(stored.clone()))).await.unwrap();
+    }
+    let increment = || Action::Update(vec![add("n", "1")]);
+    let writes = [
+        always(fine.clone(), increment()),
+        Write { key: fails.clone(), condition: Condition::ItemAbsent, action: increment() },
+        Write { key: fails_absent.clone(), condition: Condition::ItemExists, action: Action::Delete },
+        always(invalid.clone(), Action::Update(vec![add("s", "1")])),
+        always(fine_too.clone(), Action::Put(Item::new())),
+    ];
+    let reasons = vec![
+        None,
+        Some(Reason::Condition(Some(keyed(stored.clone(), &fails)))),
+        Some(Reason::Condition(None)),
+        Some(Reason::Invalid),
+        None,
+    ];
+    assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Refused(reasons));
+    for (key, after) in [
+        (&fine, None),
+        (&fails, Some(keyed(stored.clone(), &fails))),
+        (&fails_absent, None),
+        (&invalid, Some(keyed(stored, &invalid))),
+        (&fine_too, None),
+    ] {
+        assert_eq!(get(store, key).await, after, "{key:?}");
+    }
+}
+
+/// What the product rests on: the same transaction again is refused, and shows what the first one left.
+async fn a_condition_makes_it_repeatable(store: &impl Store) {
+    let (entry, target) = (pair("repeated", "entry"), pair("repeated", "target"));
+    let writes = [
+        Write {
+            key: entry.clone(),
+            condition: Condition::ItemAbsent,
+            action: Action::Put(item([("rev", number("1"))])),
+        },
+        always(target.clone(), Action::Update(vec![add("count", "5"), add("rev", "1")])),
+    ];
+    assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Done(4));
+    let left = Reason::Condition(Some(keyed(item([("rev", number("1"))]), &entry)));
+    assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Refused(vec![Some(left), None]));
+    let counted = item([("count", number("5")), ("rev", number("1"))]);
+    assert_eq!(get(store, &target).await, Some(keyed(counted, &target)));
+}
+
+async fn limits(store: &impl Store) {
+    let numbered = |count: usize| -> Vec<Write> {
+        let key = |number: usize| pair("limits", &number.to_string());
+        (0..count).map(|number| always(key(number), Action::Update(vec![add("n", "1")]))).collect()
+    };
+    let rejected = Outcome::Failed(ErrorKind::Rejected);
+    assert_eq!(Outcome::from(store.transact(&[]).await), rejected);
+    assert_eq!(Outcome::from(store.transact(&numbered(101)).await), rejected);
+    assert_eq!(Outcome::from(store.transact(&numbered(100)).await), Outcome::Done(200));
+
+    let mut twice = numbered(2);
+    twice.push(always(pair("limits", "0"), Action::Delete));
+    assert_eq!(Outcome::from(store.transact(&twice).await), rejected);
+
+    // 4 MB in eleven items of 390,000 bytes is too much, in ten it is not.
+    let large = |count: usize| -> Vec<Write> {
+        let put = |number: usize| {
+            let key = pair("large", &number.to_string());
+            always(key, Action::Put(item([("x", text(&"x".repeat(390_000)))])))
+        };
+        (0..count).map(put).collect()
+    };
+    assert_eq!(Outcome::from(store.transact(&large(11)).await), rejected);
+    assert_eq!(Outcome::from(store.transact(&large(10)).await), Outcome::Done(10 * 2 * 381));
+}
+
+async fn wrong_set_ups(store: &impl Store) {
+    let fine = always(pair("set-up", "fine"), Action::Update(vec![set("x", "y")]));
+    let key = |table: &str, partition: &str, sort: Option<&str>| Key {
+        table: table.into(),
+        partition: attribute(partition, text("p")),
+        sort: sort.map(|sort| attribute(sort, text("s"))),
+    };
+    for (key, table) in [
+        (key("nowhere", "PK", Some("SK")), "nowhere"),
+        (key(PAIR, "PK", None), PAIR),
+        (key(PAIR, "ID", Some("SK")), PAIR),
+        (key(NUMBERED, "ID", None), NUMBERED),
+        (key(BINARY, "ID", Some("AT")), BINARY),
+    ] {
+        for action in [Action::Put(Item::new()), Action::Update(vec![set("x", "y")]), Action::Delete] {
+            let writes = [fine.clone(), always(key.clone(), action)];
+            let Err(TransactError::Failed(error)) = store.transact(&writes).await else {
+                panic!("{key:?} was not refused");
+            };
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+            assert!(
+                error.to_string().contains(table) && error.to_string().contains("AFTERWRITE_"),
+                "{error}"
+            );
+        }
+    }
+    for key in [pair("", "x"), pair("x", "")] {
+        let writes = [fine.clone(), always(key, Action::Delete)];
+        assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Failed(ErrorKind::Rejected));
+    }
+    assert_eq!(get(store, &fine.key).await, None);
+}
