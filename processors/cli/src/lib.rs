@@ -1,1 +1,3 @@
 //! Afterwrite's command line: the commands, and the embedded servers they run on.
+
+pub mod local;
