@@ -1,9 +1,12 @@
 //! What Afterwrite's tests share.
 
+#![allow(clippy::indexing_slicing, reason = "a test that indexes past the end has failed, and says where")]
+
 pub mod clock;
 pub mod fault_proxy;
 pub mod faults;
 mod loopback;
 pub mod random;
 pub mod recording;
+pub mod replay;
 pub mod runtime_api;

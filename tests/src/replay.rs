@@ -1,4 +1,4 @@
-//! The recording's table and the state table, in memory, and a consumer over them.
+//! A recording replayed: its table and a state table in memory, and a consumer that is delivered its shards.
 
 use std::sync::Arc;
 
@@ -7,23 +7,30 @@ use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::sink::memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_functions::Aggregator;
-use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::random::Random;
-use afterwrite_tests::recording::{Recording, event};
 use serde_json::value::RawValue;
 
-const STATE: &str = "state";
+use crate::clock::StillClock;
+use crate::random::Random;
+use crate::recording::{Recording, event};
+
+/// The state table's name.
+pub const STATE: &str = "state";
 
 /// A consumer, its tables, and how far each shard is read.
-pub(crate) struct World {
+pub struct Replay {
     recording: Recording,
     aggregator: Aggregator<MemoryTables, StillClock>,
     read: Vec<usize>,
     totals: Totals,
 }
 
-impl World {
-    pub(crate) fn new(recording: &str) -> Self {
+impl Replay {
+    /// Nothing delivered yet.
+    ///
+    /// # Panics
+    /// If there is no such recording.
+    #[must_use]
+    pub fn new(recording: &str) -> Self {
         let recording = Recording::load(recording);
         let model = Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"));
         let tables = MemoryTables::new();
@@ -49,22 +56,36 @@ impl World {
         Self { recording, aggregator: Aggregator::new(ledger), read, totals: Totals::default() }
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    /// The recording.
+    #[must_use]
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn tables(&self) -> &MemoryTables {
+        self.aggregator.ledger().tables()
+    }
+
+    /// What everything so far came to.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
         self.totals
     }
 
     /// Reads every shard from its beginning once more.
-    pub(crate) fn rewind(&mut self) {
+    pub fn rewind(&mut self) {
         self.read.fill(0);
     }
 
     /// Delivers all shards, one batch of each in turn, as an event source mapping does: again from where it failed.
-    pub(crate) async fn deliver_all(&mut self, size: usize) {
+    pub async fn deliver_all(&mut self, size: usize) {
         self.deliver(size, false).await;
     }
 
     /// The same, and each batch once more after the one that follows it.
-    pub(crate) async fn deliver_with_echoes(&mut self, size: usize) {
+    pub async fn deliver_with_echoes(&mut self, size: usize) {
         self.deliver(size, true).await;
     }
 
@@ -94,7 +115,10 @@ impl World {
     }
 
     /// Delivers single old records, in any order.
-    pub(crate) async fn deliver_subset(&mut self, count: usize, random: &mut Random) {
+    ///
+    /// # Panics
+    /// If one of them is a failure.
+    pub async fn deliver_subset(&mut self, count: usize, random: &mut Random) {
         let records: Vec<String> = self.recording.records().map(|record| record.get().to_owned()).collect();
         for _ in 0..count {
             let record = random.pick(&records).expect("records");
@@ -119,7 +143,10 @@ impl World {
     }
 
     /// Every rollup and every mirrored attribute is what was computed independently.
-    pub(crate) fn assert_golden(&self, how: &str) {
+    ///
+    /// # Panics
+    /// If not.
+    pub fn assert_golden(&self, how: &str) {
         let tables = self.aggregator.ledger().tables();
         let mut rollups = std::collections::BTreeMap::new();
         for item in tables.scan(STATE) {
