@@ -8,6 +8,94 @@
 //! aggregate  which measures an entity's items contribute to which rollups
 //! mirror     a copy of a rollup's measure on an application's item
 //! ```
+//!
+//! # The file
+//!
+//! ```
+//! let model = afterwrite::table::Model::parse(
+//!     r##"
+//!     name = "library"
+//!     generation = 1                          # grows with every change
+//!
+//!     [tables.library]                        # the source tables and their key attributes
+//!     key = ["pk", "sk"]
+//!
+//!     [entities.shelf]                        # `table = "library"` may be left out where there is one table
+//!     key = { pk = "OWNER#{owner_id}", sk = "SHELF#{shelf_id}" }
+//!
+//!     [entities.book]
+//!     key = { pk = "SHELF#{shelf_id}", sk = "BOOK#{book_id}" }
+//!     attributes = { price = "N", bought_at = "S", "read.pages" = "N", pages = "N", isbn = "S", isbn13 = "S" }
+//!     derive.read = { percent = ["read.pages", "pages"] }     # 100·a/b, exact; absent unless b > 0
+//!     derive.number = { first = ["isbn13", "isbn"] }          # the first that is present
+//!     on_expiry = "keep"                      # what TTL deletes stays counted (the default), or "subtract"
+//!
+//!     [lookups.shelf_owner]                   # a book knows its shelf, not who owns it
+//!     of = "shelf"
+//!     index = "GSI1"
+//!     key = { GSI1PK = "SHELF#{shelf_id}" }   # partition key, and a sort key if the query names one
+//!     gives = ["owner_id"]
+//!
+//!     [rollups.shelf]                         # items of the state table, whose keys are PK and SK
+//!     key = { PK = "OWNER#{owner_id}", SK = "ROLLUP#SHELF#{shelf_id}" }
+//!
+//!     [rollups.day]
+//!     key = { PK = "DAY#{bought_at:day}", SK = "ROLLUP#BOUGHT" }
+//!     shards = 4                              # spread over so many items; then no max, min or avg
+//!     expires = { after = "90 days", of = "bought_at" }
+//!
+//!     [[aggregates]]
+//!     name = "books"
+//!     of = "book"
+//!     lookup = "shelf_owner"                  # one or a list
+//!     into = ["shelf", "day"]                 # one or a list
+//!     when.price = [{ numeric = [">", 0] }]   # what must hold to be counted at all
+//!     [aggregates.measures]
+//!     books = "count"
+//!     finished = { count = true, when.read = [100] }
+//!     spent = { sum = "price" }               # or a product: { sum = ["price", "pieces"] }
+//!     thickness = { histogram = "pages", width = 100, bins = 11 }     # thickness_0000 … thickness_1000
+//!
+//!     [rollups.dearest]
+//!     key = { PK = "OWNER#{owner_id}", SK = "ROLLUP#PRICES" }
+//!
+//!     [[aggregates]]
+//!     name = "prices"
+//!     of = "book"
+//!     lookup = "shelf_owner"
+//!     into = "dearest"
+//!     [aggregates.measures]
+//!     priced = { count = true, when.price = [{ exists = true }] }
+//!     total = { sum = "price" }
+//!     average = { avg = "total", over = "priced" }
+//!     dearest = { max = "price" }
+//!     latest = { max = "bought_at:day" }      # a text as well
+//!
+//!     [[mirrors]]                             # the shelf's own item shows how many books it has
+//!     onto = "shelf"
+//!     from = "shelf"
+//!     attributes = { "stats.books" = "books" }    # and stats.books_rev
+//!     "##,
+//!     "library.toml",
+//! )?;
+//! assert_eq!(model.rollups.len(), 3);
+//! # Ok::<(), afterwrite::table::ModelErrors>(())
+//! ```
+//!
+//! A **name** in a template, a measure or a condition means, in the scope of the aggregate's entity, the first of: a variable
+//! of the key, a derived value, what a lookup gives, a declared attribute. An attribute inside maps is written with dots and
+//! declared either so or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
+//! the UTC day of a time: RFC 3339 text, a date, or epoch seconds.
+//!
+//! A **template** has literal text between any two variables. A variable stands for any text that is not empty, one with
+//! `:day` for a date.
+//!
+//! A **condition** is a Lambda event filter pattern: fields are ANDed, a field's matchers ORed. A matcher is a string, number
+//! or boolean to be equal to, or `{ null = true }` (TOML has no null), or one of `prefix`, `suffix`, `equals-ignore-case`,
+//! `exists`, `numeric`, `anything-but`; `"$or"` takes a list of conditions. See [`Pattern`].
+//!
+//! Room is kept for `[[caches]]`, `[datasets.<name>]` and `archive`: they are read as TOML, the entities that they are `of` must
+//! exist, and this version uses nothing of them.
 
 mod aggregate;
 mod entity;

@@ -14,9 +14,9 @@ use crate::record::{AttributeValue, Decimal};
 /// A value as a condition or a measure sees it.
 #[derive(Clone, Debug)]
 pub enum Operand<'v> {
-    /// An attribute.
+    /// An attribute, or what a lookup gave.
     Value(&'v AttributeValue<'v>),
-    /// A variable of the key, or what a lookup gave.
+    /// A variable of the key.
     Text(Cow<'v, str>),
     /// A derived ratio.
     Ratio {
@@ -28,6 +28,18 @@ pub enum Operand<'v> {
 }
 
 /// A condition on the values of one entity's scope.
+///
+/// | matcher | holds of |
+/// |---|---|
+/// | `"text"`, `7`, `0.10`, `true`, `{ null = true }` | an equal value of that type |
+/// | `{ prefix = "a" }`, `{ suffix = "a" }` | a text that begins or ends so |
+/// | `{ equals-ignore-case = "a" }` | a text that is equal in lower case |
+/// | `{ numeric = [">", 0, "<=", 5] }` | a number within the bounds; or one bound, or `["=", 5]` |
+/// | `{ anything-but = "a" }`, `{ anything-but = ["a", "b"] }` | a value, present and none of these |
+/// | `{ anything-but = { prefix = "a" } }` | likewise with `prefix`, `suffix` or `equals-ignore-case` |
+/// | `{ exists = true }`, `{ exists = false }` | any value, `NULL` included; none |
+///
+/// Two things differ from AWS: numbers are exact decimals of 38 digits, and `exists` also tests a map.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     pub(super) condition: Condition,

@@ -61,7 +61,7 @@ struct Part<'p, 'c, 'd, 's> {
     owner: String,
     entity_name: &'p str,
     entity: &'p EntityScope,
-    gifts: Vec<(Arc<str>, Term)>,
+    gifts: Vec<(Arc<str>, Term, ValueType)>,
 }
 
 impl Part<'_, '_, '_, '_> {
@@ -79,7 +79,7 @@ impl Part<'_, '_, '_, '_> {
     /// The lookups of the aggregate, asked in its entity's own terms; what they give joins the scope.
     fn lookups(&mut self, settings: &AggregateSettings<'_>, lookups: &[usize]) -> Vec<LookupKey> {
         let mut keys = Vec::new();
-        let mut gifts: Vec<(Arc<str>, Term)> = Vec::new();
+        let mut gifts: Vec<(Arc<str>, Term, ValueType)> = Vec::new();
         for (position, lookup) in lookups.iter().enumerate() {
             let Some(found) = self.compiler.model.lookups.get(*lookup) else { continue };
             let (name, inputs, gives) = (Arc::clone(&found.name), found.inputs.clone(), found.gives.clone());
@@ -88,16 +88,22 @@ impl Part<'_, '_, '_, '_> {
             let mut terms = Vec::new();
             let is_broken = self.compiler.broken_lookups.contains(lookup);
             for input in inputs.iter().filter(|_| !is_broken) {
-                terms.extend(
-                    self.resolve(&owner, Written { value: &**input, at }).map(|resolved| resolved.term),
-                );
+                let Some(resolved) = self.resolve(&owner, Written { value: &**input, at }) else { continue };
+                if !resolved.value_type.fits_key(Format::Plain) {
+                    let described = resolved.value_type.described();
+                    let message = format!("{owner}: `{{{input}}}` is {described}, which is no part of a key");
+                    self.compiler.report(at, message);
+                }
+                terms.push(resolved.term);
             }
             for (gift, given) in gives.into_iter().enumerate() {
-                if gifts.iter().any(|(other, _)| *other == given) {
+                if gifts.iter().any(|(other, ..)| *other == given) {
                     let owner = &self.owner;
                     self.compiler.problems.report(at, format!("{owner}: two of its lookups give `{given}`"));
                 }
-                gifts.push((given, Term::Given { lookup: position, gift }));
+                let types = self.compiler.gift_types.get(*lookup);
+                let value_type = types.and_then(|types| types.get(gift)).copied().unwrap_or(ValueType::Any);
+                gifts.push((given, Term::Given { lookup: position, gift }, value_type));
             }
             keys.push(LookupKey { lookup: *lookup, inputs: terms, gifts: Vec::new() });
         }

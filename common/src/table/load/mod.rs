@@ -14,6 +14,7 @@ mod check;
 mod condition;
 mod document;
 mod duration;
+mod lookups;
 mod mirrors;
 mod problem;
 mod reader;

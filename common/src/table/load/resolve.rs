@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use super::document::{
-    DeriveSettings, Document, EntitySettings, KeySettings, LookupSettings, RollupSettings, ValueType,
-};
+use super::document::{DeriveSettings, Document, EntitySettings, KeySettings, RollupSettings, ValueType};
 use super::problem::{Problems, suggestion};
 use super::reader::Written;
 use super::scope::{EntityScope, Resolved, Scope};
 use super::{aggregates, check, mirrors};
 use crate::record::Vocabulary;
-use crate::table::template::split_format;
 use crate::table::{
-    Derivation, DerivationKind, Entity, Format, KeyPattern, Lookup, LookupKey, Model, Rollup, Table,
-    Template, Term,
+    Derivation, DerivationKind, Entity, Format, KeyPattern, LookupKey, Model, Rollup, Table, Template, Term,
 };
 
 /// A model in the making. Its parts are in the order of the document's, one for one.
@@ -27,6 +23,8 @@ pub(super) struct Compiler<'c, 'd, 's> {
     pub(super) held: Vec<HeldMeasure>,
     /// Lookups whose inputs are wrong: the uses of one are not reported as well.
     pub(super) broken_lookups: Vec<usize>,
+    /// For each lookup, the types of what it gives.
+    pub(super) gift_types: Vec<Vec<ValueType>>,
     /// What mirrors write onto items.
     pub(super) mirrored: Vec<MirroredPath>,
 }
@@ -80,6 +78,7 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
         scopes: Vec::new(),
         held: Vec::new(),
         broken_lookups: Vec::new(),
+        gift_types: Vec::new(),
         mirrored: Vec::new(),
     };
     check::names(document, compiler.problems);
@@ -156,7 +155,7 @@ impl Compiler<'_, '_, '_> {
     }
 
     /// Compiles a template; what is wrong with it is reported. The variables of a wrong one are known all the same.
-    fn template(
+    pub(super) fn template(
         &mut self,
         owner: &str,
         text: Written<&str>,
@@ -340,78 +339,6 @@ impl Compiler<'_, '_, '_> {
                 .push(Derivation { name, kind: kind.unwrap_or_else(|| DerivationKind::First(Vec::new())) });
         }
         (derivations, derived)
-    }
-
-    fn lookup(&mut self, index: usize, settings: &LookupSettings<'_>) {
-        let owner = format!("lookup `{}`", settings.name.value);
-        let of = self.entity_named(&owner, settings.of);
-        let mut inputs = Vec::new();
-        let mut key = Vec::new();
-        for (name, text) in &settings.key {
-            let template =
-                self.template(&owner, *text, &mut inputs).unwrap_or(Template { pieces: Vec::new() });
-            key.push((Arc::from(name.value), template));
-        }
-        let mut key = key.into_iter();
-        if let Some(of) = of
-            && let Some(answer) = self.lookup_key(index, of, settings, &owner, &inputs)
-            && let Some(entity) = self.model.entities.get_mut(of)
-        {
-            entity.answers.push(answer);
-        }
-        self.model.lookups.push(Lookup {
-            name: Arc::from(settings.name.value),
-            of: of.unwrap_or(0),
-            index: Arc::from(settings.index),
-            partition: key.next().unwrap_or_else(|| (Arc::from(""), Template { pieces: Vec::new() })),
-            sort: key.next(),
-            inputs,
-            gives: settings.gives.iter().map(|gift| Arc::from(gift.value)).collect(),
-        });
-    }
-
-    /// How a lookup reads in the scope of the entity that it looks up.
-    fn lookup_key(
-        &mut self,
-        lookup: usize,
-        of: usize,
-        settings: &LookupSettings<'_>,
-        owner: &str,
-        inputs: &[Arc<str>],
-    ) -> Option<LookupKey> {
-        let scope = Scope { entity: self.scopes.get(of)?, entity_name: settings.of.value, gifts: &[] };
-        let (problems, vocabulary) = (&mut *self.problems, &mut self.model.vocabulary);
-        let at = settings.key.first().map_or(settings.name.at, |(_, text)| text.at);
-        let mut terms = Vec::new();
-        for input in inputs {
-            if split_format(input).is_ok_and(|(_, format)| format != Format::Plain) {
-                problems.report(at, format!("{owner}: `{{{input}}}`: the key of a lookup takes no formats"));
-                continue;
-            }
-            let input = Written { value: &**input, at };
-            terms.extend(
-                Self::resolve(problems, vocabulary, owner, scope, input).map(|resolved| resolved.term),
-            );
-        }
-        if terms.len() < inputs.len() {
-            self.broken_lookups.push(lookup);
-        }
-        let mut gifts = Vec::new();
-        for gift in &settings.gives {
-            let Some(resolved) = Self::resolve(problems, vocabulary, owner, scope, *gift) else { continue };
-            if resolved.format != Format::Plain || !resolved.value_type.fits_key(Format::Plain) {
-                let described = resolved.value_type.described();
-                problems.report(
-                    gift.at,
-                    format!(
-                        "{owner}: `{}` is {described}; a lookup gives a text, number or boolean as it is",
-                        gift.value
-                    ),
-                );
-            }
-            gifts.push(resolved.term);
-        }
-        Some(LookupKey { lookup, inputs: terms, gifts })
     }
 
     fn rollup(&mut self, settings: &RollupSettings<'_>) {

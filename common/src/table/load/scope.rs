@@ -23,7 +23,7 @@ pub(super) struct EntityScope {
 pub(super) struct Scope<'s> {
     pub(super) entity: &'s EntityScope,
     pub(super) entity_name: &'s str,
-    pub(super) gifts: &'s [(Arc<str>, Term)],
+    pub(super) gifts: &'s [(Arc<str>, Term, ValueType)],
 }
 
 /// A value that a name means.
@@ -76,8 +76,8 @@ impl Scope<'_> {
         if let Some(index) = self.entity.derived.iter().position(|(name, _)| **name == *base) {
             return Some((Term::Derived(index), self.entity.derived.get(index)?.1));
         }
-        if let Some((_, term)) = self.gifts.iter().find(|(name, _)| **name == *base) {
-            return Some((term.clone(), ValueType::Text));
+        if let Some((_, term, value_type)) = self.gifts.iter().find(|(name, ..)| **name == *base) {
+            return Some((term.clone(), *value_type));
         }
         let value_type = self.declared(base)?;
         Some((Term::Attribute(attribute_path(base, vocabulary)), value_type))
@@ -103,7 +103,7 @@ impl Scope<'_> {
             self.entity.variables.iter().map(|name| split_format(name).map_or(&**name, |(name, _)| name));
         let known = variables
             .chain(self.entity.derived.iter().map(|(name, _)| &**name))
-            .chain(self.gifts.iter().map(|(name, _)| &**name))
+            .chain(self.gifts.iter().map(|(name, ..)| &**name))
             .chain(self.entity.attributes.iter().map(|(name, _)| &**name));
         format!(
             "nothing binds `{name}`: it is no key variable, derived value or declared attribute of `{}`, and no lookup gives it{}",

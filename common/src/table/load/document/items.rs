@@ -1,0 +1,174 @@
+//! Reading tables, entities, lookups and rollups.
+
+use toml::de::DeTable;
+
+use super::{
+    DeriveSettings, EntitySettings, LookupSettings, RollupSettings, TableSettings, ValueType, collect,
+};
+use crate::table::OnExpiry;
+use crate::table::load::duration;
+use crate::table::load::problem::Problems;
+use crate::table::load::reader::{self, Raw, Settings, Written, entries, place};
+
+/// More shards than this cost more reads than they spare writes.
+const MAX_SHARDS: i64 = 1000;
+
+pub(super) fn table<'d>(
+    name: Written<&'d str>,
+    value: &'d DeTable<'d>,
+    problems: &mut Problems<'_>,
+) -> Option<TableSettings<'d>> {
+    let settings = Settings::new(format!("table `{}`", name.value), name.at, value, &["key"], problems);
+    let key = settings.required_texts("key", problems);
+    let problem = match key.as_slice() {
+        [partition, sort] if partition.value == sort.value => {
+            Some("the partition key and the sort key have one name")
+        }
+        [_] | [_, _] => None,
+        _ => Some("`key` names the partition key and, if there is one, the sort key"),
+    };
+    if let (Some(problem), Some(value)) = (problem, settings.get("key")) {
+        problems.report(place(value), format!("{}: {problem}", settings.owner));
+        problems.mark_incomplete();
+    }
+    Some(TableSettings { name, key })
+}
+
+pub(super) fn entity<'d>(
+    name: Written<&'d str>,
+    value: &'d DeTable<'d>,
+    problems: &mut Problems<'_>,
+) -> Option<EntitySettings<'d>> {
+    let known = ["table", "key", "attributes", "derive", "on_expiry"];
+    let settings = Settings::new(format!("entity `{}`", name.value), name.at, value, &known, problems);
+    let key = settings.required_pairs("key", problems);
+    let mut attributes = Vec::new();
+    if let Some(value) = settings.get("attributes") {
+        for (attribute, declared) in reader::pairs(&settings.called("attributes"), value, problems) {
+            let value_type = ValueType::parse(declared.value);
+            if value_type.is_none() {
+                let known = ValueType::NAMES.map(|name| format!("`{name}`")).join(", ");
+                problems.report(
+                    declared.at,
+                    format!(
+                        "{}: attribute `{}`: unknown type `{}`; known types are {known} and `any`",
+                        settings.owner, attribute.value, declared.value,
+                    ),
+                );
+            }
+            attributes.push((attribute, value_type.unwrap_or(ValueType::Any)));
+        }
+    }
+    let derive =
+        settings.get("derive").and_then(|value| reader::table(&settings.called("derive"), value, problems));
+    let derive = collect(derive.map(entries).unwrap_or_default(), problems, |name, value, problems| {
+        Some((name, derived(&settings, name, value, problems)?))
+    });
+    let on_expiry = match settings.text("on_expiry", problems) {
+        None => OnExpiry::Keep,
+        Some(Written { value: "keep", .. }) => OnExpiry::Keep,
+        Some(Written { value: "subtract", .. }) => OnExpiry::Subtract,
+        Some(other) => {
+            problems.report(
+                other.at,
+                format!(
+                    "{}: `on_expiry` must be \"keep\" (what TTL deletes stays counted) or \"subtract\"",
+                    settings.owner
+                ),
+            );
+            OnExpiry::Keep
+        }
+    };
+    Some(EntitySettings { name, table: settings.text("table", problems), key, attributes, derive, on_expiry })
+}
+
+fn derived<'d>(
+    entity: &Settings<'d>,
+    name: Written<&'d str>,
+    value: Raw<'d>,
+    problems: &mut Problems<'_>,
+) -> Option<DeriveSettings<'d>> {
+    let owner = format!("{}: derived value `{}`", entity.owner, name.value);
+    let table = reader::table(&owner, value, problems)?;
+    let settings = Settings::new(owner, name.at, table, &["percent", "first"], problems);
+    match (settings.get("percent"), settings.get("first")) {
+        (Some(_), None) => match settings.texts("percent", problems).as_slice() {
+            [part, whole] => Some(DeriveSettings::Percent { part: *part, whole: *whole }),
+            _ => {
+                let message = format!("{}: `percent` takes two attributes: [part, whole]", settings.owner);
+                problems.report(name.at, message);
+                None
+            }
+        },
+        (None, Some(_)) => {
+            let attributes = settings.texts("first", problems);
+            if attributes.is_empty() {
+                problems.report(name.at, format!("{}: `first` takes one attribute or more", settings.owner));
+                return None;
+            }
+            Some(DeriveSettings::First(attributes))
+        }
+        _ => {
+            let message = format!(
+                "{}: say either `percent = [part, whole]` or `first = [attribute, …]`",
+                settings.owner
+            );
+            problems.report(name.at, message);
+            None
+        }
+    }
+}
+
+pub(super) fn lookup<'d>(
+    name: Written<&'d str>,
+    value: &'d DeTable<'d>,
+    problems: &mut Problems<'_>,
+) -> Option<LookupSettings<'d>> {
+    let known = ["of", "index", "key", "gives"];
+    let settings = Settings::new(format!("lookup `{}`", name.value), name.at, value, &known, problems);
+    let of = settings.required_text("of", problems);
+    let index = settings.required_text("index", problems);
+    let key = settings.required_pairs("key", problems);
+    let gives = settings.required_texts("gives", problems);
+    if settings.get("key").is_some() && !(1..=2).contains(&key.len()) {
+        let message = format!(
+            "{}: `key` gives the index's partition key and, if the query names one, its sort key",
+            settings.owner
+        );
+        problems.report(name.at, message);
+    }
+    if settings.get("gives").is_some() && gives.is_empty() {
+        problems
+            .report(name.at, format!("{}: `gives` names nothing; name what is looked up", settings.owner));
+        problems.mark_incomplete();
+    }
+    Some(LookupSettings { name, of: of?, index: index?.value, key, gives })
+}
+
+pub(super) fn rollup<'d>(
+    name: Written<&'d str>,
+    value: &'d DeTable<'d>,
+    problems: &mut Problems<'_>,
+) -> Option<RollupSettings<'d>> {
+    let known = ["key", "shards", "expires"];
+    let settings = Settings::new(format!("rollup `{}`", name.value), name.at, value, &known, problems);
+    let key = settings.required_pairs("key", problems);
+    let shards = settings.integer("shards", 1..=MAX_SHARDS, problems).unwrap_or(1);
+    let expires = settings.get("expires").and_then(|value| {
+        let owner = format!("{}: `expires`", settings.owner);
+        let table = reader::table(&owner, value, problems)?;
+        let expires = Settings::new(owner, place(value), table, &["after", "of"], problems);
+        let (after, of) = (expires.required_text("after", problems), expires.required_text("of", problems));
+        let after = after?;
+        let length = duration::parse(after.value);
+        if length.is_none() {
+            let message = format!(
+                "{}: `after` must be a length of time like \"90 days\" (seconds, minutes, hours, days or weeks)",
+                expires.owner
+            );
+            problems.report(after.at, message);
+        }
+        Some((length?, of?))
+    });
+    Some(RollupSettings { name, key, shards: u32::try_from(shards).unwrap_or(1), expires })
+}

@@ -1,0 +1,232 @@
+//! A model as it is written: the TOML's settings with their places, names not yet resolved.
+
+mod counting;
+mod items;
+
+use std::time::Duration;
+
+use toml::de::DeTable;
+
+use super::problem::Problems;
+use super::reader::{self, Raw, Settings, Written, entries, place};
+use crate::table::OnExpiry;
+
+/// A whole model file.
+pub(in crate::table::load) struct Document<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) generation: u64,
+    pub(in crate::table::load) tables: Vec<TableSettings<'d>>,
+    pub(in crate::table::load) entities: Vec<EntitySettings<'d>>,
+    pub(in crate::table::load) lookups: Vec<LookupSettings<'d>>,
+    pub(in crate::table::load) rollups: Vec<RollupSettings<'d>>,
+    pub(in crate::table::load) aggregates: Vec<AggregateSettings<'d>>,
+    pub(in crate::table::load) mirrors: Vec<MirrorSettings<'d>>,
+    /// The entities that caches and datasets are of. This version keeps neither; a model may already declare them.
+    pub(in crate::table::load) kept_for_later: Vec<(String, Written<&'d str>)>,
+}
+
+pub(in crate::table::load) struct TableSettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) key: Vec<Written<&'d str>>,
+}
+
+/// Name and template of each key attribute, as written.
+pub(in crate::table::load) type KeySettings<'d> = Vec<(Written<&'d str>, Written<&'d str>)>;
+
+pub(in crate::table::load) struct EntitySettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) table: Option<Written<&'d str>>,
+    pub(in crate::table::load) key: KeySettings<'d>,
+    pub(in crate::table::load) attributes: Vec<(Written<&'d str>, ValueType)>,
+    pub(in crate::table::load) derive: Vec<(Written<&'d str>, DeriveSettings<'d>)>,
+    pub(in crate::table::load) on_expiry: OnExpiry,
+}
+
+/// What type a value has: what an attribute is declared as, or what follows from where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table::load) enum ValueType {
+    /// An `S`; also a variable of a key.
+    Text,
+    Number,
+    Bool,
+    Map,
+    /// A list, a set or binary: conditions can test it, but it is no single value.
+    Other,
+    Any,
+    /// A derived percentage: never declared.
+    Ratio,
+}
+
+impl ValueType {
+    const NAMES: [&'static str; 9] = ["S", "N", "BOOL", "M", "L", "SS", "NS", "BS", "B"];
+
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "S" => Some(Self::Text),
+            "N" => Some(Self::Number),
+            "BOOL" => Some(Self::Bool),
+            "M" => Some(Self::Map),
+            "any" => Some(Self::Any),
+            _ if Self::NAMES.contains(&name) => Some(Self::Other),
+            _ => None,
+        }
+    }
+}
+
+pub(in crate::table::load) enum DeriveSettings<'d> {
+    Percent { part: Written<&'d str>, whole: Written<&'d str> },
+    First(Vec<Written<&'d str>>),
+}
+
+pub(in crate::table::load) struct LookupSettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) of: Written<&'d str>,
+    pub(in crate::table::load) index: &'d str,
+    pub(in crate::table::load) key: KeySettings<'d>,
+    pub(in crate::table::load) gives: Vec<Written<&'d str>>,
+}
+
+pub(in crate::table::load) struct RollupSettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) key: KeySettings<'d>,
+    pub(in crate::table::load) shards: u32,
+    pub(in crate::table::load) expires: Option<(Duration, Written<&'d str>)>,
+}
+
+pub(in crate::table::load) struct AggregateSettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) of: Written<&'d str>,
+    pub(in crate::table::load) lookups: Vec<Written<&'d str>>,
+    pub(in crate::table::load) when: Option<Raw<'d>>,
+    pub(in crate::table::load) into: Vec<Written<&'d str>>,
+    pub(in crate::table::load) measures: Vec<MeasureSettings<'d>>,
+}
+
+pub(in crate::table::load) struct MeasureSettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) when: Option<Raw<'d>>,
+    pub(in crate::table::load) kind: MeasureKindSettings<'d>,
+}
+
+pub(in crate::table::load) enum MeasureKindSettings<'d> {
+    Count,
+    Sum(Vec<Written<&'d str>>),
+    Max(Written<&'d str>),
+    Min(Written<&'d str>),
+    Histogram { of: Written<&'d str>, width: i64, bins: i64 },
+    Average { sum: Written<&'d str>, over: Written<&'d str> },
+}
+
+pub(in crate::table::load) struct MirrorSettings<'d> {
+    pub(in crate::table::load) at: usize,
+    pub(in crate::table::load) onto: Written<&'d str>,
+    pub(in crate::table::load) from: Written<&'d str>,
+    /// Path and measure.
+    pub(in crate::table::load) attributes: Vec<(Written<&'d str>, Written<&'d str>)>,
+}
+
+impl<'d> Document<'d> {
+    /// Reads the settings; `None` if so much is missing, and reported, that names cannot be resolved.
+    pub(in crate::table::load) fn read(root: &'d DeTable<'d>, problems: &mut Problems<'_>) -> Option<Self> {
+        let known = [
+            "name",
+            "generation",
+            "tables",
+            "entities",
+            "lookups",
+            "rollups",
+            "aggregates",
+            "mirrors",
+            "caches",
+            "datasets",
+            "archive",
+        ];
+        let model = Settings::new("model".to_owned(), 0, root, &known, problems);
+        let name = model.required_text("name", problems);
+        model.require("generation", problems);
+        let generation = model.integer("generation", 1..=i64::MAX, problems);
+        let mut kept_for_later = Vec::new();
+        for (name, value) in named(&model, "datasets", problems) {
+            kept_for_later.extend(entity_of(value).map(|of| (format!("dataset `{}`", name.value), of)));
+        }
+        for (_, value) in listed_tables(&model, "caches", problems) {
+            kept_for_later.extend(entity_of(value).map(|of| ("cache".to_owned(), of)));
+        }
+        let tables = named(&model, "tables", problems);
+        if tables.is_empty() {
+            problems.report(
+                0,
+                "model: no source table; declare one: `[tables.<name>]` with `key = [\"PK\", \"SK\"]`",
+            );
+            problems.mark_incomplete();
+        }
+        let read = Self {
+            name: name.unwrap_or(Written { value: "", at: 0 }),
+            generation: generation.and_then(|generation| u64::try_from(generation).ok()).unwrap_or(1),
+            tables: collect(tables, problems, items::table),
+            entities: collect(named(&model, "entities", problems), problems, items::entity),
+            lookups: collect(named(&model, "lookups", problems), problems, items::lookup),
+            rollups: collect(named(&model, "rollups", problems), problems, items::rollup),
+            aggregates: collect(listed_tables(&model, "aggregates", problems), problems, counting::aggregate),
+            mirrors: collect(listed_tables(&model, "mirrors", problems), problems, counting::mirror),
+            kept_for_later,
+        };
+        problems.is_complete().then_some(read)
+    }
+}
+
+/// Reads all of these. One that cannot be read at all leaves the document incomplete: names that refer to it would only
+/// add noise.
+fn collect<'s, K, S, T>(
+    from: Vec<(K, S)>,
+    problems: &mut Problems<'s>,
+    read: impl Fn(K, S, &mut Problems<'s>) -> Option<T>,
+) -> Vec<T> {
+    let mut all = Vec::new();
+    for (key, settings) in from {
+        match read(key, settings, problems) {
+            Some(one) => all.push(one),
+            None => problems.mark_incomplete(),
+        }
+    }
+    all
+}
+
+/// `[<what>.<name>]` for every name.
+fn named<'d>(
+    model: &Settings<'d>,
+    what: &str,
+    problems: &mut Problems<'_>,
+) -> Vec<(Written<&'d str>, &'d DeTable<'d>)> {
+    let Some(all) = model.get(what).and_then(|value| reader::table(&model.called(what), value, problems))
+    else {
+        return Vec::new();
+    };
+    let all = entries(all).into_iter();
+    all.filter_map(|(name, value)| {
+        Some((name, reader::table(&format!("`{what}.{}`", name.value), value, problems)?))
+    })
+    .collect()
+}
+
+/// `[[<what>]]`, each with its place.
+fn listed_tables<'d>(
+    model: &Settings<'d>,
+    what: &str,
+    problems: &mut Problems<'_>,
+) -> Vec<(usize, &'d DeTable<'d>)> {
+    let Some(value) = model.get(what) else { return Vec::new() };
+    let Some(array) = value.get_ref().as_array() else {
+        problems.report(place(value), format!("`{what}` must be a list of tables: `[[{what}]]`"));
+        problems.mark_incomplete();
+        return Vec::new();
+    };
+    let all = array.iter();
+    all.filter_map(|value| Some((place(value), reader::table(&format!("`{what}`"), value, problems)?)))
+        .collect()
+}
+
+fn entity_of<'d>(table: &'d DeTable<'d>) -> Option<Written<&'d str>> {
+    let value = table.get("of")?;
+    value.get_ref().as_str().map(|name| Written { value: name, at: place(value) })
+}
