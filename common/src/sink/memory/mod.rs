@@ -19,6 +19,8 @@ mod change;
 mod condition;
 mod definition;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
