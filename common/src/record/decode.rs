@@ -138,3 +138,6 @@ impl<'de> Visitor<'de> for RecordsSeed<'_, '_> {
         Ok(records)
     }
 }
+
+#[cfg(test)]
+mod tests;

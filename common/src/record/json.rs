@@ -43,11 +43,14 @@ impl<'v> Context<'v> {
     }
 
     /// Notes the field or attribute in which something is wrong, if something is.
+    #[inline]
     pub(super) fn within<T, E>(&self, place: &str, result: Result<T, E>) -> Result<T, E> {
-        if result.is_err() {
-            self.fault.borrow_mut().place.get_or_insert_with(|| place.to_owned());
-        }
-        result
+        result.inspect_err(|_| self.note_place(place))
+    }
+
+    #[cold]
+    fn note_place(&self, place: &str) {
+        self.fault.borrow_mut().place.get_or_insert_with(|| place.to_owned());
     }
 
     /// What was found wrong, as the record's error.

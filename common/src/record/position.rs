@@ -37,7 +37,7 @@ impl<'a> Position<'a> {
     pub fn new(label: impl Into<Cow<'a, str>>, sequence_number: impl Into<Cow<'a, str>>) -> Result<Self> {
         let sequence_number = sequence_number.into();
         let is_number = (1..=DIGITS).contains(&sequence_number.len())
-            && sequence_number.bytes().all(|byte| byte.is_ascii_digit());
+            && sequence_number.bytes().fold(true, |all, byte| all & byte.is_ascii_digit());
         if !is_number {
             return Err(Error::new(ErrorKind::Record, "a sequence number must be 1 to 40 digits"));
         }

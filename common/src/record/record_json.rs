@@ -41,7 +41,7 @@ struct Parts<'a> {
     operation: Option<Operation>,
     source: Option<Source<'a>>,
     is_by_service: bool,
-    stream: Option<StreamPart<'a>>,
+    stream: StreamPart<'a>,
 }
 
 impl<'de> DeserializeSeed<'de> for RecordSeed<'_, '_> {
@@ -78,8 +78,9 @@ impl<'de> Visitor<'de> for RecordSeed<'_, '_> {
                     parts.is_by_service = identity.is_some_and(|identity| identity.is_time_to_live);
                 }
                 RecordField::Dynamodb => {
-                    let stream = context.within("dynamodb", map.next_value_seed(StreamSeed(context)))?;
-                    parts.stream = Some(stream);
+                    parts.stream = StreamPart::default();
+                    let seed = StreamSeed { context, part: &mut parts.stream };
+                    context.within("dynamodb", map.next_value_seed(seed))?;
                 }
                 RecordField::Other => {
                     map.next_value::<IgnoredAny>()?;
@@ -97,7 +98,7 @@ impl RecordSeed<'_, '_> {
             parts.operation.ok_or_else(|| missing("eventName must be INSERT, MODIFY or REMOVE"))?;
         let Source { table, label } =
             parts.source.ok_or_else(|| missing("eventSourceARN must be the ARN of a table's stream"))?;
-        let stream = parts.stream.ok_or_else(|| missing("it has no `dynamodb`"))?;
+        let stream = parts.stream;
         let position = stream
             .sequence_number
             .and_then(|number| Position::new(label, number).ok())
@@ -126,8 +127,11 @@ impl<'a> Source<'a> {
     /// From `arn:aws:dynamodb:<region>:<account>:table/<table>/stream/<label>`.
     fn from_arn(arn: Cow<'a, str>) -> Option<Self> {
         fn split(arn: &str) -> Option<(&str, &str)> {
-            let (table, label) = arn.split_once(":table/")?.1.split_once("/stream/")?;
-            (!table.is_empty() && !label.is_empty()).then_some((table, label))
+            let (resource, rest) = arn.split_once('/')?;
+            let (table, rest) = rest.split_once('/')?;
+            let label = rest.strip_prefix("stream/")?;
+            let is_stream = resource.ends_with(":table") && !table.is_empty() && !label.is_empty();
+            is_stream.then_some((table, label))
         }
         match arn {
             Cow::Borrowed(arn) => {
@@ -218,26 +222,29 @@ enum StreamField {
     Other,
 }
 
-struct StreamSeed<'c, 'v>(&'c Context<'v>);
+/// Fills a part in place, which saves moving it.
+struct StreamSeed<'p, 'c, 'v, 'de> {
+    context: &'c Context<'v>,
+    part: &'p mut StreamPart<'de>,
+}
 
-impl<'de> DeserializeSeed<'de> for StreamSeed<'_, '_> {
-    type Value = StreamPart<'de>;
+impl<'de> DeserializeSeed<'de> for StreamSeed<'_, '_, '_, 'de> {
+    type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for StreamSeed<'_, '_> {
-    type Value = StreamPart<'de>;
+impl<'de> Visitor<'de> for StreamSeed<'_, '_, '_, 'de> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a stream record")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let context = self.0;
-        let mut part = StreamPart::default();
+        let Self { context, part } = self;
         while let Some(field) = map.next_key()? {
             match field {
                 StreamField::ApproximateCreationDateTime => {
@@ -268,7 +275,7 @@ impl<'de> Visitor<'de> for StreamSeed<'_, '_> {
                 }
             }
         }
-        Ok(part)
+        Ok(())
     }
 }
 

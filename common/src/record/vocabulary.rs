@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 /// The attribute names that a model uses. Every other attribute is skipped while decoding.
 ///
 /// ```
@@ -15,9 +17,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Vocabulary {
     names: Vec<Arc<str>>,
-    /// The ids of the names of each length. Lengths tell nearly all names apart, which beats hashing every attribute's
-    /// name of every record.
-    by_length: Vec<Vec<AttributeId>>,
+    /// Looked up for every attribute of every image, hence not std's map: its hash resists chosen keys, which a model's
+    /// names are not, and takes several times as long.
+    ids: HashMap<Arc<str>, AttributeId>,
 }
 
 /// Stands for one name of the [`Vocabulary`] that gave it out.
@@ -41,12 +43,7 @@ impl Vocabulary {
             return id;
         }
         let id = AttributeId(self.names.len());
-        if self.by_length.len() <= name.len() {
-            self.by_length.resize_with(name.len() + 1, Vec::new);
-        }
-        if let Some(ids) = self.by_length.get_mut(name.len()) {
-            ids.push(id);
-        }
+        self.ids.insert(Arc::clone(&name), id);
         self.names.push(name);
         id
     }
@@ -54,7 +51,7 @@ impl Vocabulary {
     /// The id of a name, if the model uses it.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<AttributeId> {
-        self.by_length.get(name.len())?.iter().copied().find(|id| self.name(*id).as_ref() == name)
+        self.ids.get(name).copied()
     }
 
     /// The name behind an id.

@@ -1,0 +1,391 @@
+//! Given these bytes, expect these records.
+
+use std::borrow::Cow;
+use std::error::Error as _;
+
+use serde_json::{Value, json};
+
+use super::decode;
+use crate::ErrorKind;
+use crate::record::{
+    AttributeValue, BadRecord, ChangeRecord, Decimal, Image, Item, Operation, Position, StreamView,
+    Timestamp, Vocabulary,
+};
+
+mod malformed;
+
+const ARN: &str = "arn:aws:dynamodb:eu-west-1:123456789012:table/Things/stream/2026-02-06T10:00:00.000";
+const LABEL: &str = "2026-02-06T10:00:00.000";
+/// Stands in an image to see that it never shows up in an error.
+const SECRET: &str = "hunter2";
+
+fn vocabulary() -> Vocabulary {
+    Vocabulary::new(["colour", "size", "blob", "tags", "sizes", "blobs", "parts", "more", "done", "none"])
+}
+
+/// A MODIFY with both images.
+fn record() -> Value {
+    json!({
+        "eventID": "1",
+        "eventName": "MODIFY",
+        "eventVersion": "1.1",
+        "eventSource": "aws:dynamodb",
+        "awsRegion": "eu-west-1",
+        "dynamodb": {
+            "ApproximateCreationDateTime": 1_770_000_000,
+            "Keys": {"PK": {"S": "THING#1"}, "SK": {"N": "7"}},
+            "NewImage": {"PK": {"S": "THING#1"}, "SK": {"N": "7"}, "colour": {"S": "red"}, "size": {"N": "12"}},
+            "OldImage": {"PK": {"S": "THING#1"}, "SK": {"N": "7"}, "colour": {"S": "blue"}},
+            "SequenceNumber": "4421584500000000059450445319",
+            "SizeBytes": 500,
+            "StreamViewType": "NEW_AND_OLD_IMAGES"
+        },
+        "eventSourceARN": ARN
+    })
+}
+
+/// The record with the value at a JSON pointer replaced, or put there.
+fn record_with(pointer: &str, value: Value) -> Value {
+    let mut record = record();
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    record.pointer_mut(parent).unwrap()[name] = value;
+    record
+}
+
+/// The record without the value at a JSON pointer.
+fn record_without(pointer: &str) -> Value {
+    let mut record = record();
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    record.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+    record
+}
+
+fn event(records: &[Value]) -> String {
+    json!({ "Records": records }).to_string()
+}
+
+/// Decodes a sole record and hands it on.
+fn with_sole<R>(record: &str, check: impl FnOnce(ChangeRecord<'_>) -> R) -> R {
+    let event = format!(r#"{{"Records":[{record}]}}"#);
+    let mut batch = decode(event.as_bytes(), &vocabulary()).unwrap();
+    assert_eq!(batch.records.len(), 1);
+    check(batch.records.remove(0).unwrap_or_else(|bad| panic!("{}", bad.error)))
+}
+
+/// Decodes a sole record that must be malformed, between two good ones that must not suffer.
+fn with_bad<R>(record_json: &str, check: impl FnOnce(BadRecord<'_>) -> R) -> R {
+    let good = record();
+    let event = format!(r#"{{"Records":[{good},{record_json},{good}]}}"#);
+    let mut batch = decode(event.as_bytes(), &vocabulary()).unwrap();
+    assert_eq!(batch.records.len(), 3);
+    assert!(batch.records[0].is_ok() && batch.records[2].is_ok());
+    let bad = match batch.records.remove(1) {
+        Ok(_) => panic!("decoded although malformed: {record_json}"),
+        Err(bad) => *bad,
+    };
+    assert_eq!(bad.error.kind(), ErrorKind::Record);
+    assert!(!bad.error.to_string().contains(SECRET), "{}", bad.error);
+    assert!(bad.error.source().is_none());
+    check(bad)
+}
+
+fn attribute<'i, 'a>(image: &'i Image<'a>, name: &str) -> Option<&'i AttributeValue<'a>> {
+    image.get(vocabulary().id(name).unwrap())
+}
+
+fn number(text: &str) -> AttributeValue<'static> {
+    AttributeValue::N(text.parse().unwrap())
+}
+
+#[test]
+fn a_whole_record() {
+    with_sole(&record().to_string(), |record| {
+        assert_eq!(record.table, "Things");
+        assert_eq!(record.position, Position::new(LABEL, "4421584500000000059450445319").unwrap());
+        assert_eq!(record.position.sequence_number(), "4421584500000000059450445319");
+        assert_eq!(record.operation, Operation::Modify);
+        assert!(!record.expired);
+        assert_eq!(record.keys.len(), 2);
+        assert_eq!(record.keys.get("PK"), Some(&AttributeValue::from("THING#1")));
+        assert_eq!(record.keys.get("SK"), Some(&number("7")));
+        assert_eq!(record.keys.get("colour"), None);
+        assert_eq!(record.created_at, Some(Timestamp::from_epoch_seconds(1_770_000_000)));
+        assert_eq!(record.view, Some(StreamView::NewAndOldImages));
+        let new = record.new.unwrap();
+        assert_eq!(new.iter().count(), 2);
+        assert_eq!(attribute(&new, "colour"), Some(&AttributeValue::from("red")));
+        assert_eq!(attribute(&new, "size"), Some(&number("12")));
+        assert!(record.old.is_present());
+        let old = record.old.decode(&vocabulary()).unwrap().unwrap();
+        assert_eq!(old.iter().count(), 1);
+        assert_eq!(attribute(&old, "colour"), Some(&AttributeValue::from("blue")));
+    });
+}
+
+#[test]
+fn text_is_borrowed_from_the_event() {
+    with_sole(&record().to_string(), |record| {
+        assert!(matches!(record.table, Cow::Borrowed(_)));
+        let new = record.new.unwrap();
+        assert!(matches!(attribute(&new, "colour"), Some(AttributeValue::S(Cow::Borrowed("red")))));
+    });
+}
+
+#[test]
+fn every_type_of_value() {
+    let image = json!({
+        "colour": {"S": "rot \"ß\" 試験 \u{1f600}\n"},
+        "size": {"N": "-12345678901234567890.123456789012345678"},
+        "blob": {"B": "AP8="},
+        "tags": {"SS": ["a", "b"]},
+        "sizes": {"NS": ["1", "2.50"]},
+        "blobs": {"BS": ["AA==", ""]},
+        "parts": {"L": [{"S": "x"}, {"L": [{"N": "1"}]}, {"M": {}}]},
+        "more": {"M": {"deep": {"M": {"er": {"BOOL": false}}}}},
+        "done": {"BOOL": true},
+        "none": {"NULL": true}
+    });
+    with_sole(&record_with("/dynamodb/NewImage", image).to_string(), |record| {
+        let new = record.new.unwrap();
+        let deep = AttributeValue::M([("er".into(), AttributeValue::Bool(false))].into());
+        let expected = [
+            ("colour", AttributeValue::text("rot \"ß\" 試験 \u{1f600}\n")),
+            ("size", number("-12345678901234567890.123456789012345678")),
+            ("blob", AttributeValue::B(vec![0, 255].into())),
+            ("tags", AttributeValue::Ss(vec!["a".into(), "b".into()])),
+            ("sizes", AttributeValue::Ns(vec![Decimal::ONE, "2.5".parse().unwrap()])),
+            ("blobs", AttributeValue::Bs(vec![vec![0].into(), vec![].into()])),
+            (
+                "parts",
+                AttributeValue::L(vec![
+                    AttributeValue::text("x"),
+                    AttributeValue::L(vec![number("1")]),
+                    AttributeValue::M([].into()),
+                ]),
+            ),
+            ("more", AttributeValue::M([("deep".into(), deep)].into())),
+            ("done", AttributeValue::Bool(true)),
+            ("none", AttributeValue::Null),
+        ];
+        assert_eq!(new.iter().count(), expected.len());
+        for (name, value) in expected {
+            assert_eq!(attribute(&new, name), Some(&value), "{name}");
+        }
+    });
+}
+
+#[test]
+fn an_item_read_from_a_table_gives_the_same_image() {
+    let item: Item = [
+        ("colour".into(), AttributeValue::text("red")),
+        ("size".into(), number("12")),
+        ("unknown".into(), AttributeValue::Null),
+    ]
+    .into();
+    let image = Image::from_item(&item, &vocabulary());
+    with_sole(&record().to_string(), |record| assert_eq!(record.new, Some(image)));
+}
+
+#[test]
+fn nesting_as_deep_as_dynamodb_allows() {
+    let mut value = json!({"S": "leaf"});
+    for _ in 0..32 {
+        value = json!({"L": [value]});
+    }
+    with_sole(&record_with("/dynamodb/NewImage/parts", value).to_string(), |record| {
+        assert!(attribute(&record.new.unwrap(), "parts").is_some());
+    });
+}
+
+#[test]
+fn an_absent_image_is_not_an_empty_one() {
+    let absent = record_without("/dynamodb/NewImage");
+    with_sole(&absent.to_string(), |record| assert_eq!(record.new, None));
+    with_sole(&record_with("/dynamodb/NewImage", Value::Null).to_string(), |record| {
+        assert_eq!(record.new, None)
+    });
+    let empty = record_with("/dynamodb/NewImage", json!({}));
+    with_sole(&empty.to_string(), |record| assert_eq!(record.new, Some(Image::default())));
+
+    let absent = record_without("/dynamodb/OldImage");
+    with_sole(&absent.to_string(), |record| {
+        assert!(!record.old.is_present());
+        assert_eq!(record.old.decode(&vocabulary()).unwrap(), None);
+    });
+    with_sole(&record_with("/dynamodb/OldImage", Value::Null).to_string(), |record| {
+        assert!(!record.old.is_present())
+    });
+    let empty = record_with("/dynamodb/OldImage", json!({}));
+    with_sole(&empty.to_string(), |record| {
+        assert_eq!(record.old.decode(&vocabulary()).unwrap(), Some(Image::default()));
+    });
+}
+
+#[test]
+fn times_in_seconds_fractions_and_milliseconds() {
+    let cases = [
+        ("1770000000", Some(1_770_000_000_000)),
+        ("1770000000.0", Some(1_770_000_000_000)),
+        ("1.77e9", Some(1_770_000_000_000)),
+        ("1770000000.5", Some(1_770_000_000_500)),
+        ("1770000000.123", Some(1_770_000_000_123)),
+        ("1770000000.001", Some(1_770_000_000_001)),
+        ("1770000000.999", Some(1_770_000_000_999)),
+        ("1770000000123", Some(1_770_000_000_123)),
+        ("1770000000123.0", Some(1_770_000_000_123)),
+        ("99999999999", Some(99_999_999_999_000)),
+        ("100000000000", Some(100_000_000_000)),
+        ("0", Some(0)),
+        ("null", None),
+    ];
+    for (json, epoch_ms) in cases {
+        let text = record().to_string().replace("1770000000", json);
+        with_sole(&text, |record| {
+            assert_eq!(record.created_at.map(Timestamp::epoch_ms), epoch_ms, "{json}");
+        });
+    }
+    let absent = record_without("/dynamodb/ApproximateCreationDateTime");
+    with_sole(&absent.to_string(), |record| assert_eq!(record.created_at, None));
+}
+
+#[test]
+fn what_is_not_needed_may_be_missing_unknown_or_odd() {
+    let mut odd = record();
+    for name in ["eventID", "eventVersion", "eventSource", "awsRegion"] {
+        odd.as_object_mut().unwrap().remove(name);
+    }
+    odd["eventVersion"] = json!({"surprising": [1, 2]});
+    odd["dynamodb"].as_object_mut().unwrap().remove("SizeBytes");
+    odd["dynamodb"]["New"] = json!([[[]]]);
+    odd["dynamodb"]["NewImage"]["unwanted"] = json!({"N": "not a number", "X": 1});
+    odd["dynamodb"]["StreamViewType"] = json!("SOMETHING_NEW");
+    odd["userIdentity"] = Value::Null;
+    with_sole(&odd.to_string(), |record| assert_eq!(record.view, None));
+    with_sole(&record_without("/dynamodb/StreamViewType").to_string(), |record| {
+        assert_eq!(record.view, None)
+    });
+
+    let tumbling = json!({
+        "shardId": "shardId-1",
+        "window": {"start": "2026-02-06T10:00:00Z", "end": "2026-02-06T10:02:00Z"},
+        "state": {"count": 3},
+        "isFinalInvokeForWindow": false,
+        "Records": [record()]
+    });
+    assert!(decode(tumbling.to_string().as_bytes(), &vocabulary()).unwrap().records[0].is_ok());
+    assert!(decode(br#"{"Records":[]}"#, &vocabulary()).unwrap().records.is_empty());
+}
+
+#[test]
+fn every_view_type_has_its_name() {
+    for (name, view) in [
+        ("NEW_AND_OLD_IMAGES", StreamView::NewAndOldImages),
+        ("NEW_IMAGE", StreamView::NewImage),
+        ("OLD_IMAGE", StreamView::OldImage),
+        ("KEYS_ONLY", StreamView::KeysOnly),
+    ] {
+        assert_eq!(view.name(), name);
+        let json = record_with("/dynamodb/StreamViewType", json!(name)).to_string();
+        with_sole(&json, |record| assert_eq!(record.view, Some(view)));
+    }
+}
+
+#[test]
+fn time_to_live_marks_removals_only() {
+    let lower = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
+    let upper = json!({"PrincipalId": "dynamodb.amazonaws.com", "Type": "Service"});
+    let cases = [
+        ("REMOVE", lower.clone(), true),
+        ("REMOVE", upper, true),
+        ("MODIFY", lower, false),
+        ("REMOVE", json!({"type": "Service", "principalId": "replication.dynamodb.amazonaws.com"}), false),
+        ("REMOVE", json!({"type": "User", "principalId": "dynamodb.amazonaws.com"}), false),
+        ("REMOVE", json!({"type": null, "principalId": "dynamodb.amazonaws.com"}), false),
+        ("REMOVE", json!({}), false),
+        ("REMOVE", Value::Null, false),
+    ];
+    for (name, identity, expired) in cases {
+        let mut json = record_with("/userIdentity", identity.clone());
+        json["eventName"] = json!(name);
+        with_sole(&json.to_string(), |record| assert_eq!(record.expired, expired, "{name} {identity}"));
+    }
+}
+
+#[test]
+fn fields_come_in_any_order() {
+    let record = record();
+    let names = ["userIdentity", "eventSourceARN", "dynamodb", "eventName"];
+    let identity = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
+    let field = |name: &str| match name {
+        "userIdentity" => format!(r#""userIdentity":{identity}"#),
+        "eventName" => r#""eventName":"REMOVE""#.to_owned(),
+        _ => format!(r#""{name}":{}"#, record[name]),
+    };
+    for turn in 0..names.len() {
+        for reversed in [false, true] {
+            let mut order = names;
+            order.rotate_left(turn);
+            if reversed {
+                order.reverse();
+            }
+            let json = format!("{{{}}}", order.map(field).join(" , "));
+            with_sole(&json, |record| assert!(record.expired && record.table == "Things", "{order:?}"));
+        }
+    }
+}
+
+#[test]
+fn of_a_key_given_twice_the_last_counts() {
+    let old = r#""colour":{"S":"red"}"#;
+    let text = record().to_string();
+    assert!(text.contains(old));
+    let again = text.replace(old, r#""colour":{"S":"green"},"colour":{"S":"pink","S":"red"}"#);
+    with_sole(&again, |record| {
+        let new = record.new.unwrap();
+        assert_eq!(attribute(&new, "colour"), Some(&AttributeValue::from("red")));
+        assert_eq!(new.iter().count(), 2);
+    });
+    let keys = text.replace(r#""Keys":{"#, r#""Keys":{"OLD":{"S":"x"}},"Keys":{"PK":{"S":"first"},"#);
+    with_sole(&keys, |record| {
+        assert_eq!(record.keys.len(), 2);
+        assert_eq!(record.keys.get("PK"), Some(&AttributeValue::from("THING#1")));
+    });
+    let twice =
+        format!("{{{},{}", r#""dynamodb":{"Keys":{"PK":{"S":"gone"}}},"eventName":"INSERT""#, &text[1..]);
+    with_sole(&twice, |record| {
+        assert_eq!(record.operation, Operation::Modify);
+        assert_eq!(record.keys.len(), 2);
+    });
+    let records = format!(r#"{{"Records":[1,2],"Records":[{text}]}}"#);
+    let batch = decode(records.as_bytes(), &vocabulary()).unwrap();
+    assert!(batch.records.len() == 1 && batch.records[0].is_ok());
+}
+
+#[test]
+fn escapes_in_names_and_identifiers() {
+    let text = record()
+        .to_string()
+        .replace("colour", r"c\u006flour")
+        .replace("table/Things/stream", r"table\/Things\/stream")
+        .replace("MODIFY", r"M\u004fDIFY")
+        .replace("\"PK\"", r#""\u0050K""#)
+        .replace("red", r"\ud83d\ude00\t");
+    with_sole(&text, |record| {
+        assert_eq!((record.table.as_ref(), record.position.label()), ("Things", LABEL));
+        assert_eq!(record.keys.get("PK"), Some(&AttributeValue::from("THING#1")));
+        assert_eq!(attribute(&record.new.unwrap(), "colour"), Some(&AttributeValue::from("\u{1f600}\t")));
+    });
+}
+
+#[test]
+fn one_key_attribute_of_each_key_type() {
+    for (value, expected) in [
+        (json!({"S": "a"}), AttributeValue::from("a")),
+        (json!({"N": "1.0"}), number("1")),
+        (json!({"B": "AQ=="}), AttributeValue::B(vec![1].into())),
+    ] {
+        with_sole(&record_with("/dynamodb/Keys", json!({"id": value})).to_string(), |record| {
+            assert_eq!(record.keys.iter().collect::<Vec<_>>(), [("id", &expected)]);
+        });
+    }
+}
