@@ -1,3 +1,5 @@
 //! Afterwrite's command line: the commands, and the embedded servers they run on.
 
+pub mod command;
+pub mod demo;
 pub mod local;

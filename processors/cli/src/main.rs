@@ -1,2 +1,11 @@
 //! The `afterwrite` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+use afterwrite_cli::command::Cli;
+use clap::Parser as _;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    Cli::parse().run().await
+}

@@ -182,3 +182,22 @@ pub(super) fn not_available(
 ) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{doing} failed")).with("of", what).caused_by(cause)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the library asks at every stream write.
+    const LAST_NUMBER: &str = "EXPLAIN QUERY PLAN
+        SELECT COALESCE(MAX(CAST(sequence_number AS INTEGER)), 0) + 1 FROM _stream_records WHERE table_name = ?1";
+
+    #[test]
+    fn finding_the_last_sequence_number_reads_an_index() {
+        let directory = tempfile::tempdir().unwrap();
+        let copy = directory.path().join("copy.db");
+        indexed_database().unwrap().vacuum_into(copy.to_str().unwrap()).unwrap();
+        let connection = rusqlite::Connection::open(copy).unwrap();
+        let plan: String = connection.query_row(LAST_NUMBER, ["any"], |row| row.get("detail")).unwrap();
+        assert!(plan.contains("USING INDEX afterwrite_stream_position"), "{plan}");
+    }
+}

@@ -13,5 +13,6 @@ mod event;
 pub mod poller;
 pub mod progress;
 mod response;
+pub mod sample;
 pub mod stream;
 pub mod table;

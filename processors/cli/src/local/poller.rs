@@ -35,20 +35,20 @@ const MAX_EVENT_BYTES: usize = 6 * 1024 * 1024;
 const DESCRIBE_EVERY: Duration = Duration::from_secs(1);
 
 /// What Lambda runs: an event's bytes and the time that is left, to the response's JSON.
-pub trait Handler: Send + Sync {
+pub trait Handler {
     /// Handles one event.
     ///
     /// # Errors
     /// The invocation failed as a whole.
-    fn handle(&self, event: Vec<u8>, remaining: Duration) -> impl Future<Output = Result<Vec<u8>>> + Send;
+    fn handle(&self, event: Vec<u8>, remaining: Duration) -> impl Future<Output = Result<Vec<u8>>>;
 }
 
 impl<F, Handling> Handler for F
 where
-    F: Fn(Vec<u8>, Duration) -> Handling + Send + Sync,
-    Handling: Future<Output = Result<Vec<u8>>> + Send,
+    F: Fn(Vec<u8>, Duration) -> Handling,
+    Handling: Future<Output = Result<Vec<u8>>>,
 {
-    fn handle(&self, event: Vec<u8>, remaining: Duration) -> impl Future<Output = Result<Vec<u8>>> + Send {
+    fn handle(&self, event: Vec<u8>, remaining: Duration) -> impl Future<Output = Result<Vec<u8>>> {
         self(event, remaining)
     }
 }

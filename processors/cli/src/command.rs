@@ -1,0 +1,128 @@
+//! The command line: what can be asked for, and what the process answers with.
+//!
+//! Results go to standard output, errors to standard error. Exit codes: 0 fine, 1 found a problem, 2 wrong usage or
+//! configuration, 3 could not finish.
+
+use std::process::ExitCode;
+
+use afterwrite::{Error, ErrorKind};
+use clap::{Args, Parser, Subcommand};
+
+use crate::demo::Demo;
+
+const FOUND_A_PROBLEM: u8 = 1;
+const WRONG_USAGE: u8 = 2;
+const COULD_NOT_FINISH: u8 = 3;
+
+/// Keeps right what is derived from a DynamoDB table: counters, rollups and mirrored counts.
+#[derive(Debug, Parser)]
+#[command(
+    name = "afterwrite",
+    version,
+    propagate_version = true,
+    after_help = "Exit codes: 0 fine, 1 found a problem, 2 wrong usage or configuration, 3 could not finish."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Play a month of an exam platform on this machine, count it from its stream, and check every number.
+    Demo(DemoArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite demo\n  afterwrite demo --seed 7 --attempts 500\n  afterwrite demo --json | jq .cost"
+)]
+struct DemoArguments {
+    /// What all that is random follows.
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// How many attempts at exams the month has.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    attempts: u64,
+    /// Print the results as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cli {
+    /// Does what was asked for.
+    pub async fn run(self) -> ExitCode {
+        let done = match self.command {
+            Command::Demo(arguments) => arguments.run().await,
+        };
+        match done {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::from(FOUND_A_PROBLEM),
+            Err(error) => {
+                print_error(&error);
+                ExitCode::from(exit_code(error.kind()))
+            }
+        }
+    }
+}
+
+impl DemoArguments {
+    /// Says whether all was right.
+    async fn run(&self) -> Result<bool, Error> {
+        let demo = Demo { seed: self.seed, attempts: self.attempts };
+        let report = Box::pin(demo.run()).await?;
+        if self.json {
+            let json = serde_json::to_string_pretty(&report).map_err(|error| {
+                Error::new(ErrorKind::State, "the results cannot be written as JSON").caused_by(error)
+            })?;
+            println!("{json}");
+        } else {
+            println!("{report}");
+        }
+        Ok(report.is_right())
+    }
+}
+
+fn exit_code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Configuration | ErrorKind::Model => WRONG_USAGE,
+        ErrorKind::Event
+        | ErrorKind::Stream
+        | ErrorKind::Record
+        | ErrorKind::Unavailable
+        | ErrorKind::Conflict
+        | ErrorKind::Rejected
+        | ErrorKind::State => COULD_NOT_FINISH,
+    }
+}
+
+/// An error and what caused it, a line each.
+fn print_error(error: &Error) {
+    eprintln!("afterwrite: {error}");
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        eprintln!("  because: {error}");
+        cause = error.source();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_usage_is_refused() {
+        for line in
+            [vec!["afterwrite"], vec!["afterwrite", "dance"], vec!["afterwrite", "demo", "--attempts", "0"]]
+        {
+            assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
+        }
+    }
+}

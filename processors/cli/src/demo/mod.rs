@@ -1,0 +1,162 @@
+//! `afterwrite demo`: a month of an exam platform, counted while it is written, and counted again to see whether it is
+//! right.
+//!
+//! ```text
+//! generator ──AWS SDK──▶ embedded DynamoDB ──stream──▶ poller ──▶ aggregator ──▶ rollups, mirrored counts
+//!     │                        │                                                      │
+//!     └─ what expired ─────────┴── scan ──▶ recount ─────────── compare ◀─────────────┘
+//! ```
+//!
+//! On the way some batches are delivered twice, and in the end a random subset of all old records once more.
+
+mod candidate;
+mod editor;
+mod generator;
+mod platform;
+mod recount;
+mod report;
+mod subject;
+mod verdict;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use afterwrite::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::local::dynamodb::{EmbeddedDynamoDb, Options};
+use crate::local::poller::{Faults, Poller, Settings};
+use crate::local::progress::Progress;
+use crate::local::sample::Sample;
+use crate::local::stream::StreamSource;
+use crate::local::table::{KeyDefinition, TableDefinition, create_table};
+use generator::Month;
+use recount::{History, recount};
+pub use report::Report;
+use subject::Subject;
+use verdict::{Verdict, compare};
+
+/// Where the aggregator keeps rollups and ledger.
+const STATE_TABLE: &str = "AfterwriteState";
+/// Of a thousand batches, those that are delivered once more.
+const REDELIVERED_PER_MILLE: u32 = 100;
+/// Of a thousand old records, those that come once more in the end.
+const SAMPLED_PER_MILLE: u32 = 200;
+
+/// What the demo is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Demo {
+    /// What all that is random follows.
+    pub seed: u64,
+    /// How many attempts at exams the month has.
+    pub attempts: u64,
+}
+
+impl Demo {
+    /// Plays the month and judges it.
+    ///
+    /// # Errors
+    /// The embedded server, the writers or the aggregator could not go on. Wrong numbers are no error but in the report.
+    pub async fn run(self) -> Result<Report> {
+        let begun = Instant::now();
+        let server = EmbeddedDynamoDb::start(Options::default()).await?;
+        let client = server.client();
+        create_table(&client, &platform::table()).await?;
+        create_table(&client, &state_table()).await?;
+        let stream = server.stream(platform::TABLE).await?;
+        let subject = Subject::new(client.clone(), STATE_TABLE)?;
+        let progress = Progress::default();
+        let mut month = Month::plan(client.clone(), self.seed, self.attempts, jiff::Timestamp::now());
+
+        let history = self.count_while_writing(&mut month, &server, &stream, &subject, &progress).await?;
+        let first = self.judge(&client, &history).await?;
+        let counted = begun.elapsed();
+        let cost = report::Cost::new(&month, &subject, &progress);
+        let again = Progress::default();
+        self.deliver_some_again(&stream, &subject, &again).await?;
+        let last = self.judge(&client, &history).await?;
+
+        let report =
+            Report::new(self, &client, &month, cost, [first, last], [&progress, &again], counted).await?;
+        server.stop().await?;
+        Ok(report)
+    }
+
+    async fn count_while_writing(
+        self,
+        month: &mut Month,
+        server: &EmbeddedDynamoDb,
+        stream: &impl StreamSource,
+        subject: &Subject,
+        progress: &Progress,
+    ) -> Result<History> {
+        let faults = Faults { redeliver_per_mille: REDELIVERED_PER_MILLE, seed: self.seed };
+        let settings = Settings { faults, ..Settings::default() };
+        let poller = Poller::new(stream, subject, &settings, progress);
+        let writers_done = AtomicBool::new(false);
+        let attempts_done = Arc::clone(&month.world.attempts_done);
+        let write = async {
+            let history = month.write(server).await;
+            writers_done.store(true, Ordering::SeqCst);
+            history
+        };
+        let work = futures::future::try_join(write, poller.run_until_drained(&writers_done));
+        let bar = progress_bar(self.attempts);
+        let show = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                bar.set_position(attempts_done.load(Ordering::Relaxed));
+                bar.set_message(format!("{} records counted", progress.counts().accepted));
+            }
+        };
+        let done = tokio::select! {
+            done = work => done,
+            never = show => never,
+        };
+        bar.finish_and_clear();
+        done.map(|(history, ())| history)
+    }
+
+    /// Delivers a random subset of all records once more, alone and long after newer ones.
+    async fn deliver_some_again(
+        self,
+        stream: &impl StreamSource,
+        subject: &Subject,
+        progress: &Progress,
+    ) -> Result<()> {
+        let sample = Sample::new(stream, SAMPLED_PER_MILLE, self.seed);
+        let settings = Settings::default();
+        let poller = Poller::new(&sample, subject, &settings, progress);
+        poller.run_until_drained(&AtomicBool::new(true)).await
+    }
+
+    async fn judge(self, client: &aws_sdk_dynamodb::Client, history: &History) -> Result<Verdict> {
+        let (items, state) = futures::future::try_join(
+            platform::scan(client, platform::TABLE),
+            platform::scan(client, STATE_TABLE),
+        )
+        .await?;
+        Ok(compare(&recount(&items, history), &state, &items))
+    }
+}
+
+fn state_table() -> TableDefinition {
+    TableDefinition {
+        name: STATE_TABLE.to_owned(),
+        key: KeyDefinition::new("PK", "SK"),
+        indexes: Vec::new(),
+        stream: false,
+        ttl_attribute: Some("expires_at".to_owned()),
+    }
+}
+
+/// A bar on a terminal, nothing anywhere else.
+fn progress_bar(attempts: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(attempts), ProgressDrawTarget::stderr());
+    let template = "{elapsed:>3} {wide_bar} {pos}/{len} attempts, {msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+    }
+    bar
+}

@@ -1,0 +1,61 @@
+//! What the demo puts to the test: the aggregator, exactly as Lambda runs it, with its counts added up.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use afterwrite::commit::{Clock as _, Ledger, SystemClock, Totals};
+use afterwrite::config::{Config, Settings};
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_functions::Aggregator;
+use aws_sdk_dynamodb::Client;
+
+use crate::local::poller::Handler;
+
+/// What is kept back of an invocation's time, to answer in.
+const TO_ANSWER: Duration = Duration::from_millis(500);
+
+/// The aggregator under its handler.
+#[derive(Debug)]
+pub(super) struct Subject {
+    aggregator: Aggregator<DynamoDb, SystemClock>,
+    sums: Mutex<Sums>,
+}
+
+/// What all invocations so far came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sums {
+    pub(super) records: u64,
+    pub(super) unmatched: u64,
+    pub(super) totals: Totals,
+}
+
+impl Subject {
+    /// The aggregator with the built-in default model.
+    pub(super) fn new(client: Client, state_table: &str) -> Result<Self> {
+        let settings = Settings { state_table: Some(state_table.to_owned()), ..Settings::default() };
+        let config = Config::resolve(&settings)?;
+        let tables = DynamoDb::new(client);
+        let ledger = Ledger::new(config.model, config.table_names, config.state_table, tables, SystemClock);
+        Ok(Self { aggregator: Aggregator::new(ledger), sums: Mutex::default() })
+    }
+
+    pub(super) fn sums(&self) -> Sums {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Handler for Subject {
+    async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
+        let deadline = SystemClock.now().plus(remaining.saturating_sub(TO_ANSWER));
+        let handled = self.aggregator.handle(&event, deadline).await?;
+        {
+            let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+            sums.records += handled.records;
+            sums.unmatched += handled.unmatched;
+            sums.totals += handled.totals;
+        }
+        serde_json::to_vec(&handled.response)
+            .map_err(|error| Error::new(ErrorKind::State, "the response cannot be written").caused_by(error))
+    }
+}
