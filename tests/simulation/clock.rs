@@ -1,0 +1,69 @@
+//! Simulated time: it passes when the scheduler says so, and when someone sleeps.
+
+use std::future::{Future, poll_fn};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use afterwrite::commit::Clock;
+use afterwrite::record::Timestamp;
+use afterwrite_tests::random::Random;
+
+/// The one true time of a run.
+#[derive(Debug)]
+pub(crate) struct Time {
+    now_ms: AtomicI64,
+    jitter: Mutex<Random>,
+}
+
+impl Time {
+    pub(crate) fn new(start: Timestamp, jitter: Random) -> Arc<Self> {
+        Arc::new(Self { now_ms: AtomicI64::new(start.epoch_ms()), jitter: Mutex::new(jitter) })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_epoch_ms(self.now_ms.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.reach(self.now().plus(by));
+    }
+
+    fn reach(&self, time: Timestamp) {
+        self.now_ms.fetch_max(time.epoch_ms(), Ordering::Relaxed);
+    }
+}
+
+/// The clock of one process: it goes with the true time, a little fast or slow.
+#[derive(Clone, Debug)]
+pub(crate) struct SkewedClock {
+    pub(crate) time: Arc<Time>,
+    pub(crate) skew_ms: i64,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_epoch_ms(self.time.now().epoch_ms() + self.skew_ms)
+    }
+
+    /// Lets everyone else have a turn, and sees to it that the time has passed when its own turn comes.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        let (time, until) = (Arc::clone(&self.time), self.time.now().plus(duration));
+        let mut has_yielded = false;
+        poll_fn(move |context| {
+            if has_yielded {
+                time.reach(until);
+                return Poll::Ready(());
+            }
+            has_yielded = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    fn permille(&self) -> u32 {
+        let mut jitter = self.time.jitter.lock().unwrap_or_else(PoisonError::into_inner);
+        u32::try_from(jitter.below(1000)).unwrap_or(0)
+    }
+}

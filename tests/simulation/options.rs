@@ -1,0 +1,49 @@
+//! What may happen in a run: drawn by its seed, so that some seeds know few evils and others all of them.
+
+use afterwrite_tests::faults::Rates;
+use afterwrite_tests::random::Random;
+
+/// What may happen in a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Writes of the application.
+    pub(crate) writes: u32,
+    /// Lambda processes.
+    pub(crate) consumers: usize,
+    /// What befalls their calls.
+    pub(crate) rates: Rates,
+    /// Attempts before a batch goes to the on-failure bucket; `None`: for ever.
+    pub(crate) retries: Option<u32>,
+    /// Writes in a thousand of a wrong type.
+    pub(crate) poison: u64,
+    /// Records in a thousand that arrive malformed.
+    pub(crate) malformed: u64,
+    /// Whether items are reconciled at any moment.
+    pub(crate) reconciles: bool,
+    /// Whether processes of a next generation of the model take over, one after the other.
+    pub(crate) generations: bool,
+    /// Whether days and weeks pass.
+    pub(crate) time_flies: bool,
+    /// Whether streams are switched off and on again.
+    pub(crate) recreates_streams: bool,
+    /// Whether processes crash and invocations run into their timeout.
+    pub(crate) crashes: bool,
+}
+
+impl Options {
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        Self {
+            writes: 25 + u32::try_from(random.below(45)).unwrap_or(0),
+            consumers: 2 + usize::from(random.chance(400)),
+            rates: if random.chance(800) { Rates::SOME } else { Rates::NONE },
+            retries: random.chance(600).then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
+            poison: if random.chance(400) { 120 } else { 0 },
+            malformed: if random.chance(400) { 60 } else { 0 },
+            reconciles: random.chance(500),
+            generations: random.chance(350),
+            time_flies: random.chance(600),
+            recreates_streams: random.chance(300),
+            crashes: random.chance(700),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The tables of a run, as the application, TTL and the stream see them: everything that [`Tables`] does not offer.
+
+use std::sync::Arc;
+
+use afterwrite::effect::Key;
+use afterwrite::record::{Item, Timestamp};
+use afterwrite::sink::Tables;
+use afterwrite::sink::memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
+
+pub(crate) const MAIN: &str = "main";
+pub(crate) const EVENTS: &str = "events";
+pub(crate) const STATE: &str = "state";
+
+/// Tables that a world can write to and look into. Its own doings take effect at once and never fail.
+pub(crate) trait Store: Tables {
+    /// What time its changes are made at, and its reads answered.
+    fn set_time(&self, now: Timestamp);
+    /// Puts a whole item, as an application does.
+    fn put(&self, table: &str, item: Item);
+    /// Deletes an item, as an application does.
+    fn delete(&self, key: &Key);
+    /// Deletes an item, as TTL does.
+    fn expire(&self, key: &Key);
+    /// One item.
+    fn get(&self, key: &Key) -> Option<Item>;
+    /// All items, in the order of their keys.
+    fn scan(&self, table: &str) -> Vec<Item>;
+    /// What changed since this was last called.
+    fn take_changes(&self, table: &str) -> Vec<ItemChange>;
+    /// Deletes, as TTL does, what `expires_at` says is over.
+    fn sweep(&self, table: &str);
+}
+
+/// The tables in memory. The state table has a stream too: it is what the run is watched by.
+pub(crate) fn in_memory() -> MemoryTables {
+    let tables = MemoryTables::new();
+    let index = IndexDefinition::new("GSI1", "GSI1PK").sort("GSI1SK");
+    tables.create_table(TableDefinition::new(MAIN, "PK").sort("SK").index(index).streamed());
+    tables.create_table(TableDefinition::new(EVENTS, "id").streamed());
+    tables.create_table(TableDefinition::new(STATE, "PK").sort("SK").streamed());
+    tables
+}
+
+impl Store for MemoryTables {
+    fn set_time(&self, now: Timestamp) {
+        self.set_time(now);
+    }
+
+    fn put(&self, table: &str, item: Item) {
+        self.put(table, item).unwrap();
+    }
+
+    fn delete(&self, key: &Key) {
+        self.delete(key).unwrap();
+    }
+
+    fn expire(&self, key: &Key) {
+        self.expire(key).unwrap();
+    }
+
+    fn get(&self, key: &Key) -> Option<Item> {
+        self.get(key)
+    }
+
+    fn scan(&self, table: &str) -> Vec<Item> {
+        self.scan(table)
+    }
+
+    fn take_changes(&self, table: &str) -> Vec<ItemChange> {
+        self.take_changes(table)
+    }
+
+    fn sweep(&self, table: &str) {
+        self.sweep(table, "expires_at").unwrap();
+    }
+}
+
+/// An item's key in one of the run's tables.
+pub(crate) fn key(table: &str, partition: &str, sort: Option<&str>) -> Key {
+    let attribute = |name: &str, value: &str| afterwrite::effect::KeyAttribute {
+        name: Arc::from(name),
+        value: value.to_owned().into(),
+    };
+    let partition_name = if table == EVENTS { "id" } else { "PK" };
+    Key {
+        table: Arc::from(table),
+        partition: attribute(partition_name, partition),
+        sort: sort.map(|sort| attribute("SK", sort)),
+    }
+}
+
+/// A text attribute; empty where there is none.
+pub(crate) fn text<'i>(item: &'i Item, name: &str) -> &'i str {
+    item.get(name).and_then(|value| value.as_text()).unwrap_or("")
+}

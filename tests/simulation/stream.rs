@@ -1,0 +1,198 @@
+//! Tables' changes → stream records as Lambda delivers them, in shards.
+//!
+//! An item's records are all in one shard of a stream, in order. A re-created stream has a new label, shards of its own, and
+//! its sequence numbers start anew; what is left of the old one is still delivered, before or after.
+
+use std::fmt::Write as _;
+
+use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite::sink::memory::ItemChange;
+use afterwrite_tests::random::Random;
+
+use super::store::{EVENTS, MAIN};
+
+const SHARDS: u64 = 3;
+
+/// One change, as it stands in a stream for ever.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) table: &'static str,
+    pub(crate) partition: String,
+    pub(crate) sort: Option<String>,
+    pub(crate) label: String,
+    pub(crate) sequence_number: String,
+    pub(crate) created_at: Timestamp,
+    pub(crate) old: Option<Item>,
+    pub(crate) new: Option<Item>,
+    pub(crate) is_expiry: bool,
+    /// As Lambda writes it.
+    pub(crate) json: String,
+    /// When it was first delivered to someone who answered that it is counted.
+    pub(crate) first_counted_at: Option<Timestamp>,
+}
+
+impl Record {
+    /// Its position, as the ledger and the markers spell it.
+    pub(crate) fn position(&self) -> String {
+        format!("{}#{:0>40}", self.label, self.sequence_number)
+    }
+}
+
+/// A part of a stream: its records, by number, and how far they have been delivered.
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    pub(crate) records: Vec<usize>,
+    pub(crate) checkpoint: usize,
+    /// The task that handles what follows the checkpoint.
+    pub(crate) in_flight: Option<u64>,
+    pub(crate) attempts: u32,
+    pub(crate) delayed_until: Option<Timestamp>,
+}
+
+/// The current stream of one table.
+#[derive(Debug)]
+struct Stream {
+    label: String,
+    next: u128,
+    /// Its first shard among all.
+    first_shard: usize,
+}
+
+/// All streams of a run.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    pub(crate) records: Vec<Record>,
+    pub(crate) shards: Vec<Shard>,
+    streams: [Stream; 2],
+}
+
+impl Streams {
+    pub(crate) fn new(now: Timestamp, random: &mut Random) -> Self {
+        let mut shards = Vec::new();
+        let streams = [(); 2].map(|()| Self::create(now, random, &mut shards));
+        Self { records: Vec::new(), shards, streams }
+    }
+
+    fn create(now: Timestamp, random: &mut Random, shards: &mut Vec<Shard>) -> Stream {
+        let first_shard = shards.len();
+        shards.extend((0..SHARDS).map(|_| Shard::default()));
+        // Near a power of ten, so that numbers of different lengths meet.
+        let next = 10_u128.pow(21) - u128::from(random.below(60));
+        Stream { label: format!("{now}").replace('Z', ".000"), next, first_shard }
+    }
+
+    /// Switches the table's stream off and on again.
+    pub(crate) fn recreate(&mut self, table: &str, now: Timestamp, random: &mut Random) {
+        let stream = Self::create(now, random, &mut self.shards);
+        self.streams[usize::from(table == EVENTS)] = stream;
+    }
+
+    /// Takes in what changed.
+    pub(crate) fn append(&mut self, table: &'static str, changes: Vec<ItemChange>, random: &mut Random) {
+        for change in changes {
+            let stream = &mut self.streams[usize::from(table == EVENTS)];
+            stream.next += 1 + u128::from(random.below(3));
+            let record = record(table, stream, change);
+            let hash = record.partition.bytes().chain(record.sort.iter().flat_map(|sort| sort.bytes()));
+            let hash = hash.fold(7_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
+            let shard = stream.first_shard + usize::try_from(hash % SHARDS).unwrap();
+            self.shards[shard].records.push(self.records.len());
+            self.records.push(record);
+        }
+    }
+
+    /// Whether everything has been delivered.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.shards.iter().all(|shard| shard.checkpoint == shard.records.len())
+    }
+
+    /// The event that delivers these records.
+    pub(crate) fn event(&self, records: &[usize]) -> String {
+        event(records.iter().map(|record| self.records[*record].json.as_str()))
+    }
+}
+
+/// An event of these records.
+pub(crate) fn event<'j>(records: impl Iterator<Item = &'j str>) -> String {
+    format!("{{\"Records\":[{}]}}", records.collect::<Vec<_>>().join(","))
+}
+
+fn record(table: &'static str, stream: &Stream, change: ItemChange) -> Record {
+    let text = |value: &AttributeValue<'_>| value.as_text().unwrap_or("").to_owned();
+    let partition = text(&change.key.partition.value);
+    let sort = change.key.sort.as_ref().map(|sort| text(&sort.value));
+    let sequence_number = stream.next.to_string();
+    let operation = match (&change.old, &change.new) {
+        (None, _) => "INSERT",
+        (Some(_), Some(_)) => "MODIFY",
+        (Some(_), None) => "REMOVE",
+    };
+    let mut json = format!(
+        "{{\"eventID\":\"{sequence_number}\",\"eventName\":\"{operation}\",\"eventVersion\":\"1.1\",\"eventSource\":\"aws:dynamodb\",\
+         \"awsRegion\":\"eu-central-1\",\"dynamodb\":{{\"ApproximateCreationDateTime\":{},\"Keys\":",
+        change.time.epoch_seconds()
+    );
+    let keys = [Some(&change.key.partition), change.key.sort.as_ref()].into_iter().flatten();
+    let keys: Item = keys.map(|key| (key.name.to_string().into(), key.value.clone())).collect();
+    write_item(&keys, &mut json);
+    for (name, image) in [("NewImage", &change.new), ("OldImage", &change.old)] {
+        if let Some(image) = image {
+            write!(json, ",\"{name}\":").unwrap();
+            write_item(image, &mut json);
+        }
+    }
+    write!(
+        json,
+        ",\"SequenceNumber\":\"{sequence_number}\",\"SizeBytes\":100,\"StreamViewType\":\"NEW_AND_OLD_IMAGES\"}},\
+         \"eventSourceARN\":\"arn:aws:dynamodb:eu-central-1:123456789012:table/{table}/stream/{}\"",
+        stream.label
+    )
+    .unwrap();
+    if change.is_expiry {
+        json.push_str(
+            ",\"userIdentity\":{\"type\":\"Service\",\"principalId\":\"dynamodb.amazonaws.com\"}",
+        );
+    }
+    json.push('}');
+    Record {
+        table,
+        partition,
+        sort,
+        label: stream.label.clone(),
+        sequence_number,
+        created_at: Timestamp::from_epoch_seconds(change.time.epoch_seconds()),
+        old: change.old,
+        new: change.new,
+        is_expiry: change.is_expiry,
+        json,
+        first_counted_at: None,
+    }
+}
+
+fn write_item(item: &Item, json: &mut String) {
+    json.push('{');
+    for (position, (name, value)) in item.iter().enumerate() {
+        let comma = if position > 0 { "," } else { "" };
+        write!(json, "{comma}\"{name}\":").unwrap();
+        write_value(value, json);
+    }
+    json.push('}');
+}
+
+fn write_value(value: &AttributeValue<'_>, json: &mut String) {
+    match value {
+        AttributeValue::S(text) => write!(json, "{{\"S\":\"{text}\"}}").unwrap(),
+        AttributeValue::N(number) => write!(json, "{{\"N\":\"{number}\"}}").unwrap(),
+        AttributeValue::Bool(value) => write!(json, "{{\"BOOL\":{value}}}").unwrap(),
+        AttributeValue::M(map) => {
+            let map: Item = map.iter().map(|(name, value)| (name.to_string().into(), value.clone().into_owned())).collect();
+            json.push_str("{\"M\":");
+            write_item(&map, json);
+            json.push('}');
+        }
+        other => panic!("the simulation's items hold no {}", other.type_name()),
+    }
+}
+
+/// The two source tables.
+pub(crate) const TABLES: [&str; 2] = [MAIN, EVENTS];
