@@ -37,8 +37,10 @@ pub(crate) fn all<S: Store + 'static>(run: &Run<S>) -> Vec<String> {
     };
     let generation = if run.options.generations { 2 } else { 1 };
     let now = run.time.now().epoch_seconds();
-    let items: Vec<(&str, Item)> =
-        TABLES.iter().flat_map(|table| run.tables.inner().scan(table).into_iter().map(move |item| (*table, item))).collect();
+    let items: Vec<(&str, Item)> = TABLES
+        .iter()
+        .flat_map(|table| run.tables.inner().scan(table).into_iter().map(move |item| (*table, item)))
+        .collect();
     let mut problems = ledger_and_settled(&state, now);
     problems.extend(lookups(&state, &run.streams.records));
     problems.extend(entries(&state, &items, generation));
@@ -69,7 +71,9 @@ fn sums_of(item: &Item) -> impl Iterator<Item = &str> {
 
 fn ledger_and_settled(state: &State, now: i64) -> Vec<String> {
     let mut wanted = Sums::new();
-    for (_, share) in state.entries.values().flat_map(|entry| entry.shares.iter().map(move |share| (entry, share))) {
+    for (_, share) in
+        state.entries.values().flat_map(|entry| entry.shares.iter().map(move |share| (entry, share)))
+    {
         for (measure, amount) in &share.measures {
             *wanted.entry((share.target.clone(), measure.clone())).or_default() += amount;
         }
@@ -92,7 +96,10 @@ fn differences(left_name: &str, left: &Sums, right_name: &str, right: &Sums, now
         let (target, measure) = key;
         if of(left) != of(right) && is_judged(target, now) {
             let (left, right) = (shown(of(left)), shown(of(right)));
-            problems.push(format!("{} {} {measure}: {left_name}: {left}, {right_name}: {right}", target.0, target.1));
+            problems.push(format!(
+                "{} {} {measure}: {left_name}: {left}, {right_name}: {right}",
+                target.0, target.1
+            ));
         }
     }
     problems
@@ -139,7 +146,8 @@ fn entries(state: &State, items: &[(&str, Item)], generation: u64) -> Vec<String
         for share in entry.shares.iter().filter(|share| generation == 1 || share.aggregate != "task_days") {
             let unsharded = share.target.0.split("#SHARD#").next().unwrap_or_default().to_owned();
             for (measure, amount) in &share.measures {
-                *held.entry(((unsharded.clone(), share.target.1.clone()), measure.clone())).or_default() += amount;
+                *held.entry(((unsharded.clone(), share.target.1.clone()), measure.clone())).or_default() +=
+                    amount;
             }
         }
         let mut wanted = Sums::new();
@@ -153,13 +161,19 @@ fn entries(state: &State, items: &[(&str, Item)], generation: u64) -> Vec<String
             }
         }
         if wanted != held {
-            problems.push(format!("{} {}: its item contributes {wanted:?}, its entry holds {held:?}", key.0, key.1));
+            problems.push(format!(
+                "{} {}: its item contributes {wanted:?}, its entry holds {held:?}",
+                key.0, key.1
+            ));
         }
         if entry.is_tombstone && !entry.shares.is_empty() {
             problems.push(format!("{} {} is a tombstone that holds something", key.0, key.1));
         }
         if entry.is_tombstone == by_key.contains_key(key) {
-            problems.push(format!("{} {} is a tombstone of a living item, or an entry of a dead one", key.0, key.1));
+            problems.push(format!(
+                "{} {} is a tombstone of a living item, or an entry of a dead one",
+                key.0, key.1
+            ));
         }
     }
     problems
@@ -189,7 +203,8 @@ fn settled<S: Store + 'static>(run: &Run<S>, remembered: &Remembered, problems: 
                 }
             }
             None => {
-                let age = record.first_counted_at.map(|at| at.epoch_seconds() - record.created_at.epoch_seconds());
+                let age =
+                    record.first_counted_at.map(|at| at.epoch_seconds() - record.created_at.epoch_seconds());
                 if age.is_none_or(|age| age < TOO_OLD_SECONDS) {
                     problems.push(format!("{} {} was never settled", key.0, key.1));
                 }
@@ -224,7 +239,8 @@ fn recount(state: &State, items: &[(&str, Item)], settled: &Sums, generation: u6
         }
     }
     // What the removed aggregate once counted is carried along until it is dropped; the ledger vouches for it.
-    let is_kept = |((_, measure), _): &(&(Target, String), &Units)| generation == 1 || measure != "tasks_of_day";
+    let is_kept =
+        |((_, measure), _): &(&(Target, String), &Units)| generation == 1 || measure != "tasks_of_day";
     let kept = |sums: &Sums| -> Sums {
         sums.iter().filter(is_kept).map(|(key, amount)| (key.clone(), *amount)).collect()
     };
@@ -238,7 +254,8 @@ fn averages(state: &State) -> Vec<String> {
     shops
         .filter_map(|(target, item)| {
             let of = |measure| state.number(target, measure);
-            let (wanted, found) = (oracle::average(of("score_sum"), of("visits")), stored(item, "score_average"));
+            let (wanted, found) =
+                (oracle::average(of("score_sum"), of("visits")), stored(item, "score_average"));
             (wanted != found).then(|| format!("{}: the average is {found:?}, not {wanted:?}", target.0))
         })
         .collect()
@@ -264,7 +281,8 @@ fn extremes(state: &State, items: &[(&str, Item)], records: &[Record]) -> Vec<St
         if present.iter().max().is_some_and(|score| best.is_none_or(|best| best < *score))
             || present.iter().min().is_some_and(|score| worst.is_none_or(|worst| worst > *score))
         {
-            problems.push(format!("SHOP#{shop}: best {best:?} and worst {worst:?}, but there are {present:?}"));
+            problems
+                .push(format!("SHOP#{shop}: best {best:?} and worst {worst:?}, but there are {present:?}"));
         }
     }
     problems
@@ -296,7 +314,9 @@ fn mirrors(state: &State, items: &[(&str, Item)]) -> Vec<String> {
                     _ => &empty,
                 };
                 let visits = Some(held("visits").unwrap_or(0));
-                for (name, wanted) in [("visits", visits), ("average", held("score_average")), ("best", held("best"))] {
+                for (name, wanted) in
+                    [("visits", visits), ("average", held("score_average")), ("best", held("best"))]
+                {
                     problems.extend(mirror(partition, sort, name, stored(stats, name), wanted));
                 }
             }
@@ -306,6 +326,12 @@ fn mirrors(state: &State, items: &[(&str, Item)]) -> Vec<String> {
     problems
 }
 
-fn mirror(partition: &str, sort: &str, name: &str, found: Option<Units>, wanted: Option<Units>) -> Option<String> {
+fn mirror(
+    partition: &str,
+    sort: &str,
+    name: &str,
+    found: Option<Units>,
+    wanted: Option<Units>,
+) -> Option<String> {
     (found != wanted).then(|| format!("{partition} {sort} shows {name} = {found:?}, not {wanted:?}"))
 }

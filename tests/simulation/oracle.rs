@@ -39,11 +39,22 @@ pub(crate) enum Uncountable {
 /// What kind of item a key names, with its variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind<'k> {
-    Project { owner: &'k str, project: &'k str },
-    Task { project: &'k str },
-    Shop { shop: &'k str },
-    Visit { shop: &'k str },
-    Session { user: &'k str },
+    Project {
+        owner: &'k str,
+        project: &'k str,
+    },
+    Task {
+        project: &'k str,
+    },
+    Shop {
+        shop: &'k str,
+    },
+    Visit {
+        shop: &'k str,
+    },
+    Session {
+        user: &'k str,
+    },
     Event,
     /// Nothing follows from it.
     Other,
@@ -120,7 +131,12 @@ fn project(item: &Item, owner: &str) -> Amounts {
     }
 }
 
-fn task(item: &Item, project: &str, generation: u64, remembered: &Remembered) -> Result<Amounts, Uncountable> {
+fn task(
+    item: &Item,
+    project: &str,
+    generation: u64,
+    remembered: &Remembered,
+) -> Result<Amounts, Uncountable> {
     let points = number(item, "points")?;
     let owner = remembered.owners.get(project).ok_or(Uncountable::Unanswered)?;
     let owner = format!("OWNER#{owner}");
@@ -234,7 +250,7 @@ pub(crate) fn rollup_expires_at(day: &str) -> i64 {
     let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
     let era = year.div_euclid(400);
     let of_era = year.rem_euclid(400);
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 1 - 719_468;
+    let days =
+        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 1 - 719_468;
     (days + 20) * 86_400
 }
-

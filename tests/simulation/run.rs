@@ -95,7 +95,8 @@ pub(crate) fn model(generation: u64) -> Arc<Model> {
         include_str!("../fixtures/simulation/generation-1.toml"),
         include_str!("../fixtures/simulation/generation-2.toml"),
     ];
-    let parse = |source| Arc::new(Model::parse(source, "generation").unwrap_or_else(|error| panic!("{error}")));
+    let parse =
+        |source| Arc::new(Model::parse(source, "generation").unwrap_or_else(|error| panic!("{error}")));
     let models = MODELS.get_or_init(|| sources.map(parse));
     Arc::clone(&models[usize::from(generation == 2)])
 }
@@ -104,7 +105,8 @@ impl<S: Store + 'static> Run<S> {
     pub(crate) fn new(seed: u64, is_shown: bool, store: S) -> Self {
         let mut random = Random::new(seed);
         let options = Options::draw(&mut random);
-        let start = Timestamp::from_epoch_seconds(1_770_000_000 + i64::try_from(random.below(86_400 * 200)).unwrap());
+        let start =
+            Timestamp::from_epoch_seconds(1_770_000_000 + i64::try_from(random.below(86_400 * 200)).unwrap());
         let time = Time::new(start, random.split());
         store.set_time(start);
         let tables = Arc::new(Faulty::new(store, options.rates, random.number()));
@@ -185,7 +187,12 @@ impl<S: Store + 'static> Run<S> {
         self.tables.inner().set_time(self.time.now());
     }
 
-    fn spawn(&mut self, job: Job, records: Vec<usize>, future: impl FnOnce(Arc<Process<S>>, Timestamp) -> Answering) -> u64 {
+    fn spawn(
+        &mut self,
+        job: Job,
+        records: Vec<usize>,
+        future: impl FnOnce(Arc<Process<S>>, Timestamp) -> Answering,
+    ) -> u64 {
         let consumer = self.below(self.consumers.len());
         let timeout = self.random.pick(&[3, 20, 60, 60, 240]).copied().unwrap_or(60);
         let deadline = self.time.now().plus(Duration::from_secs(if self.may_fail { timeout } else { 240 }));
@@ -203,7 +210,8 @@ impl<S: Store + 'static> Run<S> {
 
     /// An invocation with these records.
     pub(crate) fn invoke(&mut self, job: Job, records: Vec<usize>) -> u64 {
-        let mut events: Vec<String> = records.iter().map(|record| self.streams.records[*record].json.clone()).collect();
+        let mut events: Vec<String> =
+            records.iter().map(|record| self.streams.records[*record].json.clone()).collect();
         if self.may_fail && self.random.chance(self.options.malformed) {
             let place = self.below(events.len());
             let spoilt = if self.random.chance(500) {
@@ -212,7 +220,9 @@ impl<S: Store + 'static> Run<S> {
                 events[place].replace("\"SequenceNumber\":\"", "\"SequenceNumber\":\"x")
             };
             events[place] = spoilt;
-            self.note(&[2, u64::try_from(place).unwrap()], || format!("record {} arrives malformed", records[place]));
+            self.note(&[2, u64::try_from(place).unwrap()], || {
+                format!("record {} arrives malformed", records[place])
+            });
         }
         let event = stream::event(events.iter().map(String::as_str));
         self.spawn(job, records, |process, deadline| {
@@ -229,13 +239,20 @@ impl<S: Store + 'static> Run<S> {
             Box::pin(async move {
                 let ledger = process.ledger();
                 let batch = decode(event.as_bytes(), &ledger.model().vocabulary)?;
-                let Some(Ok(record)) = batch.records.first() else { return Ok(Answer::Reconciled(Outcome::default())) };
+                let Some(Ok(record)) = batch.records.first() else {
+                    return Ok(Answer::Reconciled(Outcome::default()));
+                };
                 let table = ledger.table_index(&record.table).unwrap();
                 let source = SourceKey::of_keys(ledger.model(), table, &record.keys).unwrap();
                 let Some(identity) = source.identify(ledger.model()) else {
                     return Ok(Answer::Reconciled(Outcome::default()));
                 };
-                let item = LedgerItem { source: &source, identity: &identity, keys: &record.keys, requests: Vec::new() };
+                let item = LedgerItem {
+                    source: &source,
+                    identity: &identity,
+                    keys: &record.keys,
+                    requests: Vec::new(),
+                };
                 Ok(Answer::Reconciled(ledger.reconcile(vec![item], deadline).await?))
             })
         });
@@ -317,7 +334,8 @@ impl<S: Store + 'static> Run<S> {
         }
         if !self.may_fail && failed.is_some() {
             let why: Vec<String> = handled.failures.iter().map(|failure| failure.error.to_string()).collect();
-            let labels: Vec<String> = records.iter().map(|record| self.streams.records[*record].position()).collect();
+            let labels: Vec<String> =
+                records.iter().map(|record| self.streams.records[*record].position()).collect();
             self.problems.push(format!("without any fault, records failed ({job:?} {labels:?}): {why:?}"));
         }
         match (job, failed) {
@@ -330,7 +348,8 @@ impl<S: Store + 'static> Run<S> {
     fn reconciled(&mut self, record: usize, outcome: &Outcome) {
         if !self.may_fail && !outcome.failures.is_empty() {
             let position = self.streams.records[record].position();
-            self.problems.push(format!("without any fault, reconciling {position} failed: {:?}", outcome.failures));
+            self.problems
+                .push(format!("without any fault, reconciling {position} failed: {:?}", outcome.failures));
         }
     }
 
@@ -344,7 +363,8 @@ impl<S: Store + 'static> Run<S> {
         if identifier.is_empty() {
             return Some(0);
         }
-        let place = records.iter().position(|record| self.streams.records[*record].sequence_number == *identifier);
+        let place =
+            records.iter().position(|record| self.streams.records[*record].sequence_number == *identifier);
         if place.is_none() {
             self.problems.push(format!("the answer names {identifier}, which the batch does not hold"));
         }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::check;
 use super::run::{Job, Run};
 use super::state::State;
 use super::store::{STATE, Store};
 use super::stream::TABLES;
-use super::check;
 
 /// Steps after which a run that is not quiet will never be.
 const TOO_MANY: u32 = 200_000;
@@ -92,8 +92,14 @@ impl<S: Store + 'static> Run<S> {
                 && shard.checkpoint < shard.records.len()
                 && shard.delayed_until.is_none_or(|until| until <= now)
         };
-        let waiting: Vec<usize> =
-            self.streams.shards.iter().enumerate().filter(|(_, shard)| is_waiting(shard)).map(|(at, _)| at).collect();
+        let waiting: Vec<usize> = self
+            .streams
+            .shards
+            .iter()
+            .enumerate()
+            .filter(|(_, shard)| is_waiting(shard))
+            .map(|(at, _)| at)
+            .collect();
         if waiting.is_empty() {
             // What is delayed must come some time.
             self.pass(Duration::from_secs(20));
@@ -227,7 +233,12 @@ impl<S: Store + 'static> Run<S> {
         self.drain();
         if !self.dead.is_empty() && self.problems.is_empty() {
             let first = &self.streams.records[self.dead[0][0]];
-            self.problems.push(format!("never counted: {} {:?} {}", first.partition, first.sort, first.position()));
+            self.problems.push(format!(
+                "never counted: {} {:?} {}",
+                first.partition,
+                first.sort,
+                first.position()
+            ));
         }
         self.be_kind();
     }
@@ -289,4 +300,3 @@ impl<S: Store + 'static> Run<S> {
         self.sweep();
     }
 }
-

@@ -149,9 +149,7 @@ fn record(table: &'static str, stream: &Stream, change: ItemChange) -> Record {
     )
     .unwrap();
     if change.is_expiry {
-        json.push_str(
-            ",\"userIdentity\":{\"type\":\"Service\",\"principalId\":\"dynamodb.amazonaws.com\"}",
-        );
+        json.push_str(",\"userIdentity\":{\"type\":\"Service\",\"principalId\":\"dynamodb.amazonaws.com\"}");
     }
     json.push('}');
     Record {
@@ -185,7 +183,10 @@ fn write_value(value: &AttributeValue<'_>, json: &mut String) {
         AttributeValue::N(number) => write!(json, "{{\"N\":\"{number}\"}}").unwrap(),
         AttributeValue::Bool(value) => write!(json, "{{\"BOOL\":{value}}}").unwrap(),
         AttributeValue::M(map) => {
-            let map: Item = map.iter().map(|(name, value)| (name.to_string().into(), value.clone().into_owned())).collect();
+            let map: Item = map
+                .iter()
+                .map(|(name, value)| (name.to_string().into(), value.clone().into_owned()))
+                .collect();
             json.push_str("{\"M\":");
             write_item(&map, json);
             json.push('}');

@@ -212,7 +212,9 @@ impl World {
         if fresh.contains_key("archived") {
             for (name, revision) in [("task_count", "task_count_rev"), ("done_count", "done_count_rev")] {
                 fresh.insert(name.into(), self.integer(9));
-                fresh.extend(stored.get(revision).filter(|_| keeps_revision).map(|rev| (revision.into(), rev.clone())));
+                fresh.extend(
+                    stored.get(revision).filter(|_| keeps_revision).map(|rev| (revision.into(), rev.clone())),
+                );
             }
             return;
         }

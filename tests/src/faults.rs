@@ -71,13 +71,14 @@ pub struct Injected {
 /// Tables behind which others work by chance; see the module.
 pub struct Faulty<T> {
     tables: T,
-    state: Mutex<State>,
+    state: Mutex<Draws>,
 }
 
-struct State {
-    random: Random,
-    rates: Rates,
-    injected: Injected,
+/// Whether the next fault occurs, drawn at given rates and counted.
+pub(crate) struct Draws {
+    pub(crate) random: Random,
+    pub(crate) rates: Rates,
+    pub(crate) injected: Injected,
 }
 
 /// The fault that a write is to suffer before it takes effect.
@@ -90,8 +91,7 @@ enum Early {
 impl<T: Tables> Faulty<T> {
     /// Wraps tables; equal seeds and equal calls give equal faults.
     pub fn new(tables: T, rates: Rates, seed: u64) -> Self {
-        let state = State { random: Random::new(seed), rates, injected: Injected::default() };
-        Self { tables, state: Mutex::new(state) }
+        Self { tables, state: Mutex::new(Draws::new(rates, seed)) }
     }
 
     /// The tables themselves.
@@ -153,13 +153,22 @@ impl<T: Tables> Faulty<T> {
         TransactError::Cancelled(reasons)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Draws> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn occurs(&mut self, rate: impl Fn(&Rates) -> u64, count: impl Fn(&mut Injected) -> &mut u64) -> bool {
+impl Draws {
+    pub(crate) fn new(rates: Rates, seed: u64) -> Self {
+        Self { random: Random::new(seed), rates, injected: Injected::default() }
+    }
+
+    /// Draws at one of the rates, and counts it if it occurs.
+    pub(crate) fn occurs(
+        &mut self,
+        rate: impl Fn(&Rates) -> u64,
+        count: impl Fn(&mut Injected) -> &mut u64,
+    ) -> bool {
         let occurs = self.random.chance(rate(&self.rates));
         if occurs {
             *count(&mut self.injected) += 1;

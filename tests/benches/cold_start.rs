@@ -1,0 +1,206 @@
+//! What a cold start of `aggregator` costs, and what it holds in memory, beside a function that does nothing.
+//!
+//! `cargo bench -p afterwrite-tests --bench cold_start` builds both functions as they are deployed (`--profile lambda`), starts
+//! each many times in turn under a Runtime API on loopback, before an embedded DynamoDB, and prints medians.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark that meets the unexpected must fail at once"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use afterwrite_tests::deployment::{Deployment, event};
+use afterwrite_tests::runtime_api::{Function, InvocationResult};
+use serde_json::{Value, json};
+
+/// How often each function is started.
+const STARTS: usize = 31;
+/// How many batches the memory is watched over, and how many records each has.
+const BATCHES: usize = 100;
+const BATCH_SIZE: usize = 100;
+/// After how many batches the memory is looked at.
+const LOOK_EVERY: usize = 20;
+/// How many different projects the records are of.
+const PROJECTS: usize = 50;
+/// How long an invocation may take; far more than it does.
+const TIME: Duration = Duration::from_secs(60);
+
+/// How long one start took, from the start of the process on.
+struct Start {
+    /// Until it asked for its first event.
+    first_next: Duration,
+    /// Until it had answered it.
+    first_answer: Duration,
+}
+
+#[tokio::main]
+async fn main() {
+    let [hello_world, aggregator] = build();
+    let deployment = Deployment::new().await;
+    let (hello_starts, aggregator_starts) = cold_starts(&deployment, &hello_world, &aggregator).await;
+    println!("Cold start: medians (and the fastest) of {STARTS} starts each, in turn, in milliseconds");
+    println!("{:<12} {:>12} {:>18} {:>18}", "", "binary", "exec to /next", "exec to answer");
+    print_row("hello world", &hello_world, &hello_starts);
+    print_row("aggregator", &aggregator, &aggregator_starts);
+    let above = median(&aggregator_starts, |start| start.first_answer)
+        .saturating_sub(median(&hello_starts, |start| start.first_answer));
+    println!("aggregator's first answered batch comes {:.1} ms after hello world's", ms(above));
+    println!();
+    println!("Memory of aggregator (VmRSS) after batches of {BATCH_SIZE} records");
+    for (batches, resident_kib) in memory(&aggregator).await {
+        match resident_kib {
+            Some(kib) => println!("{batches:>12} {:>9}.{} MiB", kib / 1024, kib % 1024 * 10 / 1024),
+            None => println!("{batches:>12} not told by this system"),
+        }
+    }
+}
+
+/// Builds both functions as they are deployed; gives their binaries.
+fn build() -> [PathBuf; 2] {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--locked", "--profile", "lambda", "-p", "afterwrite-functions"])
+        .args([
+            "--bin",
+            "aggregator",
+            "--example",
+            "hello_world",
+            "--message-format",
+            "json-render-diagnostics",
+        ])
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "the functions cannot be built");
+    let artifacts = String::from_utf8(built.stdout).unwrap();
+    let artifacts: Vec<Value> = artifacts.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    ["hello_world", "aggregator"].map(|name| {
+        let built = artifacts
+            .iter()
+            .find(|artifact| artifact["target"]["name"] == name && artifact["executable"].is_string());
+        PathBuf::from(built.unwrap()["executable"].as_str().unwrap())
+    })
+}
+
+/// Starts both in turn, so that whatever else the machine does meets both alike.
+async fn cold_starts(
+    deployment: &Deployment,
+    hello_world: &Path,
+    aggregator: &Path,
+) -> (Vec<Start>, Vec<Start>) {
+    deployment.put_project("p1").await;
+    for number in 0..STARTS {
+        deployment.put_question("p1", &format!("q{number}")).await;
+    }
+    let records = deployment.records().await;
+    let (mut hello_starts, mut aggregator_starts) = (Vec::new(), Vec::new());
+    for record in records.chunks(1).skip(1) {
+        hello_starts.push(start(deployment, hello_world, event(record)).await);
+        aggregator_starts.push(start(deployment, aggregator, event(record)).await);
+    }
+    assert_eq!(aggregator_starts.len(), STARTS);
+    (hello_starts, aggregator_starts)
+}
+
+/// One start with one event, which waits for the function before it starts, as in Lambda.
+async fn start(deployment: &Deployment, binary: &Path, event: String) -> Start {
+    let (api, function) = deployment.function(binary, &[]).await;
+    let (answer, ready) = tokio::join!(api.invoke(event, TIME), api.ready());
+    let answered = Instant::now();
+    assert_accepted(&answer, &function);
+    Start { first_next: ready.unwrap() - function.started(), first_answer: answered - function.started() }
+}
+
+/// What the process holds after so many batches, each of records that it has not seen.
+async fn memory(aggregator: &Path) -> Vec<(usize, Option<u64>)> {
+    let deployment = Deployment::new().await;
+    for project in 0..PROJECTS {
+        deployment.put_project(&format!("p{project}")).await;
+    }
+    let arn = deployment.records().await[0]["eventSourceARN"].clone();
+    let (api, function) = deployment.function(aggregator, &[]).await;
+    let mut seen = Vec::new();
+    for batch in 0..BATCHES {
+        let records: Vec<Value> =
+            (batch * BATCH_SIZE..(batch + 1) * BATCH_SIZE).map(|number| attempt(number, &arn)).collect();
+        assert_accepted(&api.invoke(event(&records), TIME).await, &function);
+        if batch == 0 || (batch + 1) % LOOK_EVERY == 0 {
+            seen.push((batch + 1, resident_kib(&function)));
+        }
+    }
+    drop(api);
+    seen
+}
+
+/// The record of an attempt that was just made.
+fn attempt(number: usize, arn: &Value) -> Value {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let (candidate, id) = (format!("CANDIDATE#c{}", number % 1000), format!("ATTEMPT#t{number}"));
+    let keys = json!({ "PK": { "S": candidate }, "SK": { "S": id } });
+    json!({
+        "eventID": format!("{number:032}"),
+        "eventName": "INSERT",
+        "eventVersion": "1.1",
+        "eventSource": "aws:dynamodb",
+        "awsRegion": "us-east-1",
+        "eventSourceARN": arn,
+        "dynamodb": {
+            "ApproximateCreationDateTime": now,
+            "Keys": keys,
+            "SequenceNumber": format!("9{number:023}"),
+            "SizeBytes": 400,
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+            "NewImage": {
+                "PK": keys["PK"],
+                "SK": keys["SK"],
+                "project_id": { "S": format!("p{}", number % PROJECTS) },
+                "started_at": { "S": format!("2026-02-{:02}T10:00:00Z", 1 + number % 28) },
+                "status": { "S": "COMPLETED" },
+                "score": { "N": (number % 51).to_string() },
+                "total_questions": { "N": "50" },
+                "time_taken_seconds": { "N": "1800" },
+            },
+        },
+    })
+}
+
+fn assert_accepted(result: &InvocationResult, function: &Function) {
+    let names_failures = |answer: &[u8]| answer.windows(14).any(|text| text == b"itemIdentifier");
+    let is_accepted = matches!(result, InvocationResult::Response(answer) if !names_failures(answer));
+    assert!(is_accepted, "{result:?}; it wrote:\n{}", function.output());
+}
+
+fn resident_kib(function: &Function) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", function.id())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn print_row(name: &str, binary: &Path, starts: &[Start]) {
+    let kib = fs::metadata(binary).unwrap().len() / 1024;
+    let shown = |part: fn(&Start) -> Duration| {
+        format!("{:.1} ({:.1})", ms(median(starts, part)), ms(starts.iter().map(part).min().unwrap()))
+    };
+    println!(
+        "{name:<12} {:>8}.{} MiB {:>18} {:>18}",
+        kib / 1024,
+        kib % 1024 * 10 / 1024,
+        shown(|start| start.first_next),
+        shown(|start| start.first_answer)
+    );
+}
+
+fn median(starts: &[Start], part: fn(&Start) -> Duration) -> Duration {
+    let mut parts: Vec<Duration> = starts.iter().map(part).collect();
+    parts.sort_unstable();
+    parts[parts.len() / 2]
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}

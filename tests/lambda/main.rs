@@ -1,0 +1,200 @@
+//! The function `aggregator` as it is deployed: its release binary, under a Runtime API, before an embedded DynamoDB.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
+
+use std::time::Duration;
+
+use afterwrite_tests::deployment::{Deployment, SECRET, SOURCE, STATE, event};
+use afterwrite_tests::programs::program;
+use afterwrite_tests::runtime_api::{Function, InvocationResult, RuntimeApi};
+use serde_json::{Value, json};
+
+/// How long an invocation may take, and how long a process may take to end; far more than either does.
+const TIME: Duration = Duration::from_secs(60);
+
+/// What the function answered, as JSON.
+fn response(result: InvocationResult, function: &Function) -> Value {
+    let InvocationResult::Response(answer) = &result else {
+        panic!("no response but {result:?}; it wrote:\n{}", function.output());
+    };
+    serde_json::from_slice(answer).unwrap()
+}
+
+/// The error with which the function failed the invocation.
+fn error(result: InvocationResult, function: &Function) -> String {
+    let InvocationResult::Error(error) = result else {
+        panic!("no error but {result:?}; it wrote:\n{}", function.output());
+    };
+    error.message
+}
+
+/// Everything that a function says when it cannot start: it reports it, or ends and has written it.
+async fn refusal_to_start(environment: &[(&str, &str)]) -> String {
+    let api = RuntimeApi::start().await.unwrap();
+    let mut function = Function::start(&program("aggregator"), &api, environment).unwrap();
+    let status = function.exited(TIME).await.unwrap().expect("it ends by itself");
+    assert!(!status.success());
+    let reported = api.start_error().map(|error| error.message).unwrap_or_default();
+    format!("{reported}\n{}", function.output())
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn records_become_rollups_and_mirrors_and_count_once() {
+    let deployment = Deployment::new().await;
+    let (api, function) = deployment.function(&program("aggregator"), &[]).await;
+    deployment.put_project("p1").await;
+    for question in ["q1", "q2", "q3"] {
+        deployment.put_question("p1", question).await;
+    }
+    let records = deployment.records().await;
+    assert_eq!(records.len(), 4);
+    for _ in 0..2 {
+        let answer = response(api.invoke(event(&records), TIME).await, &function);
+        assert_eq!(answer, json!({ "batchItemFailures": [] }), "{}", function.output());
+        let total = deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await;
+        assert_eq!((&*total["projects_active"], &*total["questions"]), ("1", "3"));
+        assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#PROJECT#p1#TOTAL").await["questions"], "3");
+        assert_eq!(deployment.item(SOURCE, "ADMIN#a1", "PROJECT#p1").await["question_count"], "3");
+    }
+    let output = function.output();
+    assert_eq!(output.matches("CloudWatchMetrics").count(), 2, "{output}");
+    assert!(!output.contains(SECRET), "item contents in the log:\n{output}");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn an_event_that_cannot_be_used_fails_its_invocation_and_no_other() {
+    let deployment = Deployment::new().await;
+    let (api, function) = deployment.function(&program("aggregator"), &[]).await;
+    deployment.put_project("p1").await;
+    let mut records = deployment.records().await;
+    let good = event(&records);
+    let keys_only = {
+        let change = &mut records[0]["dynamodb"];
+        change.as_object_mut().unwrap().remove("NewImage");
+        change["StreamViewType"] = json!("KEYS_ONLY");
+        event(&records)
+    };
+    let unknown_table = good.replace(&format!("table/{SOURCE}/"), "table/SomebodyElsesTable/");
+    let bad: [(&str, &[&str]); 6] = [
+        ("", &[]),
+        ("{\"Records\": [", &[]),
+        ("{}", &["Records", "DynamoDB stream"]),
+        ("{\"Records\": 5}", &["Records", "DynamoDB stream"]),
+        (&unknown_table, &["SomebodyElsesTable", "AFTERWRITE_TABLES"]),
+        (&keys_only, &["KEYS_ONLY", "NEW_AND_OLD_IMAGES"]),
+    ];
+    for (bad, words) in bad {
+        let message = error(api.invoke(bad.to_owned(), TIME).await, &function);
+        assert!(!message.is_empty());
+        for word in words {
+            assert!(message.contains(word), "`{word}` is missing in: {message}");
+        }
+    }
+    // The process that failed six invocations handles the seventh.
+    let answer = response(api.invoke(good, TIME).await, &function);
+    assert_eq!(answer, json!({ "batchItemFailures": [] }));
+    assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await["projects_active"], "1");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a_malformed_record_fails_alone() {
+    /// Breaks a good record.
+    type Break = fn(&mut Value);
+    let breaks: [(&str, Break); 6] = [
+        ("an unknown event name", |record| record["eventName"] = json!("UPSERT")),
+        ("no keys", |record| drop(record["dynamodb"].as_object_mut().unwrap().remove("Keys"))),
+        ("a key of a wrong type", |record| record["dynamodb"]["Keys"]["PK"] = json!({ "BOOL": true })),
+        ("a number that is none", |record| {
+            record["dynamodb"]["NewImage"]["question_count"] = json!({ "N": "many" })
+        }),
+        ("a number of 39 digits", |record| {
+            record["dynamodb"]["NewImage"]["question_count"] = json!({ "N": "1".repeat(39) });
+        }),
+        ("a text where a boolean is declared", |record| {
+            record["dynamodb"]["NewImage"]["archived"] = json!({ "S": SECRET });
+        }),
+    ];
+    for (what, breaks) in breaks {
+        let deployment = Deployment::new().await;
+        let (api, function) = deployment.function(&program("aggregator"), &[]).await;
+        for project in ["p1", "p2", "p3"] {
+            deployment.put_project(project).await;
+        }
+        let mut records = deployment.records().await;
+        let sequence_number = records[1]["dynamodb"]["SequenceNumber"].clone();
+        breaks(&mut records[1]);
+        let answer = response(api.invoke(event(&records), TIME).await, &function);
+        assert_eq!(
+            answer,
+            json!({ "batchItemFailures": [{ "itemIdentifier": sequence_number }] }),
+            "{what}: {}",
+            function.output()
+        );
+        let total = deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await;
+        assert_eq!(total["projects_active"], "2", "{what}");
+        assert!(
+            !function.output().contains(SECRET),
+            "{what}: item contents in the log:\n{}",
+            function.output()
+        );
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a_state_table_that_cannot_be_used_is_named_with_its_variable() {
+    let deployment = Deployment::new().await;
+    deployment.create_table("WrongKeys", ["pk", "sk"]).await;
+    deployment.put_project("p1").await;
+    let records = event(&deployment.records().await);
+    for table in ["NoSuchTable", "WrongKeys"] {
+        let (api, function) =
+            deployment.function(&program("aggregator"), &[("AFTERWRITE_STATE_TABLE", table)]).await;
+        let message = error(api.invoke(records.clone(), TIME).await, &function);
+        for word in [table, "AFTERWRITE_STATE_TABLE"] {
+            assert!(message.contains(word), "`{word}` is missing in: {message}");
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a_source_table_may_live_under_another_name() {
+    let deployment = Deployment::new().await;
+    let renamed = format!("{SOURCE}=prod-exams");
+    let (api, function) =
+        deployment.function(&program("aggregator"), &[("AFTERWRITE_TABLES", &renamed)]).await;
+    deployment.put_project("p1").await;
+    let records =
+        event(&deployment.records().await).replace(&format!("table/{SOURCE}/"), "table/prod-exams/");
+    let answer = response(api.invoke(records, TIME).await, &function);
+    assert_eq!(answer, json!({ "batchItemFailures": [] }));
+    assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await["projects_active"], "1");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn what_is_unset_and_needed_is_named_at_the_start() {
+    // Without this the SDK would look for a region at the address of a machine's metadata service.
+    let offline = ("AWS_EC2_METADATA_DISABLED", "true");
+    let region = ("AWS_REGION", "eu-west-1");
+    let state = ("AFTERWRITE_STATE_TABLE", "state");
+    for (environment, words) in [
+        (&[offline, region][..], ["AFTERWRITE_STATE_TABLE", "PK"]),
+        (&[offline, state], ["AWS_REGION", "region"]),
+        (&[offline, region, state, ("AFTERWRITE_MODEL", "no-such-model")], ["no-such-model", "exambuddy"]),
+        (&[offline, region, state, ("AFTERWRITE_TABLES", "Nothing=prod")], ["AFTERWRITE_TABLES", "Nothing"]),
+        (
+            &[offline, region, state, ("AFTERWRITE_PROJECTIONS", "teleport")],
+            ["AFTERWRITE_PROJECTIONS", "teleport"],
+        ),
+    ] {
+        let said = refusal_to_start(environment).await;
+        for word in words {
+            assert!(said.contains(word), "`{word}` is missing in: {said}");
+        }
+    }
+}

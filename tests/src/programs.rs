@@ -1,0 +1,21 @@
+//! Afterwrite's programs as they are deployed, for tests that start them as processes.
+
+use std::path::PathBuf;
+
+/// Names the folder that `tests/run` builds the release binaries into.
+const BIN_DIR: &str = "AFTERWRITE_TEST_BIN_DIR";
+
+/// The release binary of this name, for tests that are ignored unless `tests/run` runs them.
+///
+/// # Panics
+/// If the binary was not built: such a test must fail, not pass without having looked.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let folder = std::env::var_os(BIN_DIR).map(PathBuf::from);
+    let path = folder.map(|folder| folder.join(name).with_extension(std::env::consts::EXE_EXTENSION));
+    match path {
+        Some(path) if path.is_file() => path,
+        Some(path) => panic!("{} is not there: run tests/run", path.display()),
+        None => panic!("{BIN_DIR} is not set: run tests/run"),
+    }
+}
