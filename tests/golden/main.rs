@@ -1,5 +1,7 @@
 //! Golden: a recorded stream gives exactly what was computed of it independently, however it is delivered.
 
+mod processes;
+
 use afterwrite_tests::random::Random;
 use afterwrite_tests::replay::Replay;
 

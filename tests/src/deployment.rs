@@ -53,6 +53,24 @@ impl Deployment {
         deployment
     }
 
+    /// A client of the server.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        self.server.endpoint()
+    }
+
+    /// All items of a table.
+    pub async fn scan(&self, table: &str) -> Vec<HashMap<String, AttributeValue>> {
+        let pages = self.client.scan().table_name(table).consistent_read(true).into_paginator().items().send();
+        pages.collect::<Result<Vec<_>, _>>().await.unwrap()
+    }
+
     /// Creates a table without a stream.
     pub async fn create_table(&self, name: &str, [partition, sort]: [&str; 2]) {
         let table = TableDefinition {

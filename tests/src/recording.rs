@@ -76,6 +76,23 @@ impl Recording {
         images.into_values().collect()
     }
 
+    /// The records of a shard as if its last change, over all shards, had been made at `end`: a function with a real clock takes
+    /// what is older than tombstones live for too old to be applied.
+    ///
+    /// # Panics
+    /// If a record is none.
+    #[must_use]
+    pub fn shard_ending(&self, shard: usize, end: i64) -> Vec<Value> {
+        let shift = end - self.end();
+        let shifted = |record: &RawValue| {
+            let mut record: Value = serde_json::from_str(record.get()).expect("a record");
+            let time = &mut record["dynamodb"]["ApproximateCreationDateTime"];
+            *time = (time.as_i64().expect("a time in seconds") + shift).into();
+            record
+        };
+        self.shards[shard].iter().map(|record| shifted(record)).collect()
+    }
+
     /// When its last change was made, in whole seconds after 1970.
     ///
     /// # Panics

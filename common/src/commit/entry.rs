@@ -221,3 +221,83 @@ fn broken(attribute: &'static str) -> Error {
         .with("attribute", attribute)
         .remedy("Nothing but Afterwrite may write the ledger; repair it by reconciling the item")
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text() -> impl Strategy<Value = String> {
+        "[a-zA-Z#\"\\\\ \n,:\\[\\]{}éß試]{1,12}"
+    }
+
+    fn number() -> impl Strategy<Value = Decimal> {
+        prop_oneof![
+            any::<i64>().prop_map(Decimal::from),
+            "-?[1-9][0-9]{0,20}\\.[0-9]{1,15}[1-9]".prop_map(|text| text.parse().unwrap()),
+        ]
+    }
+
+    type WrittenTarget = (String, String, String, Option<u32>, Option<i64>);
+
+    fn target() -> impl Strategy<Value = WrittenTarget> {
+        (text(), text(), text(), any::<Option<u32>>(), proptest::option::of(0..4_000_000_000_i64))
+    }
+
+    fn intern(written: &[WrittenTarget], targets: &mut Targets) -> Vec<TargetId> {
+        let intern = |(rollup, partition, sort, shard, expires): &WrittenTarget| {
+            let expires = expires.map(Timestamp::from_epoch_seconds);
+            targets.intern(&Arc::from(rollup.as_str()), (partition, sort), *shard, expires)
+        };
+        written.iter().map(intern).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn an_entry_reads_back_as_it_was_written(
+            shares in vec((text(), vec(target(), 1..4), vec((text(), number()), 1..5)), 0..4),
+            left in vec(target(), 0..3),
+            rev in 1..u64::from(u32::MAX),
+            sequence_number in "[1-9][0-9]{0,39}",
+            (as_of, expires_at) in (proptest::option::of(0..4_000_000_000_i64), proptest::option::of(0..4_000_000_000_i64)),
+        ) {
+            let mut targets = Targets::default();
+            let share = |(aggregate, listed, measures): &(String, Vec<WrittenTarget>, Vec<(String, Decimal)>)| Share {
+                aggregate: aggregate.as_str().into(),
+                targets: intern(listed, &mut targets),
+                measures: measures.iter().map(|(name, number)| (name.as_str().into(), number.clone())).collect(),
+            };
+            let shares: Vec<Share> = shares.iter().map(share).collect();
+            let entry = Entry {
+                position: Position::new("2026-02-06T10:00:00.000", sequence_number).unwrap(),
+                rev,
+                generation: 7,
+                current: Contributions { shares },
+                left: intern(&left, &mut targets),
+                as_of: as_of.map(Timestamp::from_epoch_seconds),
+                expires_at: expires_at.map(Timestamp::from_epoch_seconds),
+            };
+            let stored = entry.encode(&targets);
+            prop_assert_eq!(Entry::decode(&stored, &mut targets).unwrap(), entry);
+        }
+    }
+
+    #[test]
+    fn what_is_no_entry_is_told_by_its_attribute_and_never_by_its_contents() {
+        let mut item = Entry {
+            position: Position::start_of("label"),
+            rev: 1,
+            generation: 1,
+            current: Contributions::default(),
+            left: Vec::new(),
+            as_of: None,
+            expires_at: None,
+        }
+        .encode(&Targets::default());
+        item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text("[[secret"));
+        let error = Entry::decode(&item, &mut Targets::default()).unwrap_err().to_string();
+        assert!(error.contains(CONTRIBUTIONS) && !error.contains("secret"), "{error}");
+    }
+}

@@ -173,3 +173,104 @@ fn add_all(sums: &mut Vec<(Arc<str>, Decimal)>, measures: &[(Arc<str>, Decimal)]
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::commit::Entry;
+    use crate::commit::plan::Delta;
+    use crate::projection::{Contributions, Keep};
+    use crate::record::Position;
+
+    /// Rollups by number, amounts, markers, the rollup of an extreme, whether it goes alone.
+    type Written = (BTreeSet<u16>, i64, usize, Option<u16>, bool);
+
+    fn plan((rollups, amount, markers, extreme, _): &Written, targets: &mut Targets) -> Plan {
+        let mut intern = |number: &u16| targets.intern(&Arc::from("r"), (&format!("P{number}"), "S"), None, None);
+        let measures = vec![(Arc::from("n"), Decimal::from(*amount))];
+        let touched = rollups.iter().map(&mut intern).collect();
+        let extreme = extreme.as_ref().map(|number| Extreme {
+            target: intern(number),
+            measure: Arc::from("top"),
+            keep: Keep::Largest,
+            value: Decimal::from(*amount).into(),
+        });
+        let position = Position::start_of("label");
+        Plan {
+            entry: Entry {
+                position: position.clone(),
+                rev: 1,
+                generation: 1,
+                current: Contributions::default(),
+                left: Vec::new(),
+                as_of: None,
+                expires_at: None,
+            },
+            markers: vec![position; *markers],
+            deltas: vec![Delta { targets: touched, measures, settled: *amount % 2 == 0 }],
+            extremes: extreme.into_iter().collect(),
+            shown: Vec::new(),
+            newest: None,
+        }
+    }
+
+    fn written() -> impl Strategy<Value = Written> {
+        let rollups = proptest::collection::btree_set(0..60_u16, 1..30);
+        (rollups, -9..9_i64, 0..4_usize, proptest::option::of(0..60_u16), proptest::bool::weighted(0.05))
+    }
+
+    proptest! {
+        #[test]
+        fn no_limit_is_broken_and_nothing_is_lost(written in vec(written(), 0..150)) {
+            let mut targets = Targets::default();
+            let plans: Vec<Plan> = written.iter().map(|written| plan(written, &mut targets)).collect();
+            let packables = plans.iter().zip(&written).enumerate();
+            let packables = packables.map(|(item, (plan, written))| Packable { item, plan, alone: written.4 });
+            let parcels = pack(packables.collect(), &targets);
+
+            let mut seen = vec![0; plans.len()];
+            for parcel in &parcels {
+                let own: usize = parcel.items.iter().map(|item| plans[*item].own_actions()).sum();
+                prop_assert!(own + parcel.rollups.len() <= MAX_TRANSACTION_ACTIONS);
+                let mut touched = BTreeSet::new();
+                let mut sums = BTreeMap::new();
+                let mut settled = BTreeMap::new();
+                for item in &parcel.items {
+                    seen[*item] += 1;
+                    prop_assert!(!written[*item].4 || parcel.items.len() == 1, "who goes alone is alone");
+                    touched.extend(plans[*item].touched());
+                    for target in &plans[*item].deltas[0].targets {
+                        *sums.entry(*target).or_insert(0) += written[*item].1;
+                        if written[*item].1 % 2 == 0 {
+                            *settled.entry(*target).or_insert(0) += written[*item].1;
+                        }
+                    }
+                }
+                prop_assert_eq!(touched, parcel.rollups.keys().copied().collect::<BTreeSet<_>>());
+                for (target, update) in &parcel.rollups {
+                    let total = |sums: &[(Arc<str>, Decimal)]| sums.first().and_then(|(_, sum)| sum.to_i64()).unwrap_or(0);
+                    prop_assert_eq!(total(&update.measures), sums.get(target).copied().unwrap_or(0));
+                    prop_assert_eq!(total(&update.settled), settled.get(target).copied().unwrap_or(0));
+                }
+            }
+            prop_assert!(seen.iter().all(|times| *times == 1), "each item once");
+        }
+    }
+
+    #[test]
+    fn items_that_share_rollups_share_a_transaction() {
+        let mut targets = Targets::default();
+        let pair = |first: u16| -> Written { ([first, first + 1].into(), 1, 0, None, false) };
+        // Two groups, delivered alternately; together they need more than one transaction.
+        let plans: Vec<Plan> = (0..160).map(|item| plan(&pair(if item % 2 == 0 { 0 } else { 40 }), &mut targets)).collect();
+        let packables = plans.iter().enumerate().map(|(item, plan)| Packable { item, plan, alone: false });
+        let parcels = pack(packables.collect(), &targets);
+        let rollup_writes: usize = parcels.iter().map(|parcel| parcel.rollups.len()).sum();
+        assert_eq!((parcels.len(), rollup_writes), (2, 6));
+    }
+}

@@ -1,0 +1,122 @@
+//! The recording through two release processes at once, each delivered every shard, through a proxy that injects conflicts,
+//! throttles and errors, and drops answers after they took effect.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use afterwrite_tests::deployment::{Deployment, SOURCE, STATE, event};
+use afterwrite_tests::fault_proxy::{FaultProxy, Rates};
+use afterwrite_tests::programs::program;
+use afterwrite_tests::recording::Recording;
+use afterwrite_tests::runtime_api::InvocationResult;
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::Value;
+
+const RECORDING: &str = "exam-42";
+const BATCH: usize = 100;
+const TIME: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn two_release_processes_at_once_through_faults() {
+    let recording = Recording::load(RECORDING);
+    let deployment = Deployment::new().await;
+    for item in recording.last_images().iter().chain(&recording.items) {
+        let put = deployment.client().put_item().table_name(SOURCE).set_item(Some(attributes(item)));
+        put.send().await.expect("an item of the recording");
+    }
+    let proxy = FaultProxy::start(&deployment.endpoint(), Rates::SOME, 42).await.expect("a proxy");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
+    let end = i64::try_from(now).expect("a time") - 60;
+    let shards: Vec<Vec<Value>> = (0..recording.shards.len()).map(|shard| recording.shard_ending(shard, end)).collect();
+    let binary = program("aggregator");
+    tokio::join!(
+        consume(&deployment, &proxy, &binary, &shards, false),
+        consume(&deployment, &proxy, &binary, &shards, true),
+    );
+    assert_golden(&deployment, &recording).await;
+    let injected = proxy.injected();
+    let kinds = [injected.conflicts, injected.throttles, injected.lost_answers];
+    assert!(kinds.iter().all(|count| *count > 0), "the proxy did inject faults: {injected:?}");
+}
+
+/// One process, delivered all shards, one batch of each in turn, again from where one failed; the other way round if `reversed`.
+async fn consume(deployment: &Deployment, proxy: &FaultProxy, binary: &Path, shards: &[Vec<Value>], reversed: bool) {
+    let endpoint = proxy.endpoint();
+    let (api, function) = deployment.function(binary, &[("AWS_ENDPOINT_URL_DYNAMODB", endpoint.as_str())]).await;
+    let mut read = vec![0; shards.len()];
+    let mut order: Vec<usize> = (0..shards.len()).collect();
+    if reversed {
+        order.reverse();
+    }
+    while order.iter().any(|shard| read[*shard] < shards[*shard].len()) {
+        for shard in &order {
+            let batch: Vec<Value> = shards[*shard][read[*shard]..].iter().take(BATCH).cloned().collect();
+            if batch.is_empty() {
+                continue;
+            }
+            let answer = match api.invoke(event(&batch), TIME).await {
+                InvocationResult::Response(answer) => answer,
+                // As an event source mapping does with a failed invocation: the same batch again.
+                InvocationResult::Error(_) => continue,
+            };
+            let answer: Value = serde_json::from_slice(&answer).expect("a response");
+            let failed = answer["batchItemFailures"][0]["itemIdentifier"].as_str();
+            let is_it = |record: &Value| record["dynamodb"]["SequenceNumber"].as_str() == failed;
+            let done = failed.map_or(batch.len(), |_| batch.iter().position(is_it).expect("a record of the batch"));
+            read[*shard] += done;
+        }
+    }
+    let output = function.output();
+    assert!(output.contains("CloudWatchMetrics"), "it did handle batches: {output}");
+}
+
+async fn assert_golden(deployment: &Deployment, recording: &Recording) {
+    let mut rollups = BTreeMap::new();
+    for item in deployment.scan(STATE).await {
+        if item.get("EntityType").and_then(|kind| kind.as_s().ok()).is_some_and(|kind| kind == "ROLLUP") {
+            rollups.insert(key(&item), measures(&item));
+        }
+    }
+    rollups.retain(|_, measures| !measures.is_empty());
+    assert_eq!(rollups, recording.rollups);
+    let items: BTreeMap<_, _> = deployment.scan(SOURCE).await.into_iter().map(|item| (key(&item), item)).collect();
+    for (key, expected) in &recording.mirrored {
+        for (attribute, value) in expected {
+            let shown = items[key].get(attribute).and_then(|shown| shown.as_n().ok());
+            assert_eq!(shown, Some(&value.to_string()), "{attribute} of {key:?}");
+        }
+    }
+}
+
+fn key(item: &HashMap<String, AttributeValue>) -> (String, String) {
+    let text = |name: &str| item[name].as_s().expect("a text").clone();
+    (text("PK"), text("SK"))
+}
+
+fn measures(item: &HashMap<String, AttributeValue>) -> BTreeMap<String, i64> {
+    let is_measure = |name: &str| name != "rev" && name != "expires_at" && !name.starts_with("settled_");
+    let numbers = item.iter().filter(|(name, _)| is_measure(name)).filter_map(|(name, value)| {
+        let number = value.as_n().ok()?.parse::<i64>().expect("a whole number");
+        (number != 0).then(|| (name.clone(), number))
+    });
+    numbers.collect()
+}
+
+/// DynamoDB JSON → what the SDK sends.
+fn attributes(item: &Value) -> HashMap<String, AttributeValue> {
+    let item = item.as_object().expect("an item");
+    item.iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
+}
+
+fn attribute(value: &Value) -> AttributeValue {
+    let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
+    match kind.as_str() {
+        "S" => AttributeValue::S(value.as_str().expect("text").to_owned()),
+        "N" => AttributeValue::N(value.as_str().expect("digits").to_owned()),
+        "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
+        "L" => AttributeValue::L(value.as_array().expect("a list").iter().map(attribute).collect()),
+        other => panic!("the recording has no values of type {other}"),
+    }
+}
