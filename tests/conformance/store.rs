@@ -1,15 +1,13 @@
 //! The two stores, and the tables that every case finds in them.
 
-use std::net::Ipv4Addr;
-
 use afterwrite::Error;
 use afterwrite::effect::{Key, KeyAttribute, Write};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::memory::{IndexDefinition, KeyDefinition, KeyType, MemoryTables, TableDefinition};
 use afterwrite::sink::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, Projection, ProjectionType,
     ScalarAttributeType,
@@ -56,22 +54,13 @@ impl Store for MemoryTables {
 pub(crate) struct Embedded {
     pub(crate) client: Client,
     tables: DynamoDb,
+    _server: EmbeddedDynamoDb,
 }
 
-/// Starts an embedded DynamoDB with the tables; it ends with the test's runtime.
+/// Starts an embedded DynamoDB with the tables; it ends when it is dropped.
 pub(crate) async fn embedded() -> Embedded {
-    let database = dynoxide::Database::memory().unwrap();
-    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(dynoxide::server::serve_on(listener, database));
-    let configuration = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::from_static("us-east-1"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .http_client(afterwrite::sink::http_client())
-        .endpoint_url(endpoint)
-        .build();
-    let client = Client::from_conf(configuration);
+    let server = EmbeddedDynamoDb::start(Options::default()).await.unwrap();
+    let client = server.client();
     let text = ScalarAttributeType::S;
     create(
         &client,
@@ -82,7 +71,7 @@ pub(crate) async fn embedded() -> Embedded {
     .await;
     create(&client, NUMBERED, &[("ID", ScalarAttributeType::N)], &[]).await;
     create(&client, BINARY, &[("ID", ScalarAttributeType::B), ("AT", ScalarAttributeType::N)], &[]).await;
-    Embedded { tables: DynamoDb::new(client.clone()), client }
+    Embedded { tables: DynamoDb::new(client.clone()), client, _server: server }
 }
 
 async fn create(
