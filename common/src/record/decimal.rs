@@ -5,11 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use bigdecimal::BigDecimal;
-use bigdecimal::num_bigint::BigInt;
+use bigdecimal::num_bigint::{BigInt, Sign};
 use bigdecimal::num_traits::{Signed as _, ToPrimitive as _, Zero as _};
 
 /// A number's significant digits, at most: DynamoDB's limit.
-const MAX_DIGITS: u64 = 38;
+const MAX_DIGITS: i64 = 38;
 /// The power of ten of a number's first digit lies within these: DynamoDB's limits (1E-130 to 9.9…E+125).
 const MAX_MAGNITUDE: i64 = 125;
 const MIN_MAGNITUDE: i64 = -130;
@@ -63,7 +63,11 @@ impl Decimal {
     pub fn sign(&self) -> Ordering {
         match &self.0 {
             Repr::Integer(integer) => integer.cmp(&0),
-            Repr::Exact(number) => number.as_ref().cmp(&BigDecimal::zero()),
+            Repr::Exact(number) => match number.sign() {
+                Sign::Minus => Ordering::Less,
+                Sign::NoSign => Ordering::Equal,
+                Sign::Plus => Ordering::Greater,
+            },
         }
     }
 
@@ -188,8 +192,8 @@ impl Decimal {
     fn from_big(number: BigDecimal) -> Result<Self, NotADecimal> {
         let number = number.normalized();
         if !number.is_zero() {
-            let digits = number.digits();
-            let magnitude = i64::try_from(digits).unwrap_or(i64::MAX) - number.fractional_digit_count() - 1;
+            let digits = i64::try_from(number.digits()).unwrap_or(i64::MAX);
+            let magnitude = digits - number.fractional_digit_count() - 1;
             if digits > MAX_DIGITS || !(MIN_MAGNITUDE..=MAX_MAGNITUDE).contains(&magnitude) {
                 return Err(NotADecimal::Range);
             }
@@ -222,31 +226,72 @@ impl From<i64> for Decimal {
 impl FromStr for Decimal {
     type Err = NotADecimal;
 
-    /// Reads a number as DynamoDB writes it, or as a user would: `-12`, `0.10`, `6.02E+23`.
+    /// Reads a number as DynamoDB writes it and as it accepts it: `-12`, `0.10`, `+.5`, `5.`, `6.02E+23`.
     fn from_str(text: &str) -> Result<Self, NotADecimal> {
-        if let Ok(integer) = text.parse::<i64>() {
-            return Ok(Self(Repr::Integer(integer)));
+        match text.parse() {
+            Ok(integer) => Ok(Self(Repr::Integer(integer))),
+            Err(_) => Notation::read(text).ok_or(NotADecimal::Syntax)?.value(),
         }
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte))
-            && text.bytes().any(|byte| byte.is_ascii_digit());
-        if !is_number {
-            return Err(NotADecimal::Syntax);
-        }
-        Self::from_big(text.parse::<BigDecimal>().map_err(|_| NotADecimal::Syntax)?)
     }
 }
 
-/// As DynamoDB writes numbers: plain digits, or with an exponent where noughts would pad it beyond 38 digits.
+/// A number as it is written. Its limits are checked on the text, so that `1E999999999` or a million digits cost nothing.
+struct Notation<'a> {
+    is_negative: bool,
+    whole: &'a str,
+    fraction: &'a str,
+    exponent: i64,
+}
+
+impl<'a> Notation<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let (is_negative, unsigned) = match text.strip_prefix('-') {
+            Some(unsigned) => (true, unsigned),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (coefficient, exponent) = match unsigned.split_once(['E', 'e']) {
+            Some((coefficient, exponent)) => (coefficient, exponent.parse().ok()?),
+            None => (unsigned, 0),
+        };
+        let (whole, fraction) = coefficient.split_once('.').unwrap_or((coefficient, ""));
+        let mut digits = whole.bytes().chain(fraction.bytes()).peekable();
+        let is_number = digits.peek().is_some() && digits.all(|digit| digit.is_ascii_digit());
+        is_number.then_some(Self { is_negative, whole, fraction, exponent })
+    }
+
+    fn value(self) -> Result<Decimal, NotADecimal> {
+        fn length(text: &str) -> i64 {
+            i64::try_from(text.len()).unwrap_or(i64::MAX)
+        }
+        let digits = [self.whole, self.fraction].concat();
+        let without_tail = digits.trim_end_matches('0');
+        let significant = without_tail.trim_start_matches('0');
+        if significant.is_empty() {
+            return Ok(Decimal::ZERO);
+        }
+        let tail = length(&digits) - length(without_tail);
+        let exponent = self.exponent.saturating_sub(length(self.fraction)).saturating_add(tail);
+        let magnitude = exponent.saturating_add(length(significant) - 1);
+        if length(significant) > MAX_DIGITS || !(MIN_MAGNITUDE..=MAX_MAGNITUDE).contains(&magnitude) {
+            return Err(NotADecimal::Range);
+        }
+        let coefficient: i128 = significant.parse().map_err(|_| NotADecimal::Range)?;
+        let coefficient = BigInt::from(if self.is_negative { -coefficient } else { coefficient });
+        Ok(Decimal::normal(BigDecimal::from_bigint(coefficient, -exponent)))
+    }
+}
+
+/// Plain digits, or with an exponent where more than 38 noughts would pad them. DynamoDB reads both.
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Repr::Integer(integer) => write!(f, "{integer}"),
             Repr::Exact(number) => {
-                let plain = number.to_plain_string();
-                if plain.bytes().filter(u8::is_ascii_digit).count() <= 40 {
-                    f.write_str(&plain)
+                let (coefficient, scale) = number.as_bigint_and_scale();
+                if scale.abs() <= MAX_DIGITS {
+                    number.write_plain_string(f)
                 } else {
-                    f.write_str(&number.to_scientific_notation())
+                    write!(f, "{coefficient}E{}", -scale)
                 }
             }
         }
@@ -275,3 +320,6 @@ impl PartialEq for Decimal {
 }
 
 impl Eq for Decimal {}
+
+#[cfg(test)]
+mod tests;

@@ -113,3 +113,71 @@ impl fmt::Display for Position<'_> {
         write!(f, "{}#{:0>width$}", self.label, self.sequence_number, width = DIGITS)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LABEL: &str = "2026-02-06T10:00:00.000";
+
+    #[test]
+    fn is_written_with_40_digits_and_read_back() {
+        let position = Position::new(LABEL, "4421584500000000059450445319").unwrap();
+        let text = position.to_string();
+        assert_eq!(text, format!("{LABEL}#0000000000004421584500000000059450445319"));
+        let stored = Position::parse(&text).unwrap();
+        assert_eq!(stored, position);
+        assert_eq!(stored.to_string(), text);
+        assert_eq!((stored.label(), position.sequence_number()), (LABEL, "4421584500000000059450445319"));
+        assert_eq!(position.into_owned(), stored);
+    }
+
+    #[test]
+    fn its_start_is_before_every_record() {
+        let start = Position::start_of(LABEL);
+        assert_eq!(start.to_string(), format!("{LABEL}#{}", "0".repeat(40)));
+        assert!(start < Position::new(LABEL, "1").unwrap());
+        assert!(
+            Position::new(LABEL, "9".repeat(40)).unwrap() < Position::start_of("2026-02-06T10:00:00.001")
+        );
+    }
+
+    #[test]
+    fn leading_noughts_do_not_count() {
+        assert_eq!(Position::new(LABEL, "007").unwrap(), Position::new(LABEL, "7").unwrap());
+        assert_eq!(Position::new(LABEL, "007").unwrap().sequence_number(), "007");
+    }
+
+    #[test]
+    fn refuses_what_is_no_sequence_number() {
+        for number in ["", " 1", "-1", "+1", "1.0", "1e3", "0x1", "١", &"1".repeat(41)] {
+            let error = Position::new(LABEL, number).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Record, "{number:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_stored_position() {
+        for text in ["", "#", LABEL, "2026-02-06T10:00:00.000#", "2026-02-06T10:00:00.000#x", "1#2#"] {
+            assert_eq!(Position::parse(text).unwrap_err().kind(), ErrorKind::State, "{text:?}");
+        }
+    }
+
+    proptest! {
+        /// DynamoDB compares stored positions as text in our conditions: it must find the order that we find.
+        #[test]
+        fn orders_as_its_text_does(
+            labels in prop::array::uniform2("20(25|26)-0[1-3]-0[1-3]T1[0-2]:00:0[0-2]\\.00[0-2]"),
+            numbers in prop::array::uniform2("[0-9]{1,40}|0{0,3}[1-3]{1,2}"),
+        ) {
+            let [a, b] = [(&labels[0], &numbers[0]), (&labels[1], &numbers[1])]
+                .map(|(label, number)| Position::new(label.as_str(), number.as_str()).unwrap());
+            prop_assert_eq!(a.cmp(&b), a.to_string().cmp(&b.to_string()));
+            prop_assert_eq!(Position::parse(&a.to_string()).unwrap(), a.clone());
+            let same_stream = Position::new(labels[0].as_str(), numbers[1].as_str()).unwrap();
+            prop_assert_eq!(a.cmp(&same_stream), a.to_string().cmp(&same_stream.to_string()));
+        }
+    }
+}

@@ -32,7 +32,9 @@ impl Timestamp {
             let date = text.parse::<jiff::civil::Date>().ok().filter(|_| text.len() == "yyyy-mm-dd".len())?;
             date.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
         })?;
-        Some(Self { epoch_ms: instant.as_millisecond() })
+        // Downwards, also before 1970: a time belongs to the millisecond, and the day, that has begun.
+        let epoch_ms = instant.as_nanosecond().div_euclid(1_000_000);
+        Some(Self { epoch_ms: i64::try_from(epoch_ms).ok()? })
     }
 
     /// Milliseconds since the epoch.
@@ -83,5 +85,84 @@ impl fmt::Display for Timestamp {
             Ok(instant) => write!(f, "{instant}"),
             Err(_) => write!(f, "{} s after 1970", self.epoch_seconds()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_rfc_3339_and_plain_dates() {
+        let cases = [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2026-02-06T14:30:00Z", 1_770_388_200_000),
+            ("2026-02-06T14:30:00.5Z", 1_770_388_200_500),
+            ("2026-02-06T14:30:00.123456789Z", 1_770_388_200_123),
+            ("2026-02-06T15:30:00+01:00", 1_770_388_200_000),
+            ("2026-02-06T06:30:00.250-08:00", 1_770_388_200_250),
+            ("2026-02-06", 1_770_336_000_000),
+            ("1969-12-31T23:59:59.9999Z", -1),
+            ("0001-01-01T00:00:00Z", -62_135_596_800_000),
+        ];
+        for (text, epoch_ms) in cases {
+            assert_eq!(Timestamp::parse(text), Some(Timestamp::from_epoch_ms(epoch_ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_names_no_moment() {
+        let cases = [
+            "",
+            "yesterday",
+            "1770388200",
+            "2026",
+            "2026-02",
+            "20260206",
+            "2026-02-30",
+            "2026-13-01",
+            "2026-02-06T",
+            "2026-02-06T14:30:00",
+            "2026-02-06T25:00:00Z",
+            "2026-02-06T14:30:00Z and more",
+            " 2026-02-06",
+        ];
+        for text in cases {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_day_is_utc() {
+        for (text, day) in [
+            ("2026-02-06T00:00:00Z", "2026-02-06"),
+            ("2026-02-06T23:59:59.999Z", "2026-02-06"),
+            ("2026-02-06T00:30:00+01:00", "2026-02-05"),
+            ("2026-02-06T23:30:00-01:00", "2026-02-07"),
+            ("1969-12-31T23:59:59.9999Z", "1969-12-31"),
+            ("0099-03-01", "0099-03-01"),
+        ] {
+            assert_eq!(Timestamp::parse(text).unwrap().day().as_deref(), Some(day), "{text}");
+        }
+        assert_eq!(Timestamp::from_epoch_ms(i64::MAX).day(), None);
+    }
+
+    #[test]
+    fn writes_whole_seconds() {
+        assert_eq!(Timestamp::from_epoch_ms(1_770_388_200_999).to_string(), "2026-02-06T14:30:00Z");
+        assert_eq!(Timestamp::from_epoch_ms(-1).to_string(), "1969-12-31T23:59:59Z");
+        assert_eq!(Timestamp::from_epoch_ms(-1).epoch_seconds(), -1);
+        assert_eq!(Timestamp::from_epoch_seconds(i64::MAX), Timestamp::from_epoch_ms(i64::MAX));
+    }
+
+    #[test]
+    fn durations_stop_at_the_ends_of_time() {
+        let (early, late) = (Timestamp::from_epoch_ms(1_000), Timestamp::from_epoch_ms(2_500));
+        assert_eq!(late.since(early), Duration::from_millis(1_500));
+        assert_eq!(early.since(late), Duration::ZERO);
+        assert_eq!(early.plus(Duration::from_millis(1_500)), late);
+        assert_eq!(late.minus(Duration::from_millis(1_500)), early);
+        assert_eq!(early.plus(Duration::MAX), Timestamp::from_epoch_ms(i64::MAX));
+        assert!(early.minus(Duration::MAX) < Timestamp::from_epoch_ms(-i64::MAX / 2));
     }
 }

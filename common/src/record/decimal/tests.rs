@@ -1,0 +1,290 @@
+//! Decimals against examples, and against schoolbook arithmetic on digits that shares no code with them.
+
+use proptest::prelude::*;
+
+use super::*;
+
+mod schoolbook;
+
+use schoolbook::Number;
+
+fn decimal(text: &str) -> Decimal {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn reads_every_notation_that_dynamodb_accepts() {
+    let cases = [
+        ("0", "0"),
+        ("-0", "0"),
+        ("-0.000", "0"),
+        ("+0", "0"),
+        ("0E5", "0"),
+        ("000", "0"),
+        ("5.", "5"),
+        (".5", "0.5"),
+        ("-.5", "-0.5"),
+        ("+.5", "0.5"),
+        ("+5", "5"),
+        ("00042", "42"),
+        ("0.10", "0.1"),
+        ("1E3", "1000"),
+        ("1e+3", "1000"),
+        ("1.5E+3", "1500"),
+        ("15e-1", "1.5"),
+        ("10E-1", "1"),
+        ("9223372036854775807", "9223372036854775807"),
+        ("9223372036854775808", "9223372036854775808"),
+        ("-9223372036854775808", "-9223372036854775808"),
+        ("-9223372036854775809", "-9223372036854775809"),
+        ("100000000000000000000", "100000000000000000000"),
+        ("99999999999999999999999999999999999999", "99999999999999999999999999999999999999"),
+        ("0.12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678"),
+        ("1E125", "1E125"),
+        ("9.9999999999999999999999999999999999999E+125", "99999999999999999999999999999999999999E88"),
+        ("1E-130", "1E-130"),
+        ("-1.5E-130", "-15E-131"),
+        ("0.00000000000000000000000000000000000001", "0.00000000000000000000000000000000000001"),
+        ("0.000000000000000000000000000000000000001", "1E-39"),
+    ];
+    for (text, written) in cases {
+        assert_eq!(decimal(text).to_string(), written, "{text}");
+        assert_eq!(decimal(written), decimal(text), "{text}");
+    }
+}
+
+#[test]
+fn refuses_what_is_no_number() {
+    let cases = [
+        "",
+        " ",
+        "+",
+        "-",
+        ".",
+        "+.",
+        "e",
+        "E5",
+        ".E5",
+        "-.e1",
+        "1E",
+        "1E+",
+        "1E1.5",
+        "1e5e5",
+        "++5",
+        "-+5",
+        "+-5",
+        "--5",
+        "1+2",
+        "1-",
+        "1.2.3",
+        "1..2",
+        ".-5",
+        ".+5",
+        "1.-5",
+        " 5",
+        "5 ",
+        "1_000",
+        "1,5",
+        "NaN",
+        "Infinity",
+        "inf",
+        "0x10",
+        "٣",
+        "5\0",
+        "1E9223372036854775808",
+        "1E-9223372036854775809",
+    ];
+    for text in cases {
+        assert_eq!(text.parse::<Decimal>(), Err(NotADecimal::Syntax), "{text:?}");
+    }
+}
+
+#[test]
+fn refuses_what_dynamodb_cannot_hold() {
+    let cases = [
+        "123456789012345678901234567890123456789",
+        "-123456789012345678901234567890123456789",
+        "1.00000000000000000000000000000000000001",
+        "1E126",
+        "-1E126",
+        "10E125",
+        "1E-131",
+        "0.9E-130",
+        "1E999999999",
+        "1E-999999999",
+        "1E9223372036854775807",
+        "1E-9223372036854775808",
+        "0.1E-9223372036854775808",
+        "10E9223372036854775807",
+    ];
+    for text in cases {
+        assert_eq!(text.parse::<Decimal>(), Err(NotADecimal::Range), "{text}");
+    }
+}
+
+/// A text of a megabyte is read in one pass; were its digits multiplied out, this test would take minutes.
+#[test]
+fn long_texts_are_cheap() {
+    let noughts = "0".repeat(1_000_000);
+    assert_eq!(decimal(&format!("{noughts}7.{noughts}")), Decimal::from(7));
+    assert_eq!(decimal(&format!("0.{noughts}7E1000001")), Decimal::from(7));
+    assert_eq!(format!("7{noughts}").parse::<Decimal>(), Err(NotADecimal::Range));
+    assert_eq!("7".repeat(1_000_000).parse::<Decimal>(), Err(NotADecimal::Range));
+    assert_eq!(decimal(&format!("1E{noughts}1")), Decimal::from(10));
+}
+
+#[test]
+fn sums_that_leave_dynamodbs_range_are_refused() {
+    let largest = decimal("99999999999999999999999999999999999999");
+    assert_eq!(largest.plus(&Decimal::ONE), Ok(decimal("1E38")));
+    assert_eq!(decimal("1E38").minus(&Decimal::ONE), Ok(largest.clone()));
+    assert_eq!(decimal("1E38").plus(&Decimal::ONE), Err(NotADecimal::Range));
+    assert_eq!(largest.plus(&decimal("0.1")), Err(NotADecimal::Range));
+    assert_eq!(decimal("9E125").plus(&decimal("1E125")), Err(NotADecimal::Range));
+    assert_eq!(decimal("1E100").times(&decimal("1E100")), Err(NotADecimal::Range));
+    assert_eq!(decimal("1E-100").times(&decimal("1E-100")), Err(NotADecimal::Range));
+    assert_eq!(decimal("1E125").plus(&decimal("-1E125")), Ok(Decimal::ZERO));
+    assert_eq!(Decimal::from(i64::MAX).plus(&Decimal::ONE), Ok(decimal("9223372036854775808")));
+    assert_eq!(decimal("9223372036854775808").minus(&Decimal::ONE).unwrap().to_i64(), Some(i64::MAX));
+    assert_eq!(Decimal::from(i64::MIN).negated().negated().to_i64(), Some(i64::MIN));
+}
+
+#[test]
+fn quotients_round_half_to_even() {
+    let cases = [
+        ("1", "3", 6, "0.333333"),
+        ("2", "3", 6, "0.666667"),
+        ("1", "2", 0, "0"),
+        ("3", "2", 0, "2"),
+        ("5", "2", 0, "2"),
+        ("-1", "2", 0, "0"),
+        ("-3", "2", 0, "-2"),
+        ("-5", "2", 0, "-2"),
+        ("5", "-2", 0, "-2"),
+        ("-2", "3", 2, "-0.67"),
+        ("0.0000005", "1", 6, "0"),
+        ("0.0000015", "1", 6, "0.000002"),
+        ("0.00000050000000000000000000000000000001", "1", 6, "0.000001"),
+        ("7", "0.5", 6, "14"),
+        ("0", "-7", 6, "0"),
+    ];
+    for (dividend, divisor, places, quotient) in cases {
+        let found = decimal(dividend).divided_by(&decimal(divisor), places);
+        assert_eq!(found, Some(decimal(quotient)), "{dividend} / {divisor}");
+    }
+    assert_eq!(Decimal::ONE.divided_by(&Decimal::ZERO, 6), None);
+    assert_eq!(decimal("1E125").divided_by(&decimal("3"), 6), None);
+}
+
+#[test]
+fn floors_go_down() {
+    for (dividend, divisor, floor) in [
+        ("7", "2", Some(3)),
+        ("-7", "2", Some(-4)),
+        ("7", "-2", Some(-4)),
+        ("-7", "-2", Some(3)),
+        ("-8", "2", Some(-4)),
+        ("0", "-3", Some(0)),
+        ("0.7", "0.1", Some(7)),
+        ("-0.71", "0.1", Some(-8)),
+        ("1", "0", None),
+        ("0.5", "0", None),
+        ("1E30", "1", None),
+        ("-9223372036854775808", "-1", None),
+        ("1E125", "1E110", Some(1_000_000_000_000_000)),
+    ] {
+        let found = decimal(dividend).floor_divided_by(&decimal(divisor));
+        assert_eq!(found, floor, "{dividend} / {divisor}");
+    }
+}
+
+/// A number, and a way to write it.
+fn numbers() -> impl Strategy<Value = (Number, String)> {
+    let digits = prop_oneof![
+        4 => "[0-9]{1,38}",
+        2 => "[0-9]{1,19}",
+        1 => "9{1,38}",
+        1 => "10{0,37}",
+        1 => "(922337203685477580[6-9]|0)",
+    ];
+    let exponents = prop_oneof![3 => Just(0_i64), 3 => -45..45_i64, 1 => -167..=125_i64];
+    let (leading, trailing) = (0..3_usize, 0..3_usize);
+    (any::<bool>(), digits, exponents, leading, trailing, any::<prop::sample::Index>())
+        .prop_map(|(is_negative, digits, exponent, leading, trailing, point)| {
+            let number = Number::new(is_negative, &digits, exponent);
+            let padded = format!("{}{digits}{}", "0".repeat(leading), "0".repeat(trailing));
+            let point = point.index(padded.len() + 1);
+            let (whole, fraction) = padded.split_at(point);
+            let written =
+                exponent - i64::try_from(trailing).unwrap() + i64::try_from(fraction.len()).unwrap();
+            let sign = if is_negative { "-" } else { "" };
+            let text = match (fraction, written) {
+                ("", 0) => format!("{sign}{whole}"),
+                (_, 0) => format!("{sign}{whole}.{fraction}"),
+                _ => format!("{sign}{whole}.{fraction}E{written}"),
+            };
+            (number, text)
+        })
+        .prop_filter("DynamoDB must be able to hold it", |(number, _)| number.is_in_range())
+}
+
+/// What a result must be: the number, or a refusal where it is out of range.
+fn expected(number: Number) -> Result<Number, NotADecimal> {
+    if number.is_in_range() { Ok(number) } else { Err(NotADecimal::Range) }
+}
+
+fn found(decimal: Result<Decimal, NotADecimal>) -> Result<Number, NotADecimal> {
+    decimal.map(|decimal| Number::read(&decimal.to_string()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn reading_and_writing_keep_the_value((number, text) in numbers()) {
+        let decimal = decimal(&text);
+        prop_assert_eq!(Number::read(&decimal.to_string()), number.clone());
+        prop_assert_eq!(&decimal.to_string().parse::<Decimal>().unwrap(), &decimal);
+        prop_assert_eq!(decimal.sign(), number.compare(&Number::zero()));
+        prop_assert_eq!(decimal.is_zero(), number == Number::zero());
+        prop_assert_eq!(decimal.to_i64().map(|integer| Number::read(&integer.to_string())),
+            number.is_an_i64().then_some(number));
+    }
+
+    #[test]
+    fn arithmetic_is_exact((a, left) in numbers(), (b, right) in numbers()) {
+        let (left, right) = (decimal(&left), decimal(&right));
+        prop_assert_eq!(found(left.plus(&right)), expected(a.plus(&b)));
+        prop_assert_eq!(found(left.minus(&right)), expected(a.plus(&b.negated())));
+        prop_assert_eq!(found(left.times(&right)), expected(a.times(&b)));
+        prop_assert_eq!(found(Ok(left.negated())), Ok(a.negated()));
+    }
+
+    #[test]
+    fn order_is_that_of_the_numbers((a, left) in numbers(), (b, right) in numbers(), (c, third) in numbers()) {
+        let (left, right, third) = (decimal(&left), decimal(&right), decimal(&third));
+        prop_assert_eq!(left.cmp(&right), a.compare(&b));
+        prop_assert_eq!(left == right, a == b);
+        if right.sign().is_gt() {
+            prop_assert_eq!(left.compare_quotient(&right, &third), a.compare(&b.times(&c)));
+        }
+    }
+
+    #[test]
+    fn division_rounds_as_it_says((a, left) in numbers(), (b, right) in numbers(), places in 0..12_u8) {
+        let (dividend, divisor) = (decimal(&left), decimal(&right));
+        let rounded = a.divided_by(&b, places).filter(Number::is_in_range);
+        let quotient = dividend.divided_by(&divisor, places);
+        prop_assert_eq!(quotient.map(|quotient| Number::read(&quotient.to_string())), rounded);
+        let floor = a.floor_divided_by(&b).filter(Number::is_an_i64);
+        let found = dividend.floor_divided_by(&divisor);
+        prop_assert_eq!(found.map(|floor| Number::read(&floor.to_string())), floor);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[-+.eE0-9 ]{0,12}|.{0,8}") {
+        if let Ok(decimal) = text.parse::<Decimal>() {
+            prop_assert_eq!(decimal.to_string().parse::<Decimal>().unwrap(), decimal);
+        }
+    }
+}
