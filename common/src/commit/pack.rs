@@ -191,7 +191,8 @@ mod tests {
     type Written = (BTreeSet<u16>, i64, usize, Option<u16>, bool);
 
     fn plan((rollups, amount, markers, extreme, _): &Written, targets: &mut Targets) -> Plan {
-        let mut intern = |number: &u16| targets.intern(&Arc::from("r"), (&format!("P{number}"), "S"), None, None);
+        let mut intern =
+            |number: &u16| targets.intern(&Arc::from("r"), (&format!("P{number}"), "S"), None, None);
         let measures = vec![(Arc::from("n"), Decimal::from(*amount))];
         let touched = rollups.iter().map(&mut intern).collect();
         let extreme = extreme.as_ref().map(|number| Extreme {
@@ -267,7 +268,8 @@ mod tests {
         let mut targets = Targets::default();
         let pair = |first: u16| -> Written { ([first, first + 1].into(), 1, 0, None, false) };
         // Two groups, delivered alternately; together they need more than one transaction.
-        let plans: Vec<Plan> = (0..160).map(|item| plan(&pair(if item % 2 == 0 { 0 } else { 40 }), &mut targets)).collect();
+        let plans: Vec<Plan> =
+            (0..160).map(|item| plan(&pair(if item % 2 == 0 { 0 } else { 40 }), &mut targets)).collect();
         let packables = plans.iter().enumerate().map(|(item, plan)| Packable { item, plan, alone: false });
         let parcels = pack(packables.collect(), &targets);
         let rollup_writes: usize = parcels.iter().map(|parcel| parcel.rollups.len()).sum();
