@@ -127,9 +127,8 @@ impl<'a> Source<'a> {
     /// From `arn:aws:dynamodb:<region>:<account>:table/<table>/stream/<label>`.
     fn from_arn(arn: Cow<'a, str>) -> Option<Self> {
         fn split(arn: &str) -> Option<(&str, &str)> {
-            let (resource, rest) = arn.split_once('/')?;
-            let (table, rest) = rest.split_once('/')?;
-            let label = rest.strip_prefix("stream/")?;
+            let (rest, label) = arn.rsplit_once('/')?;
+            let (resource, table) = rest.strip_suffix("/stream")?.rsplit_once('/')?;
             let is_stream = resource.ends_with(":table") && !table.is_empty() && !label.is_empty();
             is_stream.then_some((table, label))
         }
