@@ -15,7 +15,7 @@ pub struct Rollup {
     pub partition: Template,
     /// Its `SK`.
     pub sort: Template,
-    /// The names of the keys' variables, formats included (`started_at:day`).
+    /// The names of the keys' variables, formats included (`bought_at:day`).
     pub variables: Vec<Arc<str>>,
     /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor averages.
     pub shards: u32,

@@ -1,4 +1,4 @@
-//! Key templates: `ROLLUP#PROJECT#{project_id}#DAY#{started_at:day}`.
+//! Key templates: `ROLLUP#SHELF#{shelf_id}#DAY#{bought_at:day}`.
 //!
 //! A template is read both ways: [`Template::render`] makes a key of values, [`Template::parse`] finds the values in a key.
 //! Between two variables there is always literal text, so that a key has one reading: every variable but the last takes
@@ -75,7 +75,7 @@ impl fmt::Display for NotATemplate {
     }
 }
 
-/// Splits `started_at:day` into the name and the format.
+/// Splits `bought_at:day` into the name and the format.
 pub(super) fn split_format(variable: &str) -> Result<(&str, Format), NotATemplate> {
     let Some((name, format)) = variable.rsplit_once(':') else { return Ok((variable, Format::Plain)) };
     match Format::NAMED.iter().find(|(known, _)| *known == format) {
@@ -86,7 +86,7 @@ pub(super) fn split_format(variable: &str) -> Result<(&str, Format), NotATemplat
 }
 
 impl Template {
-    /// Reads a template. Its variables are appended to `variables` under their whole names (`started_at:day`), each once.
+    /// Reads a template. Its variables are appended to `variables` under their whole names (`bought_at:day`), each once.
     pub(super) fn compile(text: &str, variables: &mut Vec<Arc<str>>) -> Result<Self, NotATemplate> {
         let mut pieces = Vec::new();
         let mut previous: Option<&str> = None;
@@ -347,10 +347,10 @@ mod tests {
     #[test]
     fn variables_have_their_whole_names_once() {
         let mut variables = vec![Arc::from("known")];
-        let template = Template::compile("A#{day}#{started_at:day}#{known}#{day}", &mut variables).unwrap();
+        let template = Template::compile("A#{day}#{bought_at:day}#{known}#{day}", &mut variables).unwrap();
         assert_eq!(
             variables.iter().map(|name| &**name).collect::<Vec<_>>(),
-            ["known", "day", "started_at:day"]
+            ["known", "day", "bought_at:day"]
         );
         assert_eq!(template.render(&["k", "d", "2026-02-06"]), "A#d#2026-02-06#k#d");
     }
