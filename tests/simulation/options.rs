@@ -32,12 +32,15 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn draw(random: &mut Random) -> Self {
+        // Without a limit a record that nobody can count would hold up its shard for ever.
+        let poison = if random.chance(400) { 120 } else { 0 };
+        let has_limit = random.chance(600) || poison > 0;
         Self {
             writes: 25 + u32::try_from(random.below(45)).unwrap_or(0),
             consumers: 2 + usize::from(random.chance(400)),
             rates: if random.chance(800) { Rates::SOME } else { Rates::NONE },
-            retries: random.chance(600).then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
-            poison: if random.chance(400) { 120 } else { 0 },
+            retries: has_limit.then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
+            poison,
             malformed: if random.chance(400) { 60 } else { 0 },
             reconciles: random.chance(500),
             generations: random.chance(350),
