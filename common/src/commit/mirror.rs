@@ -451,16 +451,18 @@ fn set_write(key: &Key, copies: &[Copy<'_>], revision: &AttributeValue<'static>)
         let (path, revision_path) = (shown.path.clone(), shown.revision_path.clone());
         stale.push(Condition::Absent(revision_path.clone()));
         stale.push(Condition::Less(revision_path.clone(), revision.clone()));
-        if let Some(value) = value {
-            let differs = Condition::Any(vec![
+        let differs = match value {
+            Some(value) => Condition::Any(vec![
                 Condition::Absent(path.clone()),
                 Condition::Differs(path.clone(), (*value).clone()),
-            ]);
-            stale.push(Condition::All(vec![
-                Condition::Equals(revision_path.clone(), revision.clone()),
-                differs,
-            ]));
-        }
+            ]),
+            // We never write a null, so whatever is there differs from it.
+            None => Condition::Differs(path.clone(), AttributeValue::Null),
+        };
+        stale.push(Condition::All(vec![
+            Condition::Equals(revision_path.clone(), revision.clone()),
+            differs,
+        ]));
         changes.push(match value {
             Some(value) => Change::Set(path, (*value).clone()),
             None => Change::Remove(path),
