@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-<<<<<<< HEAD
 use super::check;
-=======
 use super::oracle::{Kind, kind};
->>>>>>> eacd443 (The simulation: no entity that nothing counts is reconciled, poison has its limit)
 use super::run::{Job, Run};
 use super::state::State;
 use super::store::{STATE, Store};
