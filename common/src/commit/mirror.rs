@@ -89,8 +89,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         match outcome.await {
             Err(error) if error.kind() == ErrorKind::Configuration => Err(error),
             Err(error) => {
-                let all: BTreeSet<usize> =
-                    refreshes.values().flat_map(|refresh| &refresh.works).copied().collect();
+                // Wherever it was, what has not been collected yet has not been refreshed either.
+                let concerns = |work: &Work<'_>| {
+                    work.is_done() && (!work.identity.entity.mirrors.is_empty() || self.feeds_mirrors(work))
+                };
+                let all = batch.works.iter().enumerate().filter(|(_, work)| concerns(work));
+                let all: BTreeSet<usize> = all.map(|(index, _)| index).collect();
                 batch.fail_done(&all, &error);
                 Ok(())
             }
