@@ -29,7 +29,8 @@ async fn two_release_processes_at_once_through_faults() {
     let proxy = FaultProxy::start(&deployment.endpoint(), Rates::SOME, 42).await.expect("a proxy");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
     let end = i64::try_from(now).expect("a time") - 60;
-    let shards: Vec<Vec<Value>> = (0..recording.shards.len()).map(|shard| recording.shard_ending(shard, end)).collect();
+    let shards: Vec<Vec<Value>> =
+        (0..recording.shards.len()).map(|shard| recording.shard_ending(shard, end)).collect();
     let binary = program("aggregator");
     tokio::join!(
         consume(&deployment, &proxy, &binary, &shards, false),
@@ -42,9 +43,16 @@ async fn two_release_processes_at_once_through_faults() {
 }
 
 /// One process, delivered all shards, one batch of each in turn, again from where one failed; the other way round if `reversed`.
-async fn consume(deployment: &Deployment, proxy: &FaultProxy, binary: &Path, shards: &[Vec<Value>], reversed: bool) {
+async fn consume(
+    deployment: &Deployment,
+    proxy: &FaultProxy,
+    binary: &Path,
+    shards: &[Vec<Value>],
+    reversed: bool,
+) {
     let endpoint = proxy.endpoint();
-    let (api, function) = deployment.function(binary, &[("AWS_ENDPOINT_URL_DYNAMODB", endpoint.as_str())]).await;
+    let (api, function) =
+        deployment.function(binary, &[("AWS_ENDPOINT_URL_DYNAMODB", endpoint.as_str())]).await;
     let mut read = vec![0; shards.len()];
     let mut order: Vec<usize> = (0..shards.len()).collect();
     if reversed {
@@ -64,7 +72,8 @@ async fn consume(deployment: &Deployment, proxy: &FaultProxy, binary: &Path, sha
             let answer: Value = serde_json::from_slice(&answer).expect("a response");
             let failed = answer["batchItemFailures"][0]["itemIdentifier"].as_str();
             let is_it = |record: &Value| record["dynamodb"]["SequenceNumber"].as_str() == failed;
-            let done = failed.map_or(batch.len(), |_| batch.iter().position(is_it).expect("a record of the batch"));
+            let done =
+                failed.map_or(batch.len(), |_| batch.iter().position(is_it).expect("a record of the batch"));
             read[*shard] += done;
         }
     }
@@ -81,7 +90,8 @@ async fn assert_golden(deployment: &Deployment, recording: &Recording) {
     }
     rollups.retain(|_, measures| !measures.is_empty());
     assert_eq!(rollups, recording.rollups);
-    let items: BTreeMap<_, _> = deployment.scan(SOURCE).await.into_iter().map(|item| (key(&item), item)).collect();
+    let items: BTreeMap<_, _> =
+        deployment.scan(SOURCE).await.into_iter().map(|item| (key(&item), item)).collect();
     for (key, expected) in &recording.mirrored {
         for (attribute, value) in expected {
             let shown = items[key].get(attribute).and_then(|shown| shown.as_n().ok());

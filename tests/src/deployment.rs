@@ -67,7 +67,8 @@ impl Deployment {
 
     /// All items of a table.
     pub async fn scan(&self, table: &str) -> Vec<HashMap<String, AttributeValue>> {
-        let pages = self.client.scan().table_name(table).consistent_read(true).into_paginator().items().send();
+        let pages =
+            self.client.scan().table_name(table).consistent_read(true).into_paginator().items().send();
         pages.collect::<Result<Vec<_>, _>>().await.unwrap()
     }
 
