@@ -156,7 +156,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 let shown: Vec<_> = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
                 let refresh = refreshes
                     .entry((*mirror_index, target))
-                    .or_insert_with(|| Refresh { works: BTreeSet::new(), shown: Some(shown) });
+                    .or_insert_with(|| Refresh { works: BTreeSet::new(), shown: Some(shown.clone()) });
+                // Where an item has moved, several show one rollup, and not all of them may show the same.
+                if refresh.shown.as_ref().is_some_and(|other| *other != shown) {
+                    refresh.shown = None;
+                }
                 refresh.works.insert(index);
             }
         }
