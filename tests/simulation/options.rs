@@ -16,7 +16,7 @@ pub(crate) struct Options {
     pub(crate) retries: Option<u32>,
     /// Writes in a thousand of a wrong type.
     pub(crate) poison: u64,
-    /// Records in a thousand that arrive malformed.
+    /// Records in a thousand that are malformed, until the decoder is corrected in the end.
     pub(crate) malformed: u64,
     /// Whether items are reconciled at any moment.
     pub(crate) reconciles: bool,
@@ -32,13 +32,17 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn draw(random: &mut Random) -> Self {
+        // Without a limit a record that nobody can count would hold up its shard for ever.
+        let poison = if random.chance(400) { 120 } else { 0 };
+        let malformed = if random.chance(400) { 40 } else { 0 };
+        let has_limit = random.chance(600) || poison + malformed > 0;
         Self {
             writes: 25 + u32::try_from(random.below(45)).unwrap_or(0),
             consumers: 2 + usize::from(random.chance(400)),
             rates: if random.chance(800) { Rates::SOME } else { Rates::NONE },
-            retries: random.chance(600).then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
-            poison: if random.chance(400) { 120 } else { 0 },
-            malformed: if random.chance(400) { 60 } else { 0 },
+            retries: has_limit.then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
+            poison,
+            malformed,
             reconciles: random.chance(500),
             generations: random.chance(350),
             time_flies: random.chance(600),

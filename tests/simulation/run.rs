@@ -25,7 +25,7 @@ use afterwrite_tests::random::Random;
 use super::clock::{SkewedClock, Time};
 use super::options::Options;
 use super::store::{STATE, Store};
-use super::stream::{self, Streams, TABLES};
+use super::stream::{Streams, TABLES};
 use super::trace::Trace;
 use super::watch::Watch;
 use super::world::World;
@@ -110,7 +110,7 @@ impl<S: Store + 'static> Run<S> {
         let time = Time::new(start, random.split());
         store.set_time(start);
         let tables = Arc::new(Faulty::new(store, options.rates, random.number()));
-        let streams = Streams::new(start, &mut random);
+        let streams = Streams::new(start, options.malformed, &mut random);
         let world = World::new(random.split(), options.poison);
         let mut run = Self {
             random,
@@ -210,21 +210,7 @@ impl<S: Store + 'static> Run<S> {
 
     /// An invocation with these records.
     pub(crate) fn invoke(&mut self, job: Job, records: Vec<usize>) -> u64 {
-        let mut events: Vec<String> =
-            records.iter().map(|record| self.streams.records[*record].json.clone()).collect();
-        if self.may_fail && self.random.chance(self.options.malformed) {
-            let place = self.below(events.len());
-            let spoilt = if self.random.chance(500) {
-                events[place].replace("\"eventName\":\"", "\"eventName\":\"NO")
-            } else {
-                events[place].replace("\"SequenceNumber\":\"", "\"SequenceNumber\":\"x")
-            };
-            events[place] = spoilt;
-            self.note(&[2, u64::try_from(place).unwrap()], || {
-                format!("record {} arrives malformed", records[place])
-            });
-        }
-        let event = stream::event(events.iter().map(String::as_str));
+        let event = self.streams.event(&records, self.options.malformed > 0);
         self.spawn(job, records, |process, deadline| {
             Box::pin(async move {
                 Ok(Answer::Handled(Box::new(process.handle(event.as_bytes(), deadline).await?)))
@@ -234,7 +220,7 @@ impl<S: Store + 'static> Run<S> {
 
     /// Reconciles the item that a record is of.
     pub(crate) fn reconcile(&mut self, record: usize) {
-        let event = self.streams.event(&[record]);
+        let event = self.streams.event(&[record], false);
         self.spawn(Job::Reconcile, vec![record], |process, deadline| {
             Box::pin(async move {
                 let ledger = process.ledger();

@@ -27,6 +27,8 @@ pub(crate) struct Record {
     pub(crate) is_expiry: bool,
     /// As Lambda writes it.
     pub(crate) json: String,
+    /// As Lambda writes it, for those who cannot read it.
+    malformed: Option<String>,
     /// When it was first delivered to someone who answered that it is counted.
     pub(crate) first_counted_at: Option<Timestamp>,
 }
@@ -64,13 +66,15 @@ pub(crate) struct Streams {
     pub(crate) records: Vec<Record>,
     pub(crate) shards: Vec<Shard>,
     streams: [Stream; 2],
+    /// Records in a thousand that are malformed.
+    malformed: u64,
 }
 
 impl Streams {
-    pub(crate) fn new(now: Timestamp, random: &mut Random) -> Self {
+    pub(crate) fn new(now: Timestamp, malformed: u64, random: &mut Random) -> Self {
         let mut shards = Vec::new();
         let streams = [(); 2].map(|()| Self::create(now, random, &mut shards));
-        Self { records: Vec::new(), shards, streams }
+        Self { records: Vec::new(), shards, streams, malformed }
     }
 
     fn create(now: Timestamp, random: &mut Random, shards: &mut Vec<Shard>) -> Stream {
@@ -92,7 +96,12 @@ impl Streams {
         for change in changes {
             let stream = &mut self.streams[usize::from(table == EVENTS)];
             stream.next += 1 + u128::from(random.below(3));
-            let record = record(table, stream, change);
+            let mut record = record(table, stream, change);
+            if random.chance(self.malformed) {
+                let spoilt =
+                    random.pick(&["\"eventName\":\"", "\"SequenceNumber\":\""]).copied().unwrap_or("");
+                record.malformed = Some(record.json.replace(spoilt, &format!("{spoilt}X")));
+            }
             let hash = record.partition.bytes().chain(record.sort.iter().flat_map(|sort| sort.bytes()));
             let hash = hash.fold(7_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
             let shard = stream.first_shard + usize::try_from(hash % SHARDS).unwrap();
@@ -106,15 +115,14 @@ impl Streams {
         self.shards.iter().all(|shard| shard.checkpoint == shard.records.len())
     }
 
-    /// The event that delivers these records.
-    pub(crate) fn event(&self, records: &[usize]) -> String {
-        event(records.iter().map(|record| self.records[*record].json.as_str()))
+    /// The event that delivers these records: malformed ones as they are, or as a corrected decoder would read them.
+    pub(crate) fn event(&self, records: &[usize], with_malformed: bool) -> String {
+        let json = |record: &usize| {
+            let record = &self.records[*record];
+            record.malformed.as_ref().filter(|_| with_malformed).unwrap_or(&record.json).as_str()
+        };
+        format!("{{\"Records\":[{}]}}", records.iter().map(json).collect::<Vec<_>>().join(","))
     }
-}
-
-/// An event of these records.
-pub(crate) fn event<'j>(records: impl Iterator<Item = &'j str>) -> String {
-    format!("{{\"Records\":[{}]}}", records.collect::<Vec<_>>().join(","))
 }
 
 fn record(table: &'static str, stream: &Stream, change: ItemChange) -> Record {
@@ -163,6 +171,7 @@ fn record(table: &'static str, stream: &Stream, change: ItemChange) -> Record {
         new: change.new,
         is_expiry: change.is_expiry,
         json,
+        malformed: None,
         first_counted_at: None,
     }
 }

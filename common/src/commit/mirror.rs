@@ -89,8 +89,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         match outcome.await {
             Err(error) if error.kind() == ErrorKind::Configuration => Err(error),
             Err(error) => {
-                let all: BTreeSet<usize> =
-                    refreshes.values().flat_map(|refresh| &refresh.works).copied().collect();
+                // Wherever it was, what has not been collected yet has not been refreshed either.
+                let concerns = |work: &Work<'_>| {
+                    work.is_done() && (!work.identity.entity.mirrors.is_empty() || self.feeds_mirrors(work))
+                };
+                let all = batch.works.iter().enumerate().filter(|(_, work)| concerns(work));
+                let all: BTreeSet<usize> = all.map(|(index, _)| index).collect();
                 batch.fail_done(&all, &error);
                 Ok(())
             }
@@ -152,7 +156,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 let shown: Vec<_> = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
                 let refresh = refreshes
                     .entry((*mirror_index, target))
-                    .or_insert_with(|| Refresh { works: BTreeSet::new(), shown: Some(shown) });
+                    .or_insert_with(|| Refresh { works: BTreeSet::new(), shown: Some(shown.clone()) });
+                // Where an item has moved, several show one rollup, and not all of them may show the same.
+                if refresh.shown.as_ref().is_some_and(|other| *other != shown) {
+                    refresh.shown = None;
+                }
                 refresh.works.insert(index);
             }
         }
@@ -451,16 +459,18 @@ fn set_write(key: &Key, copies: &[Copy<'_>], revision: &AttributeValue<'static>)
         let (path, revision_path) = (shown.path.clone(), shown.revision_path.clone());
         stale.push(Condition::Absent(revision_path.clone()));
         stale.push(Condition::Less(revision_path.clone(), revision.clone()));
-        if let Some(value) = value {
-            let differs = Condition::Any(vec![
+        let differs = match value {
+            Some(value) => Condition::Any(vec![
                 Condition::Absent(path.clone()),
                 Condition::Differs(path.clone(), (*value).clone()),
-            ]);
-            stale.push(Condition::All(vec![
-                Condition::Equals(revision_path.clone(), revision.clone()),
-                differs,
-            ]));
-        }
+            ]),
+            // We never write a null, so whatever is there differs from it.
+            None => Condition::Differs(path.clone(), AttributeValue::Null),
+        };
+        stale.push(Condition::All(vec![
+            Condition::Equals(revision_path.clone(), revision.clone()),
+            differs,
+        ]));
         changes.push(match value {
             Some(value) => Change::Set(path, (*value).clone()),
             None => Change::Remove(path),

@@ -202,6 +202,10 @@ impl<'r> Work<'r> {
             Ok(entry) => {
                 self.entry = entry;
                 self.is_known = true;
+                // An item must be read after its entry: what was seen before this one may be older than it.
+                if matches!(self.observation, Observation::Seen { .. }) {
+                    self.observation = Observation::Wanted;
+                }
             }
             Err(error) => self.fail(error),
         }

@@ -50,7 +50,7 @@ pub struct BadRecord<'a> {
     pub position: Option<Position<'a>>,
     /// The item's primary key.
     pub keys: Option<Keys<'a>>,
-    /// Whether it is marked as a removal by time to live.
+    /// Whether it is, or may be, a removal by time to live.
     pub expired: bool,
     /// What is wrong with it.
     pub error: Error,

@@ -337,8 +337,10 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
     let keys = stream.json("Keys").and_then(|json| read(json, KeysSeed(&Context::new(&nothing))).ok());
     let identity =
         record.json("userIdentity").and_then(|json| serde_json::from_str::<UserIdentity>(json).ok());
-    let is_removal = record.text("eventName").is_some_and(|name| name == "REMOVE");
-    let expired = is_removal && identity.is_some_and(|identity| identity.is_time_to_live);
+    // Where the event's name is what is wrong, it may have been a removal: only what is surely none passes for none.
+    let operation = record.text("eventName").and_then(|name| Operation::from_event_name(&name));
+    let may_be_removal = !matches!(operation, Some(Operation::Insert | Operation::Modify));
+    let expired = may_be_removal && identity.is_some_and(|identity| identity.is_time_to_live);
     let error = match &sequence_number {
         Some(number) => error.with("sequence number", number.as_ref()),
         None => error,
