@@ -33,6 +33,7 @@ use crate::local::stream::StreamSource;
 use crate::local::table::{KeyDefinition, TableDefinition, create_table};
 use generator::Month;
 use recount::{History, recount};
+use report::Played;
 pub use report::Report;
 use subject::Subject;
 use verdict::{Verdict, compare};
@@ -77,8 +78,16 @@ impl Demo {
         self.deliver_some_again(&stream, &subject, &again).await?;
         let last = self.judge(&client, &history).await?;
 
-        let report =
-            Report::new(self, &client, &month, cost, [first, last], [&progress, &again], counted).await?;
+        let played = Played {
+            demo: self,
+            month: &month,
+            subject: &subject,
+            cost,
+            verdicts: [first, last],
+            progress: [&progress, &again],
+            counted,
+        };
+        let report = Report::new(&client, played).await?;
         server.stop().await?;
         Ok(report)
     }
@@ -92,7 +101,7 @@ impl Demo {
         progress: &Progress,
     ) -> Result<History> {
         let faults = Faults { redeliver_per_mille: REDELIVERED_PER_MILLE, seed: self.seed };
-        let settings = Settings { faults, ..Settings::default() };
+        let settings = Settings { faults, ..settings() };
         let poller = Poller::new(stream, subject, &settings, progress);
         let writers_done = AtomicBool::new(false);
         let attempts_done = Arc::clone(&month.world.attempts_done);
@@ -126,7 +135,7 @@ impl Demo {
         progress: &Progress,
     ) -> Result<()> {
         let sample = Sample::new(stream, SAMPLED_PER_MILLE, self.seed);
-        let settings = Settings::default();
+        let settings = settings();
         let poller = Poller::new(&sample, subject, &settings, progress);
         poller.run_until_drained(&AtomicBool::new(true)).await
     }
@@ -139,6 +148,11 @@ impl Demo {
         .await?;
         Ok(compare(&recount(&items, history), &state, &items))
     }
+}
+
+/// As Lambda would, but with little patience: nothing here mends itself in seconds.
+fn settings() -> Settings {
+    Settings { max_attempts: 4, max_backoff: Duration::from_millis(500), ..Settings::default() }
 }
 
 fn state_table() -> TableDefinition {

@@ -37,6 +37,18 @@ pub struct Report {
     skipped: Vec<Skipped>,
 }
 
+/// What was played, for [`Report::new`]: what changes in the end is taken as it was when all was counted first.
+pub(super) struct Played<'a> {
+    pub(super) demo: Demo,
+    pub(super) month: &'a Month,
+    pub(super) subject: &'a Subject,
+    pub(super) cost: Cost,
+    /// Before and after the old records came once more; so is the progress.
+    pub(super) verdicts: [Verdict; 2],
+    pub(super) progress: [&'a Progress; 2],
+    pub(super) counted: Duration,
+}
+
 #[derive(Clone, Debug, Serialize)]
 struct AdminMonth {
     admin_id: String,
@@ -119,26 +131,25 @@ impl Cost {
 }
 
 impl Report {
-    pub(super) async fn new(
-        demo: Demo,
-        client: &Client,
-        month: &Month,
-        cost: Cost,
-        verdicts: [Verdict; 2],
-        progress: [&Progress; 2],
-        counted: Duration,
-    ) -> Result<Self> {
-        let skipped = progress.iter().flat_map(|progress| progress.skipped()).collect();
+    pub(super) async fn new(client: &Client, played: Played<'_>) -> Result<Self> {
+        let Played { demo, month, subject, progress, .. } = played;
+        let mut skipped: Vec<Skipped> = progress.iter().flat_map(|progress| progress.skipped()).collect();
+        let reasons = subject.sums().reasons;
+        for skipped in &mut skipped {
+            if let Some(reason) = reasons.get(&skipped.sequence_number) {
+                skipped.reason.clone_from(reason);
+            }
+        }
         let [_, again] = progress;
         Ok(Self {
             seed: demo.seed,
             attempts: demo.attempts,
-            seconds: counted.as_secs_f64(),
+            seconds: played.counted.as_secs_f64(),
             admin: busiest_admin(client, month).await?,
             projects: projects(client, month).await?,
-            cost,
+            cost: played.cost,
             delivered_again: again.counts().accepted,
-            verdicts,
+            verdicts: played.verdicts,
             skipped,
         })
     }

@@ -1,5 +1,6 @@
 //! What the demo puts to the test: the aggregator, exactly as Lambda runs it, with its counts added up.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::local::poller::Handler;
 /// What is kept back of an invocation's time, to answer in.
 const TO_ANSWER: Duration = Duration::from_millis(500);
 
+const REASONS_KEPT: usize = 100;
+
 /// The aggregator under its handler.
 #[derive(Debug)]
 pub(super) struct Subject {
@@ -28,6 +31,8 @@ pub(super) struct Sums {
     pub(super) records: u64,
     pub(super) unmatched: u64,
     pub(super) totals: Totals,
+    /// Why records were not counted when they were last delivered, by sequence number; the first hundred.
+    pub(super) reasons: BTreeMap<String, String>,
 }
 
 impl Subject {
@@ -54,6 +59,12 @@ impl Handler for Subject {
             sums.records += handled.records;
             sums.unmatched += handled.unmatched;
             sums.totals += handled.totals;
+            for failed in handled.failures {
+                let sequence_number = failed.sequence_number.unwrap_or_default();
+                if sums.reasons.len() < REASONS_KEPT || sums.reasons.contains_key(&sequence_number) {
+                    sums.reasons.insert(sequence_number, failed.error.to_string());
+                }
+            }
         }
         serde_json::to_vec(&handled.response)
             .map_err(|error| Error::new(ErrorKind::State, "the response cannot be written").caused_by(error))
