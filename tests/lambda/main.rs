@@ -57,7 +57,7 @@ async fn records_become_rollups_and_mirrors_and_count_once() {
         assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#PROJECT#p1#TOTAL").await["questions"], "3");
         assert_eq!(deployment.item(SOURCE, "ADMIN#a1", "PROJECT#p1").await["question_count"], "3");
     }
-    let output = function.output();
+    let output = function.stop();
     assert_eq!(output.matches("CloudWatchMetrics").count(), 2, "{output}");
     assert!(!output.contains(SECRET), "item contents in the log:\n{output}");
 }
@@ -107,39 +107,29 @@ async fn a_malformed_record_fails_alone() {
         ("an unknown event name", |record| record["eventName"] = json!("UPSERT")),
         ("no keys", |record| drop(record["dynamodb"].as_object_mut().unwrap().remove("Keys"))),
         ("a key of a wrong type", |record| record["dynamodb"]["Keys"]["PK"] = json!({ "BOOL": true })),
-        ("a number that is none", |record| {
-            record["dynamodb"]["NewImage"]["question_count"] = json!({ "N": "many" })
-        }),
+        ("a number that is none", |record| record["dynamodb"]["NewImage"]["score"] = json!({ "N": "many" })),
         ("a number of 39 digits", |record| {
-            record["dynamodb"]["NewImage"]["question_count"] = json!({ "N": "1".repeat(39) });
+            record["dynamodb"]["NewImage"]["score"] = json!({ "N": "1".repeat(39) });
         }),
-        ("a text where a boolean is declared", |record| {
-            record["dynamodb"]["NewImage"]["archived"] = json!({ "S": SECRET });
-        }),
+        ("a measure of text", |record| record["dynamodb"]["NewImage"]["score"] = json!({ "S": SECRET })),
     ];
     for (what, breaks) in breaks {
         let deployment = Deployment::new().await;
         let (api, function) = deployment.function(&program("aggregator"), &[]).await;
-        for project in ["p1", "p2", "p3"] {
-            deployment.put_project(project).await;
+        deployment.put_project("p1").await;
+        for attempt in ["t1", "t2", "t3"] {
+            deployment.put_attempt("p1", attempt).await;
         }
         let mut records = deployment.records().await;
-        let sequence_number = records[1]["dynamodb"]["SequenceNumber"].clone();
-        breaks(&mut records[1]);
+        let sequence_number = records[2]["dynamodb"]["SequenceNumber"].clone();
+        breaks(&mut records[2]);
         let answer = response(api.invoke(event(&records), TIME).await, &function);
-        assert_eq!(
-            answer,
-            json!({ "batchItemFailures": [{ "itemIdentifier": sequence_number }] }),
-            "{what}: {}",
-            function.output()
-        );
+        let output = function.stop();
+        let expected = json!({ "batchItemFailures": [{ "itemIdentifier": sequence_number }] });
+        assert_eq!(answer, expected, "{what}: {output}");
         let total = deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await;
-        assert_eq!(total["projects_active"], "2", "{what}");
-        assert!(
-            !function.output().contains(SECRET),
-            "{what}: item contents in the log:\n{}",
-            function.output()
-        );
+        assert_eq!((&*total["attempts"], &*total["projects_active"]), ("2", "1"), "{what}: {output}");
+        assert!(!output.contains(SECRET), "{what}: item contents in the log:\n{output}");
     }
 }
 

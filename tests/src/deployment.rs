@@ -121,6 +121,16 @@ impl Deployment {
         put.item("question_text", text(SECRET)).send().await.unwrap();
     }
 
+    /// A candidate completes an attempt at a project's exam.
+    pub async fn put_attempt(&self, project: &str, attempt: &str) {
+        let number = |number: &str| AttributeValue::N(number.to_owned());
+        let put = self.client.put_item().table_name(SOURCE);
+        let put = put.item("PK", text("CANDIDATE#c1")).item("SK", text(&format!("ATTEMPT#{attempt}")));
+        let put = put.item("project_id", text(project)).item("started_at", text("2026-02-06T14:30:00Z"));
+        let put = put.item("status", text("COMPLETED")).item("notes", text(SECRET));
+        put.item("score", number("42")).item("total_questions", number("50")).send().await.unwrap();
+    }
+
     /// The records of the source table's stream, as Lambda would deliver them: the first thousand.
     pub async fn records(&self) -> Vec<Value> {
         let stream = self.server.stream(SOURCE).await.unwrap();

@@ -268,6 +268,27 @@ impl Function {
         self.outputs.iter().map(text).collect()
     }
 
+    /// Ends the process; gives all that it has written.
+    #[must_use]
+    pub fn stop(mut self) -> String {
+        self.end();
+        self.output()
+    }
+
+    fn end(&mut self) {
+        // It may have ended already; then there is nothing to kill and only its status to take.
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
+        self.read_to_end();
+    }
+
+    fn read_to_end(&mut self) {
+        for reader in self.readers.drain(..) {
+            // A reader that panicked has nothing more to add.
+            let _ended = reader.join();
+        }
+    }
+
     /// Waits until the process ends by itself and all its output has been read; none if it still runs after `patience`.
     ///
     /// # Errors
@@ -276,10 +297,7 @@ impl Function {
         let give_up = Instant::now() + patience;
         loop {
             if let Some(status) = self.child.try_wait()? {
-                for reader in self.readers.drain(..) {
-                    // A reader that panicked has nothing more to add.
-                    let _ended = reader.join();
-                }
+                self.read_to_end();
                 return Ok(Some(status));
             }
             if Instant::now() >= give_up {
@@ -292,9 +310,7 @@ impl Function {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill and only its status to take.
-        let _gone = self.child.kill();
-        let _status = self.child.wait();
+        self.end();
     }
 }
 
