@@ -467,10 +467,7 @@ fn set_write(key: &Key, copies: &[Copy<'_>], revision: &AttributeValue<'static>)
             // We never write a null, so whatever is there differs from it.
             None => Condition::Differs(path.clone(), AttributeValue::Null),
         };
-        stale.push(Condition::All(vec![
-            Condition::Equals(revision_path.clone(), revision.clone()),
-            differs,
-        ]));
+        stale.push(Condition::All(vec![Condition::Equals(revision_path.clone(), revision.clone()), differs]));
         changes.push(match value {
             Some(value) => Change::Set(path, (*value).clone()),
             None => Change::Remove(path),

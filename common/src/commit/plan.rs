@@ -139,7 +139,8 @@ impl Planner<'_> {
             next.position = state.position.clone();
             next.current = state.projected.contributions.clone();
             // Of an item that is gone nothing is carried: its tombstone will go too, and then nobody could subtract it any more.
-            let carried = before.shares.iter().filter(|share| !state.gone && !(self.aggregates)(&share.aggregate));
+            let carried =
+                before.shares.iter().filter(|share| !state.gone && !(self.aggregates)(&share.aggregate));
             next.current.shares.extend(carried.cloned());
             next.expires_at = state.gone.then(|| self.now.plus(TOMBSTONE_LIFE));
             next.as_of = next.as_of.max(state.as_of);
