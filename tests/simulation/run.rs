@@ -155,7 +155,13 @@ impl<S: Store + 'static> Run<S> {
     pub(crate) fn collect(&mut self, generation: u64) {
         for table in TABLES {
             let changes = self.tables.inner().take_changes(table);
+            let first = self.streams.records.len();
             self.streams.append(table, changes, &mut self.random);
+            if self.trace.is_shown() {
+                for (number, record) in self.streams.records.iter().enumerate().skip(first) {
+                    println!("        record {number}: {record}");
+                }
+            }
         }
         for change in self.tables.inner().take_changes(STATE) {
             self.watch.observe(&change, generation);

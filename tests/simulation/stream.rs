@@ -3,7 +3,7 @@
 //! An item's records are all in one shard of a stream, in order. A re-created stream has a new label, shards of its own, and
 //! its sequence numbers start anew; what is left of the old one is still delivered, before or after.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::memory::ItemChange;
@@ -37,6 +37,20 @@ impl Record {
     /// Its position, as the ledger and the markers spell it.
     pub(crate) fn position(&self) -> String {
         format!("{}#{:0>40}", self.label, self.sequence_number)
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let change = match (&self.old, &self.new) {
+            (None, _) => "inserted",
+            (Some(_), Some(_)) => "modified",
+            (Some(_), None) if self.is_expiry => "expired",
+            (Some(_), None) => "removed",
+        };
+        let (sort, malformed) =
+            (self.sort.as_deref().unwrap_or(""), self.malformed.as_ref().map_or("", |_| ", malformed"));
+        write!(f, "{} {sort} {change} at {}{malformed}", self.partition, self.position())
     }
 }
 
