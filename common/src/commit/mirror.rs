@@ -26,8 +26,8 @@ use super::work::Work;
 use super::{Invocation, Ledger, keys};
 use crate::effect::{Action, Change, Condition, Key, KeyAttribute, Path, Refusal, Write};
 use crate::projection::{
-    Answers as _, Contributions, Scope, Sharding, Target, TargetId, Targets, attribute, contributions,
-    questions,
+    Answers as _, Contributions, Scope, Sharding, Target, TargetId, Targets, answers, attribute,
+    contributions, questions,
 };
 use crate::record::{AttributeValue, Decimal, Image, Item};
 use crate::sink::{Tables, WriteError};
@@ -111,6 +111,15 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     async fn ask_of_skipped(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
         let mut asked = super::lookup::Asked::new();
         let Batch { works, answered, .. } = batch;
+        // What an item shows may depend on what it answers itself. Mostly that is known by now; if asking failed in a round that
+        // had nothing left to commit, it is not.
+        for work in works.iter().filter(|work| work.is_done() && !work.identity.entity.mirrors.is_empty()) {
+            for (question, gifts) in
+                work.newest_image().into_iter().flat_map(|image| answers(&self.model, work.identity, image))
+            {
+                self.ask(question, Some(gifts), &mut asked, answered);
+            }
+        }
         for work in works.iter_mut().filter(|work| work.is_done() && self.feeds_mirrors(work)) {
             work.decode_old_images(&self.model.vocabulary, |_| true);
             for image in work.all_images() {
