@@ -47,7 +47,7 @@ pub(crate) fn all<S: Store + 'static>(run: &Run<S>) -> Vec<String> {
     let settled = settled(run, &state.remembered, &mut problems);
     problems.extend(recount(&state, &items, &settled, generation, now));
     problems.extend(averages(&state));
-    problems.extend(extremes(&state, &items, &run.streams.records));
+    problems.extend(extremes(run, &state, &items));
     problems.extend(mirrors(&state, &items));
     problems
 }
@@ -261,28 +261,37 @@ fn averages(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// `best` and `worst` are some value that was ever written, and no present value beats them.
-fn extremes(state: &State, items: &[(&str, Item)], records: &[Record]) -> Vec<String> {
+/// `best` and `worst` are some value that was ever written, and neither a present value nor any that was counted beats them.
+fn extremes<S: Store + 'static>(run: &Run<S>, state: &State, items: &[(&str, Item)]) -> Vec<String> {
     let score_at = |shop: &str, item: &Item| {
         let is_visit = text(item, "PK") == format!("SHOP#{shop}") && text(item, "SK").starts_with("VISIT#");
         if is_visit { stored(item, "score") } else { None }
     };
+    // What is malformed and has been passed by a later record is not counted, nor missed.
+    let is_counted = |record: &&Record| {
+        let item = (record.partition.clone(), record.sort.clone());
+        record.malformed.is_none() && !run.not_seen_in_order.contains(&item)
+    };
     let mut problems = Vec::new();
     for shop in ["0", "1"] {
         let target = (format!("SHOP#{shop}"), "ROLLUP#VISITS".to_owned());
-        let ever: BTreeSet<Units> =
-            records.iter().filter_map(|record| score_at(shop, record.new.as_ref()?)).collect();
-        let present: Vec<Units> = items.iter().filter_map(|(_, item)| score_at(shop, item)).collect();
+        let records = &run.streams.records;
+        let score = |record: &Record| score_at(shop, record.new.as_ref()?);
+        let ever: BTreeSet<Units> = records.iter().filter_map(score).collect();
+        let present = items.iter().filter_map(|(_, item)| score_at(shop, item));
+        let counted: Vec<Units> =
+            records.iter().filter(is_counted).filter_map(score).chain(present).collect();
         let held = |measure| state.rollups.get(&target).and_then(|item| stored(item, measure));
         let (best, worst) = (held("best"), held("worst"));
         if [best, worst].into_iter().flatten().any(|value| !ever.contains(&value)) {
             problems.push(format!("SHOP#{shop}: best or worst is a value that never was"));
         }
-        if present.iter().max().is_some_and(|score| best.is_none_or(|best| best < *score))
-            || present.iter().min().is_some_and(|score| worst.is_none_or(|worst| worst > *score))
+        if counted.iter().max().is_some_and(|score| best.is_none_or(|best| best < *score))
+            || counted.iter().min().is_some_and(|score| worst.is_none_or(|worst| worst > *score))
         {
-            problems
-                .push(format!("SHOP#{shop}: best {best:?} and worst {worst:?}, but there are {present:?}"));
+            problems.push(format!(
+                "SHOP#{shop}: best {best:?} and worst {worst:?}, but counted were {counted:?}"
+            ));
         }
     }
     problems

@@ -9,6 +9,7 @@
 //! A consumer's future is polled only here, and is pending at every call it makes: so between any two of its calls
 //! anything else can happen, its own end included.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -84,6 +85,8 @@ pub(crate) struct Run<S> {
     pub(crate) watch: Watch,
     pub(crate) trace: Trace,
     pub(crate) problems: Vec<String>,
+    /// Items of which some image may never have been counted: a later one was counted before it, or the item was reconciled.
+    pub(crate) not_seen_in_order: BTreeSet<(String, Option<String>)>,
     /// Whether a failure is one more of the run's evils, or must not be any more.
     pub(crate) may_fail: bool,
 }
@@ -125,6 +128,7 @@ impl<S: Store + 'static> Run<S> {
             watch: Watch::default(),
             trace: Trace::new(is_shown),
             problems: Vec::new(),
+            not_seen_in_order: BTreeSet::new(),
             may_fail: true,
             options,
         };
@@ -224,8 +228,26 @@ impl<S: Store + 'static> Run<S> {
         })
     }
 
+    /// Notes that not every image of these records' items need be seen by `max` and `min`.
+    pub(crate) fn may_be_unseen(&mut self, records: impl IntoIterator<Item = usize>) {
+        for record in records {
+            let record = &self.streams.records[record];
+            self.not_seen_in_order.insert((record.partition.clone(), record.sort.clone()));
+        }
+    }
+
+    /// The same for all that has not been delivered yet.
+    pub(crate) fn undelivered_may_be_unseen(&mut self) {
+        let rest = self.streams.shards.iter().flat_map(|shard| shard.records[shard.checkpoint..].to_vec());
+        let rest: Vec<usize> = rest.collect();
+        self.may_be_unseen(rest);
+    }
+
     /// Reconciles the item that a record is of.
     pub(crate) fn reconcile(&mut self, record: usize) {
+        if self.may_fail {
+            self.may_be_unseen([record]);
+        }
         let event = self.streams.event(&[record], false);
         self.spawn(Job::Reconcile, vec![record], |process, deadline| {
             Box::pin(async move {
@@ -393,6 +415,7 @@ impl<S: Store + 'static> Run<S> {
             shard.checkpoint += given_up.len();
             shard.attempts = 0;
             self.dead.push(given_up.to_vec());
+            self.may_be_unseen(given_up.to_vec());
             self.note(&[8], || format!("to the on-failure bucket: {given_up:?}"));
         }
     }

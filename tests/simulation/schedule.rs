@@ -64,6 +64,7 @@ impl<S: Store + 'static> Run<S> {
                 self.pass(Duration::from_secs(2));
                 let (table, now) = (TABLES[self.below(2)], self.time.now());
                 self.note(&[20], || format!("the stream of {table} is created anew"));
+                self.undelivered_may_be_unseen();
                 self.streams.recreate(table, now, &mut self.random);
             }
             244..247 if self.options.time_flies => self.fly(),
@@ -154,6 +155,7 @@ impl<S: Store + 'static> Run<S> {
         if days > 30 && self.random.chance(700) {
             self.drain();
         }
+        self.undelivered_may_be_unseen();
         let seconds = days * DAY + self.random.below(DAY);
         self.note(&[23, days], || format!("{days} days pass"));
         self.pass(Duration::from_secs(seconds));

@@ -28,7 +28,7 @@ pub(crate) struct Record {
     /// As Lambda writes it.
     pub(crate) json: String,
     /// As Lambda writes it, for those who cannot read it.
-    malformed: Option<String>,
+    pub(crate) malformed: Option<String>,
     /// When it was first delivered to someone who answered that it is counted.
     pub(crate) first_counted_at: Option<Timestamp>,
 }
