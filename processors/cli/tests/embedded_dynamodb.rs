@@ -7,8 +7,11 @@
 )]
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
+use afterwrite_cli::local::poller::{Poller, Settings};
+use afterwrite_cli::local::progress::Progress;
 use afterwrite_cli::local::stream::{EmbeddedStream, Record, StreamSource as _};
 use afterwrite_cli::local::table::{KeyDefinition, TableDefinition, create_table};
 use aws_sdk_dynamodb::types::{
@@ -110,6 +113,39 @@ async fn a_page_of_writes_that_change_nothing_does_not_look_like_the_end() {
     let iterator = stream.iterator(&shard, Some(&first)).await.unwrap();
     let page = stream.read(&iterator).await.unwrap();
     assert_eq!(page.records.len(), 1);
+}
+
+#[tokio::test]
+async fn a_poller_delivers_each_write_in_order_while_it_is_written() {
+    let (server, client) = started().await;
+    let stream = server.stream(TABLE).await.unwrap();
+    let seen = std::sync::Mutex::new(Vec::<(String, i64)>::new());
+    let handler = |event: Vec<u8>, _remaining| {
+        let event: Value = serde_json::from_slice(&event).unwrap();
+        for record in event["Records"].as_array().unwrap() {
+            let image = &record["dynamodb"]["NewImage"];
+            let value = image["value"]["N"].as_str().unwrap().parse().unwrap();
+            seen.lock().unwrap().push((image["SK"]["S"].as_str().unwrap().to_owned(), value));
+        }
+        std::future::ready(Ok(b"{}".to_vec()))
+    };
+    let (settings, progress) = (Settings { batch_size: 7, ..Settings::default() }, Progress::default());
+    let writers_done = AtomicBool::new(false);
+    let write = async {
+        for value in 0..20 {
+            futures::future::join_all(["a", "b", "c"].map(|sort| put(&client, sort, value))).await;
+        }
+        writers_done.store(true, Ordering::SeqCst);
+    };
+    let poller = Poller::new(&stream, &handler, &settings, &progress);
+    let ((), polled) = futures::future::join(write, poller.run_until_drained(&writers_done)).await;
+    polled.unwrap();
+    for sort in ["a", "b", "c"] {
+        let of_item: Vec<i64> =
+            seen.lock().unwrap().iter().filter(|(seen, _)| seen == sort).map(|(_, value)| *value).collect();
+        assert_eq!(of_item, (0..20).collect::<Vec<_>>());
+    }
+    assert_eq!((progress.counts().read, progress.counts().accepted), (60, 60));
 }
 
 #[tokio::test]

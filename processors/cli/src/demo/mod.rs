@@ -174,3 +174,40 @@ fn progress_bar(attempts: u64) -> ProgressBar {
     }
     bar
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_wrong_digit_is_found() {
+        let server = EmbeddedDynamoDb::start(Options::default()).await.unwrap();
+        let client = server.client();
+        create_table(&client, &platform::table()).await.unwrap();
+        create_table(&client, &state_table()).await.unwrap();
+        let stream = server.stream(platform::TABLE).await.unwrap();
+        let subject = Subject::new(client.clone(), STATE_TABLE).unwrap();
+        let progress = Progress::default();
+        let demo = Demo { seed: 3, attempts: 10 };
+        let mut month = Month::plan(client.clone(), demo.seed, demo.attempts, jiff::Timestamp::now());
+        let history =
+            demo.count_while_writing(&mut month, &server, &stream, &subject, &progress).await.unwrap();
+        assert_eq!(demo.judge(&client, &history).await.unwrap().differences, []);
+
+        client
+            .update_item()
+            .table_name(STATE_TABLE)
+            .key("PK", platform::text(format!("ADMIN#{}", month.admins()[0])))
+            .key("SK", platform::text("ROLLUP#TOTAL"))
+            .update_expression("ADD questions :one")
+            .expression_attribute_values(":one", platform::number(1))
+            .send()
+            .await
+            .unwrap();
+        let verdict = demo.judge(&client, &history).await.unwrap();
+        assert_eq!(verdict.differences.len(), 1);
+        assert_eq!(verdict.differences[0].found, verdict.differences[0].expected + 1);
+        assert!(!verdict.is_equal());
+        server.stop().await.unwrap();
+    }
+}

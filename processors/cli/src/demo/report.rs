@@ -23,6 +23,8 @@ const BAR_WIDTH: i64 = 24;
 /// All results of a demo.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// Whether every number is right and no record was given up.
+    right: bool,
     seed: u64,
     attempts: u64,
     /// From the start of the server until every record was counted and the recount had been made once.
@@ -142,6 +144,7 @@ impl Report {
         }
         let [_, again] = progress;
         Ok(Self {
+            right: played.verdicts.iter().all(Verdict::is_equal) && skipped.is_empty(),
             seed: demo.seed,
             attempts: demo.attempts,
             seconds: played.counted.as_secs_f64(),
@@ -157,7 +160,7 @@ impl Report {
     /// Whether every number is right and no record was given up.
     #[must_use]
     pub fn is_right(&self) -> bool {
-        self.verdicts.iter().all(Verdict::is_equal) && self.skipped.is_empty()
+        self.right
     }
 }
 
