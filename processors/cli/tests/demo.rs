@@ -1,11 +1,5 @@
 //! `afterwrite demo`, as a stranger runs it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that meets the unexpected must fail at once"
-)]
-
 use std::process::{Command, Output};
 
 use serde_json::Value;
