@@ -45,9 +45,9 @@
 //! delivered later, its older state is counted over the newer one for a moment, until the newer record follows: order is
 //! kept per item. `as_of` cuts this short for records known to be older.
 //!
-//! *Lookups* are part of `C`, so their answers must not change: see [`lookup`]. *`max` and `min`* see every image of every
+//! *Lookups* are part of `C`, so their answers must not change: see `commit::lookup`. *`max` and `min`* see every image of every
 //! record that is counted, and only ever move one way, so seeing one twice is harmless. *Mirrors* are copies that carry
-//! the rollup's `rev`, which only grows: see [`mirror`].
+//! the rollup's `rev`, which only grows: see `commit::mirror`.
 
 mod clock;
 pub mod decide;

@@ -4,7 +4,7 @@
 //!
 //! | dynoxide | here |
 //! |---|---|
-//! | each stream write scans all stream records for the last number, so that writes get slower with every record | its database starts as a copy of one in which that scan has an index ([`indexed_database`]) |
+//! | each stream write scans all stream records for the last number, so that writes get slower with every record | its database starts as a copy of one in which that scan has an index (`indexed_database`) |
 //! | a write that changes nothing appears in the stream | [`EmbeddedStream`] drops it, as AWS never emits it |
 //! | the region is `dynoxide`, the stream's label no time, an open shard has an ending, a TTL mark is spelt as in Lambda's JSON | [`EmbeddedStream`] says what AWS would say |
 //! | expired items go when [`EmbeddedDynamoDb::sweep_expired`] is called | that is wanted: a test must know when |
