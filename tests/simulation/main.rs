@@ -5,6 +5,7 @@
 //! cargo test -p afterwrite-tests --test simulation                                       as every test run does it
 //! cargo test --release -p afterwrite-tests --test simulation -- --seeds 100000           by hand, for long
 //! cargo test -p afterwrite-tests --test simulation -- --seed 1234 --trace                one seed again, in words
+//! cargo test -p afterwrite-tests --test simulation -- --http --seeds 20                  against a DynamoDB behind HTTP
 //! ```
 #![expect(
     clippy::unwrap_used,
@@ -19,6 +20,7 @@ mod options;
 mod oracle;
 mod run;
 mod schedule;
+mod served;
 mod state;
 mod store;
 mod stream;
@@ -26,6 +28,7 @@ mod trace;
 mod watch;
 mod world;
 
+use std::panic::UnwindSafe;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,15 +37,18 @@ use std::time::Instant;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use self::run::Run;
+use self::store::Store;
 
 /// Seeds of every test run.
 const SEEDS: u64 = 1000;
+/// Seeds of every test run over HTTP.
+const SEEDS_OVER_HTTP: u64 = 20;
 /// Failing seeds that are told in full.
 const TOLD: usize = 3;
 
 fn main() -> ExitCode {
     let mut seeds = None;
-    let (mut first, mut is_shown, mut is_by_hand) = (0, false, false);
+    let (mut first, mut is_shown, mut is_over_http, mut is_by_hand) = (0, false, false, false);
     let mut rest = Vec::new();
     let mut arguments = std::env::args();
     while let Some(argument) = arguments.next() {
@@ -54,6 +60,7 @@ fn main() -> ExitCode {
                 seeds = Some(seeds.unwrap_or(1));
             }
             "--trace" => is_shown = true,
+            "--http" => is_over_http = true,
             _ => {
                 rest.push(argument);
                 continue;
@@ -62,18 +69,24 @@ fn main() -> ExitCode {
         is_by_hand = true;
     }
     if is_by_hand {
-        return by_hand(first, seeds.unwrap_or(SEEDS), is_shown);
+        let seeds = seeds.unwrap_or(if is_over_http { SEEDS_OVER_HTTP } else { SEEDS });
+        return by_hand(first, seeds, || {
+            if is_over_http { over_http(first, seeds) } else { every(first, seeds, is_shown) }
+        });
     }
     let tests = vec![
         Trial::test("every_seed_ends_right", || every(0, SEEDS, false).map(drop).map_err(Failed::from)),
+        Trial::test("over_http_a_seed_is_the_same_run", || {
+            over_http(0, SEEDS_OVER_HTTP).map_err(Failed::from)
+        }),
         Trial::test("a_seed_repeats_itself", || repeats().map_err(Failed::from)),
     ];
     libtest_mimic::run(&Arguments::from_iter(rest), tests).exit_code()
 }
 
-fn by_hand(first: u64, seeds: u64, is_shown: bool) -> ExitCode {
+fn by_hand(first: u64, seeds: u64, run: impl FnOnce() -> Result<(), String>) -> ExitCode {
     let begun = Instant::now();
-    match every(first, seeds, is_shown) {
+    match run() {
         Ok(()) => {
             let seconds = begun.elapsed().as_secs_f64();
             println!("{seeds} seeds from {first} on: all right, in {seconds:.1} s");
@@ -86,10 +99,18 @@ fn by_hand(first: u64, seeds: u64, is_shown: bool) -> ExitCode {
     }
 }
 
-/// Runs one seed; gives its trace's hash, or what is wrong.
+/// Runs one seed in memory; gives its trace's hash, or what is wrong.
 fn one(seed: u64, is_shown: bool) -> Result<u64, Vec<String>> {
+    one_with(seed, is_shown, store::in_memory)
+}
+
+fn one_with<S: Store + 'static>(
+    seed: u64,
+    is_shown: bool,
+    store: impl FnOnce() -> S + UnwindSafe,
+) -> Result<u64, Vec<String>> {
     let attempt = std::panic::catch_unwind(|| {
-        let mut run = Run::new(seed, is_shown, store::in_memory());
+        let mut run = Run::new(seed, is_shown, store());
         let hash = run.go();
         (hash, run.problems)
     });
@@ -140,6 +161,17 @@ fn every(first: u64, seeds: u64, is_shown: bool) -> Result<(), String> {
         ));
     }
     Err(told)
+}
+
+/// With a DynamoDB behind HTTP each seed ends right as well, and with the same tables as in memory.
+fn over_http(first: u64, seeds: u64) -> Result<(), String> {
+    for seed in first..first + seeds {
+        let (in_memory, over_http) = (one(seed, false), one_with(seed, false, served::served));
+        if over_http.is_err() || in_memory != over_http {
+            return Err(format!("seed {seed}: in memory {in_memory:?}, over HTTP {over_http:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// The same seed is the same run, to the last byte of the tables.
