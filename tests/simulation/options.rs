@@ -18,8 +18,8 @@ pub(crate) struct Options {
     pub(crate) poison: u64,
     /// Records in a thousand that are malformed, until the decoder is corrected in the end.
     pub(crate) malformed: u64,
-    /// Whether items are reconciled at any moment.
-    pub(crate) reconciles: bool,
+    /// How often, in a thousand steps, some item is reconciled.
+    pub(crate) reconciles: u64,
     /// Whether processes of a next generation of the model take over, one after the other.
     pub(crate) generations: bool,
     /// Whether days and weeks pass.
@@ -43,7 +43,7 @@ impl Options {
             retries: has_limit.then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
             poison,
             malformed,
-            reconciles: random.chance(500),
+            reconciles: random.pick(&[0, 0, 12, 80]).copied().unwrap_or(0),
             generations: random.chance(350),
             time_flies: random.chance(600),
             recreates_streams: random.chance(300),

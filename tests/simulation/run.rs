@@ -61,6 +61,8 @@ pub(crate) struct Task {
     consumer: usize,
     generation: u64,
     deadline: Timestamp,
+    /// How often it is passed over: a process that stands still while others go on.
+    pause: u64,
     future: Answering,
 }
 
@@ -214,7 +216,7 @@ impl<S: Store + 'static> Run<S> {
         self.note(&[1, id, u64::try_from(records.len()).unwrap()], || {
             format!("task {id} on consumer {consumer} (generation {generation}): {job:?} {records:?}")
         });
-        self.tasks.push(Task { id, job, records, consumer, generation, deadline, future });
+        self.tasks.push(Task { id, job, records, consumer, generation, deadline, pause: 0, future });
         id
     }
 
@@ -279,6 +281,13 @@ impl<S: Store + 'static> Run<S> {
         if now > self.tasks[place].deadline.plus(Duration::from_secs(5)) {
             self.end_task(place, "timed out");
             return;
+        }
+        if self.tasks[place].pause > 0 {
+            self.tasks[place].pause -= 1;
+            return;
+        }
+        if self.may_fail && self.random.chance(80) {
+            self.tasks[place].pause = self.random.below(40);
         }
         self.note(&[3, id], || format!("task {id}"));
         let answer = self.tasks[place].future.as_mut().poll(&mut Context::from_waker(Waker::noop()));

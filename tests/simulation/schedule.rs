@@ -43,6 +43,9 @@ impl<S: Store + 'static> Run<S> {
     fn step(&mut self, writes: &mut u32) {
         let passed = if self.random.chance(40) { self.random.below(30_000) } else { self.random.below(100) };
         self.pass(Duration::from_millis(passed));
+        if self.random.chance(self.options.reconciles) {
+            self.reconcile_some();
+        }
         match self.random.below(1000) {
             0..80 if *writes > 0 => {
                 *writes -= 1;
@@ -52,13 +55,6 @@ impl<S: Store + 'static> Run<S> {
             200..204 => self.delay(),
             204..214 => self.replay(),
             214..224 => self.redrive_one(),
-            224..236 if self.options.reconciles && !self.streams.records.is_empty() => {
-                let record = self.below(self.streams.records.len());
-                let of = &self.streams.records[record];
-                if kind(of.table, &of.partition, of.sort.as_deref()) != Kind::Other {
-                    self.reconcile(record);
-                }
-            }
             236..240 if self.options.generations => self.upgrade_one(),
             240..244 if self.options.recreates_streams => {
                 self.pass(Duration::from_secs(2));
@@ -80,6 +76,19 @@ impl<S: Store + 'static> Run<S> {
                 let place = self.below(self.tasks.len());
                 self.poll(place);
             }
+        }
+    }
+
+    /// Mostly an item that has just been written: its records are on their way, or being counted.
+    fn reconcile_some(&mut self) {
+        let among = self.streams.records.len().min(if self.random.chance(700) { 8 } else { usize::MAX });
+        if among == 0 {
+            return;
+        }
+        let record = self.streams.records.len() - 1 - self.below(among);
+        let of = &self.streams.records[record];
+        if kind(of.table, &of.partition, of.sort.as_deref()) != Kind::Other {
+            self.reconcile(record);
         }
     }
 
