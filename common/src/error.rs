@@ -87,6 +87,12 @@ impl Error {
         self
     }
 
+    /// The same once more, for another record that it concerns; its source stays with the first.
+    #[must_use]
+    pub fn restated(&self) -> Self {
+        Self::new(self.kind, self.to_string())
+    }
+
     /// What went wrong.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

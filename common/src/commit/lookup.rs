@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::stream::{StreamExt as _, iter};
 
 use super::clock::Clock;
+use super::requests::CONCURRENCY;
 use super::{Invocation, Ledger, keys};
 use crate::effect::{Action, Condition, KeyAttribute, Refusal, Write};
 use crate::entity::SourceKey;
@@ -26,8 +27,6 @@ const ASKED_AT_MOST: u32 = 3;
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(100);
 /// Answers kept in the process; past this the cache starts anew.
 const CACHED_AT_MOST: usize = 100_000;
-/// Requests under way at once.
-const CONCURRENCY: usize = 16;
 
 type Answer = Arc<Gifts>;
 

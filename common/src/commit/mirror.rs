@@ -21,6 +21,7 @@ use futures::stream::{StreamExt as _, iter};
 
 use super::clock::Clock;
 use super::lookup::Answered;
+use super::requests::CONCURRENCY;
 use super::rounds::Batch;
 use super::work::Work;
 use super::{Invocation, Ledger, keys};
@@ -34,8 +35,6 @@ use crate::sink::{Tables, WriteError};
 use crate::table::{Mirror, MirroredAttribute, Operand, Rollup, Term};
 use crate::{Error, ErrorKind, Result};
 
-/// Single writes under way at once.
-const CONCURRENCY: usize = 16;
 /// What the attributes of a remembered lookup begin with that hold where else the looked-up item has been seen.
 const SEEN_AT: &str = "seen_at#";
 

@@ -8,6 +8,9 @@ use crate::effect::{Key, Refusal, Write};
 use crate::sink::{Snapshot, Tables, WriteError};
 use crate::{Error, ErrorKind, Result};
 
+/// Single requests under way at once.
+pub(super) const CONCURRENCY: usize = 16;
+
 impl<T: Tables, C: Clock> Ledger<T, C> {
     /// Reads items, strongly consistent.
     pub(super) async fn read(&self, keys: &[Key], invocation: &Invocation) -> Result<Snapshot> {

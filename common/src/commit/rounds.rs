@@ -11,6 +11,7 @@ use super::decide::{TOMBSTONE_LIFE, decide};
 use super::lookup::{Answered, Asked};
 use super::pack::{Packable, Parcel, pack};
 use super::plan::Plan;
+use super::requests::CONCURRENCY;
 use super::tally::Tally;
 use super::work::{Failure, Item, Observation, Outcome, Progress, Work};
 use super::{Invocation, Ledger, keys, rollup};
@@ -20,9 +21,6 @@ use crate::record::{AttributeValue, Decimal, Image, Position, Timestamp};
 use crate::sink::{Tables, TransactError, WriteError};
 use crate::table::{OnExpiry, Rollup};
 use crate::{Error, ErrorKind, Result};
-
-/// Single writes under way at once.
-const CONCURRENCY: usize = 16;
 
 /// A batch under way.
 pub(super) struct Batch<'r> {
@@ -423,7 +421,7 @@ impl Batch<'_> {
     pub(super) fn fail_done(&mut self, works: &BTreeSet<usize>, error: &Error) {
         for index in works {
             if let Some(work) = self.works.get_mut(*index) {
-                work.fail(Error::new(error.kind(), error.to_string()));
+                work.fail(error.restated());
             }
         }
     }
@@ -436,7 +434,7 @@ impl Batch<'_> {
 
     fn fail_pending(&mut self, error: &Error) {
         for work in self.works.iter_mut().filter(|work| work.is_pending()) {
-            work.fail(Error::new(error.kind(), error.to_string()));
+            work.fail(error.restated());
         }
     }
 
@@ -495,7 +493,7 @@ impl Batch<'_> {
         for index in items {
             let Some(work) = self.works.get_mut(index) else { continue };
             if is_lone || work.alone {
-                work.fail(Error::new(error.kind(), error.to_string()));
+                work.fail(error.restated());
             } else {
                 work.alone = true;
             }

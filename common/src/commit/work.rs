@@ -295,14 +295,9 @@ impl<'r> Work<'r> {
         for (index, record) in bad {
             let is_settled_elsewhere = record.expired && keeps_expired;
             if is_settled_elsewhere || !record.position.as_ref().is_some_and(passed) {
-                failures.push(Failure { index, error: clone(&record.error) });
+                failures.push(Failure { index, error: record.error.restated() });
             }
         }
         failures
     }
-}
-
-/// The same error once more: a batch's malformed records stay with the batch.
-fn clone(error: &Error) -> Error {
-    Error::new(error.kind(), error.to_string())
 }

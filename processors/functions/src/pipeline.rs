@@ -101,7 +101,7 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
                     found.push(Found { index, record: record.as_ref().map_err(AsRef::as_ref), keys, source })
                 }
                 (None, Ok(_)) => failures.push(Failure { index, error: foreign_key() }),
-                (None, Err(bad)) => failures.push(Failure { index, error: copy(&bad.error) }),
+                (None, Err(bad)) => failures.push(Failure { index, error: bad.error.restated() }),
             }
         }
         Ok(found)
@@ -188,10 +188,6 @@ fn foreign_key() -> Error {
         "the record's key attributes are not those that the model says its table has",
     )
     .remedy("Correct `key` of the table in the model")
-}
-
-fn copy(error: &Error) -> Error {
-    Error::new(error.kind(), error.to_string())
 }
 
 fn sequence_number(batch: &Batch<'_>, index: usize) -> Option<String> {
