@@ -60,20 +60,53 @@ pub enum Change {
     Remove(Path),
 }
 
-/// The place of an attribute in an item: its name, or the names of the maps around it, outermost first.
+/// The place of an attribute in an item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Path(pub Vec<Arc<str>>);
+pub struct Path {
+    /// The top-level attribute.
+    pub root: Arc<str>,
+    /// The names within it, outermost first; mostly none.
+    pub within: Vec<Arc<str>>,
+}
+
+impl Path {
+    /// All names, outermost first.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        std::iter::once(&self.root).chain(&self.within)
+    }
+
+    /// The innermost map around the attribute, by its names; `None` for a top-level attribute.
+    #[must_use]
+    pub fn parent(&self) -> Option<(&Arc<str>, &[Arc<str>])> {
+        self.within.split_last().map(|(_, within)| (&self.root, within))
+    }
+
+    /// The maps around the attribute, outermost first.
+    pub fn maps(&self) -> impl Iterator<Item = Self> {
+        let map = |depth| {
+            let within = self.within.get(..depth).unwrap_or_default().to_vec();
+            Self { root: Arc::clone(&self.root), within }
+        };
+        (0..self.within.len()).map(map)
+    }
+
+    /// Whether one of the two is the other, or lies within it.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.names().zip(other.names()).all(|(mine, theirs)| mine == theirs)
+    }
+}
 
 impl From<&str> for Path {
     /// A top-level attribute of this very name (dots are part of it).
     fn from(name: &str) -> Self {
-        Self(vec![Arc::from(name)])
+        Self { root: Arc::from(name), within: Vec::new() }
     }
 }
 
 impl From<&Arc<str>> for Path {
     fn from(name: &Arc<str>) -> Self {
-        Self(vec![Arc::clone(name)])
+        Self { root: Arc::clone(name), within: Vec::new() }
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::record::{AttributeValue, Item, Keys};
-use crate::table::{Entity, Model};
+use crate::table::{Entity, KeySchema, KeyType, Model};
 
 /// The identity of a source item: its table and the texts of its primary key.
 ///
@@ -20,7 +23,7 @@ pub struct SourceKey<'r> {
 }
 
 impl<'r> SourceKey<'r> {
-    /// The identity of the item with these key attributes; `None` if they are not those of the table.
+    /// The identity of the item with these key attributes; `None` if they are not those of the table, or not of their types.
     pub fn of_keys(model: &Model, table: usize, keys: &'r Keys<'_>) -> Option<Self> {
         Self::new(model, table, |name| keys.get(name))
     }
@@ -36,9 +39,10 @@ impl<'r> SourceKey<'r> {
         attribute: impl Fn(&str) -> Option<&'r AttributeValue<'v>>,
     ) -> Option<Self> {
         let schema = model.tables.get(table)?;
-        let partition = key_text(attribute(&schema.partition_key)?)?;
+        let text = |key: &KeySchema| key_text(attribute(&key.name)?, key.key_type);
+        let partition = text(&schema.partition_key)?;
         let sort = match &schema.sort_key {
-            Some(name) => Some(key_text(attribute(name)?)?),
+            Some(key) => Some(text(key)?),
             None => None,
         };
         Some(Self { table, partition, sort })
@@ -46,17 +50,23 @@ impl<'r> SourceKey<'r> {
 
     /// What the model says an item with this key is, and the values of its key's variables.
     pub fn identify<'m, 'k>(&'k self, model: &'m Model) -> Option<Identity<'m, 'k>> {
-        model.entities.iter().filter(|entity| entity.table == self.table).find_map(|entity| {
-            let mut variables = vec![None; entity.variables.len()];
-            let matches = entity.key.partition.parse(&self.partition, &mut variables)
-                && match (&entity.key.sort, &self.sort) {
-                    (Some(template), Some(text)) => template.parse(text, &mut variables),
-                    (None, None) => true,
-                    (Some(_), None) | (None, Some(_)) => false,
-                };
-            let variables = matches.then(|| variables.into_iter().collect::<Option<Vec<_>>>())??;
-            Some(Identity { entity, variables })
-        })
+        let mut bindings = Vec::new();
+        let entity = model.entities.iter().find(|entity| {
+            bindings.clear();
+            bindings.resize(entity.variables.len(), None);
+            entity.table == self.table && self.matches(entity, &mut bindings)
+        })?;
+        let variables = bindings.into_iter().collect::<Option<Vec<_>>>()?;
+        Some(Identity { entity, variables })
+    }
+
+    fn matches<'k>(&'k self, entity: &Entity, bindings: &mut [Option<&'k str>]) -> bool {
+        entity.key.partition.parse(&self.partition, bindings)
+            && match (&entity.key.sort, &self.sort) {
+                (Some(template), Some(text)) => template.parse(text, bindings),
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            }
     }
 }
 
@@ -69,14 +79,15 @@ pub struct Identity<'m, 'k> {
     pub variables: Vec<&'k str>,
 }
 
-fn key_text<'r>(value: &'r AttributeValue<'_>) -> Option<Cow<'r, str>> {
+/// The text of a key attribute; `None` if it is of another type than the table's.
+fn key_text<'r>(value: &'r AttributeValue<'_>, key_type: KeyType) -> Option<Cow<'r, str>> {
+    if value.type_name() != key_type.name() {
+        return None;
+    }
     match value {
         AttributeValue::S(text) => Some(Cow::Borrowed(text)),
         AttributeValue::N(number) => Some(Cow::Owned(number.to_string())),
-        AttributeValue::B(bytes) => {
-            use base64::Engine as _;
-            Some(Cow::Owned(base64::engine::general_purpose::STANDARD.encode(bytes)))
-        }
+        AttributeValue::B(bytes) => Some(Cow::Owned(STANDARD.encode(bytes))),
         AttributeValue::Bool(_)
         | AttributeValue::Null
         | AttributeValue::M(_)
@@ -84,5 +95,14 @@ fn key_text<'r>(value: &'r AttributeValue<'_>) -> Option<Cow<'r, str>> {
         | AttributeValue::Ss(_)
         | AttributeValue::Ns(_)
         | AttributeValue::Bs(_) => None,
+    }
+}
+
+/// The value that [`SourceKey`] has written as text; `None` if it is no such text.
+pub(crate) fn key_value(text: String, key_type: KeyType) -> Option<AttributeValue<'static>> {
+    match key_type {
+        KeyType::Text => Some(text.into()),
+        KeyType::Number => text.parse().ok().map(AttributeValue::N),
+        KeyType::Binary => STANDARD.decode(text).ok().map(|bytes| AttributeValue::B(Cow::Owned(bytes))),
     }
 }

@@ -81,7 +81,7 @@ impl Answers for LastImages {
 /// `ADD` of what it changes to each rollup.
 fn claim_per_record() -> (u64, u64) {
     let replay = Replay::new(RECORDING);
-    let model = Model::load(Model::DEFAULT_NAME).expect("the default model");
+    let model = Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"));
     let answers = last_answers(&model, &replay);
     let tables = MemoryTables::new();
     tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
@@ -109,12 +109,12 @@ fn last_answers(model: &Model, replay: &Replay) -> LastImages {
     LastImages(answers)
 }
 
-fn record_writes(model: &Model, record: &RawValue, answers: &LastImages) -> Vec<Write> {
+fn record_writes(model: &Arc<Model>, record: &RawValue, answers: &LastImages) -> Vec<Write> {
     let event = event([record]);
     let batch = decode(&event, &model.vocabulary).expect("an event");
     let record = batch.records[0].as_ref().expect("a record");
     let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
-    let mut targets = Targets::default();
+    let mut targets = Targets::of(model);
     let mut sums: BTreeMap<(TargetId, Arc<str>), Decimal> = BTreeMap::new();
     if let Some(identity) = source.identify(model) {
         let old = record.old.decode(&model.vocabulary).expect("an old image").filter(|_| !record.expired);

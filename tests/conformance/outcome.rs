@@ -160,7 +160,8 @@ pub(crate) fn bytes(bytes: &[u8]) -> AttributeValue<'static> {
 
 /// A path by its names, separated by slashes.
 pub(crate) fn path(names: &str) -> Path {
-    Path(names.split('/').map(Into::into).collect())
+    let mut names = names.split('/').map(Into::into);
+    Path { root: names.next().expect("a name"), within: names.collect() }
 }
 
 pub(crate) fn set(names: &str, value: impl Into<AttributeValue<'static>>) -> Change {

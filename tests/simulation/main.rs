@@ -16,6 +16,7 @@
 
 mod check;
 mod clock;
+mod evils;
 mod options;
 mod oracle;
 mod run;
@@ -36,6 +37,7 @@ use std::time::Instant;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use self::evils::Evils;
 use self::run::Run;
 use self::store::Store;
 
@@ -52,11 +54,16 @@ fn main() -> ExitCode {
     let mut rest = Vec::new();
     let mut arguments = std::env::args();
     while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().and_then(|number| number.parse::<u64>().ok());
+        let mut number = || {
+            let number = arguments.next().unwrap_or_default();
+            number
+                .parse::<u64>()
+                .unwrap_or_else(|_| panic!("{argument} takes a whole number, not `{number}`"))
+        };
         match argument.as_str() {
-            "--seeds" => seeds = number(),
+            "--seeds" => seeds = Some(number()),
             "--seed" => {
-                first = number().unwrap_or(0);
+                first = number();
                 seeds = Some(seeds.unwrap_or(1));
             }
             "--trace" => is_shown = true,
@@ -109,21 +116,30 @@ fn one_with<S: Store + 'static>(
     is_shown: bool,
     store: impl FnOnce() -> S + UnwindSafe,
 ) -> Result<u64, Vec<String>> {
+    run(seed, is_shown, store).map(|(hash, _)| hash)
+}
+
+/// Runs one seed; gives its trace's hash and what it met, or what is wrong.
+fn run<S: Store + 'static>(
+    seed: u64,
+    is_shown: bool,
+    store: impl FnOnce() -> S + UnwindSafe,
+) -> Result<(u64, Evils), Vec<String>> {
     let attempt = std::panic::catch_unwind(|| {
         let mut run = Run::new(seed, is_shown, store());
         let hash = run.go();
-        (hash, run.problems)
+        (hash, run.evils, run.problems)
     });
     match attempt {
-        Ok((hash, problems)) if problems.is_empty() => Ok(hash),
-        Ok((_, problems)) => Err(problems),
+        Ok((hash, evils, problems)) if problems.is_empty() => Ok((hash, evils)),
+        Ok((_, _, problems)) => Err(problems),
         Err(_) => Err(vec!["it panicked".to_owned()]),
     }
 }
 
 /// Runs seeds on all processors; what is wrong comes with how to see it again.
 fn every(first: u64, seeds: u64, is_shown: bool) -> Result<(), String> {
-    let (next, failed) = (AtomicU64::new(first), Mutex::new(Vec::new()));
+    let (next, failed, evils) = (AtomicU64::new(first), Mutex::new(Vec::new()), Mutex::new(Evils::default()));
     let has_stopped = AtomicBool::new(false);
     let threads = if is_shown { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     std::thread::scope(|scope| {
@@ -134,8 +150,13 @@ fn every(first: u64, seeds: u64, is_shown: bool) -> Result<(), String> {
                     if seed >= first + seeds {
                         break;
                     }
-                    if let Err(problems) = one(seed, is_shown) {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).push((seed, problems));
+                    match run(seed, is_shown, store::in_memory) {
+                        Ok((_, met)) => {
+                            evils.lock().unwrap_or_else(PoisonError::into_inner).take_in(&met);
+                        }
+                        Err(problems) => {
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).push((seed, problems));
+                        }
                     }
                 }
             });
@@ -144,7 +165,14 @@ fn every(first: u64, seeds: u64, is_shown: bool) -> Result<(), String> {
     let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort();
     if failed.is_empty() {
-        return Ok(());
+        let evils = evils.into_inner().unwrap_or_else(PoisonError::into_inner);
+        println!("what happened in {seeds} seeds:\n{evils}");
+        let missing = evils.missing();
+        return if seeds < SEEDS || missing.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("in {seeds} seeds these never happened: {}", missing.join(", ")))
+        };
     }
     let mut told = format!("{} of {seeds} seeds went wrong:", failed.len());
     for (seed, problems) in failed.iter().take(TOLD) {

@@ -24,6 +24,7 @@ use afterwrite_tests::faults::{Faulty, Rates};
 use afterwrite_tests::random::Random;
 
 use super::clock::{SkewedClock, Time};
+use super::evils::Evils;
 use super::options::Options;
 use super::store::{STATE, Store};
 use super::stream::{Streams, TABLES};
@@ -86,6 +87,7 @@ pub(crate) struct Run<S> {
     pub(crate) world: World,
     pub(crate) watch: Watch,
     pub(crate) trace: Trace,
+    pub(crate) evils: Evils,
     pub(crate) problems: Vec<String>,
     /// Items of which some image may never have been counted: a later one was counted before it, or the item was reconciled.
     pub(crate) not_seen_in_order: BTreeSet<(String, Option<String>)>,
@@ -129,6 +131,7 @@ impl<S: Store + 'static> Run<S> {
             world,
             watch: Watch::default(),
             trace: Trace::new(is_shown),
+            evils: Evils::default(),
             problems: Vec::new(),
             not_seen_in_order: BTreeSet::new(),
             may_fail: true,
@@ -269,7 +272,7 @@ impl<S: Store + 'static> Run<S> {
                     keys: &record.keys,
                     requests: Vec::new(),
                 };
-                Ok(Answer::Reconciled(ledger.reconcile(vec![item], deadline).await?))
+                Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
             })
         });
     }
@@ -328,6 +331,7 @@ impl<S: Store + 'static> Run<S> {
 
     pub(crate) fn upgrade_one(&mut self) {
         let consumer = self.below(self.consumers.len());
+        self.evils.happened("model replaced while the other runs");
         self.note(&[5], || format!("consumer {consumer} gets generation 2"));
         self.restart(consumer, 2);
     }
@@ -425,6 +429,7 @@ impl<S: Store + 'static> Run<S> {
             shard.attempts = 0;
             self.dead.push(given_up.to_vec());
             self.may_be_unseen(given_up.to_vec());
+            self.evils.happened("batch given up");
             self.note(&[8], || format!("to the on-failure bucket: {given_up:?}"));
         }
     }

@@ -26,14 +26,19 @@ impl<S: Store + 'static> Run<S> {
             self.step(&mut writes);
         }
         self.finish();
-        if self.problems.is_empty() {
-            self.problems = check::all(self);
-        }
+        self.judge();
         for table in [STATE].into_iter().chain(TABLES) {
             let items = format!("{:?}", self.tables.inner().scan(table));
             self.trace.take_in(items.as_bytes());
         }
+        self.evils.injected(self.tables.injected());
         self.trace.hash()
+    }
+
+    fn judge(&mut self) {
+        if self.problems.is_empty() {
+            self.problems = check::all(self);
+        }
     }
 
     fn is_quiet(&self) -> bool {
@@ -59,6 +64,7 @@ impl<S: Store + 'static> Run<S> {
             240..244 if self.options.recreates_streams => {
                 self.pass(Duration::from_secs(2));
                 let (table, now) = (TABLES[self.below(2)], self.time.now());
+                self.evils.happened("stream created anew");
                 self.note(&[20], || format!("the stream of {table} is created anew"));
                 self.undelivered_may_be_unseen();
                 self.streams.recreate(table, now, &mut self.random);
@@ -67,6 +73,7 @@ impl<S: Store + 'static> Run<S> {
             247..252 => self.sweep(),
             252..262 if self.options.crashes && !self.tasks.is_empty() => {
                 let place = self.below(self.tasks.len());
+                self.evils.happened("consumer crashed");
                 self.end_task(place, "crashed");
             }
             262..266 if self.options.crashes => self.give_up_waiting(),
@@ -88,6 +95,7 @@ impl<S: Store + 'static> Run<S> {
         let record = self.streams.records.len() - 1 - self.below(among);
         let of = &self.streams.records[record];
         if kind(of.table, &of.partition, of.sort.as_deref()) != Kind::Other {
+            self.evils.happened("item reconciled");
             self.reconcile(record);
         }
     }
@@ -95,6 +103,8 @@ impl<S: Store + 'static> Run<S> {
     fn write(&mut self) {
         let now = self.time.now();
         let what = self.world.act(self.tables.inner(), now);
+        let kind = what.split(' ').next().unwrap_or_default();
+        self.evils.happened(&format!("application: {kind}"));
         self.note(&[21], || format!("application: {what}"));
         self.collect(0);
     }
@@ -128,6 +138,7 @@ impl<S: Store + 'static> Run<S> {
         let shard = self.below(self.streams.shards.len());
         let until = self.time.now().plus(Duration::from_secs(1 + self.random.below(600)));
         self.streams.shards[shard].delayed_until = Some(until);
+        self.evils.happened("shard delayed");
         self.note(&[22], || format!("shard {shard} is delayed until {until}"));
     }
 
@@ -145,6 +156,7 @@ impl<S: Store + 'static> Run<S> {
         let mut kept = |_: &usize| is_in_a_row || self.random.chance(400);
         let records: Vec<usize> = past[from..until].iter().copied().filter(|record| kept(record)).collect();
         if !records.is_empty() {
+            self.evils.happened("batch delivered once more");
             self.invoke(Job::Replay, records);
         }
     }
@@ -155,6 +167,7 @@ impl<S: Store + 'static> Run<S> {
         }
         let place = self.below(self.dead.len());
         let records = self.dead.swap_remove(place);
+        self.evils.happened("batch redriven from the on-failure bucket");
         self.invoke(Job::Redrive, records);
     }
 
@@ -166,6 +179,7 @@ impl<S: Store + 'static> Run<S> {
         }
         self.undelivered_may_be_unseen();
         let seconds = days * DAY + self.random.below(DAY);
+        self.evils.happened("days passed");
         self.note(&[23, days], || format!("{days} days pass"));
         self.pass(Duration::from_secs(seconds));
         if self.random.chance(700) {
@@ -174,6 +188,7 @@ impl<S: Store + 'static> Run<S> {
     }
 
     fn sweep(&mut self) {
+        self.evils.happened("state table swept");
         self.note(&[24], || "TTL sweeps the state table".to_owned());
         self.tables.inner().sweep(STATE);
         self.collect(0);
@@ -183,6 +198,7 @@ impl<S: Store + 'static> Run<S> {
     fn give_up_waiting(&mut self) {
         let shard = self.below(self.streams.shards.len());
         if self.streams.shards[shard].in_flight.take().is_some() {
+            self.evils.happened("invocation overtaken by a second delivery");
             self.note(&[25], || format!("shard {shard} waits no longer"));
         }
     }
@@ -221,6 +237,10 @@ impl<S: Store + 'static> Run<S> {
         if self.options.generations {
             self.backfill();
         }
+        // Old records may heal what is wrong, so it is judged before they come, and again after.
+        self.drain();
+        self.sweep();
+        self.judge();
         self.last_of_all();
         self.drain();
     }
@@ -301,6 +321,7 @@ impl<S: Store + 'static> Run<S> {
         }
         for _ in 0..15 {
             let record = self.below(self.streams.records.len());
+            self.evils.happened("old record alone, last of all");
             self.invoke(Job::Replay, vec![record]);
             if self.random.chance(500) {
                 self.finish_tasks();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::keys;
-use crate::projection::{Contributions, Share, TargetId, Targets};
+use crate::projection::{Contributions, Share, TargetId, TargetKey, Targets};
 use crate::record::{AttributeValue, Decimal, Item, Position, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
@@ -31,7 +31,6 @@ pub struct Entry {
 }
 
 const POSITION: &str = "position";
-const REV: &str = "rev";
 const GENERATION: &str = "generation";
 const CONTRIBUTIONS: &str = "contributions";
 const AS_OF: &str = "as_of";
@@ -43,7 +42,7 @@ impl Entry {
         let mut item = keys::typed("LEDGER");
         let number = |number: i64| AttributeValue::N(Decimal::from(number));
         item.insert(Cow::Borrowed(POSITION), AttributeValue::text(self.position.to_string()));
-        item.insert(Cow::Borrowed(REV), number(i64::try_from(self.rev).unwrap_or(i64::MAX)));
+        item.insert(Cow::Borrowed(keys::REV), number(i64::try_from(self.rev).unwrap_or(i64::MAX)));
         item.insert(Cow::Borrowed(GENERATION), number(i64::try_from(self.generation).unwrap_or(i64::MAX)));
         item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text(self.encode_contributions(targets)));
         if let Some(as_of) = self.as_of {
@@ -71,7 +70,7 @@ impl Entry {
             .map_err(|cause| broken(CONTRIBUTIONS).caused_by(cause))?;
         Ok(Self {
             position: Position::parse(text(POSITION)?)?,
-            rev: counter(REV)?,
+            rev: counter(keys::REV)?,
             generation: counter(GENERATION)?,
             current,
             left,
@@ -143,7 +142,7 @@ fn json_targets(out: &mut String, ids: &[TargetId], targets: &Targets) {
     for id in ids {
         let target = targets.get(*id);
         open(out, '[');
-        json_text(out, &target.rollup);
+        json_text(out, &target.name);
         out.push(',');
         json_text(out, &target.partition);
         out.push(',');
@@ -192,7 +191,8 @@ fn decode_targets(json: &str, targets: &mut Targets) -> Result<Vec<TargetId>, se
         let shard: Option<u32> = serde_json::from_str(part(3))?;
         let expires_at: Option<i64> = serde_json::from_str(part(4))?;
         let expires_at = expires_at.map(Timestamp::from_epoch_seconds);
-        Ok(targets.intern(&Arc::from(rollup), (&partition, &sort), shard, expires_at))
+        let key = TargetKey { partition: &partition, sort: &sort, shard };
+        Ok(targets.intern_stored(&rollup, key, expires_at))
     };
     listed.into_iter().map(target).collect()
 }
@@ -229,6 +229,10 @@ mod tests {
 
     use super::*;
 
+    fn targets() -> Targets {
+        Targets::of(&Arc::new(crate::table::Model::load(crate::table::Model::DEFAULT_NAME).unwrap()))
+    }
+
     fn text() -> impl Strategy<Value = String> {
         "[a-zA-Z#\"\\\\ \n,:\\[\\]{}éß試]{1,12}"
     }
@@ -249,7 +253,7 @@ mod tests {
     fn intern(written: &[WrittenTarget], targets: &mut Targets) -> Vec<TargetId> {
         let intern = |(rollup, partition, sort, shard, expires): &WrittenTarget| {
             let expires = expires.map(Timestamp::from_epoch_seconds);
-            targets.intern(&Arc::from(rollup.as_str()), (partition, sort), *shard, expires)
+            targets.intern_stored(rollup, TargetKey { partition, sort, shard: *shard }, expires)
         };
         written.iter().map(intern).collect()
     }
@@ -263,7 +267,7 @@ mod tests {
             sequence_number in "[1-9][0-9]{0,39}",
             (as_of, expires_at) in (proptest::option::of(0..4_000_000_000_i64), proptest::option::of(0..4_000_000_000_i64)),
         ) {
-            let mut targets = Targets::default();
+            let mut targets = targets();
             let share = |(aggregate, listed, measures): &(String, Vec<WrittenTarget>, Vec<(String, Decimal)>)| Share {
                 aggregate: aggregate.as_str().into(),
                 targets: intern(listed, &mut targets),
@@ -295,9 +299,9 @@ mod tests {
             as_of: None,
             expires_at: None,
         }
-        .encode(&Targets::default());
+        .encode(&targets());
         item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text("[[secret"));
-        let error = Entry::decode(&item, &mut Targets::default()).unwrap_err().to_string();
+        let error = Entry::decode(&item, &mut targets()).unwrap_err().to_string();
         assert!(error.contains(CONTRIBUTIONS) && !error.contains("secret"), "{error}");
     }
 }

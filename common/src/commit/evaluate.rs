@@ -6,14 +6,10 @@ use super::plan::{NewState, Plan, Planner};
 use super::work::{Observation, Progress, Work};
 use super::{Invocation, Ledger};
 use crate::Result;
-use crate::entity::Identity;
-use crate::projection::{Contributions, Extreme, Projected, Sharding, TargetId, Targets, contributions};
+use crate::projection::{Contributions, Extreme, Projected, Targets, contributions};
 use crate::record::{Image, Position};
-use crate::sink::Tables;
-use crate::table::MeasureKind;
-
-/// Settlements of one plan, at most; further ones of the same item go into the next.
-const SETTLED_AT_ONCE: usize = 4;
+use crate::sink::{MAX_TRANSACTION_ACTIONS, Tables};
+use crate::table::{Aggregate, MeasureKind};
 
 type Settlement = (Position<'static>, Contributions);
 
@@ -40,13 +36,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 }
             },
             Observation::Unneeded | Observation::Counted => {
-                let state = self.newest_state(work, targets, answered);
+                // First what expired: an expiry that cannot be settled must not empty the state either.
                 let settlements = self.settlements(work, targets, answered);
+                let state = self.newest_state(work, targets, answered);
                 if state.is_none() && settlements.is_empty() {
-                    invocation
-                        .tally
-                        .duplicates
-                        .add_len(work.records.len() - work.unfit.len().min(work.records.len()));
+                    let unfit = work.unfit.len().min(work.records.len());
+                    invocation.tally.duplicates.add_len(work.records.len() - unfit);
                     work.progress = Progress::Done;
                     return None;
                 }
@@ -55,14 +50,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 (state, settlements, newest)
             }
         };
-        let aggregates = |name: &str| self.model.aggregates.iter().any(|aggregate| *aggregate.name == *name);
-        let planner = Planner {
-            targets,
-            aggregates: &aggregates,
-            shows: &|target: TargetId, measure: &str| self.shows(targets.get(target), measure),
-            generation: self.model.generation,
-            now: self.clock.now(),
-        };
+        let planner = Planner { model: &self.model, targets, now: self.clock.now() };
         planner.plan(work.entry.as_ref(), state, settlements, newest).map_err(|error| work.fail(error)).ok()
     }
 
@@ -78,7 +66,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             return Ok(None);
         }
         let projected = match image {
-            Some(image) => self.project(work, work.identity, image, targets, answered)?,
+            Some(image) => self.project(work, image, targets, answered)?,
             None => Projected::default(),
         };
         let position = match &work.entry {
@@ -96,45 +84,55 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         targets: &mut Targets,
         answered: &Answered,
     ) -> Option<NewState> {
-        let mut older = work.decision.live.clone();
-        let mut state = None;
-        while let Some(index) = older.pop() {
+        let mut live: Vec<usize> = work.decision.live.clone();
+        live.retain(|index| !work.unfit.contains_key(index));
+        let mut seen = Vec::new();
+        if live.len() > 1 && self.has_extremes(work) {
+            seen = self.extremes_of(work, &mut live, targets, answered);
+        }
+        while let Some(index) = live.pop() {
             let record = *work.records.get(index)?;
             let projected = match &record.new {
                 None => Ok(Projected::default()),
-                Some(image) => self.project(work, work.identity, image, targets, answered),
+                Some(image) => self.project(work, image, targets, answered),
             };
             match projected {
-                Ok(projected) => {
+                Ok(mut projected) => {
+                    projected.extremes.extend(seen);
                     let position = record.position.clone().into_owned();
-                    state = Some(NewState { position, projected, gone: record.new.is_none(), as_of: None });
-                    break;
+                    return Some(NewState { position, projected, gone: record.new.is_none(), as_of: None });
                 }
                 Err(error) => {
                     work.unfit.insert(index, error);
                 }
             }
         }
-        let mut state = state?;
-        if self.has_extremes(work.identity) {
-            for index in older {
-                state.projected.extremes.extend(self.extremes(work, index, targets, answered));
-            }
-        }
-        Some(state)
+        None
     }
 
-    fn extremes(
+    /// What `max` and `min` see in these records. One that a lookup cannot answer yet is not passed, nor is what follows it: it
+    /// comes again, and its image would be lost.
+    fn extremes_of(
         &self,
-        work: &Work<'_>,
-        index: usize,
+        work: &mut Work<'_>,
+        live: &mut Vec<usize>,
         targets: &mut Targets,
         answered: &Answered,
     ) -> Vec<Extreme> {
-        let image = work.records.get(index).and_then(|record| record.new.as_ref());
-        let projected =
-            image.and_then(|image| self.project(work, work.identity, image, targets, answered).ok());
-        projected.map(|projected| projected.extremes).unwrap_or_default()
+        let mut seen = Vec::new();
+        for (passed, index) in live.clone().into_iter().enumerate() {
+            let image = work.records.get(index).and_then(|record| record.new.as_ref());
+            match image.map(|image| self.project(work, image, targets, answered)) {
+                Some(Ok(projected)) => seen.extend(projected.extremes),
+                Some(Err(error)) if error.is_retryable() => {
+                    work.unfit.insert(index, error);
+                    live.truncate(passed);
+                    break;
+                }
+                Some(Err(_)) | None => {}
+            }
+        }
+        seen
     }
 
     fn settlements(
@@ -143,12 +141,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         targets: &mut Targets,
         answered: &Answered,
     ) -> Vec<Settlement> {
+        let most = self.settled_at_once(work);
         let mut settlements = Vec::new();
         for index in work.decision.expiries.clone() {
             let (Some(record), Some(image)) = (work.records.get(index), work.old_images.get(&index)) else {
                 continue;
             };
-            match self.project(work, work.identity, image, targets, answered) {
+            match self.project(work, image, targets, answered) {
                 Ok(projected) => {
                     settlements.push((record.position.clone().into_owned(), projected.contributions))
                 }
@@ -156,31 +155,38 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                     work.unfit.insert(index, error);
                 }
             }
-            if settlements.len() == SETTLED_AT_ONCE {
+            if settlements.len() == most {
                 break;
             }
         }
         settlements
     }
 
+    /// How many expiries fit into one transaction beside the entry and its old and new rollups; further ones of the same item
+    /// go into the next. The loader sees to it that one does.
+    fn settled_at_once(&self, work: &Work<'_>) -> usize {
+        let rollups: usize = self.aggregates(work).map(|aggregate| aggregate.into.len()).sum();
+        (MAX_TRANSACTION_ACTIONS - 1).saturating_sub(2 * rollups).checked_div(1 + rollups).unwrap_or(1).max(1)
+    }
+
     fn project(
         &self,
         work: &Work<'_>,
-        identity: &Identity<'_, '_>,
         image: &Image<'_>,
         targets: &mut Targets,
         answered: &Answered,
     ) -> Result<Projected> {
-        let nothing = Contributions::default();
-        let current = work.entry.as_ref().map_or(&nothing, |entry| &entry.current);
-        let sharding = Sharding { item: work.hash, current };
-        contributions(&self.model, identity, image, answered, sharding, targets)
+        contributions(&self.model, work.identity, image, answered, work.sharding(), targets)
     }
 
-    fn has_extremes(&self, identity: &Identity<'_, '_>) -> bool {
-        let aggregates =
-            identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index));
-        let mut kinds = aggregates.flat_map(|aggregate| &aggregate.measures).map(|measure| &measure.kind);
+    pub(super) fn aggregates<'m>(&'m self, work: &Work<'m>) -> impl Iterator<Item = &'m Aggregate> {
+        let indexes: &'m [usize] = &work.identity.entity.aggregates;
+        indexes.iter().filter_map(|index| self.model.aggregates.get(*index))
+    }
+
+    fn has_extremes(&self, work: &Work<'_>) -> bool {
+        let mut kinds =
+            self.aggregates(work).flat_map(|aggregate| &aggregate.measures).map(|measure| &measure.kind);
         kinds.any(|kind| matches!(kind, MeasureKind::Max(..) | MeasureKind::Min(..)))
     }
 }

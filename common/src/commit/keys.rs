@@ -36,11 +36,31 @@ pub(super) struct StateKeys {
     table: Arc<str>,
     partition: Arc<str>,
     sort: Arc<str>,
+    names: Names,
+}
+
+/// The names of attributes that updates and conditions speak of, ready to be shared.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    pub(super) entity_type: Arc<str>,
+    pub(super) expires_at: Arc<str>,
+    pub(super) rev: Arc<str>,
+    pub(super) updated_at: Arc<str>,
 }
 
 impl StateKeys {
     pub(super) fn new(table: Arc<str>) -> Self {
-        Self { table, partition: Arc::from("PK"), sort: Arc::from("SK") }
+        let names = Names {
+            entity_type: Arc::from(ENTITY_TYPE),
+            expires_at: Arc::from(EXPIRES_AT),
+            rev: Arc::from(REV),
+            updated_at: Arc::from(UPDATED_AT),
+        };
+        Self { table, partition: Arc::from("PK"), sort: Arc::from("SK"), names }
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     pub(super) fn entry(&self, model: &Model, source: &SourceKey<'_>) -> Key {

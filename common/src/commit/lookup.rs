@@ -5,11 +5,12 @@
 //! winner's. From then on everything reads that.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{StreamExt as _, iter};
+use hashbrown::{Equivalent, HashMap};
 
 use super::clock::Clock;
 use super::requests::CONCURRENCY;
@@ -30,21 +31,16 @@ const CACHED_AT_MOST: usize = 100_000;
 
 type Answer = Arc<Gifts>;
 
-/// Answers by lookup and key.
-#[derive(Debug, Default)]
-struct AnswerMap {
-    by_lookup: BTreeMap<usize, HashMap<String, Answer>>,
-    count: usize,
-}
+/// Answers by question.
+type AnswerMap = HashMap<Question<'static>, Answer>;
 
-impl AnswerMap {
-    fn get(&self, question: &Question<'_>) -> Option<&Answer> {
-        self.by_lookup.get(&question.lookup)?.get(question.key.as_ref())
-    }
+/// A question, as maps are asked for it without a copy of it.
+#[derive(Hash)]
+struct Sought<'q>(&'q Question<'q>);
 
-    fn insert(&mut self, question: &Question<'_>, answer: Answer) {
-        self.count += 1;
-        self.by_lookup.entry(question.lookup).or_default().insert(question.key.to_string(), answer);
+impl Equivalent<Question<'static>> for Sought<'_> {
+    fn equivalent(&self, known: &Question<'static>) -> bool {
+        self.0 == known
     }
 }
 
@@ -54,12 +50,12 @@ pub(super) struct LookupCache(Mutex<AnswerMap>);
 
 impl LookupCache {
     fn get(&self, question: &Question<'_>) -> Option<Answer> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(question).cloned()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&Sought(question)).cloned()
     }
 
-    fn keep(&self, question: &Question<'_>, answer: Answer) {
+    fn keep(&self, question: Question<'static>, answer: Answer) {
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.count >= CACHED_AT_MOST {
+        if cache.len() >= CACHED_AT_MOST {
             *cache = AnswerMap::default();
         }
         cache.insert(question, answer);
@@ -68,11 +64,19 @@ impl LookupCache {
 
 /// The answers that a batch needs.
 #[derive(Debug, Default)]
-pub(super) struct Answered(AnswerMap);
+pub(super) struct Answered {
+    answers: AnswerMap,
+    /// The questions that were asked in vain, and why. Within one invocation none is asked again.
+    refused: HashMap<Question<'static>, Option<Error>>,
+}
 
 impl Answers for Answered {
     fn gifts(&self, question: &Question<'_>) -> Option<&Gifts> {
-        self.0.get(question).map(AsRef::as_ref)
+        self.answers.get(&Sought(question)).map(AsRef::as_ref)
+    }
+
+    fn refusal(&self, question: &Question<'_>) -> Option<Error> {
+        self.refused.get(&Sought(question))?.as_ref().map(Error::restated)
     }
 }
 
@@ -89,14 +93,15 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         asked: &mut Asked,
         answered: &mut Answered,
     ) {
-        if answered.gifts(&question).is_some() {
+        if answered.gifts(&question).is_some() || answered.refused.contains_key(&Sought(&question)) {
             return;
         }
-        if let Some(answer) = self.lookups.get(&question) {
-            answered.0.insert(&question, answer);
-            return;
-        }
+        let known = self.lookups.get(&question);
         let question = Question { lookup: question.lookup, key: Cow::Owned(question.key.into_owned()) };
+        if let Some(answer) = known {
+            answered.answers.insert(question, answer);
+            return;
+        }
         let noted = asked.entry(question).or_default();
         if noted.is_none() {
             *noted = offer;
@@ -105,32 +110,76 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// Adds to `answered` what has been remembered, is offered, or can be asked of an index. What nobody can answer stays
     /// unanswered: then the records that need it fail, and come again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`], or what may be over when the batch comes again. Whatever is wrong with one question is
+    /// kept with it.
     pub(super) async fn answer(
         &self,
         asked: Asked,
         answered: &mut Answered,
         invocation: &Invocation,
     ) -> Result<()> {
-        let unknown: Vec<_> = asked.into_iter().collect();
-        let memory: Vec<_> =
-            unknown.iter().map(|(question, _)| self.keys.lookup(&self.model, question)).collect();
-        let remembered = self.read(&memory, invocation).await?.items;
-        let pending = unknown.into_iter().zip(remembered).map(|((question, offer), item)| async move {
-            let known = item.as_ref().and_then(|item| self.remembered(&question, item));
-            let answer = match known {
-                Some(answer) => Ok(Some(answer)),
-                None => self.learn(&question, offer, invocation).await,
-            };
-            (question, answer)
-        });
-        let learnt: Vec<_> = iter(pending).buffered(CONCURRENCY).collect().await;
-        for (question, answer) in learnt {
-            if let Some(answer) = answer? {
-                self.lookups.keep(&question, Arc::clone(&answer));
-                answered.0.insert(&question, answer);
-            }
+        let mut open: Vec<_> = asked.into_iter().collect();
+        if open.is_empty() {
+            return Ok(());
         }
+        let memory: Vec<_> =
+            open.iter().map(|(question, _)| self.keys.lookup(&self.model, question)).collect();
+        let mut remembered = self.read(&memory, invocation).await?.items.into_iter();
+        for attempt in 1..=ASKED_AT_MOST {
+            // Only what is asked for the first time may be remembered: whoever was refused would have been told.
+            let pending = open.into_iter().map(|(question, offer)| {
+                let item = remembered.next().flatten();
+                async move { (self.answer_to(&question, offer, item, invocation).await, question) }
+            });
+            let learnt: Vec<_> = iter(pending).buffered(CONCURRENCY).collect().await;
+            open = Vec::new();
+            for (answer, question) in learnt {
+                match answer {
+                    Ok(Some(answer)) => {
+                        self.lookups.keep(question.clone(), Arc::clone(&answer));
+                        answered.answers.insert(question, answer);
+                    }
+                    Ok(None) => open.push((question, None)),
+                    Err(error) if error.is_retryable() || error.kind() == ErrorKind::Configuration => {
+                        return Err(error);
+                    }
+                    Err(error) => {
+                        answered.refused.insert(question, Some(error));
+                    }
+                }
+            }
+            let wait = BETWEEN_QUESTIONS * attempt;
+            let is_last = attempt == ASKED_AT_MOST || self.clock.now().plus(wait) >= invocation.deadline;
+            if open.is_empty() || is_last {
+                break;
+            }
+            self.clock.sleep(wait).await;
+        }
+        answered.refused.extend(open.into_iter().map(|(question, _)| (question, None)));
         Ok(())
+    }
+
+    /// What is remembered, else what is offered, else what the index finds; the latter two are remembered from now on.
+    async fn answer_to(
+        &self,
+        question: &Question<'static>,
+        offer: Option<Vec<AttributeValue<'static>>>,
+        remembered: Option<Item>,
+        invocation: &Invocation,
+    ) -> Result<Option<Answer>> {
+        if let Some(item) = remembered {
+            return self.remembered(question, &item).map(Some).ok_or_else(|| self.unreadable(question));
+        }
+        let gifts = match offer {
+            Some(gifts) => Some(gifts),
+            None => self.ask_index(question, invocation).await?,
+        };
+        match gifts {
+            Some(gifts) => self.remember(question, gifts, invocation).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     fn remembered(&self, question: &Question<'_>, item: &Item) -> Option<Answer> {
@@ -144,50 +193,20 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             .map(Into::into)
     }
 
-    /// Finds an answer for the first time, and writes it down.
-    async fn learn(
-        &self,
-        question: &Question<'static>,
-        offer: Option<Vec<AttributeValue<'static>>>,
-        invocation: &Invocation,
-    ) -> Result<Option<Answer>> {
-        let gifts = match offer {
-            Some(gifts) => Some(gifts),
-            None => self.ask_index(question, invocation).await?,
-        };
-        match gifts {
-            Some(gifts) => self.remember(question, gifts, invocation).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
     async fn ask_index(
         &self,
         question: &Question<'static>,
         invocation: &Invocation,
     ) -> Result<Option<Vec<AttributeValue<'static>>>> {
         let Some(query) = self.index_query(question) else { return Ok(None) };
-        for attempt in 1..=ASKED_AT_MOST {
-            let found = self.retrying(invocation, || self.tables.query_index(&query)).await?;
-            if let Some(gifts) = found.iter().find_map(|item| self.offer_of(question, item)) {
-                return Ok(Some(gifts));
-            }
-            let wait = BETWEEN_QUESTIONS * attempt;
-            if attempt == ASKED_AT_MOST || self.clock.now().plus(wait) >= invocation.deadline {
-                break;
-            }
-            self.clock.sleep(wait).await;
-        }
-        Ok(None)
+        let found = self.retrying(invocation, || self.tables.query_index(&query)).await?;
+        Ok(found.iter().find_map(|item| self.offer_of(question, item)))
     }
 
     fn index_query(&self, question: &Question<'static>) -> Option<IndexQuery> {
         let lookup = self.model.lookups.get(question.lookup)?;
         let table = self.model.entities.get(lookup.of)?.table;
-        let inputs: Vec<&str> = match lookup.inputs.len() {
-            1 => vec![question.key.as_ref()],
-            count => question.key.splitn(count, '#').collect(),
-        };
+        let inputs = question.values(lookup.inputs.len());
         let attribute = |(name, template): &(Arc<str>, crate::table::Template)| KeyAttribute {
             name: Arc::clone(name),
             value: template.render(&inputs).into(),

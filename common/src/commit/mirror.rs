@@ -26,13 +26,14 @@ use super::rounds::Batch;
 use super::work::Work;
 use super::{Invocation, Ledger, keys};
 use crate::effect::{Action, Change, Condition, Key, KeyAttribute, Path, Refusal, Write};
+use crate::entity::{Identity, key_value};
 use crate::projection::{
-    Answers as _, Contributions, Scope, Sharding, Target, TargetId, Targets, answers, attribute,
+    Answers as _, Contributions, Scope, Target, TargetId, TargetKey, Targets, answers, attribute,
     contributions, questions,
 };
 use crate::record::{AttributeValue, Decimal, Image, Item};
 use crate::sink::{Tables, WriteError};
-use crate::table::{Mirror, MirroredAttribute, Operand, Rollup, Term};
+use crate::table::{Format, KeySchema, Mirror, MirroredAttribute, Term};
 use crate::{Error, ErrorKind, Result};
 
 /// What the attributes of a remembered lookup begin with that hold where else the looked-up item has been seen.
@@ -51,25 +52,6 @@ struct Refresh {
 type Refreshes = BTreeMap<(usize, TargetId), Refresh>;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// Whether a change of this measure of this rollup shows in any mirror.
-    pub(super) fn shows(&self, target: &Target, measure: &str) -> bool {
-        self.mirrors_of(target).any(|(_, mirror, rollup)| {
-            let shown = |name: &str| mirror.attributes.iter().any(|attribute| *attribute.measure == *name);
-            let averages = rollup
-                .averages
-                .iter()
-                .filter(|average| *average.sum == *measure || *average.count == *measure);
-            shown(measure) || averages.into_iter().any(|average| shown(&average.name))
-        })
-    }
-
-    fn mirrors_of<'t>(&'t self, target: &'t Target) -> impl Iterator<Item = (usize, &'t Mirror, &'t Rollup)> {
-        self.model.mirrors.iter().enumerate().filter_map(|(index, mirror)| {
-            let rollup = self.model.rollups.get(mirror.from)?;
-            (rollup.name == target.rollup).then_some((index, mirror, rollup))
-        })
-    }
-
     /// Refreshes every copy that the batch has reason to. An item whose copies cannot be refreshed in time has failed: its
     /// records come again, are found counted, and lead here once more.
     ///
@@ -106,7 +88,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
     }
 
-    /// The contributions of records that were skipped say whose mirrors their author may have left stale; they may need lookups.
+    /// The contributions of records that were counted elsewhere say whose mirrors their author may have left stale; they may
+    /// need lookups.
     async fn ask_of_skipped(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
         let mut asked = super::lookup::Asked::new();
         let Batch { works, answered, .. } = batch;
@@ -119,7 +102,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 self.ask(question, Some(gifts), &mut asked, answered);
             }
         }
-        for work in works.iter_mut().filter(|work| work.is_done() && self.feeds_mirrors(work)) {
+        for work in works.iter_mut().filter(|work| work.is_counted_elsewhere() && self.feeds_mirrors(work)) {
             work.decode_old_images(&self.model.vocabulary, |_| true);
             for image in work.all_images() {
                 for question in questions(&self.model, work.identity, image).into_iter().flatten() {
@@ -131,11 +114,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     fn feeds_mirrors(&self, work: &Work<'_>) -> bool {
-        let aggregates =
-            work.identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index));
-        let mut rollups =
-            aggregates.flat_map(|aggregate| &aggregate.into).map(|destination| destination.rollup);
-        rollups.any(|rollup| self.model.mirrors.iter().any(|mirror| mirror.from == rollup))
+        let mut rollups = self.aggregates(work).flat_map(|aggregate| &aggregate.into);
+        rollups.any(|destination| {
+            self.model.rollups.get(destination.rollup).is_some_and(|rollup| !rollup.mirrors.is_empty())
+        })
     }
 
     async fn collect(
@@ -147,8 +129,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let Batch { works, targets, answered } = batch;
         for (index, work) in works.iter().enumerate().filter(|(_, work)| work.is_done()) {
             for target in self.stale_after(work, targets, answered) {
-                for (mirror, ..) in self.mirrors_of(targets.get(target)) {
-                    let refresh = refreshes.entry((mirror, target)).or_default();
+                for mirror in targets.rollups(target).flat_map(|rollup| &rollup.mirrors) {
+                    let refresh = refreshes.entry((*mirror, target)).or_default();
                     refresh.works.insert(index);
                     refresh.shown = None;
                 }
@@ -175,36 +157,23 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(())
     }
 
-    /// The rollups whose copies an item's records may have left stale.
+    /// The rollups whose copies may be stale on account of this item: those that its commit changed; and, where something was counted
+    /// elsewhere, all that its records and its entry speak of.
     fn stale_after(&self, work: &Work<'_>, targets: &mut Targets, answered: &Answered) -> Vec<TargetId> {
-        if work.was_committed() {
-            return work.to_mirror.clone();
+        let mut stale = work.to_mirror.clone();
+        if !work.is_counted_elsewhere() || !self.feeds_mirrors(work) {
+            return stale;
         }
-        if !self.feeds_mirrors(work) {
-            return Vec::new();
-        }
-        let mut stale: Vec<TargetId> = Vec::new();
-        let nothing = Contributions::default();
-        let current = work.entry.as_ref().map_or(&nothing, |entry| &entry.current);
-        let sharding = Sharding { item: work.hash, current };
         for image in work.all_images() {
-            let projected = contributions(&self.model, work.identity, image, answered, sharding, targets);
+            let projected =
+                contributions(&self.model, work.identity, image, answered, work.sharding(), targets);
             let Ok(projected) = projected else { continue };
             stale.extend(projected.extremes.iter().map(|extreme| extreme.target));
-            stale.extend(self.shown_targets(&projected.contributions, targets));
+            stale.extend(shown_targets(&projected.contributions, targets));
         }
-        stale.extend(self.shown_targets(current, targets));
+        stale.extend(shown_targets(work.current(), targets));
         stale.extend(work.entry.iter().flat_map(|entry| &entry.left));
         stale
-    }
-
-    fn shown_targets(&self, contributions: &Contributions, targets: &Targets) -> Vec<TargetId> {
-        let shown = contributions.shares.iter().flat_map(|share| {
-            share.targets.iter().filter(|target| {
-                share.measures.iter().any(|(measure, _)| self.shows(targets.get(**target), measure))
-            })
-        });
-        shown.copied().collect()
     }
 
     /// The rollup that an item of the mirroring entity shows.
@@ -217,39 +186,37 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         answered: &Answered,
     ) -> Option<TargetId> {
         let rollup = self.model.rollups.get(mirror.from)?;
-        let bare = self.scope(work, image, &[]);
+        let bare = Scope::of(&self.model, work.identity, image);
         let gifts: Vec<_> = match &mirror.lookup {
             Some(lookup) => vec![answered.gifts(&bare.question(lookup).ok()?)?],
             None => Vec::new(),
         };
         let scope = Scope { gifts: &gifts, ..bare };
-        let values =
-            mirror.rollup_variables.iter().map(|term| text(&scope, term)).collect::<Option<Vec<_>>>()?;
-        let key = (rollup.partition.render(&values), rollup.sort.render(&values));
-        Some(targets.intern(&rollup.name, (&key.0, &key.1), None, None))
+        let value = |(term, format): &(Term, Format)| {
+            let mut value = String::new();
+            scope.render_value(term, *format, &mut value).ok().map(|()| value)
+        };
+        let values = mirror.rollup_variables.iter().map(value).collect::<Option<Vec<_>>>()?;
+        let (partition, sort) = (rollup.partition.render(&values), rollup.sort.render(&values));
+        let key = TargetKey { partition: &partition, sort: &sort, shard: None };
+        Some(targets.intern(mirror.from, key, None))
     }
 
-    fn scope<'s>(
-        &'s self,
-        work: &'s Work<'_>,
-        image: &'s Image<'s>,
-        gifts: &'s [&'s crate::projection::Gifts],
-    ) -> Scope<'s, 's> {
-        let identity = work.identity;
-        Scope { model: &self.model, entity: identity.entity, variables: &identity.variables, image, gifts }
-    }
-
-    /// The place of the item that shows a rollup, as it follows from the rollup's key: partition and sort key.
-    fn place_of(&self, mirror: &Mirror, target: &Target) -> Option<(String, Option<String>)> {
+    /// The values of the variables in the key of the item that shows a rollup, as they follow from the rollup's key.
+    fn item_values<'t>(&self, mirror: &Mirror, target: &'t Target) -> Option<Vec<&'t str>> {
         let rollup = self.model.rollups.get(mirror.from)?;
-        let onto = self.model.entities.get(mirror.onto)?;
         let mut found = vec![None; rollup.variables.len()];
         let is_read = rollup.partition.parse(&target.partition, &mut found)
             && rollup.sort.parse(&target.sort, &mut found);
-        let values =
-            mirror.item_variables.iter().map(|index| *found.get(*index)?).collect::<Option<Vec<&str>>>()?;
-        let sort = onto.key.sort.as_ref().map(|template| template.render(&values));
-        is_read.then(|| (onto.key.partition.render(&values), sort))
+        let values = mirror.item_variables.iter().map(|index| *found.get(*index)?).collect::<Option<_>>()?;
+        is_read.then_some(values)
+    }
+
+    /// The place of the item that shows a rollup: partition and sort key.
+    fn place_of(&self, mirror: &Mirror, target: &Target) -> Option<(String, Option<String>)> {
+        let key = &self.model.entities.get(mirror.onto)?.key;
+        let values = self.item_values(mirror, target)?;
+        Some((key.partition.render(&values), key.sort.as_ref().map(|template| template.render(&values))))
     }
 
     /// Notes where an item that has moved is now, before anyone reads the rollup it shows.
@@ -266,8 +233,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         };
         let is_there = *partition == *work.source.partition && sort.as_deref() == work.source.sort.as_deref();
         let empty = Image::default();
-        let Ok(question) = self.scope(work, work.newest_image().unwrap_or(&empty), &[]).question(lookup)
-        else {
+        let image = work.newest_image().unwrap_or(&empty);
+        let Ok(question) = Scope::of(&self.model, work.identity, image).question(lookup) else {
             return Ok(());
         };
         if is_there || answered.gifts(&question).is_none() {
@@ -337,18 +304,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// The key of the remembered lookup that may hold where else the item has been seen.
     fn notes_key(&self, mirror: &Mirror, target: &Target) -> Option<Key> {
         let lookup = mirror.lookup.as_ref()?;
-        let onto = self.model.entities.get(mirror.onto)?;
-        let rollup = self.model.rollups.get(mirror.from)?;
-        let mut found = vec![None; rollup.variables.len()];
-        let is_read = rollup.partition.parse(&target.partition, &mut found)
-            && rollup.sort.parse(&target.sort, &mut found);
-        let variables =
-            mirror.item_variables.iter().map(|index| *found.get(*index)?).collect::<Option<Vec<&str>>>()?;
+        let entity = self.model.entities.get(mirror.onto)?;
+        let identity = Identity { entity, variables: self.item_values(mirror, target)? };
         let image = Image::default();
-        let scope =
-            Scope { model: &self.model, entity: onto, variables: &variables, image: &image, gifts: &[] };
-        is_read.then_some(())?;
-        Some(self.keys.lookup(&self.model, &scope.question(lookup).ok()?))
+        let question = Scope::of(&self.model, &identity, &image).question(lookup).ok()?;
+        Some(self.keys.lookup(&self.model, &question))
     }
 
     /// What the copies should hold: a measure that never counted is nought, an average or extreme of nothing is absent.
@@ -380,15 +340,16 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     fn place_key(&self, mirror: &Mirror, partition: String, sort: Option<String>) -> Option<Key> {
         let table = self.model.entities.get(mirror.onto)?.table;
         let schema = self.model.tables.get(table)?;
-        let attribute =
-            |name: &Arc<str>, value: String| KeyAttribute { name: Arc::clone(name), value: value.into() };
+        let attribute = |key: &KeySchema, text: String| {
+            Some(KeyAttribute { name: Arc::clone(&key.name), value: key_value(text, key.key_type)? })
+        };
         let sort = match (&schema.sort_key, sort) {
-            (Some(name), Some(value)) => Some(attribute(name, value)),
+            (Some(key), Some(text)) => Some(attribute(key, text)?),
             (None, None) => None,
             (Some(_), None) | (None, Some(_)) => return None,
         };
         let table = Arc::clone(self.table_names.get(table)?);
-        Some(Key { table, partition: attribute(&schema.partition_key, partition), sort })
+        Some(Key { table, partition: attribute(&schema.partition_key, partition)?, sort })
     }
 
     /// Sets the copies of one mirror on one item, unless it is gone or shows something newer.
@@ -400,16 +361,16 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         revision: &AttributeValue<'static>,
         invocation: &Invocation,
     ) -> Result<()> {
-        let mut by_parent: BTreeMap<&[Arc<str>], Vec<Copy<'_>>> = BTreeMap::new();
+        let mut by_parent: BTreeMap<_, Vec<Copy<'_>>> = BTreeMap::new();
         for (shown, value) in mirror.attributes.iter().zip(values) {
-            let parent = shown.path.0.split_last().map_or(&[][..], |(_, parent)| parent);
-            by_parent.entry(parent).or_default().push((shown, value.as_ref()));
+            by_parent.entry(shown.path.parent()).or_default().push((shown, value.as_ref()));
         }
         for (parent, copies) in by_parent {
             let write = set_write(key, &copies, revision);
             let mut answer = self.write_retrying(&write, invocation).await;
-            if matches!(answer, Err(WriteError::Refused(Refusal::Invalid(_)))) && !parent.is_empty() {
-                self.create_maps(key, parent, invocation).await?;
+            let nested = copies.first().filter(|_| parent.is_some()).map(|(shown, _)| &shown.path);
+            if let (Err(WriteError::Refused(Refusal::Invalid(_))), Some(path)) = (&answer, nested) {
+                self.create_maps(key, path, invocation).await?;
                 answer = self.write_retrying(&write, invocation).await;
             }
             match answer {
@@ -421,10 +382,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(())
     }
 
-    /// Creates the maps around nested copies, where the item is there and they are not; outermost first.
-    async fn create_maps(&self, key: &Key, parent: &[Arc<str>], invocation: &Invocation) -> Result<()> {
-        for depth in 1..=parent.len() {
-            let path = Path(parent.get(..depth).unwrap_or_default().to_vec());
+    /// Creates the maps around a nested copy, where the item is there and they are not; outermost first.
+    async fn create_maps(&self, key: &Key, copy: &Path, invocation: &Invocation) -> Result<()> {
+        for path in copy.maps() {
             let write = Write {
                 key: key.clone(),
                 condition: Condition::All(vec![Condition::ItemExists, Condition::Absent(path.clone())]),
@@ -450,14 +410,14 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 /// One copy: where it is shown, and the value, if there is one.
 type Copy<'c> = (&'c MirroredAttribute, Option<&'c AttributeValue<'static>>);
 
-/// The text of a key's variable.
-fn text(scope: &Scope<'_, '_>, term: &Term) -> Option<String> {
-    match scope.read(term).ok()?? {
-        Operand::Text(text) => Some(text.into_owned()),
-        Operand::Value(AttributeValue::S(text)) => Some(text.to_string()),
-        Operand::Value(AttributeValue::N(number)) => Some(number.to_string()),
-        Operand::Value(_) | Operand::Ratio { .. } => None,
+fn shown_targets(contributions: &Contributions, targets: &Targets) -> Vec<TargetId> {
+    let mut shown = Vec::new();
+    for share in &contributions.shares {
+        let is_shown =
+            |target: &TargetId| share.measures.iter().any(|(name, _)| targets.shows(*target, name));
+        shown.extend(share.targets.iter().copied().filter(is_shown));
     }
+    shown
 }
 
 /// Sets the copies if the item is there and one of them is absent, older, or of this revision but another value.

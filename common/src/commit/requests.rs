@@ -28,6 +28,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ) -> Result<A> {
         let mut attempt = 0;
         loop {
+            self.in_time(invocation)?;
             match request().await {
                 Err(error) if error.is_retryable() => {
                     attempt += 1;
@@ -48,6 +49,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ) -> Result<(), WriteError> {
         let mut attempt = 0;
         loop {
+            self.in_time(invocation).map_err(WriteError::Failed)?;
             let error = match self.tables.write(write).await {
                 Ok(consumed) => {
                     invocation.tally.write_units.add(consumed.write_units);
@@ -69,6 +71,14 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 return Err(error);
             }
         }
+    }
+
+    /// No request is begun when the time is up: its answer would come too late.
+    fn in_time(&self, invocation: &Invocation) -> Result<()> {
+        if self.clock.now() < invocation.deadline {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Conflict, "the time was up before the item was done"))
     }
 
     /// Waits before another attempt; `false` if there is no time for one.

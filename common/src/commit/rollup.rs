@@ -9,7 +9,7 @@ use super::keys::{self, StateKeys};
 use super::pack::RollupUpdate;
 use crate::effect::{Action, Change, Condition, Path, Write};
 use crate::projection::{Extreme, Keep, Target};
-use crate::record::{AttributeValue, Decimal, Item, Timestamp};
+use crate::record::{AttributeValue, Decimal, Item};
 use crate::table::{Average, Rollup};
 use crate::{Error, ErrorKind, Result};
 
@@ -21,23 +21,24 @@ pub(super) fn write(
     state_keys: &StateKeys,
     target: &Target,
     update: &RollupUpdate,
-    newest: Option<Timestamp>,
+    updated_at: Option<&str>,
     computed: Option<(&Rollup, Option<&Item>)>,
 ) -> Result<Write> {
     let key = state_keys.rollup(target).ok_or_else(|| {
         Error::new(ErrorKind::Record, "a rollup's key is empty or longer than DynamoDB allows")
-            .with("rollup", target.rollup.as_ref())
+            .with("rollup", target.name.as_ref())
     })?;
-    let set = |name: &str, value: AttributeValue<'static>| Change::Set(Path::from(name), value);
     let mut changes = Vec::with_capacity(update.measures.len() + update.settled.len() + 4);
-    changes.push(set(keys::ENTITY_TYPE, "ROLLUP".into()));
-    changes.push(Change::Add(Path::from(keys::REV), Decimal::ONE));
-    if let Some(newest) = newest {
-        changes.push(set(keys::UPDATED_AT, newest.to_string().into()));
+    let names = state_keys.names();
+    let mut set = |name: &Arc<str>, value| changes.push(Change::Set(Path::from(name), value));
+    set(&names.entity_type, "ROLLUP".into());
+    if let Some(updated_at) = updated_at {
+        set(&names.updated_at, AttributeValue::text(updated_at));
     }
     if let Some(expires_at) = target.expires_at {
-        changes.push(set(keys::EXPIRES_AT, Decimal::from(expires_at.epoch_seconds()).into()));
+        set(&names.expires_at, Decimal::from(expires_at.epoch_seconds()).into());
     }
+    changes.push(Change::Add(Path::from(&names.rev), Decimal::ONE));
     let add = |name: Path, number: &Decimal| (!number.is_zero()).then(|| Change::Add(name, number.clone()));
     changes.extend(update.measures.iter().filter_map(|(name, number)| add(Path::from(name), number)));
     let settled = |name: &Arc<str>| Path::from(format!("{}{name}", keys::SETTLED).as_str());

@@ -13,13 +13,13 @@ use super::pack::{Packable, Parcel, pack};
 use super::plan::Plan;
 use super::requests::CONCURRENCY;
 use super::tally::Tally;
-use super::work::{Failure, Item, Observation, Outcome, Progress, Work};
+use super::work::{Item, Observation, Outcome, Progress, Work};
 use super::{Invocation, Ledger, keys, rollup};
 use crate::effect::{Action, Condition, Key, KeyAttribute, Path, Refusal, Write};
 use crate::projection::{TargetId, Targets, answers, questions};
 use crate::record::{AttributeValue, Decimal, Image, Position, Timestamp};
 use crate::sink::{Tables, TransactError, WriteError};
-use crate::table::{OnExpiry, Rollup};
+use crate::table::{KeySchema, OnExpiry, Rollup};
 use crate::{Error, ErrorKind, Result};
 
 /// A batch under way.
@@ -52,17 +52,26 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Counts these items as they stand in their tables now, whatever the ledger holds of them: the one way besides records to
-    /// change the ledger. Their records, if any, are counted as well.
+    /// change the ledger. Their records, if any, are counted as well. An item without an entry gets one at the beginning of the
+    /// stream with the label `stream`: that of the stream which the table has now.
     ///
     /// # Errors
     /// As [`Ledger::commit`].
-    pub async fn reconcile(&self, items: Vec<Item<'_>>, deadline: Timestamp) -> Result<Outcome> {
-        Box::pin(self.run(items.into_iter().map(Work::reconciling).collect(), deadline)).await
+    pub async fn reconcile(
+        &self,
+        items: Vec<Item<'_>>,
+        stream: &str,
+        deadline: Timestamp,
+    ) -> Result<Outcome> {
+        let works = items.into_iter().map(|item| Work::reconciling(item, stream)).collect();
+        Box::pin(self.run(works, deadline)).await
     }
 
     async fn run(&self, works: Vec<Work<'_>>, deadline: Timestamp) -> Result<Outcome> {
         let invocation = Invocation { deadline, tally: Tally::default() };
-        let mut batch = Batch { works, targets: Targets::default(), answered: Answered::default() };
+        let targets = Targets::of(&self.model);
+        let mut batch = Batch { works, targets, answered: Answered::default() };
+        invocation.tally.duplicates.add_len(batch.works.iter().map(|work| work.repeated).sum());
         let mut attempt = 0;
         while batch.works.iter().any(Work::is_pending) {
             match Box::pin(self.round(&mut batch, &invocation)).await {
@@ -78,15 +87,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             }
         }
         Box::pin(self.refresh_mirrors(&mut batch, &invocation)).await?;
-        let keeps = |work: &Work<'_>| work.identity.entity.on_expiry == OnExpiry::Keep;
-        let failures: Vec<Failure> = batch
-            .works
-            .into_iter()
-            .flat_map(|work| {
-                let keeps = keeps(&work);
-                work.into_failures(keeps)
-            })
-            .collect();
+        let failures = batch.works.into_iter().flat_map(Work::into_failures).collect();
         Ok(Outcome { failures, totals: invocation.tally.totals() })
     }
 
@@ -164,12 +165,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     fn item_key(&self, work: &Work<'_>) -> Option<Key> {
         let table = self.model.tables.get(work.source.table)?;
-        let attribute = |name: &Arc<str>| {
-            let value = work.keys.get(name)?.clone().into_owned();
-            Some(KeyAttribute { name: Arc::clone(name), value })
+        let attribute = |key: &KeySchema| {
+            let value = work.keys.get(&key.name)?.clone().into_owned();
+            Some(KeyAttribute { name: Arc::clone(&key.name), value })
         };
         let sort = match &table.sort_key {
-            Some(name) => Some(attribute(name)?),
+            Some(key) => Some(attribute(key)?),
             None => None,
         };
         let table_name = Arc::clone(self.table_names.get(work.source.table)?);
@@ -179,7 +180,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     fn decide(&self, work: &mut Work<'_>, tally: &Tally) {
         work.unfit.clear();
         let item_asked = matches!(work.observation, Observation::Counted);
-        work.decision = decide(
+        let decision = decide(
             work.entry.as_ref(),
             &work.records,
             |position| work.claimed.iter().any(|claimed| claimed == position),
@@ -187,6 +188,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             self.clock.now(),
             item_asked,
         );
+        work.decided(decision);
         if work.decision.needs_item && matches!(work.observation, Observation::Unneeded) {
             work.observation = Observation::Wanted;
         }
@@ -284,7 +286,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     fn entry_write(&self, work: &Work<'_>, plan: &Plan, targets: &Targets) -> Write {
         let condition = match &work.entry {
             None => Condition::ItemAbsent,
-            Some(entry) => Condition::Equals(Path::from("rev"), revision(entry.rev)),
+            Some(entry) => Condition::Equals(Path::from(&self.keys.names().rev), revision(entry.rev)),
         };
         let key = self.keys.entry(&self.model, work.source);
         Write { key, condition, action: Action::Put(plan.entry.encode(targets)) }
@@ -309,10 +311,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             });
             writes.extend(markers);
         }
+        let updated_at = parcel.newest.map(|newest| newest.to_string());
         for (id, update) in &parcel.rollups {
             let target = batch.targets.get(*id);
             let stored = computed.get(id).map(|(rollup, item)| (*rollup, item.as_ref()));
-            match rollup::write(&self.keys, target, update, parcel.newest, stored) {
+            match rollup::write(&self.keys, target, update, updated_at.as_deref(), stored) {
                 Ok(write) => writes.push((Purpose::Rollup(*id), write)),
                 Err(error) => {
                     batch.fail_users(*id, parcel, plans, &error);
@@ -338,13 +341,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         parcel: &Parcel,
         invocation: &Invocation,
     ) -> Result<BTreeMap<TargetId, (&Rollup, Option<Stored>)>> {
+        // Of rollups that overlap none is computed.
         let rollup_of = |id: &TargetId| {
-            let name = &batch.targets.get(*id).rollup;
-            self.model
-                .rollups
-                .iter()
-                .find(|rollup| rollup.name == *name)
-                .filter(|rollup| rollup.is_computed())
+            let mut rollups = batch.targets.get(*id).rollups.iter();
+            rollups.find_map(|index| self.model.rollups.get(*index).filter(|rollup| rollup.is_computed()))
         };
         let computed: Vec<(TargetId, &Rollup, Key)> = parcel
             .rollups

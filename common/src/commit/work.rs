@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::decide::Decision;
+use super::decide::{CLOCK_TOLERANCE, Decision};
 use super::entry::Entry;
 use super::plan::Plan;
 use super::tally::{Tally, Totals};
 use crate::effect::Refusal;
 use crate::entity::{Identity, SourceKey};
-use crate::projection::{Sharding, TargetId, Targets};
+use crate::projection::{Contributions, Sharding, TargetId, Targets};
 use crate::record::{BadRecord, ChangeRecord, Image, Keys, Position, Timestamp, Vocabulary};
+use crate::table::OnExpiry;
 use crate::{Error, ErrorKind};
 
 /// One source item, and what a batch says of it.
@@ -88,6 +89,8 @@ pub(super) struct Work<'r> {
     pub(super) old_images: BTreeMap<usize, Image<'r>>,
     /// Records that cannot be counted; by record.
     pub(super) unfit: BTreeMap<usize, Error>,
+    /// The label of the table's stream, as whoever reconciles the item knows it.
+    stream: &'r str,
     pub(super) hash: u64,
     /// Whether `entry` and `claimed` are what is stored, as far as is known.
     pub(super) is_known: bool,
@@ -98,10 +101,17 @@ pub(super) struct Work<'r> {
     /// It must have a transaction of its own, because a shared one was refused and nobody knows on whose account.
     pub(super) alone: bool,
     pub(super) progress: Progress,
-    is_committed: bool,
+    /// Records that were delivered several times in this very batch, and are looked at once.
+    pub(super) repeated: usize,
+    /// Something of the item was counted by a write that nobody here saw answered: an earlier delivery's, another consumer's, or
+    /// one whose answer was lost. Whoever sent it may have refreshed no mirror.
+    is_counted_elsewhere: bool,
     /// The rollups whose mirrors must be refreshed on account of what was committed.
     pub(super) to_mirror: Vec<TargetId>,
 }
+
+/// An item of which nothing is counted.
+static NOTHING: Contributions = Contributions { shares: Vec::new() };
 
 impl<'r> Work<'r> {
     pub(super) fn new(item: Item<'r>) -> Self {
@@ -114,7 +124,10 @@ impl<'r> Work<'r> {
             }
         }
         records.sort_by(|(_, a), (_, b)| a.position.cmp(&b.position));
+        let delivered = records.len();
+        records.dedup_by(|(_, later), (_, first)| later.position == first.position);
         Self {
+            repeated: delivered - records.len(),
             source: item.source,
             identity: item.identity,
             keys: item.keys,
@@ -123,6 +136,7 @@ impl<'r> Work<'r> {
             bad,
             old_images: BTreeMap::new(),
             unfit: BTreeMap::new(),
+            stream: "",
             hash: Sharding::hash(&item.source.partition, item.source.sort.as_deref()),
             is_known: false,
             entry: None,
@@ -131,14 +145,24 @@ impl<'r> Work<'r> {
             decision: Decision::default(),
             alone: false,
             progress: Progress::Pending,
-            is_committed: false,
+            is_counted_elsewhere: false,
             to_mirror: Vec::new(),
         }
     }
 
     /// An item that is to be reconciled, whatever its records say.
-    pub(super) fn reconciling(item: Item<'r>) -> Self {
-        Self { observation: Observation::Wanted, ..Self::new(item) }
+    pub(super) fn reconciling(item: Item<'r>, stream: &'r str) -> Self {
+        Self { observation: Observation::Wanted, stream, ..Self::new(item) }
+    }
+
+    /// What is counted of the item now, as far as is known.
+    pub(super) fn current(&self) -> &Contributions {
+        self.entry.as_ref().map_or(&NOTHING, |entry| &entry.current)
+    }
+
+    /// How the item is spread over the shards of sharded rollups.
+    pub(super) fn sharding(&self) -> Sharding<'_> {
+        Sharding { item: self.hash, current: self.current() }
     }
 
     pub(super) fn is_pending(&self) -> bool {
@@ -150,14 +174,20 @@ impl<'r> Work<'r> {
         matches!(self.progress, Progress::Done)
     }
 
-    /// Whether this batch wrote the item's entry.
-    pub(super) fn was_committed(&self) -> bool {
-        self.is_committed
+    /// Whether mirrors may be stale on account of a write that was not this batch's, or not known to be.
+    pub(super) fn is_counted_elsewhere(&self) -> bool {
+        self.is_done() && self.is_counted_elsewhere
     }
 
-    /// The label of the newest stream that the item's records are of.
+    /// Takes in what is to be done with the records.
+    pub(super) fn decided(&mut self, decision: Decision) {
+        self.is_counted_elsewhere |= decision.live.len() < self.records.len() || self.may_be_reconciled();
+        self.decision = decision;
+    }
+
+    /// The label of the stream that the item's next records are of.
     pub(super) fn stream_label(&self) -> &str {
-        self.records.last().map_or("", |record| record.position.label())
+        self.records.last().map_or(self.stream, |record| record.position.label())
     }
 
     /// Decodes the old images of the records that `wanted` names.
@@ -185,9 +215,20 @@ impl<'r> Work<'r> {
         self.progress = Progress::Failed(error);
     }
 
-    /// What is stored is not known any more.
+    /// Whether somebody who reconciled the item may have counted what these records say, at no position.
+    fn may_be_reconciled(&self) -> bool {
+        let as_of = self.entry.as_ref().and_then(|entry| entry.as_of);
+        let seen_by = |as_of: Timestamp| {
+            let latest = as_of.plus(CLOCK_TOLERANCE);
+            self.records.iter().any(|record| record.created_at.is_none_or(|created| created <= latest))
+        };
+        as_of.is_some_and(seen_by)
+    }
+
+    /// What is stored is not known any more: a write may have taken effect.
     pub(super) fn forget(&mut self) {
         self.is_known = false;
+        self.is_counted_elsewhere = true;
     }
 
     /// The first record's place in the batch.
@@ -230,7 +271,6 @@ impl<'r> Work<'r> {
     /// The plan has been carried out.
     pub(super) fn committed(&mut self, plan: &Plan, tally: &Tally) {
         tally.ledger_writes.add(1);
-        self.is_committed = true;
         self.to_mirror.extend(&plan.shown);
         self.to_mirror.extend(self.entry.iter().flat_map(|entry| &entry.left));
         self.entry = Some(plan.entry.clone());
@@ -279,22 +319,30 @@ impl<'r> Work<'r> {
         self.records.last().and_then(|record| record.new.as_ref())
     }
 
-    /// What could not be counted of this item.
-    pub(super) fn into_failures(self, keeps_expired: bool) -> Vec<Failure> {
+    /// What could not be counted of this item. What the ledger has passed is counted, whatever is wrong with it, unless it is an
+    /// expiry that is still to be settled.
+    pub(super) fn into_failures(self) -> Vec<Failure> {
         let first = self.first_index();
-        let Self { progress, unfit, bad, entry, indexes, .. } = self;
-        let passed =
+        let keeps_expired = self.identity.entity.on_expiry == OnExpiry::Keep;
+        let Self { progress, unfit, bad, entry, indexes, records, claimed, .. } = self;
+        let is_passed =
             |position: &Position<'_>| entry.as_ref().is_some_and(|entry| *position <= entry.position);
+        let is_over = |position: &Position<'_>, expired: bool| {
+            is_passed(position) && (!expired || !keeps_expired || claimed.contains(position))
+        };
         let mut failures = Vec::new();
         if let Progress::Failed(error) = progress {
             failures.push(Failure { index: first, error });
         }
         for (record, error) in unfit {
-            failures.push(Failure { index: indexes.get(record).copied().unwrap_or(first), error });
+            let (Some(index), Some(record)) = (indexes.get(record), records.get(record)) else { continue };
+            if !is_over(&record.position, record.expired) {
+                failures.push(Failure { index: *index, error });
+            }
         }
         for (index, record) in bad {
-            let is_settled_elsewhere = record.expired && keeps_expired;
-            if is_settled_elsewhere || !record.position.as_ref().is_some_and(passed) {
+            let position = record.position.as_ref();
+            if !position.is_some_and(|position| is_over(position, record.expired)) {
                 failures.push(Failure { index, error: record.error.restated() });
             }
         }

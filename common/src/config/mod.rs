@@ -4,8 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_config::BehaviorVersion;
+use aws_config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::Client;
 
 use crate::sink::http_client;
@@ -114,13 +116,22 @@ fn table_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
     Ok(model.tables.iter().map(name).collect())
 }
 
+/// How long a connection may take, and how long a request: DynamoDB answers within milliseconds, or something is broken.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A DynamoDB client, configured as the AWS SDK configures itself: `AWS_REGION`, `AWS_ENDPOINT_URL`, credentials and so on.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if no region is set anywhere.
 pub async fn dynamodb_client() -> Result<Client> {
-    let sdk =
-        Box::pin(aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).load()).await;
+    // A connection that died while the function was frozen must not hold a batch until Lambda kills it.
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
+    let defaults = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client());
+    let sdk = Box::pin(defaults.timeout_config(timeouts).load()).await;
     if sdk.region().is_none() {
         return Err(Error::new(ErrorKind::Configuration, "no AWS region is set")
             .remedy("Set AWS_REGION to the region of the tables"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Answers, Scope, Sharding, TargetId, Targets};
+use super::{Answers, Scope, Sharding, TargetId, TargetKey, Targets};
 use crate::entity::Identity;
 use crate::record::{AttributeValue, Decimal, Image};
 use crate::table::{Aggregate, Format, Measure, MeasureKind, Model, Operand, Pattern, Term};
@@ -71,12 +71,13 @@ pub fn contributions<'s, 'a: 's>(
 ) -> Result<Projected> {
     let mut projected = Projected::default();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
-        let bare =
-            Scope { model, entity: identity.entity, variables: &identity.variables, image, gifts: &[] };
+        let bare = Scope::of(model, identity, image);
         let mut gifts = Vec::with_capacity(aggregate.lookups.len());
         for key in &aggregate.lookups {
             let question = bare.question(key)?;
-            gifts.push(answers.gifts(&question).ok_or_else(|| unanswered(model, key.lookup))?);
+            gifts.push(answers.gifts(&question).ok_or_else(|| {
+                answers.refusal(&question).unwrap_or_else(|| unanswered(model, key.lookup))
+            })?);
         }
         let scope = Scope { gifts: &gifts, ..bare };
         if holds(aggregate.when.as_ref(), &scope)? {
@@ -130,16 +131,18 @@ fn destinations(
     targets: &mut Targets,
 ) -> Result<Vec<TargetId>> {
     let mut ids = Vec::with_capacity(aggregate.into.len());
+    let (mut partition, mut sort) = (String::with_capacity(96), String::with_capacity(96));
     for destination in &aggregate.into {
         let Some(rollup) = scope.model.rollups.get(destination.rollup) else { continue };
-        let (partition, sort) = (scope.render(&destination.partition)?, scope.render(&destination.sort)?);
-        let key = (partition.as_str(), sort.as_str());
+        scope.render(&destination.partition, &mut partition)?;
+        scope.render(&destination.sort, &mut sort)?;
         let expires_at = match &destination.expires {
-            Some(expiry) => Some(scope.time(&expiry.of)?.plus(expiry.after)),
+            Some(expiry) => Some(scope.time(&expiry.of, expiry.format)?.plus(expiry.after)),
             None => None,
         };
-        let shard = sharding.shard(&rollup.name, key, rollup.shards, targets);
-        ids.push(targets.intern(&rollup.name, key, shard, expires_at));
+        let shard = sharding.shard(&partition, &sort, rollup.shards, targets);
+        let key = TargetKey { partition: &partition, sort: &sort, shard };
+        ids.push(targets.intern(destination.rollup, key, expires_at));
     }
     Ok(ids)
 }

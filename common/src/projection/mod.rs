@@ -9,28 +9,53 @@ mod target;
 
 pub use contributions::{Contributions, Extreme, Keep, Projected, Share, contributions};
 pub use scope::{Gifts, Scope, attribute};
-pub use target::{Sharding, Target, TargetId, Targets};
+pub use target::{Sharding, Target, TargetId, TargetKey, Targets};
 
 use std::borrow::Cow;
 
-use crate::Result;
 use crate::entity::Identity;
 use crate::record::Image;
 use crate::table::{LookupKey, Model};
+use crate::{Error, Result};
 
 /// One question to one lookup.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Question<'s> {
     /// The lookup: an index into [`Model::lookups`].
     pub lookup: usize,
-    /// The values it is asked by, joined by `#`.
+    /// The value it is asked by; several are joined by `#`, with every `#` within them written `%23` and every `%` `%25`.
     pub key: Cow<'s, str>,
+}
+
+impl Question<'_> {
+    fn of_several(lookup: usize, values: &[Cow<'_, str>]) -> Self {
+        let escaped = values.iter().map(|value| value.replace('%', "%25").replace('#', "%23"));
+        Self { lookup, key: Cow::Owned(escaped.collect::<Vec<_>>().join("#")) }
+    }
+
+    /// The values it is asked by, of a lookup that is asked by `count`.
+    #[must_use]
+    pub fn values(&self, count: usize) -> Vec<Cow<'_, str>> {
+        match count {
+            1 => vec![Cow::Borrowed(&*self.key)],
+            _ => {
+                let values = self.key.split('#').map(|value| value.replace("%23", "#").replace("%25", "%"));
+                values.map(Cow::Owned).collect()
+            }
+        }
+    }
 }
 
 /// What has been looked up.
 pub trait Answers {
     /// What the lookup gave, if it has been asked and gave anything.
     fn gifts(&self, question: &Question<'_>) -> Option<&Gifts>;
+
+    /// Why the lookup gave nothing, if there is more to say than that it found no item.
+    fn refusal(&self, question: &Question<'_>) -> Option<Error> {
+        let _ = question;
+        None
+    }
 }
 
 /// The questions that this image's contributions depend on.
@@ -42,7 +67,7 @@ pub fn questions<'s, 'a: 's>(
     identity: &'s Identity<'s, 's>,
     image: &'s Image<'a>,
 ) -> Result<Vec<Question<'s>>> {
-    let scope = Scope { model, entity: identity.entity, variables: &identity.variables, image, gifts: &[] };
+    let scope = Scope::of(model, identity, image);
     let mut questions = Vec::new();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         for key in &aggregate.lookups {
@@ -59,7 +84,7 @@ pub fn answers<'s, 'a: 's>(
     identity: &'s Identity<'s, 's>,
     image: &'s Image<'a>,
 ) -> Vec<(Question<'s>, Vec<crate::record::AttributeValue<'static>>)> {
-    let scope = Scope { model, entity: identity.entity, variables: &identity.variables, image, gifts: &[] };
+    let scope = Scope::of(model, identity, image);
     let answer = |key: &LookupKey| {
         let question = scope.question(key).ok()?;
         let gifts = key.gifts.iter().map(|term| scope.gift(term)).collect::<Option<Vec<_>>>()?;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::Question;
+use crate::entity::Identity;
 use crate::record::{AttributeValue, Image, Timestamp};
 use crate::table::{
     AttributePath, BoundTemplate, DerivationKind, Entity, Format, LookupKey, Model, Operand, Piece, Term,
@@ -29,14 +30,30 @@ pub struct Scope<'s, 'a> {
 }
 
 impl<'s, 'a: 's> Scope<'s, 'a> {
+    /// An image of an item, without what lookups give.
+    #[must_use]
+    pub fn of(model: &'s Model, identity: &'s Identity<'s, 's>, image: &'s Image<'a>) -> Self {
+        Self { model, entity: identity.entity, variables: &identity.variables, image, gifts: &[] }
+    }
+
     /// The value of a term; `None` where it is absent.
     ///
     /// # Errors
-    /// [`ErrorKind::Record`] if a value is derived from an attribute of a wrong type.
+    /// [`ErrorKind::Record`] if it is, or is derived from, an attribute of another type than the model declares.
     pub fn read(&self, term: &Term) -> Result<Option<Operand<'s>>> {
         match term {
             Term::Key(index) => Ok(self.variables.get(*index).map(|text| Operand::Text(Cow::Borrowed(text)))),
-            Term::Attribute(path) => Ok(attribute(self.image, path).map(Operand::Value)),
+            Term::Attribute(path) => match attribute(self.image, path) {
+                Some(value) if is_as_declared(value, path) => Ok(Some(Operand::Value(value))),
+                Some(value) => {
+                    let declared = path.declared.unwrap_or("any");
+                    Err(self.unfit(
+                        term,
+                        &format!("must be of type {declared} and is of type {}", value.type_name()),
+                    ))
+                }
+                None => Ok(None),
+            },
             Term::Derived(index) => self.derive(*index),
             Term::Given { lookup, gift } => {
                 Ok(self.gifts.get(*lookup).and_then(|gifts| gifts.get(*gift)).map(Operand::Value))
@@ -44,26 +61,27 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         }
     }
 
-    /// A key, rendered from this image.
+    /// Renders a key from this image into `key`, whatever that held before.
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if a value is absent, or none that a key can be made of.
-    pub fn render(&self, template: &BoundTemplate) -> Result<String> {
-        let mut key = String::with_capacity(96);
+    pub fn render(&self, template: &BoundTemplate, key: &mut String) -> Result<()> {
+        key.clear();
         for piece in &template.pieces {
             match piece {
                 Piece::Literal(text) => key.push_str(text),
-                Piece::Value(term, format) => self.render_value(term, *format, &mut key)?,
+                Piece::Value(term, format) => self.render_value(term, *format, key)?,
             }
         }
-        Ok(key)
+        Ok(())
     }
 
-    /// The point in time that a term names: text in RFC 3339, a date, or a number of epoch seconds.
+    /// The point in time that a term names: text in RFC 3339, a date, or a number of epoch seconds. As a day it is the
+    /// day's beginning.
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is absent or none of these.
-    pub fn time(&self, term: &Term) -> Result<Timestamp> {
+    pub fn time(&self, term: &Term, format: Format) -> Result<Timestamp> {
         let value = self.required(term)?;
         let time = match &value {
             Operand::Text(text) => Timestamp::parse(text),
@@ -71,7 +89,12 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
             Operand::Value(AttributeValue::N(number)) => number.to_i64().map(Timestamp::from_epoch_seconds),
             Operand::Value(_) | Operand::Ratio { .. } => None,
         };
-        time.ok_or_else(|| self.unfit(term, "is not a time (RFC 3339 text, a date, or epoch seconds)"))
+        let time =
+            time.ok_or_else(|| self.unfit(term, "is not a time (RFC 3339 text, a date, or epoch seconds)"))?;
+        Ok(match format {
+            Format::Plain => time,
+            Format::Day => time.start_of_day(),
+        })
     }
 
     /// An error that names a term, never its value.
@@ -85,7 +108,11 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         self.read(term)?.ok_or_else(|| self.unfit(term, "is missing"))
     }
 
-    fn render_value(&self, term: &Term, format: Format, key: &mut String) -> Result<()> {
+    /// Renders one value into a key.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if it is absent, or none that a key can be made of.
+    pub fn render_value(&self, term: &Term, format: Format, key: &mut String) -> Result<()> {
         match format {
             Format::Plain => {
                 let unfit =
@@ -104,7 +131,7 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
                 }
             }
             Format::Day => {
-                let day = self.time(term)?.day();
+                let day = self.time(term, Format::Plain)?.day();
                 key.push_str(&day.ok_or_else(|| self.unfit(term, "is a time beyond the calendar"))?);
             }
         }
@@ -184,24 +211,22 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     /// # Errors
     /// [`ErrorKind::Record`] if an input is absent, or cannot be part of a key.
     pub fn question(&self, key: &LookupKey) -> Result<Question<'s>> {
-        if let [Term::Key(index)] = key.inputs.as_slice()
-            && let Some(text) = self.variables.get(*index)
-        {
-            return Ok(Question { lookup: key.lookup, key: Cow::Borrowed(text) });
-        }
-        if let [Term::Attribute(path)] = key.inputs.as_slice()
-            && let Some(AttributeValue::S(text)) = attribute(self.image, path)
-        {
-            return Ok(Question { lookup: key.lookup, key: Cow::Borrowed(text) });
-        }
-        let mut text = String::new();
-        for (position, input) in key.inputs.iter().enumerate() {
-            if position > 0 {
-                text.push('#');
+        let text = |input: &Term| -> Result<Cow<'s, str>> {
+            match self.read(input)? {
+                Some(Operand::Text(text)) => Ok(text),
+                Some(Operand::Value(AttributeValue::S(text))) => Ok(Cow::Borrowed(text)),
+                Some(_) | None => {
+                    let mut text = String::new();
+                    self.render_value(input, Format::Plain, &mut text)?;
+                    Ok(Cow::Owned(text))
+                }
             }
-            self.render_value(input, Format::Plain, &mut text)?;
+        };
+        if let [input] = key.inputs.as_slice() {
+            return Ok(Question { lookup: key.lookup, key: text(input)? });
         }
-        Ok(Question { lookup: key.lookup, key: Cow::Owned(text) })
+        let values = key.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
+        Ok(Question::of_several(key.lookup, &values))
     }
 
     /// What this item gives to those who look it up; `None` where it is absent.
@@ -231,6 +256,10 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
 
 fn name(name: Option<&std::sync::Arc<str>>) -> &str {
     name.map_or("?", |name| name)
+}
+
+fn is_as_declared(value: &AttributeValue<'_>, path: &AttributePath) -> bool {
+    path.declared.is_none_or(|declared| declared == value.type_name() || *value == AttributeValue::Null)
 }
 
 /// The value at a path of an image.

@@ -7,12 +7,16 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::Contributions;
 use crate::record::Timestamp;
+use crate::table::{Model, Rollup};
 
 /// One item of the state table that is counted into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The rollup's name in the model (of the generation that counted into it).
-    pub rollup: Arc<str>,
+    /// The name under which the model (of the generation that counted into it) declares it.
+    pub name: Arc<str>,
+    /// Which of the model's rollups it is: indexes into [`Model::rollups`]. Several, if the keys of rollups overlap; none, if the
+    /// model has no such rollup any more.
+    pub rollups: Vec<usize>,
     /// Its `PK`, without the shard.
     pub partition: Box<str>,
     /// Its `SK`.
@@ -34,52 +38,99 @@ impl Target {
     }
 }
 
+/// The key of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TargetKey<'k> {
+    /// Its `PK`, without the shard.
+    pub partition: &'k str,
+    /// Its `SK`.
+    pub sort: &'k str,
+    /// Which of a sharded rollup's items.
+    pub shard: Option<u32>,
+}
+
 /// A target's number within one [`Targets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetId(u32);
 
 /// All targets of a batch, each once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Targets {
+    model: Arc<Model>,
     list: Vec<Target>,
     by_key: HashTable<TargetId>,
     hasher: DefaultHashBuilder,
 }
 
 impl Targets {
-    /// The number of the target with this key and shard, which is made if it is new.
-    pub fn intern(
+    /// No targets yet, of the rollups of this model.
+    #[must_use]
+    pub fn of(model: &Arc<Model>) -> Self {
+        Self {
+            model: Arc::clone(model),
+            list: Vec::new(),
+            by_key: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+
+    /// The number of the target with this key, an item of the model's rollup `rollup`.
+    ///
+    /// Should several times be given at which it expires (an entry was written before the model changed), the latest counts.
+    pub fn intern(&mut self, rollup: usize, key: TargetKey<'_>, expires_at: Option<Timestamp>) -> TargetId {
+        let id = self.find_or_insert(key, |model| {
+            let found = model.rollups.get(rollup);
+            let name = found.map_or_else(|| Arc::from(""), |found| Arc::clone(&found.name));
+            let overlapping = found.into_iter().flat_map(|found| found.overlaps.iter().copied());
+            let has_key = |index: &usize| is_of(model, *index, key);
+            (name, std::iter::once(rollup).chain(overlapping.filter(has_key)).collect())
+        });
+        self.expire(id, expires_at)
+    }
+
+    /// The number of the target with this key, as a ledger entry names it: `name` may be that of another generation's rollup.
+    pub fn intern_stored(
         &mut self,
-        rollup: &Arc<str>,
-        key: (&str, &str),
-        shard: Option<u32>,
+        name: &str,
+        key: TargetKey<'_>,
         expires_at: Option<Timestamp>,
     ) -> TargetId {
-        let (partition, sort) = key;
-        let Self { list, by_key, hasher } = self;
-        let hash = hasher.hash_one((partition, sort, shard));
-        let at = |id: TargetId, list: &[Target]| list.get(id.0 as usize).cloned();
-        let same = |id: &TargetId| {
-            list.get(id.0 as usize).is_some_and(|known| {
-                *known.sort == *sort && *known.partition == *partition && known.shard == shard
-            })
-        };
-        if let Some(id) = by_key.find(hash, same) {
+        if let Some(rollup) = self.model.rollups.iter().position(|rollup| *rollup.name == *name) {
+            return self.intern(rollup, key, expires_at);
+        }
+        let id = self.find_or_insert(key, |model| {
+            let rollups = (0..model.rollups.len()).filter(|index| is_of(model, *index, key));
+            (Arc::from(name), rollups.collect())
+        });
+        self.expire(id, expires_at)
+    }
+
+    fn find_or_insert(
+        &mut self,
+        key: TargetKey<'_>,
+        describe: impl FnOnce(&Model) -> (Arc<str>, Vec<usize>),
+    ) -> TargetId {
+        let Self { model, list, by_key, hasher } = self;
+        let hash = hasher.hash_one(key);
+        let is_it = |id: &TargetId| list.get(id.0 as usize).is_some_and(|known| known.key() == key);
+        if let Some(id) = by_key.find(hash, is_it) {
             return *id;
         }
         // More than four thousand million targets do not fit into one event of 6 MB.
         let id = TargetId(u32::try_from(list.len()).unwrap_or(u32::MAX));
-        let target = Target {
-            rollup: Arc::clone(rollup),
-            partition: partition.into(),
-            sort: sort.into(),
-            shard,
-            expires_at,
-        };
-        list.push(target);
+        let (name, rollups) = describe(model);
+        let (partition, sort) = (key.partition.into(), key.sort.into());
+        list.push(Target { name, rollups, partition, sort, shard: key.shard, expires_at: None });
         by_key.insert_unique(hash, id, |id| {
-            at(*id, list).map_or(0, |known| hasher.hash_one((&*known.partition, &*known.sort, known.shard)))
+            list.get(id.0 as usize).map_or(0, |known| hasher.hash_one(known.key()))
         });
+        id
+    }
+
+    fn expire(&mut self, id: TargetId, expires_at: Option<Timestamp>) -> TargetId {
+        if let Some(target) = self.list.get_mut(id.0 as usize) {
+            target.expires_at = target.expires_at.max(expires_at);
+        }
         id
     }
 
@@ -88,10 +139,31 @@ impl Targets {
     pub fn get(&self, id: TargetId) -> &Target {
         #[expect(
             clippy::indexing_slicing,
-            reason = "ids are made by `intern` alone, which pushes the target they index"
+            reason = "ids are made by `find_or_insert` alone, which pushes the target they index"
         )]
         &self.list[id.0 as usize]
     }
+
+    /// The model's rollups that a target is an item of.
+    pub fn rollups(&self, id: TargetId) -> impl Iterator<Item = &Rollup> {
+        self.get(id).rollups.iter().filter_map(|index| self.model.rollups.get(*index))
+    }
+
+    /// Whether a change of this measure of this target shows in any mirror.
+    #[must_use]
+    pub fn shows(&self, id: TargetId, measure: &str) -> bool {
+        self.rollups(id).any(|rollup| rollup.shows(measure))
+    }
+}
+
+impl Target {
+    fn key(&self) -> TargetKey<'_> {
+        TargetKey { partition: &self.partition, sort: &self.sort, shard: self.shard }
+    }
+}
+
+fn is_of(model: &Model, rollup: usize, key: TargetKey<'_>) -> bool {
+    model.rollups.get(rollup).is_some_and(|rollup| rollup.has_key(key.partition, key.sort))
 }
 
 /// How an item is spread over the shards of a sharded rollup: it stays on the shard that its ledger entry names, and goes by
@@ -114,20 +186,14 @@ impl Sharding<'_> {
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
-    /// The shard of the rollup with this name and key.
-    pub(super) fn shard(
-        &self,
-        rollup: &str,
-        key: (&str, &str),
-        shards: u32,
-        targets: &Targets,
-    ) -> Option<u32> {
+    /// The shard of the rollup with this key, spread over `shards` items.
+    pub(super) fn shard(&self, partition: &str, sort: &str, shards: u32, targets: &Targets) -> Option<u32> {
         if shards <= 1 {
             return None;
         }
         let counted_there = self.current.shares.iter().flat_map(|share| &share.targets).find_map(|id| {
             let target = targets.get(*id);
-            let same = *target.rollup == *rollup && *target.partition == *key.0 && *target.sort == *key.1;
+            let same = *target.partition == *partition && *target.sort == *sort;
             if same { target.shard } else { None }
         });
         counted_there.or_else(|| u32::try_from(self.item % u64::from(shards)).ok())

@@ -56,6 +56,13 @@ impl Timestamp {
         Some(TimeZone::UTC.to_datetime(instant).date().to_string())
     }
 
+    /// The first moment of the UTC day.
+    #[must_use]
+    pub const fn start_of_day(self) -> Self {
+        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+        Self { epoch_ms: self.epoch_ms.div_euclid(DAY_MS).saturating_mul(DAY_MS) }
+    }
+
     /// This time plus a duration, at most the end of time.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {

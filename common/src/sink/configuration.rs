@@ -3,7 +3,7 @@
 use crate::effect::Key;
 use crate::{Error, ErrorKind};
 
-const TABLE_VARIABLES: &str = "Set AFTERWRITE_STATE_TABLE (rollups and ledger) or AFTERWRITE_TABLES (an application's tables) to the name of \
+pub(super) const TABLE_VARIABLES: &str = "Set AFTERWRITE_STATE_TABLE (rollups and ledger) or AFTERWRITE_TABLES (an application's tables) to the name of \
      a table in this account and region, or create the table";
 
 /// A table that does not exist.

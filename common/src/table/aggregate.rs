@@ -23,6 +23,12 @@ pub struct Rollup {
     pub averages: Vec<Average>,
     /// The measures that are `max` or `min`; these too need the rollup to be read.
     pub extremes: Vec<Arc<str>>,
+    /// The mirrors of it: indexes into [`super::Model::mirrors`].
+    pub mirrors: Vec<usize>,
+    /// The measures that, when they change, change what a mirror shows: those shown, and the parts of averages shown.
+    pub shown: Vec<Arc<str>>,
+    /// The other rollups that may be the same item, holding other measures: indexes into [`super::Model::rollups`].
+    pub overlaps: Vec<usize>,
 }
 
 impl Rollup {
@@ -30,6 +36,19 @@ impl Rollup {
     #[must_use]
     pub fn is_computed(&self) -> bool {
         !self.averages.is_empty() || !self.extremes.is_empty()
+    }
+
+    /// Whether a change of this measure changes what a mirror shows.
+    #[must_use]
+    pub fn shows(&self, measure: &str) -> bool {
+        self.shown.iter().any(|shown| **shown == *measure)
+    }
+
+    /// Whether an item with this key (without the shard) can be of this rollup.
+    #[must_use]
+    pub fn has_key(&self, partition: &str, sort: &str) -> bool {
+        let mut bindings = vec![None; self.variables.len()];
+        self.partition.parse(partition, &mut bindings) && self.sort.parse(sort, &mut bindings)
     }
 }
 
@@ -77,8 +96,10 @@ pub struct Destination {
 /// The time at which a rollup expires.
 #[derive(Debug)]
 pub struct Expiry {
-    /// The moment or the day that it counts from: RFC 3339 text, a date, or epoch seconds.
+    /// The moment that it counts from, a variable of the rollup's key: RFC 3339 text, a date, or epoch seconds.
     pub of: Term,
+    /// How the key holds it: what all items that count into the rollup agree on.
+    pub format: Format,
     /// How long after it.
     pub after: Duration,
 }
@@ -129,8 +150,8 @@ pub struct Mirror {
     /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name.
     pub item_variables: Vec<usize>,
     /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::Given`] then means
-    /// the one lookup below).
-    pub rollup_variables: Vec<Term>,
+    /// the one lookup below), and how it is written.
+    pub rollup_variables: Vec<(Term, Format)>,
     /// The lookup, asking for items of `onto` itself, that the rollup's key depends on: then the item may have moved (another
     /// owner) since the lookup was remembered.
     pub lookup: Option<LookupKey>,

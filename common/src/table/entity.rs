@@ -71,6 +71,8 @@ pub struct AttributePath {
     pub root: AttributeId,
     /// The names within, outermost first; mostly none.
     pub within: Vec<Arc<str>>,
+    /// The type that the model declares: `S`, `N` or `BOOL`. A value of another type is an error, `NULL` is none.
+    pub declared: Option<&'static str>,
 }
 
 /// A value derived from attributes.

@@ -18,7 +18,7 @@
 //!     generation = 1                          # grows with every change
 //!
 //!     [tables.library]                        # the source tables and their key attributes
-//!     key = ["pk", "sk"]
+//!     key = ["pk", "sk"]                      # text; another type is said so: `types = { pk = "N" }`
 //!
 //!     [entities.shelf]                        # `table = "library"` may be left out where there is one table
 //!     key = { pk = "OWNER#{owner_id}", sk = "SHELF#{shelf_id}" }
@@ -146,8 +146,45 @@ pub struct Model {
 pub struct Table {
     /// Its name in the model; `AFTERWRITE_TABLES` may say that it lives under another.
     pub name: Arc<str>,
-    /// The name of its partition key.
-    pub partition_key: Arc<str>,
-    /// The name of its sort key, if it has one.
-    pub sort_key: Option<Arc<str>>,
+    /// Its partition key.
+    pub partition_key: KeySchema,
+    /// Its sort key, if it has one.
+    pub sort_key: Option<KeySchema>,
+}
+
+/// A key attribute of a source table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySchema {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its type.
+    pub key_type: KeyType,
+}
+
+/// The type of a key attribute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyType {
+    /// `S`.
+    #[default]
+    Text,
+    /// `N`.
+    Number,
+    /// `B`.
+    Binary,
+}
+
+impl KeyType {
+    /// DynamoDB's name of it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "S",
+            Self::Number => "N",
+            Self::Binary => "B",
+        }
+    }
+
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        [Self::Text, Self::Number, Self::Binary].into_iter().find(|known| known.name() == name)
+    }
 }

@@ -1,13 +1,12 @@
 //! What happens to one batch, from top to bottom.
 
-use std::collections::HashMap;
-
 use afterwrite::commit::{Clock, Failure, Item, Ledger, Outcome, Request, Totals};
 use afterwrite::entity::{Identity, SourceKey};
 use afterwrite::record::{BadRecord, Batch, ChangeRecord, Keys, Operation, StreamView, Timestamp, decode};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
 use afterwrite::{Error, ErrorKind, Result};
+use hashbrown::HashMap;
 
 use crate::Response;
 
@@ -76,7 +75,7 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
         let found = self.find(&batch, &mut failures)?;
         let identities: Vec<Option<Identity<'_, '_>>> =
             found.iter().map(|found| found.source.identify(model)).collect();
-        let items = items(&found, &identities)?;
+        let items = items(&found, &identities, &mut failures)?;
         let Outcome { failures: uncounted, totals } = self.ledger.commit(items, deadline).await?;
         failures.extend(uncounted);
         let unmatched = identities.iter().filter(|identity| identity.is_none()).count();
@@ -136,14 +135,27 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
     }
 }
 
-/// The source items of a batch, each with all its records.
-fn items<'r>(found: &'r [Found<'r>], identities: &'r [Option<Identity<'r, 'r>>]) -> Result<Vec<Item<'r>>> {
+/// The source items of a batch, each with all its records; those without the images that they need have failed.
+fn items<'r>(
+    found: &'r [Found<'r>],
+    identities: &'r [Option<Identity<'r, 'r>>],
+    failures: &mut Vec<Failure>,
+) -> Result<Vec<Item<'r>>> {
     let mut items: Vec<Item<'r>> = Vec::with_capacity(found.len());
     let mut by_source: HashMap<&SourceKey<'_>, usize> = HashMap::with_capacity(found.len());
     for (found, identity) in found.iter().zip(identities) {
         let Some(identity) = identity.as_ref().filter(|identity| is_used(identity.entity)) else { continue };
-        if let Ok(record) = found.record {
-            check_images(record, identity.entity)?;
+        if let Ok(record) = found.record
+            && lacks_image(record, identity.entity)
+        {
+            let error = missing_image(record, identity.entity);
+            // A stream that does not carry what the model needs must not be consumed silently; one that does may still have
+            // a bad record.
+            if record.view != Some(StreamView::NewAndOldImages) {
+                return Err(error);
+            }
+            failures.push(Failure { index: found.index, error });
+            continue;
         }
         let request = Request { index: found.index, record: found.record };
         match by_source.get(&found.source).and_then(|index| items.get_mut(*index)) {
@@ -167,27 +179,31 @@ fn is_used(entity: &Entity) -> bool {
     !entity.aggregates.is_empty() || !entity.answers.is_empty() || !entity.mirrors.is_empty()
 }
 
-/// A stream that does not carry what the model needs must not be consumed silently.
-fn check_images(record: &ChangeRecord<'_>, entity: &Entity) -> Result<()> {
+/// Whether a record lacks an image that counting it needs.
+fn lacks_image(record: &ChangeRecord<'_>, entity: &Entity) -> bool {
     let lacks_new = record.operation != Operation::Remove && record.new.is_none();
     let must_settle = record.expired && entity.on_expiry == OnExpiry::Keep;
     let lacks_old = must_settle && !record.old.is_present();
-    if !lacks_new && !lacks_old && record.view != Some(StreamView::KeysOnly) {
-        return Ok(());
-    }
-    let view = record.view.map_or("unknown", StreamView::name);
-    Err(Error::new(ErrorKind::Stream, "the stream's records lack an image that the model needs")
-        .with("view type", view)
+    lacks_new || lacks_old || record.view == Some(StreamView::KeysOnly)
+}
+
+fn missing_image(record: &ChangeRecord<'_>, entity: &Entity) -> Error {
+    let kind = match record.view {
+        Some(StreamView::NewAndOldImages) => ErrorKind::Record,
+        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) | None => ErrorKind::Stream,
+    };
+    Error::new(kind, "the stream's records lack an image that the model needs")
+        .with("view type", record.view.map_or("unknown", StreamView::name))
         .with("entity", entity.name.as_ref())
-        .remedy("Set the table's stream to NEW_AND_OLD_IMAGES"))
+        .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
 }
 
 fn foreign_key() -> Error {
     Error::new(
         ErrorKind::Record,
-        "the record's key attributes are not those that the model says its table has",
+        "the record's key attributes, or their types, are not those that the model says its table has",
     )
-    .remedy("Correct `key` of the table in the model")
+    .remedy("Correct `key` and `types` of the table in the model")
 }
 
 fn sequence_number(batch: &Batch<'_>, index: usize) -> Option<String> {

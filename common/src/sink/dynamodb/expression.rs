@@ -127,7 +127,7 @@ impl<'w> Placeholders<'w> {
     }
 
     fn path(&mut self, path: &'w Path) -> String {
-        path.0.iter().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
+        path.names().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
     }
 
     /// A condition that is not constant.
@@ -206,7 +206,7 @@ mod tests {
         let changes = vec![
             Change::Set("note.worthy".into(), "x".into()),
             Change::Add("rev".into(), Decimal::from(7)),
-            Change::Set(Path(vec!["map".into(), "rev".into()]), "x".into()),
+            Change::Set(Path { root: "map".into(), within: vec!["rev".into()] }, "x".into()),
             Change::Remove("gone".into()),
         ];
         let expressions = Expressions::of(&write(condition, Action::Update(changes)));

@@ -128,8 +128,9 @@ impl Request<'_> {
 
     fn denied(self, code: &str) -> Error {
         self.error(ErrorKind::Configuration, "permission denied").with("code", code).remedy(format!(
-            "Allow the role {} on the table and its indexes; if it is allowed, check the credentials, their account and AWS_REGION",
-            self.permissions
+            "Allow the role {} on the table and its indexes; if it is allowed, check the credentials, their account and AWS_REGION. If it is the wrong table: {}",
+            self.permissions,
+            configuration::TABLE_VARIABLES
         ))
     }
 

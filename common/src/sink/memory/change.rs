@@ -26,15 +26,11 @@ const EMPTY_NAME: Invalid = "an attribute without a name";
 /// Whether the update can be carried out on any item at all.
 pub(super) fn check_paths(changes: &[Change]) -> Result<(), Invalid> {
     let paths: Vec<&Path> = changes.iter().map(path_of).collect();
-    if paths.iter().any(|path| path.0.is_empty() || path.0.iter().any(|name| name.is_empty())) {
+    if paths.iter().any(|path| path.names().any(|name| name.is_empty())) {
         return Err(EMPTY_NAME);
     }
     for (position, one) in paths.iter().enumerate() {
-        if paths
-            .iter()
-            .skip(position + 1)
-            .any(|other| one.0.starts_with(&other.0) || other.0.starts_with(&one.0))
-        {
+        if paths.iter().skip(position + 1).any(|other| one.overlaps(other)) {
             return Err(OVERLAP);
         }
     }
@@ -89,11 +85,12 @@ fn remove(item: &mut Item, path: &Path) -> Result<(), Invalid> {
 
 /// The map that holds the path's last name: the item itself, or a map in it that must be there.
 fn parent_of<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Result<(&'p Arc<str>, &'i mut Item), Invalid> {
-    let (last, maps) = path.0.split_last().ok_or(EMPTY_NAME)?;
     let mut parent: &mut BTreeMap<_, _> = item;
-    for name in maps {
-        let Some(AttributeValue::M(map)) = parent.get_mut(&**name) else { return Err(PATH) };
+    let mut last = &path.root;
+    for name in &path.within {
+        let Some(AttributeValue::M(map)) = parent.get_mut(&**last) else { return Err(PATH) };
         parent = map;
+        last = name;
     }
     Ok((last, parent))
 }

@@ -42,9 +42,8 @@ pub(super) fn holds(condition: &Condition, stored: Option<&Item>) -> bool {
 
 /// The value at a path, if every map on the way is there.
 pub(super) fn attribute<'i>(item: Option<&'i Item>, path: &Path) -> Option<&'i AttributeValue<'static>> {
-    let (first, rest) = path.0.split_first()?;
-    let mut value = item?.get(&**first)?;
-    for name in rest {
+    let mut value = item?.get(&*path.root)?;
+    for name in &path.within {
         let AttributeValue::M(map) = value else { return None };
         value = map.get(&**name)?;
     }

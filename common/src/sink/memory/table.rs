@@ -144,9 +144,7 @@ impl Table {
             Action::Delete => return Ok(None),
             Action::Update(changes) => changes,
         };
-        let is_key = |change| {
-            change::path_of(change).0.first().is_some_and(|name| self.definition.keys.contains(name))
-        };
+        let is_key = |change| self.definition.keys.contains(&change::path_of(change).root);
         if changes.iter().any(is_key) {
             return Err(KEY_UPDATED.into());
         }

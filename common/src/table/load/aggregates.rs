@@ -8,6 +8,7 @@ use super::problem::suggestion;
 use super::reader::Written;
 use super::resolve::{Compiler, HeldMeasure};
 use super::scope::{EntityScope, Resolved, Scope};
+use crate::table::template::split_format;
 use crate::table::{
     Aggregate, Average, BoundTemplate, Destination, Expiry, Format, LookupKey, Measure, MeasureKind, Piece,
     Template, TemplatePiece, Term,
@@ -91,7 +92,9 @@ impl Part<'_, '_, '_, '_> {
                 let Some(resolved) = self.resolve(&owner, Written { value: &**input, at }) else { continue };
                 if !resolved.value_type.fits_key(Format::Plain) {
                     let described = resolved.value_type.described();
-                    let message = format!("{owner}: `{{{input}}}` is {described}, which is no part of a key");
+                    let message = format!(
+                        "{owner}: `{{{input}}}` is {described}, which is no part of a key; give it text, a number or a boolean"
+                    );
                     self.compiler.report(at, message);
                 }
                 terms.push(resolved.term);
@@ -99,7 +102,10 @@ impl Part<'_, '_, '_, '_> {
             for (gift, given) in gives.into_iter().enumerate() {
                 if gifts.iter().any(|(other, ..)| *other == given) {
                     let owner = &self.owner;
-                    self.compiler.problems.report(at, format!("{owner}: two of its lookups give `{given}`"));
+                    self.compiler.problems.report(
+                        at,
+                        format!("{owner}: two of its lookups give `{given}`; take one of them away"),
+                    );
                 }
                 let types = self.compiler.gift_types.get(*lookup);
                 let value_type = types.and_then(|types| types.get(gift)).copied().unwrap_or(ValueType::Any);
@@ -138,7 +144,7 @@ impl Part<'_, '_, '_, '_> {
                         let described = resolved.value_type.described();
                         self.compiler.report(
                             at,
-                            format!("{owner}: `{{{name}}}` is {described}, which cannot be written into a key that way"),
+                            format!("{owner}: `{{{name}}}` is {described}, which cannot be written into a key that way; use text, a number or a boolean, with `:day` text or a number"),
                         );
                     }
                     pieces.push(Piece::Value(resolved.term, resolved.format));
@@ -152,12 +158,30 @@ impl Part<'_, '_, '_, '_> {
         let document = self.compiler.document;
         let (after, of) = document.rollups.get(rollup)?.expires?;
         let owner = format!("{owner}: `expires`");
-        let resolved = self.resolve(&owner, Written { value: of.value, at })?;
+        let variables = &self.compiler.model.rollups.get(rollup)?.variables;
+        let is_it = |name: &&Arc<str>| split_format(name).is_ok_and(|(base, _)| base == of.value);
+        let Some(variable) =
+            variables.iter().find(|name| ***name == *of.value).or(variables.iter().find(is_it))
+        else {
+            let bases = variables.iter().map(|name| split_format(name).map_or(&**name, |(base, _)| base));
+            let message = format!(
+                "{owner}: `{}` is no variable of the rollup's key, and what is counted into it would not agree on when it expires; name one that is{}",
+                of.value,
+                suggestion(of.value, bases)
+            );
+            self.compiler.report(of.at, message);
+            return None;
+        };
+        let variable = Arc::clone(variable);
+        let resolved = self.resolve(&owner, Written { value: &*variable, at })?;
         if !resolved.value_type.fits_key(Format::Day) {
             let described = resolved.value_type.described();
-            self.compiler.report(of.at, format!("{owner}: `{}` is {described}, not a time", of.value));
+            self.compiler.report(
+                of.at,
+                format!("{owner}: `{}` is {described}, not a time; name text or a number", of.value),
+            );
         }
-        Some(Expiry { of: resolved.term, after })
+        Some(Expiry { of: resolved.term, format: resolved.format, after })
     }
 
     /// A measure; `None` for an average, which is the rollup's own, and for a wrong one.
@@ -200,7 +224,8 @@ impl Part<'_, '_, '_, '_> {
             let described = resolved.value_type.described();
             self.compiler.report(name.at, format!("{owner}: `{}` is {described}; {rule}", name.value));
         } else if resolved.format != Format::Plain {
-            self.compiler.report(name.at, format!("{owner}: `{}`: numbers take no formats", name.value));
+            self.compiler
+                .report(name.at, format!("{owner}: `{}`: numbers take no formats; leave it out", name.value));
         }
         Some(resolved.term)
     }

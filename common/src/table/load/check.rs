@@ -46,8 +46,10 @@ pub(super) fn names(document: &Document<'_>, problems: &mut Problems<'_>) {
         plain("aggregate", &aggregate.name, problems);
         if let Some(first) = seen.insert(aggregate.name.value, aggregate.name.at) {
             let line = problems.line_of(first);
-            let message =
-                format!("aggregate `{}`: the name is taken by the one in line {line}", aggregate.name.value);
+            let message = format!(
+                "aggregate `{}`: the name is taken by the one in line {line}; choose another",
+                aggregate.name.value
+            );
             problems.report(aggregate.name.at, message);
         }
         for measure in &aggregate.measures {
@@ -55,8 +57,10 @@ pub(super) fn names(document: &Document<'_>, problems: &mut Problems<'_>) {
         }
         for (position, name) in aggregate.into.iter().enumerate() {
             if aggregate.into.iter().take(position).any(|other| other.value == name.value) {
-                let message =
-                    format!("aggregate `{}`: rollup `{}` is named twice", aggregate.name.value, name.value);
+                let message = format!(
+                    "aggregate `{}`: rollup `{}` is named twice; name it once",
+                    aggregate.name.value, name.value
+                );
                 problems.report(name.at, message);
             }
         }
@@ -117,7 +121,7 @@ fn stored_key(rollup: &Rollup) -> KeyPattern {
 /// a name is used once as well.
 fn rollups_apart(compiler: &mut Compiler<'_, '_, '_>) {
     let rollups = &compiler.model.rollups;
-    let mut found = Vec::new();
+    let (mut found, mut overlaps) = (Vec::new(), Vec::new());
     for (position, held) in compiler.held.iter().enumerate() {
         for other in compiler.held.iter().take(position) {
             let (Some(mine), Some(theirs)) = (rollups.get(held.rollup), rollups.get(other.rollup)) else {
@@ -155,17 +159,24 @@ fn rollups_apart(compiler: &mut Compiler<'_, '_, '_>) {
             let settings = |index: usize| compiler.document.rollups.get(index);
             let expiry =
                 |index: usize| settings(index).and_then(|settings| settings.expires.map(|(after, _)| after));
+            overlaps.extend([(index, other_index), (other_index, index)]);
             if rollup.shards != other.shards
-                || rollup.is_computed() != other.is_computed()
+                || rollup.is_computed()
+                || other.is_computed()
                 || expiry(index) != expiry(other_index)
             {
                 let at = settings(index).map_or(0, |settings| settings.name.at);
                 let message = format!(
-                    "rollup `{}`: its key overlaps that of rollup `{}`, but they differ in shards, expiry, or in having `max`, `min` or `avg`",
+                    "rollup `{}`: its key overlaps that of rollup `{}`, but they differ in shards or expiry, or have `max`, `min` or `avg`; give one of them literal text that differs",
                     rollup.name, other.name
                 );
                 found.push((at, message));
             }
+        }
+    }
+    for (index, other) in overlaps {
+        if let Some(rollup) = compiler.model.rollups.get_mut(index) {
+            rollup.overlaps.push(other);
         }
     }
     for (at, message) in found {
@@ -199,7 +210,8 @@ fn entities_apart_from_rollups(compiler: &mut Compiler<'_, '_, '_>) {
 /// Whether an entity's table has key attributes of the same names as the state table.
 fn has_state_key(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> bool {
     compiler.model.tables.get(entity.table).is_some_and(|table| {
-        *table.partition_key == *STATE_KEY.0 && table.sort_key.as_deref() == Some(STATE_KEY.1)
+        let sort_key = table.sort_key.as_ref().map(|key| &*key.name);
+        *table.partition_key.name == *STATE_KEY.0 && sort_key == Some(STATE_KEY.1)
     })
 }
 
@@ -293,8 +305,11 @@ fn mirrored_paths(compiler: &mut Compiler<'_, '_, '_>) {
             compiler.problems.report(mirrored.at, message);
         }
         let root = mirrored.path.first().map_or("", |name| &**name);
-        if *root == *table.partition_key || Some(root) == table.sort_key.as_deref() {
-            let message = format!("mirror onto `{}`: `{root}` is part of the item's key", entity.name);
+        if std::iter::once(&table.partition_key).chain(&table.sort_key).any(|key| *key.name == *root) {
+            let message = format!(
+                "mirror onto `{}`: `{root}` is part of the item's key; choose another attribute",
+                entity.name
+            );
             compiler.problems.report(mirrored.at, message);
         }
     }
@@ -314,7 +329,7 @@ fn nothing_reads_mirrored(compiler: &mut Compiler<'_, '_, '_>) {
             let read: Vec<Arc<str>> = std::iter::once(root).chain(&path.within).cloned().collect();
             if within(&read, &mirrored.path) || within(&read, &mirrored.revision()) {
                 let message = format!(
-                    "mirror onto `{}`: `{}` is read by {reader}; what an item contributes must not depend on what is mirrored onto it",
+                    "mirror onto `{}`: `{}` is read by {reader}; what an item contributes must not depend on what is mirrored onto it; mirror onto another attribute",
                     entity.name,
                     mirrored.path.join(".")
                 );

@@ -65,7 +65,7 @@ impl Compiler<'_, '_, '_> {
                 let described = resolved.value_type.described();
                 problems.report(
                     at,
-                    format!("{owner}: `{{{}}}` is {described}, which is no part of a key", input.value),
+                    format!("{owner}: `{{{}}}` is {described}, which is no part of a key; give it text, a number or a boolean", input.value),
                 );
                 continue;
             }

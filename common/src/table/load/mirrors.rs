@@ -8,7 +8,8 @@ use super::reader::Written;
 use super::resolve::{Compiler, MirroredPath, position};
 use super::scope::attribute_path;
 use crate::effect::Path;
-use crate::table::{LookupKey, Mirror, MirroredAttribute, Piece, Rollup, Term};
+use crate::table::template::split_format;
+use crate::table::{Format, LookupKey, Mirror, MirroredAttribute, Piece, Rollup, Term};
 
 /// Compiles a mirror.
 pub(super) fn mirror(compiler: &mut Compiler<'_, '_, '_>, settings: &MirrorSettings<'_>) {
@@ -23,7 +24,10 @@ pub(super) fn mirror(compiler: &mut Compiler<'_, '_, '_>, settings: &MirrorSetti
         .filter_map(|(path, measure)| attribute(compiler, &owner, (onto, from), *path, *measure))
         .collect();
     if settings.attributes.is_empty() {
-        compiler.report(settings.at, format!("{owner}: `attributes` names nothing to show"));
+        compiler.report(
+            settings.at,
+            format!("{owner}: `attributes` names nothing to show; name an attribute and a measure"),
+        );
     }
     let (lookup, rollup_variables) = rollup_variables(compiler, &owner, onto, from, settings);
     let item_variables = item_variables(compiler, &owner, onto, from, settings);
@@ -31,7 +35,21 @@ pub(super) fn mirror(compiler: &mut Compiler<'_, '_, '_>, settings: &MirrorSetti
     if let Some(entity) = compiler.model.entities.get_mut(onto) {
         entity.mirrors.push(index);
     }
+    if let Some(rollup) = compiler.model.rollups.get_mut(from) {
+        note_shown(rollup, index, &attributes);
+    }
     compiler.model.mirrors.push(Mirror { onto, from, attributes, item_variables, rollup_variables, lookup });
+}
+
+/// Notes what a mirror shows of its rollup.
+fn note_shown(rollup: &mut Rollup, mirror: usize, attributes: &[MirroredAttribute]) {
+    rollup.mirrors.push(mirror);
+    for MirroredAttribute { measure, .. } in attributes {
+        rollup.shown.push(Arc::clone(measure));
+        let parts = rollup.averages.iter().filter(|average| average.name == *measure);
+        let parts = parts.flat_map(|average| [Arc::clone(&average.sum), Arc::clone(&average.count)]);
+        rollup.shown.extend(parts);
+    }
 }
 
 fn refuse_unfit_rollup(
@@ -43,14 +61,16 @@ fn refuse_unfit_rollup(
     let Some(rollup) = compiler.document.rollups.get(from) else { return };
     if rollup.shards > 1 {
         let message = format!(
-            "{owner}: rollup `{}` is sharded, so no one item holds what is to be shown",
+            "{owner}: rollup `{}` is sharded, so no one item holds what is to be shown; count it into a rollup of its own",
             rollup.name.value
         );
         compiler.report(settings.from.at, message);
     }
     if rollup.expires.is_some() {
-        let message =
-            format!("{owner}: rollup `{}` expires, and what is shown of it would stay", rollup.name.value);
+        let message = format!(
+            "{owner}: rollup `{}` expires, and what is shown of it would stay; count it into a rollup that does not",
+            rollup.name.value
+        );
         compiler.report(settings.from.at, message);
     }
 }
@@ -74,11 +94,17 @@ fn attribute(
             .report(measure.at, format!("{owner}: its rollup has no measure `{}`{nearest}", measure.value));
     }
     if path.value.split('.').any(str::is_empty) {
-        compiler.report(path.at, format!("{owner}: `{}` is no path of an attribute", path.value));
+        compiler.report(
+            path.at,
+            format!(
+                "{owner}: `{}` is no path of an attribute; write names with single dots between them",
+                path.value
+            ),
+        );
         return None;
     }
     let mirrored = MirroredPath { onto, path: path.value.split('.').map(Arc::from).collect(), at: path.at };
-    let (shown, revision) = (Path(mirrored.path.clone()), Path(mirrored.revision()));
+    let (shown, revision) = (path_of(&mirrored.path)?, path_of(&mirrored.revision())?);
     compiler.mirrored.push(mirrored);
     Some(MirroredAttribute {
         path: shown,
@@ -86,6 +112,10 @@ fn attribute(
         image: attribute_path(path.value, &mut compiler.model.vocabulary),
         measure: Arc::from(measure.value),
     })
+}
+
+fn path_of(names: &[Arc<str>]) -> Option<Path> {
+    names.split_first().map(|(root, within)| Path { root: Arc::clone(root), within: within.to_vec() })
 }
 
 /// From the rollup to the item: every variable of the item's key is one of the rollup's.
@@ -105,7 +135,7 @@ fn item_variables(
         && can_be_judged(compiler, onto, rollup)
     {
         let message = format!(
-            "{owner}: the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs",
+            "{owner}: the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs; add it to the rollup's key",
             rollup.name
         );
         compiler.problems.report(settings.from.at, message);
@@ -122,7 +152,7 @@ fn rollup_variables(
     onto: usize,
     from: usize,
     settings: &MirrorSettings<'_>,
-) -> (Option<LookupKey>, Vec<Term>) {
+) -> (Option<LookupKey>, Vec<(Term, Format)>) {
     let given = given_by_lookups(compiler, onto, from, settings);
     let lookup = given.first().map(|(lookup, _, _)| *lookup);
     if given.iter().any(|(other, _, _)| Some(*other) != lookup) {
@@ -140,12 +170,13 @@ fn rollup_variables(
     let mut problems = Vec::new();
     for (index, variable) in rollup.variables.iter().enumerate() {
         if let Some((_, gift, _)) = given.iter().find(|(_, _, bound)| *bound == index) {
-            terms.push(Term::Given { lookup: 0, gift: *gift });
+            let format = split_format(variable).map_or(Format::Plain, |(_, format)| format);
+            terms.push((Term::Given { lookup: 0, gift: *gift }, format));
         } else if let Some(key) = position(&entity.variables, variable) {
-            terms.push(Term::Key(key));
+            terms.push((Term::Key(key), Format::Plain));
         } else {
             problems.push(format!(
-                "{owner}: rollup `{}` cannot be found from the item: `{{{variable}}}` is no variable of the item's key, and no lookup of `{}` gives it",
+                "{owner}: rollup `{}` cannot be found from the item: `{{{variable}}}` is no variable of the item's key, and no lookup of `{}` gives it; take it out of the rollup's key, or bind it there",
                 rollup.name, settings.onto.value
             ));
         }
@@ -160,7 +191,7 @@ fn rollup_variables(
             && problems.is_empty()
         {
             problems.push(format!(
-                "{owner}: lookup `{}` cannot be asked from rollup `{}`: its key lacks `{{{missing}}}`",
+                "{owner}: lookup `{}` cannot be asked from rollup `{}`: its key lacks `{{{missing}}}`; add it to the rollup's key",
                 found.name, rollup.name
             ));
         }

@@ -126,7 +126,7 @@ impl<'d> Settings<'d> {
     pub(super) fn require(&self, name: &str, problems: &mut Problems<'_>) -> Option<Raw<'d>> {
         let value = self.get(name);
         if value.is_none() {
-            problems.report(self.at, format!("{}: `{name}` is missing", self.owner));
+            problems.report(self.at, format!("{}: `{name}` is missing; add it", self.owner));
             problems.mark_incomplete();
         }
         value
@@ -161,6 +161,15 @@ impl<'d> Settings<'d> {
     ) -> Vec<(Written<&'d str>, Written<&'d str>)> {
         let value = self.require(name, problems);
         value.map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
+    }
+
+    /// Names and texts, if the setting is there.
+    pub(super) fn pairs(
+        &self,
+        name: &str,
+        problems: &mut Problems<'_>,
+    ) -> Vec<(Written<&'d str>, Written<&'d str>)> {
+        self.get(name).map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
     /// A whole number that must lie within a range.

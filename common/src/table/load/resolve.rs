@@ -9,7 +9,8 @@ use super::scope::{EntityScope, Resolved, Scope};
 use super::{aggregates, check, mirrors};
 use crate::record::Vocabulary;
 use crate::table::{
-    Derivation, DerivationKind, Entity, Format, KeyPattern, LookupKey, Model, Rollup, Table, Template, Term,
+    Derivation, DerivationKind, Entity, Format, KeyPattern, KeySchema, KeyType, LookupKey, Model, Rollup,
+    Table, Template, Term,
 };
 
 /// A model in the making. Its parts are in the order of the document's, one for one.
@@ -179,10 +180,15 @@ impl Compiler<'_, '_, '_> {
     fn tables(&mut self) {
         let document = self.document;
         for table in &document.tables {
-            let mut key = table.key.iter().map(|attribute| Arc::from(attribute.value));
+            let mut key = table.key.iter().map(|attribute| {
+                let declared = table.types.iter().find(|(name, _)| name.value == attribute.value);
+                let key_type = declared.map_or(KeyType::default(), |(_, key_type)| *key_type);
+                KeySchema { name: Arc::from(attribute.value), key_type }
+            });
+            let nameless = || KeySchema { name: Arc::from(""), key_type: KeyType::default() };
             self.model.tables.push(Table {
                 name: Arc::from(table.name.value),
-                partition_key: key.next().unwrap_or_else(|| Arc::from("")),
+                partition_key: key.next().unwrap_or_else(nameless),
                 sort_key: key.next(),
             });
         }
@@ -300,7 +306,8 @@ impl Compiler<'_, '_, '_> {
             let mut value = |written: Written<&str>| {
                 let resolved = Self::resolve(problems, vocabulary, &owner, scope, written)?;
                 if resolved.format != Format::Plain {
-                    problems.report(written.at, format!("{owner}: derived values take no formats"));
+                    problems
+                        .report(written.at, format!("{owner}: derived values take no formats; leave it out"));
                 }
                 if let DeriveSettings::Percent { .. } = derive
                     && !resolved.value_type.is_numeric()
@@ -359,6 +366,9 @@ impl Compiler<'_, '_, '_> {
             shards: settings.shards,
             averages: Vec::new(),
             extremes: Vec::new(),
+            mirrors: Vec::new(),
+            shown: Vec::new(),
+            overlaps: Vec::new(),
         });
     }
 }

@@ -80,7 +80,8 @@ impl Scope<'_> {
             return Some((term.clone(), *value_type));
         }
         let value_type = self.declared(base)?;
-        Some((Term::Attribute(attribute_path(base, vocabulary)), value_type))
+        let path = AttributePath { declared: value_type.stored(), ..attribute_path(base, vocabulary) };
+        Some((Term::Attribute(path), value_type))
     }
 
     /// The type of an attribute that is declared by this name, or lies in a declared map.
@@ -117,7 +118,7 @@ impl Scope<'_> {
 pub(super) fn attribute_path(written: &str, vocabulary: &mut Vocabulary) -> AttributePath {
     let mut names = written.split('.');
     let root = vocabulary.intern(names.next().unwrap_or_default());
-    AttributePath { root, within: names.map(Arc::from).collect() }
+    AttributePath { root, within: names.map(Arc::from).collect(), declared: None }
 }
 
 impl ValueType {
@@ -131,6 +132,16 @@ impl ValueType {
             Self::Other => "a list, set or binary",
             Self::Any => "of any type",
             Self::Ratio => "a percentage",
+        }
+    }
+
+    /// DynamoDB's name of the type, where it is one that values are checked against.
+    fn stored(self) -> Option<&'static str> {
+        match self {
+            Self::Text => Some("S"),
+            Self::Number => Some("N"),
+            Self::Bool => Some("BOOL"),
+            Self::Map | Self::Other | Self::Any | Self::Ratio => None,
         }
     }
 

@@ -107,7 +107,8 @@ fn names_become_indexes() {
 
     let [mirror] = model.mirrors.as_slice() else { panic!("{:?}", model.mirrors) };
     assert_eq!(mirror.item_variables, [0, 1]);
-    assert_eq!(mirror.rollup_variables, [Term::Given { lookup: 0, gift: 0 }, Term::Key(1)]);
+    let owner = (Term::Given { lookup: 0, gift: 0 }, Format::Plain);
+    assert_eq!(mirror.rollup_variables, [owner, (Term::Key(1), Format::Plain)]);
     let lookup = mirror.lookup.as_ref().unwrap();
     assert_eq!((&lookup.inputs, &lookup.gifts), (&vec![Term::Key(1)], &vec![Term::Key(0)]));
     let [shown] = mirror.attributes.as_slice() else { panic!("{:?}", mirror.attributes) };
@@ -147,7 +148,7 @@ fn everything_else_that_a_model_can_say() {
         "+ table = \"items\"",
         "- [[mirrors]]",
         "+ [rollups.readers]",
-        "+ key = { PK = \"READERS#{called}\", SK = \"ROLLUP#READERS\" }",
+        "+ key = { PK = \"READERS#{called}\", SK = \"ROLLUP#READERS#{at:day}\" }",
         "+ expires = { after = \"2 weeks\", of = \"at\" }",
         "+ [[aggregates]]",
         "+ name = \"readers\"",

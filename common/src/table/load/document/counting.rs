@@ -27,7 +27,7 @@ pub(super) fn aggregate<'d>(
     let into = settings.required_texts("into", problems);
     let measures = settings.require("measures", problems);
     if settings.get("into").is_some() && into.is_empty() {
-        problems.report(at, format!("{}: `into` names no rollup", settings.owner));
+        problems.report(at, format!("{}: `into` names no rollup; name one", settings.owner));
         problems.mark_incomplete();
     }
     if measures.and_then(|value| value.get_ref().as_table()).is_some_and(|table| table.is_empty()) {
@@ -90,7 +90,10 @@ fn measure<'d>(
         ["sum"] => {
             let terms = settings.required_texts("sum", problems);
             if terms.is_empty() {
-                problems.report(name.at, format!("{}: `sum` names nothing to sum", settings.owner));
+                problems.report(
+                    name.at,
+                    format!("{}: `sum` names nothing to sum; name an attribute", settings.owner),
+                );
             }
             MeasureKindSettings::Sum(terms)
         }

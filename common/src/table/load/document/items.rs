@@ -5,10 +5,10 @@ use toml::de::DeTable;
 use super::{
     DeriveSettings, EntitySettings, LookupSettings, RollupSettings, TableSettings, ValueType, collect,
 };
-use crate::table::OnExpiry;
 use crate::table::load::duration;
-use crate::table::load::problem::Problems;
+use crate::table::load::problem::{Problems, suggestion};
 use crate::table::load::reader::{self, Raw, Settings, Written, entries, place};
+use crate::table::{KeyType, OnExpiry};
 
 /// More shards than this cost more reads than they spare writes.
 const MAX_SHARDS: i64 = 1000;
@@ -18,11 +18,12 @@ pub(super) fn table<'d>(
     value: &'d DeTable<'d>,
     problems: &mut Problems<'_>,
 ) -> Option<TableSettings<'d>> {
-    let settings = Settings::new(format!("table `{}`", name.value), name.at, value, &["key"], problems);
+    let settings =
+        Settings::new(format!("table `{}`", name.value), name.at, value, &["key", "types"], problems);
     let key = settings.required_texts("key", problems);
     let problem = match key.as_slice() {
         [partition, sort] if partition.value == sort.value => {
-            Some("the partition key and the sort key have one name")
+            Some("the partition key and the sort key have one name; a key attribute is named once")
         }
         [_] | [_, _] => None,
         _ => Some("`key` names the partition key and, if there is one, the sort key"),
@@ -31,7 +32,26 @@ pub(super) fn table<'d>(
         problems.report(place(value), format!("{}: {problem}", settings.owner));
         problems.mark_incomplete();
     }
-    Some(TableSettings { name, key })
+    let mut types = Vec::new();
+    for (attribute, written) in settings.pairs("types", problems) {
+        if !key.iter().any(|known| known.value == attribute.value) {
+            let nearest = suggestion(attribute.value, key.iter().map(|known| known.value));
+            let message =
+                format!("{}: `{}` is no attribute of its key{nearest}", settings.owner, attribute.value);
+            problems.report(attribute.at, message);
+        }
+        match KeyType::parse(written.value) {
+            Some(key_type) => types.push((attribute, key_type)),
+            None => problems.report(
+                written.at,
+                format!(
+                    "{}: a key attribute is of type `S`, `N` or `B`, not `{}`",
+                    settings.owner, written.value
+                ),
+            ),
+        }
+    }
+    Some(TableSettings { name, key, types })
 }
 
 pub(super) fn entity<'d>(

@@ -9,7 +9,7 @@ use toml::de::DeTable;
 
 use super::problem::Problems;
 use super::reader::{self, Raw, Settings, Written, entries, place};
-use crate::table::OnExpiry;
+use crate::table::{KeyType, OnExpiry};
 
 /// A whole model file.
 pub(in crate::table::load) struct Document<'d> {
@@ -28,6 +28,8 @@ pub(in crate::table::load) struct Document<'d> {
 pub(in crate::table::load) struct TableSettings<'d> {
     pub(in crate::table::load) name: Written<&'d str>,
     pub(in crate::table::load) key: Vec<Written<&'d str>>,
+    /// The types of key attributes that are not text.
+    pub(in crate::table::load) types: Vec<(Written<&'d str>, KeyType)>,
 }
 
 /// Name and template of each key attribute, as written.
