@@ -1,9 +1,12 @@
 //! Golden: a recorded stream gives exactly what was computed of it independently, however it is delivered.
 
 mod processes;
+mod stored;
 
 use afterwrite_tests::random::Random;
 use afterwrite_tests::replay::Replay;
+
+use self::stored::Project;
 
 const RECORDING: &str = "exam-42";
 
@@ -40,4 +43,13 @@ async fn every_batch_delivered_again_after_the_next() {
     let mut replay = Replay::new(RECORDING);
     replay.deliver_with_echoes(50).await;
     replay.assert_golden("echoes");
+}
+
+/// What was stored before Afterwrite came, right or wrong, ends right; with its revision beside it.
+#[tokio::test]
+async fn a_stored_count_ends_right_whether_it_was_right_or_not() {
+    for stored in [50, 0, 7, 51] {
+        let project = Project::with_questions(50, stored).await;
+        assert_eq!(project.shown(), (50, true), "stored was {stored}");
+    }
 }

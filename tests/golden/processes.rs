@@ -41,7 +41,7 @@ async fn two_release_processes_at_once_through_faults() {
     );
     assert_golden(&deployment, &recording).await;
     let injected = proxy.injected();
-    let kinds = [injected.conflicts, injected.throttles, injected.lost_answers];
+    let kinds = [injected.conflicts, injected.throttles, injected.unavailable, injected.lost_answers];
     assert!(kinds.iter().all(|count| *count > 0), "the proxy did inject faults: {injected:?}");
 }
 

@@ -1,7 +1,7 @@
 //! What is right, said a second time and in another way: what each item of the simulation's model contributes, key by key.
 //!
-//! It shares no code with the engine. The rollups' keys and the measures are spelled out here, and arithmetic is that of
-//! `i128`, in units of 10⁻¹⁰.
+//! It shares no code with the engine but the reading of a number's digits. The rollups' keys and the measures are spelled out
+//! here, and arithmetic is that of `i128`, in units of 10⁻¹⁰.
 
 use std::collections::BTreeMap;
 

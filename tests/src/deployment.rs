@@ -121,6 +121,12 @@ impl Deployment {
         put.item("question_text", text(SECRET)).send().await.unwrap();
     }
 
+    /// The application writes an item that the model does not know.
+    pub async fn put_stranger(&self) {
+        let put = self.client.put_item().table_name(SOURCE);
+        put.item("PK", text("STRANGER#1")).item("SK", text("STRANGER#1")).send().await.unwrap();
+    }
+
     /// A candidate completes an attempt at a project's exam.
     pub async fn put_attempt(&self, project: &str, attempt: &str) {
         let number = |number: &str| AttributeValue::N(number.to_owned());

@@ -157,15 +157,14 @@ impl Replay {
         rollups.retain(|_, measures| !measures.is_empty());
         assert_eq!(rollups, self.recording.rollups, "{how}: the rollups");
         let name = self.aggregator.ledger().model().tables[0].name.clone();
-        for item in tables.scan(&name) {
-            if let Some(expected) = self.recording.mirrored.get(&key(&item)) {
-                for (attribute, value) in expected {
-                    let shown = item
-                        .get(attribute.as_str())
-                        .and_then(AttributeValue::as_number)
-                        .and_then(Decimal::to_i64);
-                    assert_eq!(shown, Some(*value), "{how}: {attribute} of {:?}", key(&item));
-                }
+        let items: std::collections::BTreeMap<_, _> =
+            tables.scan(&name).into_iter().map(|item| (key(&item), item)).collect();
+        for (key, expected) in &self.recording.mirrored {
+            let item = items.get(key).unwrap_or_else(|| panic!("{how}: {key:?} is gone"));
+            for (attribute, value) in expected {
+                let shown = item.get(attribute.as_str()).and_then(AttributeValue::as_number);
+                let shown = shown.and_then(Decimal::to_i64);
+                assert_eq!(shown, Some(*value), "{how}: {attribute} of {key:?}");
             }
         }
     }
@@ -179,9 +178,10 @@ fn key(item: &Item) -> (String, String) {
 /// All numbers that are measures and not nought.
 fn measures(item: &Item) -> std::collections::BTreeMap<String, i64> {
     let is_measure = |name: &str| name != "rev" && name != "expires_at" && !name.starts_with("settled_");
-    let numbers =
-        item.iter().filter_map(|(name, value)| Some((name.to_string(), value.as_number()?.to_i64()?)));
-    numbers.filter(|(name, number)| is_measure(name) && *number != 0).collect()
+    let numbers = item.iter().filter_map(|(name, value)| Some((name.to_string(), value.as_number()?)));
+    let whole = |number: &Decimal| number.to_i64().expect("the recording counts and sums whole numbers");
+    let measures = numbers.filter(|(name, _)| is_measure(name)).map(|(name, number)| (name, whole(number)));
+    measures.filter(|(_, number)| *number != 0).collect()
 }
 
 /// DynamoDB JSON → attributes.

@@ -133,6 +133,10 @@ fn json_text(out: &mut String, text: &str) {
 
 fn json_number(out: &mut String, number: &Decimal) {
     use std::fmt::Write as _;
+    if *number == Decimal::ONE {
+        // Most of them are: what is counted, not summed.
+        return out.push('1');
+    }
     // Writing to a String cannot fail. Only what every JSON reader keeps exactly is written as a number.
     let _ = if number.to_i64().is_some() { write!(out, "{number}") } else { write!(out, "\"{number}\"") };
 }

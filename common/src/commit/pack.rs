@@ -32,6 +32,8 @@ pub struct Parcel {
     pub newest: Option<Timestamp>,
     own_actions: usize,
     own_bytes: usize,
+    /// Some of its numbers are no integers, or large: sums must be tried before they are made.
+    has_long_numbers: bool,
 }
 
 /// An item and its plan, as they are packed.
@@ -98,18 +100,16 @@ impl Parcel {
         let rollups = self.rollups.len() + new;
         self.own_actions + plan.own_actions() + rollups <= MAX_TRANSACTION_ACTIONS
             && self.own_bytes + entry_bytes + rollups * ROLLUP_BYTES <= MAX_TRANSACTION_BYTES
-            && plan.deltas.iter().all(|delta| self.can_add(delta))
+            && (!(self.has_long_numbers || has_long_numbers(plan))
+                || plan.deltas.iter().all(|delta| self.can_add(delta)))
     }
 
     /// Whether no sum goes beyond what DynamoDB's numbers hold.
     fn can_add(&self, delta: &Delta) -> bool {
         let fits = |sums: &Measures, added: &Measures| {
             added.iter().all(|(name, number)| {
-                number.to_i64().is_some() && sums.iter().all(|(_, sum)| sum.to_i64().is_some())
-                    || sums
-                        .iter()
-                        .find(|(known, _)| known == name)
-                        .is_none_or(|(_, sum)| sum.plus(number).is_ok())
+                let sum = sums.iter().find(|(known, _)| known == name);
+                sum.is_none_or(|(_, sum)| sum.plus(number).is_ok())
             })
         };
         delta.targets.iter().all(|target| {
@@ -132,11 +132,18 @@ impl Parcel {
         for extreme in &plan.extremes {
             self.rollups.entry(extreme.target).or_default().extremes.push(extreme.clone());
         }
+        self.has_long_numbers |= has_long_numbers(plan);
         self.items.push(item);
         self.newest = self.newest.max(plan.newest);
         self.own_bytes += entry_bytes;
         self.own_actions += plan.own_actions();
     }
+}
+
+/// Integers of 64 bits add up to less than 38 digits, however many fit into a transaction.
+fn has_long_numbers(plan: &Plan) -> bool {
+    let is_long = |measures: &Measures| measures.iter().any(|(_, number)| number.to_i64().is_none());
+    plan.deltas.iter().any(|delta| is_long(&delta.measures) || is_long(&delta.settled))
 }
 
 fn add_all(sums: &mut Measures, measures: &Measures) {

@@ -110,7 +110,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// Reads what is stored of every item whose entry is not known: its entry, and the markers of its expiries.
     async fn read_entries(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
-        let (mut keys, mut owners) = (Vec::new(), Vec::new());
+        let (mut keys, mut owners) = (Vec::with_capacity(batch.works.len()), Vec::new());
         for (index, work) in
             batch.works.iter().enumerate().filter(|(_, work)| work.is_pending() && !work.is_known)
         {
@@ -124,10 +124,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             }
         }
         let stored = self.read(&keys, invocation).await?.items;
-        for ((index, marker), item) in owners.into_iter().zip(stored) {
+        for (((index, marker), key), item) in owners.into_iter().zip(keys).zip(stored) {
             let Some(work) = batch.works.get_mut(index) else { continue };
             match (marker, item) {
-                (None, item) => work.learn(item.as_ref(), &mut batch.targets),
+                (None, item) => {
+                    work.entry_key = Some(key);
+                    work.learn(item.as_ref(), &mut batch.targets);
+                }
                 (Some(position), Some(_)) => work.claimed.push(position),
                 (Some(_), None) => {}
             }
@@ -255,8 +258,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let Batch { works, targets, .. } = batch;
         let writes = plans
             .iter()
-            .filter_map(|(index, plan)| Some(self.entry_write(works.get(*index)?, plan, targets)));
-        let sent = writes.map(|write| async move { self.tables.write(&write).await });
+            .filter_map(|(index, plan)| Some(self.entry_write(works.get_mut(*index)?, plan, targets)));
+        let writes: Vec<Write> = writes.collect();
+        let sent = writes.iter().map(|write| self.tables.write(write));
         let answers: Vec<_> = iter(sent).buffered(CONCURRENCY).collect().await;
         let mut refused = Refused(false);
         for ((index, plan), answer) in plans.into_iter().zip(answers) {
@@ -283,12 +287,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(refused)
     }
 
-    fn entry_write(&self, work: &Work<'_>, plan: &Plan, targets: &Targets) -> Write {
+    fn entry_write(&self, work: &mut Work<'_>, plan: &Plan, targets: &Targets) -> Write {
         let condition = match &work.entry {
             None => Condition::ItemAbsent,
             Some(entry) => Condition::Equals(Path::from(&self.keys.names().rev), revision(entry.rev)),
         };
-        let key = self.keys.entry(&self.model, work.source);
+        let key = work.entry_key.take().unwrap_or_else(|| self.keys.entry(&self.model, work.source));
         Write { key, condition, action: Action::Put(plan.entry.encode(targets)) }
     }
 
@@ -303,7 +307,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let computed = self.read_computed(batch, parcel, invocation).await?;
         let mut writes = Vec::new();
         for (index, plan) in parcel.items.iter().filter_map(|index| plans.get_key_value(index)) {
-            let Some(work) = batch.works.get(*index) else { continue };
+            let Some(work) = batch.works.get_mut(*index) else { continue };
             writes.push((Purpose::Entry(*index), self.entry_write(work, plan, &batch.targets)));
             let markers = plan.markers.iter().map(|position| {
                 let write = self.marker_write(work, position);

@@ -6,7 +6,7 @@ use super::decide::{CLOCK_TOLERANCE, Decision};
 use super::entry::Entry;
 use super::plan::Plan;
 use super::tally::{Tally, Totals};
-use crate::effect::Refusal;
+use crate::effect::{Key, Refusal};
 use crate::entity::{Identity, SourceKey};
 use crate::projection::{Contributions, Sharding, TargetId, Targets};
 use crate::record::{BadRecord, ChangeRecord, Image, Keys, Position, Timestamp, Vocabulary};
@@ -95,6 +95,8 @@ pub(super) struct Work<'r> {
     /// Whether `entry` and `claimed` are what is stored, as far as is known.
     pub(super) is_known: bool,
     pub(super) entry: Option<Entry>,
+    /// The entry's key, from its being read until it is written.
+    pub(super) entry_key: Option<Key>,
     pub(super) claimed: Vec<Position<'static>>,
     pub(super) observation: Observation,
     pub(super) decision: Decision,
@@ -140,6 +142,7 @@ impl<'r> Work<'r> {
             hash: Sharding::hash(&item.source.partition, item.source.sort.as_deref()),
             is_known: false,
             entry: None,
+            entry_key: None,
             claimed: Vec::new(),
             observation: Observation::Unneeded,
             decision: Decision::default(),

@@ -110,7 +110,12 @@ impl Eq for Position<'_> {}
 
 impl fmt::Display for Position<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{:0>width$}", self.label, self.sequence_number, width = DIGITS)
+        const NOUGHTS: &str = "0000000000000000000000000000000000000000";
+        f.write_str(&self.label)?;
+        f.write_str("#")?;
+        // Written for every record, and much faster so than by a format with a width.
+        f.write_str(NOUGHTS.get(self.sequence_number.len()..).unwrap_or_default())?;
+        f.write_str(&self.sequence_number)
     }
 }
 

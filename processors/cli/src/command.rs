@@ -20,7 +20,7 @@ const COULD_NOT_FINISH: u8 = 3;
     name = "afterwrite",
     version,
     propagate_version = true,
-    after_help = "Exit codes: 0 fine, 1 found a problem, 2 wrong usage or configuration, 3 could not finish."
+    after_help = "Example:\n  afterwrite demo\n\nExit codes: 0 fine, 1 found a problem, 2 wrong usage or configuration, 3 could not finish."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -55,14 +55,10 @@ impl Cli {
         let done = match self.command {
             Command::Demo(arguments) => arguments.run().await,
         };
-        match done {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(FOUND_A_PROBLEM),
-            Err(error) => {
-                print_error(&error);
-                ExitCode::from(exit_code(error.kind()))
-            }
+        if let Err(error) = &done {
+            print_error(error);
         }
+        ExitCode::from(exit_code(&done))
     }
 }
 
@@ -83,16 +79,21 @@ impl DemoArguments {
     }
 }
 
-fn exit_code(kind: ErrorKind) -> u8 {
-    match kind {
-        ErrorKind::Configuration | ErrorKind::Model => WRONG_USAGE,
-        ErrorKind::Event
-        | ErrorKind::Stream
-        | ErrorKind::Record
-        | ErrorKind::Unavailable
-        | ErrorKind::Conflict
-        | ErrorKind::Rejected
-        | ErrorKind::State => COULD_NOT_FINISH,
+/// The exit code of a command that found all right, found a problem, or failed.
+fn exit_code(done: &Result<bool, Error>) -> u8 {
+    match done.as_ref().map_err(Error::kind) {
+        Ok(true) => 0,
+        Ok(false) => FOUND_A_PROBLEM,
+        Err(ErrorKind::Configuration | ErrorKind::Model) => WRONG_USAGE,
+        Err(
+            ErrorKind::Event
+            | ErrorKind::Stream
+            | ErrorKind::Record
+            | ErrorKind::Unavailable
+            | ErrorKind::Conflict
+            | ErrorKind::Rejected
+            | ErrorKind::State,
+        ) => COULD_NOT_FINISH,
     }
 }
 
@@ -115,6 +116,13 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_exit_code_tells_a_wrong_digit_from_a_failure() {
+        let failed = |kind| exit_code(&Err(Error::new(kind, "x")));
+        assert_eq!([exit_code(&Ok(true)), exit_code(&Ok(false))], [0, 1]);
+        assert_eq!([failed(ErrorKind::Configuration), failed(ErrorKind::Unavailable)], [2, 3]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<Consum
     let tables = tables_of(writes.iter().map(|write| &write.key));
     let request = Request {
         action: "TransactWriteItems",
-        permissions: "dynamodb:PutItem, dynamodb:UpdateItem and dynamodb:DeleteItem",
+        permissions: "dynamodb:PutItem and dynamodb:UpdateItem",
         key: writes.first().map(|write| &write.key),
         tables: &tables,
     };
