@@ -2,12 +2,15 @@
 //!
 //! [`Settings`] are the variables as they are written, [`Config`] is what they come to.
 
+mod archive;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aws_config::BehaviorVersion;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 
+pub use self::archive::{ArchiveConfig, firehose_client, s3_client};
 use crate::sink::http_client;
 use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
@@ -30,6 +33,10 @@ pub struct Settings {
     pub state_table: Option<String>,
     /// `AFTERWRITE_PROJECTIONS`: what the function hosts.
     pub projections: Option<String>,
+    /// `AFTERWRITE_FIREHOSE_STREAM`: the delivery stream of the archive.
+    pub firehose_stream: Option<String>,
+    /// `AFTERWRITE_BUCKET`: the bucket of the archive.
+    pub bucket: Option<String>,
 }
 
 impl Settings {
@@ -42,6 +49,8 @@ impl Settings {
             tables: read(TABLES),
             state_table: read(STATE_TABLE),
             projections: read(PROJECTIONS),
+            firehose_stream: read(archive::FIREHOSE_STREAM),
+            bucket: read(archive::BUCKET),
         }
     }
 }
@@ -119,13 +128,18 @@ fn table_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
 /// # Errors
 /// [`ErrorKind::Configuration`] if no region is set anywhere.
 pub async fn dynamodb_client() -> Result<Client> {
+    Ok(Client::new(&sdk_config().await?))
+}
+
+/// What all AWS clients of a process are configured by.
+async fn sdk_config() -> Result<SdkConfig> {
     let sdk =
         Box::pin(aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).load()).await;
     if sdk.region().is_none() {
         return Err(Error::new(ErrorKind::Configuration, "no AWS region is set")
             .remedy("Set AWS_REGION to the region of the tables"));
     }
-    Ok(Client::new(&sdk))
+    Ok(sdk)
 }
 
 #[cfg(test)]
