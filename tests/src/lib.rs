@@ -2,11 +2,13 @@
 
 #![allow(clippy::indexing_slicing, reason = "a test that indexes past the end has failed, and says where")]
 
+pub mod archive;
 pub mod clock;
 pub mod deployment;
 pub mod fault_proxy;
 pub mod faults;
 mod loopback;
+pub mod moto;
 pub mod programs;
 pub mod random;
 pub mod recording;

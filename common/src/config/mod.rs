@@ -2,14 +2,20 @@
 //!
 //! [`Settings`] are the variables as they are written, [`Config`] is what they come to.
 
-use std::collections::BTreeMap;
+mod archive;
+mod projections;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_config::BehaviorVersion;
 use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 
+pub use self::archive::{ArchiveConfig, firehose_client, s3_client};
+use self::projections::PROJECTIONS;
+pub use self::projections::Projection;
 use crate::sink::http_client;
 use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
@@ -17,9 +23,6 @@ use crate::{Error, ErrorKind, Result};
 const MODEL: &str = "AFTERWRITE_MODEL";
 const TABLES: &str = "AFTERWRITE_TABLES";
 const STATE_TABLE: &str = "AFTERWRITE_STATE_TABLE";
-const PROJECTIONS: &str = "AFTERWRITE_PROJECTIONS";
-/// What a function can host; more will follow.
-const KNOWN_PROJECTIONS: &[&str] = &["aggregate"];
 
 /// Afterwrite's variables, as they are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +35,10 @@ pub struct Settings {
     pub state_table: Option<String>,
     /// `AFTERWRITE_PROJECTIONS`: what the function hosts.
     pub projections: Option<String>,
+    /// `AFTERWRITE_FIREHOSE_STREAM`: the delivery stream of the archive.
+    pub firehose_stream: Option<String>,
+    /// `AFTERWRITE_BUCKET`: the bucket of the archive.
+    pub bucket: Option<String>,
 }
 
 impl Settings {
@@ -44,50 +51,47 @@ impl Settings {
             tables: read(TABLES),
             state_table: read(STATE_TABLE),
             projections: read(PROJECTIONS),
+            firehose_stream: read(archive::FIREHOSE_STREAM),
+            bucket: read(archive::BUCKET),
         }
     }
 }
 
-/// What the settings come to.
+/// What the settings of any function come to.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The table model.
     pub model: Arc<Model>,
     /// Where each of the model's tables lives, aligned with [`Model::tables`].
     pub table_names: Vec<Arc<str>>,
-    /// The table of rollups and ledger.
-    pub state_table: Arc<str>,
+    /// What the function hosts.
+    pub projections: BTreeSet<Projection>,
 }
 
 impl Config {
-    /// Resolves the settings of a function that aggregates.
+    /// Resolves the settings of a function that hosts `default`, unless it is told otherwise.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] or [`ErrorKind::Model`], naming the variable and what it should hold.
-    pub fn resolve(settings: &Settings) -> Result<Self> {
-        check_projections(settings.projections.as_deref())?;
+    pub fn resolve(settings: &Settings, default: &[Projection]) -> Result<Self> {
+        let projections = Projection::hosted(settings.projections.as_deref(), default)?;
         let model = Model::load(settings.model.as_deref().unwrap_or(Model::DEFAULT_NAME))?;
-        let state_table = settings.state_table.as_deref().ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, format!("{STATE_TABLE} is not set")).remedy(
-                "Set it to the name of the table of rollups and ledger (keys `PK` and `SK`, both strings)",
-            )
-        })?;
         let table_names = table_names(&model, settings.tables.as_deref().unwrap_or_default())?;
-        Ok(Self { model: Arc::new(model), table_names, state_table: Arc::from(state_table) })
+        Ok(Self { model: Arc::new(model), table_names, projections })
     }
 }
 
-fn check_projections(projections: Option<&str>) -> Result<()> {
-    let mut unknown =
-        projections.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
-    match unknown.find(|name| !KNOWN_PROJECTIONS.contains(name)) {
-        None => Ok(()),
-        Some(name) => Err(Error::new(
-            ErrorKind::Configuration,
-            format!("{PROJECTIONS} names `{name}`, which this function cannot host"),
+/// The table of rollups and ledger.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if `AFTERWRITE_STATE_TABLE` is unset.
+pub fn state_table(settings: &Settings) -> Result<Arc<str>> {
+    let name = settings.state_table.as_deref().ok_or_else(|| {
+        Error::new(ErrorKind::Configuration, format!("{STATE_TABLE} is not set")).remedy(
+            "Set it to the name of the table of rollups and ledger (keys `PK` and `SK`, both strings)",
         )
-        .remedy(format!("Known projections: {}", KNOWN_PROJECTIONS.join(", ")))),
-    }
+    });
+    name.map(Arc::from)
 }
 
 fn table_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
@@ -130,33 +134,39 @@ pub async fn dynamodb_client() -> Result<Client> {
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
+    let config = aws_sdk_dynamodb::config::Builder::from(&sdk_config().await?).timeout_config(timeouts);
+    Ok(Client::from_conf(config.build()))
+}
+
+/// What all AWS clients of a process are configured by.
+pub(crate) async fn sdk_config() -> Result<SdkConfig> {
     let defaults = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client());
-    let sdk = Box::pin(defaults.timeout_config(timeouts).load()).await;
+    let sdk = Box::pin(defaults.load()).await;
     if sdk.region().is_none() {
         return Err(Error::new(ErrorKind::Configuration, "no AWS region is set")
             .remedy("Set AWS_REGION to the region of the tables"));
     }
-    Ok(Client::new(&sdk))
+    Ok(sdk)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn settings() -> Settings {
-        Settings { state_table: Some("state".to_owned()), ..Settings::default() }
+    fn renamed(tables: String) -> Result<Config> {
+        Config::resolve(&Settings { tables: Some(tables), ..Settings::default() }, &[])
     }
 
     #[test]
-    fn the_default_model_needs_a_state_table_only() {
-        let config = Config::resolve(&settings()).expect("enough is set");
+    fn the_default_model_needs_nothing_set() {
+        let config = Config::resolve(&Settings::default(), &[]).expect("enough is set");
         assert_eq!(config.model.name.as_ref(), Model::DEFAULT_NAME);
         assert_eq!(config.table_names.len(), config.model.tables.len());
     }
 
     #[test]
     fn a_missing_state_table_is_named_by_its_variable() {
-        let error = Config::resolve(&Settings::default()).expect_err("nothing is set");
+        let error = state_table(&Settings::default()).expect_err("nothing is set");
         assert_eq!(error.kind(), ErrorKind::Configuration);
         assert!(error.to_string().contains("AFTERWRITE_STATE_TABLE"), "{error}");
     }
@@ -165,24 +175,15 @@ mod tests {
     fn tables_live_under_other_names() {
         let model = Model::load(Model::DEFAULT_NAME).expect("the default model loads");
         let name = model.tables.first().map(|table| table.name.clone()).expect("it has a table");
-        let config = Config::resolve(&Settings { tables: Some(format!("{name}=prod-exams")), ..settings() });
+        let config = renamed(format!("{name}=prod-exams"));
         assert_eq!(config.expect("a rename").table_names.first().map(AsRef::as_ref), Some("prod-exams"));
     }
 
     #[test]
     fn a_rename_of_no_table_and_a_rename_that_is_none_are_told() {
         for (tables, told) in [("Nothing=prod", "Nothing"), ("prod-exams", "prod-exams"), ("x=", "x=")] {
-            let error = Config::resolve(&Settings { tables: Some(tables.to_owned()), ..settings() });
-            let error = error.expect_err("a wrong rename").to_string();
+            let error = renamed(tables.to_owned()).expect_err("a wrong rename").to_string();
             assert!(error.contains("AFTERWRITE_TABLES") && error.contains(told), "{error}");
         }
-    }
-
-    #[test]
-    fn a_projection_that_cannot_be_hosted_is_told() {
-        let error =
-            Config::resolve(&Settings { projections: Some("aggregate, teleport".to_owned()), ..settings() });
-        let error = error.expect_err("an unknown projection").to_string();
-        assert!(error.contains("AFTERWRITE_PROJECTIONS") && error.contains("teleport"), "{error}");
     }
 }

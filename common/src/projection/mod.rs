@@ -3,10 +3,12 @@
 //! `C(image)` of the design is [`contributions()`]: aggregate → rollups → measure → number. What a lookup gave is an input like
 //! the image itself; which lookups an image needs is told by [`questions`] beforehand.
 
+mod archive;
 mod contributions;
 mod scope;
 mod target;
 
+pub use archive::{AttributePath, archive_line};
 pub use contributions::{Contributions, Extreme, Keep, Projected, Share, contributions};
 pub use scope::{Gifts, Scope, attribute};
 pub use target::{Sharding, Target, TargetId, TargetKey, Targets};

@@ -36,16 +36,30 @@ const TYPICAL_BYTES: usize = 1024;
 /// [`ErrorKind::Event`] if the bytes are not JSON or hold no list `Records`. A malformed record is no error of the event,
 /// but a [`BadRecord`] in its place.
 pub fn decode<'a>(event: &'a [u8], vocabulary: &Vocabulary) -> Result<Batch<'a>> {
-    let event = std::str::from_utf8(event).map_err(|error| {
-        not_an_event("the event is not JSON: it is not UTF-8").with("byte", error.valid_up_to().to_string())
-    })?;
+    let event = text(event)?;
     let context = Context::new(vocabulary);
     let strict =
         read(event, EventSeed(RecordsSeed { context: &context, capacity: event.len() / TYPICAL_BYTES }));
     if let Ok(records) = strict {
         return Ok(Batch { records });
     }
-    let records = read(event, EventSeed(PhantomData::<Vec<&RawValue>>)).map_err(|error| {
+    let records = cut(event)?;
+    Ok(Batch { records: records.into_iter().map(|raw| decode_alone(raw.get(), vocabulary)).collect() })
+}
+
+/// Cuts an event into its records.
+pub(super) fn raw(event: &[u8]) -> Result<Vec<&RawValue>> {
+    cut(text(event)?)
+}
+
+fn text(event: &[u8]) -> Result<&str> {
+    std::str::from_utf8(event).map_err(|error| {
+        not_an_event("the event is not JSON: it is not UTF-8").with("byte", error.valid_up_to().to_string())
+    })
+}
+
+fn cut(event: &str) -> Result<Vec<&RawValue>> {
+    read(event, EventSeed(PhantomData::<Vec<&RawValue>>)).map_err(|error| {
         let message = match error.classify() {
             Category::Data => "the event has no list `Records`",
             Category::Io | Category::Syntax | Category::Eof => "the event is not JSON",
@@ -53,8 +67,7 @@ pub fn decode<'a>(event: &'a [u8], vocabulary: &Vocabulary) -> Result<Batch<'a>>
         not_an_event(message)
             .with("line", error.line().to_string())
             .with("column", error.column().to_string())
-    })?;
-    Ok(Batch { records: records.into_iter().map(|raw| decode_alone(raw.get(), vocabulary)).collect() })
+    })
 }
 
 fn not_an_event(message: &str) -> Error {

@@ -3,7 +3,10 @@
 mod configuration;
 mod connect;
 pub mod dynamodb;
+pub mod firehose;
 pub mod memory;
+pub mod s3;
+mod service;
 pub mod size;
 
 use std::future::Future;
@@ -114,4 +117,15 @@ pub enum TransactError {
     Cancelled(Vec<Option<Refusal>>),
     /// The request failed; if its kind is `Unavailable`, the transaction may have taken effect all the same.
     Failed(Error),
+}
+
+/// The messages of an error and its causes.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }

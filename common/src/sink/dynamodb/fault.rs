@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 use crate::effect::{Key, Refusal};
-use crate::sink::configuration;
+use crate::sink::{causes, configuration};
 use crate::{Error, ErrorKind};
 
 /// What was being done, for the message of an error.
@@ -74,7 +74,7 @@ impl Request<'_> {
             SdkError::ResponseError(_) => Fault::Failed(self.unreadable()),
             // Neither holds anything of the request but its address.
             SdkError::ConstructionFailure(_) | SdkError::DispatchFailure(_) | _ => {
-                Fault::Failed(self.unsent(&chain(error)))
+                Fault::Failed(self.unsent(&causes(error)))
             }
         }
     }
@@ -190,15 +190,4 @@ fn plain_words(message: &str) -> String {
     ];
     let words = WORDS.iter().find(|(theirs, _)| message.contains(theirs)).map(|(_, ours)| *ours);
     words.map_or_else(|| "ValidationException".to_owned(), |words| format!("ValidationException: {words}"))
-}
-
-/// The messages of an error and its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -1,7 +1,7 @@
 //! What the demo puts to the test: the aggregator, exactly as Lambda runs it, with its counts added up.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, Ledger, SystemClock, Totals};
@@ -38,10 +38,9 @@ pub(super) struct Sums {
 impl Subject {
     /// The aggregator with the built-in default model.
     pub(super) fn new(client: Client, state_table: &str) -> Result<Self> {
-        let settings = Settings { state_table: Some(state_table.to_owned()), ..Settings::default() };
-        let config = Config::resolve(&settings)?;
+        let Config { model, table_names, .. } = Config::resolve(&Settings::default(), &[])?;
         let tables = DynamoDb::new(client);
-        let ledger = Ledger::new(config.model, config.table_names, config.state_table, tables, SystemClock);
+        let ledger = Ledger::new(model, table_names, Arc::from(state_table), tables, SystemClock);
         Ok(Self { aggregator: Aggregator::new(ledger), sums: Mutex::default() })
     }
 

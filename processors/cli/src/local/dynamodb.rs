@@ -14,17 +14,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use afterwrite::{Error, ErrorKind, Result};
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use aws_config::SdkConfig;
 use dynoxide::Database;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::http::sdk_config;
 use super::stream::{AwsStream, EmbeddedStream};
 
 /// The region that the embedded server says it is in.
-pub const REGION: &str = "us-east-1";
+pub const REGION: &str = super::http::REGION;
 
 /// Serves the two questions that every stream write and every read of a stream asks: the table's last sequence number,
 /// and the records after one.
@@ -83,15 +83,7 @@ impl EmbeddedDynamoDb {
     /// A configuration for any AWS SDK client of this server. It reads neither the environment nor a profile.
     #[must_use]
     pub fn sdk_config(&self) -> SdkConfig {
-        SdkConfig::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static(REGION))
-            .endpoint_url(self.endpoint())
-            .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
-                "embedded", "embedded", None, None, "embedded",
-            )))
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .build()
+        sdk_config(self.endpoint())
     }
 
     /// A client of the tables.

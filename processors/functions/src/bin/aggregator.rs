@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use afterwrite::commit::{Clock as _, Ledger, SystemClock};
-use afterwrite::config::{Config, Settings, dynamodb_client};
+use afterwrite::config::{Config, Projection, Settings, dynamodb_client, state_table};
 use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite_functions::{Aggregator, Response, metrics};
@@ -16,15 +16,11 @@ const TO_ANSWER: Duration = Duration::from_millis(500);
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     tracing::init_default_subscriber();
-    let config = Config::resolve(&Settings::from_env())?;
+    let settings = Settings::from_env();
+    let Config { model, table_names, .. } = Config::resolve(&settings, &[Projection::Aggregate])?;
+    let state_table = state_table(&settings)?;
     let tables = DynamoDb::new(dynamodb_client().await?);
-    let aggregator = Aggregator::new(Ledger::new(
-        config.model,
-        config.table_names,
-        config.state_table,
-        tables,
-        SystemClock,
-    ));
+    let aggregator = Aggregator::new(Ledger::new(model, table_names, state_table, tables, SystemClock));
     lambda_runtime::run(service_fn(|event| handle(&aggregator, event))).await
 }
 

@@ -1,0 +1,93 @@
+//! Where the archive goes.
+
+use std::sync::Arc;
+
+use super::{Settings, sdk_config};
+use crate::{Error, ErrorKind, Result};
+
+pub(super) const FIREHOSE_STREAM: &str = "AFTERWRITE_FIREHOSE_STREAM";
+pub(super) const BUCKET: &str = "AFTERWRITE_BUCKET";
+/// The SDK's own variable; S3 alone is asked for another form of address when it is set.
+const S3_ENDPOINT: &str = "AWS_ENDPOINT_URL_S3";
+
+/// What the settings of a function that archives come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveConfig {
+    /// The delivery stream that takes the lines.
+    pub firehose_stream: Arc<str>,
+    /// The bucket that it delivers to, and that takes what is too large for it.
+    pub bucket: Arc<str>,
+}
+
+impl ArchiveConfig {
+    /// Resolves the settings.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`], naming the variable and what it should hold.
+    pub fn resolve(settings: &Settings) -> Result<Self> {
+        let firehose_stream = required(
+            settings.firehose_stream.as_deref(),
+            FIREHOSE_STREAM,
+            "Set it to the name of the Firehose delivery stream that writes the archive",
+        )?;
+        let bucket = required(
+            settings.bucket.as_deref(),
+            BUCKET,
+            "Set it to the name of the bucket that the delivery stream writes to",
+        )?;
+        Ok(Self { firehose_stream, bucket })
+    }
+}
+
+fn required(value: Option<&str>, variable: &str, remedy: &str) -> Result<Arc<str>> {
+    value
+        .map(Arc::from)
+        .ok_or_else(|| Error::new(ErrorKind::Configuration, format!("{variable} is not set")).remedy(remedy))
+}
+
+/// A Firehose client, configured as the AWS SDK configures itself: `AWS_REGION`, `AWS_ENDPOINT_URL_FIREHOSE`, credentials and
+/// so on.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if no region is set anywhere.
+pub async fn firehose_client() -> Result<aws_sdk_firehose::Client> {
+    Ok(aws_sdk_firehose::Client::new(&sdk_config().await?))
+}
+
+/// An S3 client, configured likewise. Where an endpoint is set, buckets are part of the path: a server under an address of
+/// its own has no name for each bucket.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if no region is set anywhere.
+pub async fn s3_client() -> Result<aws_sdk_s3::Client> {
+    let sdk = sdk_config().await?;
+    let has_endpoint = sdk.endpoint_url().is_some()
+        || std::env::var_os(S3_ENDPOINT).is_some_and(|endpoint| !endpoint.is_empty());
+    let config = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(has_endpoint).build();
+    Ok(aws_sdk_s3::Client::from_conf(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_are_needed_and_each_is_named_by_its_variable() {
+        let whole = Settings {
+            firehose_stream: Some("changes".to_owned()),
+            bucket: Some("lake".to_owned()),
+            ..Settings::default()
+        };
+        let config = ArchiveConfig::resolve(&whole).expect("both are set");
+        assert_eq!((&*config.firehose_stream, &*config.bucket), ("changes", "lake"));
+        let without = [
+            (FIREHOSE_STREAM, Settings { firehose_stream: None, ..whole.clone() }),
+            (BUCKET, Settings { bucket: None, ..whole }),
+        ];
+        for (variable, settings) in without {
+            let error = ArchiveConfig::resolve(&settings).expect_err("one is missing");
+            assert_eq!(error.kind(), ErrorKind::Configuration);
+            assert!(error.to_string().contains(variable), "{error}");
+        }
+    }
+}

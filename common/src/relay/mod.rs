@@ -1,0 +1,3 @@
+//! Passing on: what a batch's records mean to others than the ledger. Harmless when it is done twice.
+
+pub mod archive;

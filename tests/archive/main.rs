@@ -1,0 +1,42 @@
+//! The archive: what goes in comes out, whatever fails on the way.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected must fail at once"
+)]
+
+mod cost;
+mod embedded;
+mod faults;
+mod limits;
+mod moto;
+mod round_trip;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::projection::{AttributePath, archive_line};
+use afterwrite::record::Timestamp;
+use afterwrite_tests::archive::event_id;
+use afterwrite_tests::recording::Recording;
+
+const RECORDING: &str = "exam-42";
+
+/// So long from now.
+fn deadline(seconds: u64) -> Timestamp {
+    SystemClock.now().plus(Duration::from_secs(seconds))
+}
+
+/// Paths to secrets, as `map.attribute`.
+fn secrets(dotted: &[&str]) -> Vec<AttributePath> {
+    dotted.iter().map(|path| path.split('.').map(Arc::from).collect()).collect()
+}
+
+/// Every record of the recording as a line, by event id.
+fn recorded_lines(secrets: &[AttributePath]) -> Vec<(String, String)> {
+    let recording = Recording::load(RECORDING);
+    let line = |record: &str| (event_id(record), archive_line(record, secrets).unwrap());
+    recording.records().map(|record| line(record.get())).collect()
+}
