@@ -5,16 +5,18 @@
 //! | s3s-fs | here |
 //! |---|---|
 //! | two writers of one key with `If-None-Match` can both win | conditional writes go one after the other |
+//! | an object put into a bucket that is not there makes the bucket | it is answered with `NoSuchBucket` |
 //! | an object `z` beside an object `z/y` cannot be written | remains so: keys are files; Afterwrite names no two objects so |
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use afterwrite::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
-use hyper::Request;
 use hyper::body::Incoming;
-use hyper::header::{IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{CONTENT_TYPE, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s_fs::FileSystem;
@@ -48,8 +50,12 @@ impl EmbeddedS3 {
             .map_err(|error| no_folder(std::io::Error::other(format!("{error:?}"))))?;
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(CREDENTIAL, CREDENTIAL));
-        let (service, one_at_a_time) = (builder.build(), Arc::new(Mutex::new(())));
-        let answer = service_fn(move |request| answer(service.clone(), Arc::clone(&one_at_a_time), request));
+        let shared = Arc::new(Shared {
+            service: builder.build(),
+            buckets: folder.path().to_owned(),
+            one_at_a_time: Mutex::new(()),
+        });
+        let answer = service_fn(move |request| Arc::clone(&shared).answer(request));
         Ok(Self { server: HttpServer::start("embedded S3", options.port, answer).await?, folder })
     }
 
@@ -97,15 +103,44 @@ impl EmbeddedS3 {
     }
 }
 
-async fn answer(
+struct Shared {
     service: S3Service,
-    one_at_a_time: Arc<Mutex<()>>,
-    request: Request<Incoming>,
-) -> Result<s3s::HttpResponse, s3s::HttpError> {
-    let is_conditional =
-        [IF_NONE_MATCH, IF_MATCH].iter().any(|header| request.headers().contains_key(header));
-    let _turn = if is_conditional { Some(one_at_a_time.lock().await) } else { None };
-    service.call(request.map(s3s::Body::from)).await
+    /// Each bucket is a folder in here.
+    buckets: PathBuf,
+    /// Held by whoever writes on a condition.
+    one_at_a_time: Mutex<()>,
+}
+
+impl Shared {
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<s3s::HttpResponse, s3s::HttpError> {
+        if self.is_put_into_nothing(&request) {
+            return Ok(no_such_bucket());
+        }
+        let is_conditional =
+            [IF_NONE_MATCH, IF_MATCH].iter().any(|header| request.headers().contains_key(header));
+        let _turn = if is_conditional { Some(self.one_at_a_time.lock().await) } else { None };
+        self.service.call(request.map(s3s::Body::from)).await
+    }
+
+    /// Whether an object is to be written into a bucket that is not there. (The name of a bucket needs no decoding.)
+    fn is_put_into_nothing(&self, request: &Request<Incoming>) -> bool {
+        let path = request.uri().path().trim_start_matches('/');
+        let bucket = path.split_once('/').filter(|(_, key)| !key.is_empty()).map(|(bucket, _)| bucket);
+        let is_write = [Method::PUT, Method::POST].contains(request.method());
+        is_write && bucket.is_some_and(|bucket| !self.buckets.join(bucket).is_dir())
+    }
+}
+
+fn no_such_bucket() -> s3s::HttpResponse {
+    let body =
+        "<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
+    let mut response = Response::new(s3s::Body::from(body.to_owned()));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    response
 }
 
 fn no_folder(error: std::io::Error) -> Error {
