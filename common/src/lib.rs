@@ -19,6 +19,7 @@ pub mod entity;
 mod error;
 pub mod projection;
 pub mod record;
+pub mod relay;
 pub mod sink;
 pub mod table;
 

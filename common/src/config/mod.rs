@@ -8,7 +8,9 @@ use std::sync::Arc;
 use aws_config::BehaviorVersion;
 use aws_sdk_dynamodb::Client;
 
+use crate::sink::cloudfront::CloudFront;
 use crate::sink::http_client;
+use crate::sink::redis::{Redis, Topology};
 use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
 
@@ -16,6 +18,9 @@ const MODEL: &str = "AFTERWRITE_MODEL";
 const TABLES: &str = "AFTERWRITE_TABLES";
 const STATE_TABLE: &str = "AFTERWRITE_STATE_TABLE";
 const PROJECTIONS: &str = "AFTERWRITE_PROJECTIONS";
+const CACHE_URL: &str = "AFTERWRITE_CACHE_URL";
+const CACHE_CLUSTER: &str = "AFTERWRITE_CACHE_CLUSTER";
+const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
 /// What a function can host; more will follow.
 const KNOWN_PROJECTIONS: &[&str] = &["aggregate"];
 
@@ -30,6 +35,12 @@ pub struct Settings {
     pub state_table: Option<String>,
     /// `AFTERWRITE_PROJECTIONS`: what the function hosts.
     pub projections: Option<String>,
+    /// `AFTERWRITE_CACHE_URL`: the cache, `redis://` or `rediss://`.
+    pub cache_url: Option<String>,
+    /// `AFTERWRITE_CACHE_CLUSTER`: `true` if it is a cluster.
+    pub cache_cluster: Option<String>,
+    /// `AFTERWRITE_CLOUDFRONT_DISTRIBUTION`: the distribution's id.
+    pub distribution: Option<String>,
 }
 
 impl Settings {
@@ -42,6 +53,9 @@ impl Settings {
             tables: read(TABLES),
             state_table: read(STATE_TABLE),
             projections: read(PROJECTIONS),
+            cache_url: read(CACHE_URL),
+            cache_cluster: read(CACHE_CLUSTER),
+            distribution: read(DISTRIBUTION),
         }
     }
 }
@@ -73,6 +87,42 @@ impl Config {
         let table_names = table_names(&model, settings.tables.as_deref().unwrap_or_default())?;
         Ok(Self { model: Arc::new(model), table_names, state_table: Arc::from(state_table) })
     }
+}
+
+/// What the settings of cache invalidation come to; nothing is connected yet. Where a setting is unset, nothing is invalidated there.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`], naming the variable and what it should hold.
+pub fn cache(settings: &Settings) -> Result<Option<Redis>> {
+    let topology = match settings.cache_cluster.as_deref() {
+        None | Some("false") => Topology::Single,
+        Some("true") => Topology::Cluster,
+        Some(_) => {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!("{CACHE_CLUSTER} is neither `true` nor `false`"),
+            )
+            .remedy(
+                "Set it to `true` if the cache is a cluster (ElastiCache Serverless is), else leave it out",
+            ));
+        }
+    };
+    let Some(url) = settings.cache_url.as_deref() else { return Ok(None) };
+    // The address may hold a password, so no error repeats it.
+    let redis = Redis::new(url, topology, None).map_err(|error| {
+        Error::new(ErrorKind::Configuration, format!("{CACHE_URL} is no address of a cache"))
+            .remedy("Write redis://host:6379, or rediss://host:6379 for TLS; user:password@ may stand before the host")
+            .caused_by(error)
+    })?;
+    Ok(Some(redis))
+}
+
+/// The CloudFront distribution whose paths are invalidated, if one is set; configured as the AWS SDK configures itself.
+pub async fn distribution(settings: &Settings) -> Option<CloudFront> {
+    let id = settings.distribution.as_deref()?;
+    let sdk =
+        Box::pin(aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).load()).await;
+    Some(CloudFront::new(aws_sdk_cloudfront::Client::new(&sdk), id))
 }
 
 fn check_projections(projections: Option<&str>) -> Result<()> {
@@ -173,5 +223,23 @@ mod tests {
             Config::resolve(&Settings { projections: Some("aggregate, teleport".to_owned()), ..settings() });
         let error = error.expect_err("an unknown projection").to_string();
         assert!(error.contains("AFTERWRITE_PROJECTIONS") && error.contains("teleport"), "{error}");
+    }
+
+    #[test]
+    fn a_cache_is_optional_and_its_address_is_never_repeated() {
+        assert!(cache(&Settings::default()).expect("unset").is_none());
+        let with = |url: &str, cluster: Option<&str>| {
+            let (cache_url, cache_cluster) = (Some(url.to_owned()), cluster.map(str::to_owned));
+            cache(&Settings { cache_url, cache_cluster, ..Settings::default() })
+        };
+        for url in ["redis://127.0.0.1:6379", "rediss://user:secret@cache.example:6379"] {
+            assert!(with(url, Some("true")).expect("an address").is_some());
+        }
+        for url in ["http://user:secret@cache.example", "secret", "redis://user:secret@"] {
+            let error = with(url, None).expect_err("no address").to_string();
+            assert!(error.contains("AFTERWRITE_CACHE_URL") && !error.contains("secret"), "{error}");
+        }
+        let error = with("redis://127.0.0.1", Some("yes")).expect_err("neither").to_string();
+        assert!(error.contains("AFTERWRITE_CACHE_CLUSTER"), "{error}");
     }
 }

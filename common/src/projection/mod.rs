@@ -4,10 +4,12 @@
 //! the image itself; which lookups an image needs is told by [`questions`] beforehand.
 
 mod contributions;
+mod invalidation;
 mod scope;
 mod target;
 
 pub use contributions::{Contributions, Extreme, Keep, Projected, Share, contributions};
+pub use invalidation::{Stale, StaleKey, StalePath};
 pub use scope::{Gifts, Scope, attribute};
 pub use target::{Sharding, Target, TargetId, Targets};
 
