@@ -70,6 +70,13 @@ pub struct Path {
 }
 
 impl Path {
+    /// The place that is written with dots: `stats.books`.
+    #[must_use]
+    pub fn dotted(written: &str) -> Self {
+        let mut names = written.split('.').map(Arc::from);
+        Self { root: names.next().unwrap_or_else(|| Arc::from("")), within: names.collect() }
+    }
+
     /// All names, outermost first.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         std::iter::once(&self.root).chain(&self.within)

@@ -3,6 +3,7 @@
 //! [`Settings`] are the variables as they are written, [`Config`] is what they come to.
 
 mod archive;
+mod caches;
 mod projections;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 
 pub use self::archive::{ArchiveConfig, firehose_client, s3_client};
+pub use self::caches::{cache, distribution};
 use self::projections::PROJECTIONS;
 pub use self::projections::Projection;
 use crate::sink::http_client;
@@ -39,6 +41,12 @@ pub struct Settings {
     pub firehose_stream: Option<String>,
     /// `AFTERWRITE_BUCKET`: the bucket of the archive.
     pub bucket: Option<String>,
+    /// `AFTERWRITE_CACHE_URL`: the cache, `redis://` or `rediss://`.
+    pub cache_url: Option<String>,
+    /// `AFTERWRITE_CACHE_CLUSTER`: `true` if it is a cluster.
+    pub cache_cluster: Option<String>,
+    /// `AFTERWRITE_CLOUDFRONT_DISTRIBUTION`: the distribution's id.
+    pub distribution: Option<String>,
 }
 
 impl Settings {
@@ -53,6 +61,9 @@ impl Settings {
             projections: read(PROJECTIONS),
             firehose_stream: read(archive::FIREHOSE_STREAM),
             bucket: read(archive::BUCKET),
+            cache_url: read(caches::CACHE_URL),
+            cache_cluster: read(caches::CACHE_CLUSTER),
+            distribution: read(caches::DISTRIBUTION),
         }
     }
 }

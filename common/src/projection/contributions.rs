@@ -218,7 +218,7 @@ fn bin<'l>(
     Ok(labels.get(index).or(labels.last()))
 }
 
-fn holds(pattern: Option<&Pattern>, scope: &Scope<'_, '_>) -> Result<bool> {
+pub(super) fn holds(pattern: Option<&Pattern>, scope: &Scope<'_, '_>) -> Result<bool> {
     match pattern {
         None => Ok(true),
         Some(pattern) => pattern.matches(&mut |term: &Term| scope.read(term)),

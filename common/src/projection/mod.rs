@@ -5,11 +5,13 @@
 
 mod archive;
 mod contributions;
+mod invalidation;
 mod scope;
 mod target;
 
 pub use archive::{AttributePath, archive_line};
 pub use contributions::{Contributions, Extreme, Keep, Projected, Share, contributions};
+pub use invalidation::{Stale, StaleKey, StalePath};
 pub use scope::{Gifts, Scope, attribute};
 pub use target::{Sharding, Target, TargetId, TargetKey, Targets};
 

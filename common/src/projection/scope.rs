@@ -108,6 +108,25 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         self.read(term)?.ok_or_else(|| self.unfit(term, "is missing"))
     }
 
+    /// A value as it is written into a cache key or path; `None` where the item has none: it is absent, or `NULL`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if it is none that a key can be made of.
+    pub(super) fn text(&self, term: &Term, format: Format) -> Result<Option<Cow<'s, str>>> {
+        match self.read(term)? {
+            None | Some(Operand::Value(AttributeValue::Null)) => Ok(None),
+            Some(Operand::Text(text)) if format == Format::Plain => Ok(Some(text)),
+            Some(Operand::Value(AttributeValue::S(text))) if format == Format::Plain => {
+                Ok(Some(Cow::Borrowed(text)))
+            }
+            Some(_) => {
+                let mut text = String::new();
+                self.render_value(term, format, &mut text)?;
+                Ok(Some(Cow::Owned(text)))
+            }
+        }
+    }
+
     /// Renders one value into a key.
     ///
     /// # Errors

@@ -1,19 +1,23 @@
-//! Effects → the world: one trait, one file a service.
+//! Effects → the world: one trait a kind of service, one file a service.
 
+pub mod cloudfront;
 mod configuration;
 mod connect;
 pub mod dynamodb;
 pub mod firehose;
 pub mod memory;
+pub mod redis;
 pub mod s3;
 mod service;
 pub mod size;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Error;
 use crate::effect::{Key, KeyAttribute, Refusal, Write};
+use crate::projection::StaleKey;
 use crate::record::{Item, Timestamp};
 
 pub use self::connect::http_client;
@@ -116,6 +120,51 @@ pub enum TransactError {
     /// It was cancelled and has had no effect. Aligns with the writes; `None` where a write itself was fine.
     Cancelled(Vec<Option<Refusal>>),
     /// The request failed; if its kind is `Unavailable`, the transaction may have taken effect all the same.
+    Failed(Error),
+}
+
+/// A cache that holds copies of items under keys.
+pub trait Cache: Send + Sync {
+    /// Makes the keys go, each by its remedy, and then tells listeners which went. `now` is the time to number new generations by; the
+    /// answer comes within `limit`, and may then be [`crate::ErrorKind::Unavailable`] for keys that are gone all the same.
+    fn invalidate(
+        &self,
+        keys: &[StaleKey],
+        now: Timestamp,
+        limit: Duration,
+    ) -> impl Future<Output = Invalidated> + Send;
+}
+
+/// What [`Cache::invalidate`] did.
+#[derive(Debug)]
+pub struct Invalidated {
+    /// What became of each key, aligned with the keys.
+    pub answers: Vec<Result<(), Error>>,
+    /// How many commands were sent.
+    pub commands: u64,
+}
+
+/// A content delivery network's distribution that holds copies of responses under paths.
+pub trait Distribution: Send + Sync {
+    /// Begins to invalidate these paths: at most 3,000, of which at most 15 end in a wildcard. The same `reference` with the same paths
+    /// begins it only once.
+    ///
+    /// # Errors
+    /// [`DistributionError`]; `Unavailable` within `limit` if no answer came.
+    fn invalidate(
+        &self,
+        paths: &[String],
+        reference: &str,
+        limit: Duration,
+    ) -> impl Future<Output = Result<(), DistributionError>> + Send;
+}
+
+/// Why an invalidation was not begun.
+#[derive(Debug)]
+pub enum DistributionError {
+    /// Too many earlier ones are in progress: it can be when they are done, which takes seconds to minutes.
+    Busy(Error),
+    /// Anything else.
     Failed(Error),
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Format, Template};
+use crate::effect::Path;
 use crate::record::AttributeId;
 
 /// A kind of item, told by its primary key.
@@ -26,6 +27,10 @@ pub struct Entity {
     pub answers: Vec<LookupKey>,
     /// The mirrors onto this entity: indexes into [`super::Model::mirrors`].
     pub mirrors: Vec<usize>,
+    /// What is cached of this entity: indexes into [`super::Model::caches`].
+    pub caches: Vec<usize>,
+    /// The attributes that must not leave the table: nothing of the model reads them, and the archive leaves them out.
+    pub secrets: Vec<Path>,
 }
 
 /// The pattern of a primary key.

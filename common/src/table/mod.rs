@@ -7,6 +7,7 @@
 //! rollup     an item of the state table that holds measures
 //! aggregate  which measures an entity's items contribute to which rollups
 //! mirror     a copy of a rollup's measure on an application's item
+//! cache      which cache keys and CloudFront paths a change of an item makes stale
 //! ```
 //!
 //! # The file
@@ -16,6 +17,7 @@
 //!     r##"
 //!     name = "library"
 //!     generation = 1                          # grows with every change
+//!     archive = "matched"                     # or "all" (the default): change records of unknown items too
 //!
 //!     [tables.library]                        # the source tables and their key attributes
 //!     key = ["pk", "sk"]                      # text; another type is said so: `types = { pk = "N" }`
@@ -28,6 +30,7 @@
 //!     attributes = { price = "N", bought_at = "S", "read.pages" = "N", pages = "N", isbn = "S", isbn13 = "S" }
 //!     derive.read = { percent = ["read.pages", "pages"] }     # 100·a/b, exact; absent unless b > 0
 //!     derive.number = { first = ["isbn13", "isbn"] }          # the first that is present
+//!     secret = ["notes"]                      # never leaves the table: nothing may read it, and it is not archived
 //!     on_expiry = "keep"                      # what TTL deletes stays counted (the default), or "subtract"
 //!
 //!     [lookups.shelf_owner]                   # a book knows its shelf, not who owns it
@@ -75,6 +78,14 @@
 //!     onto = "shelf"
 //!     from = "shelf"
 //!     attributes = { "stats.books" = "books" }    # and stats.books_rev
+//!
+//!     [[caches]]                              # what is stale once a book has changed
+//!     of = "book"                             # one or a list
+//!     keys = ["book:{book_id}", "isbn:{number}"]
+//!     paths = ["/shelves/{shelf_id}/*"]       # of CloudFront
+//!     when.isbn = [{ exists = true }]         # tested on the old and the new image, each for itself
+//!     depends_on = ["isbn", "isbn13", "pages"]    # a change that touches none of these makes nothing stale
+//!     remedy = { tombstone = "5s" }           # or "delete" (the default), or "generation"
 //!     "##,
 //!     "library.toml",
 //! )?;
@@ -94,10 +105,11 @@
 //! or boolean to be equal to, or `{ null = true }` (TOML has no null), or one of `prefix`, `suffix`, `equals-ignore-case`,
 //! `exists`, `numeric`, `anything-but`; `"$or"` takes a list of conditions. See [`Pattern`].
 //!
-//! Room is kept for `[[caches]]`, `[datasets.<name>]` and `archive`: they are read as TOML, the entities that they are `of` must
-//! exist, and this version uses nothing of them.
+//! Room is kept for `[datasets.<name>]`: they are read as TOML, the entities that they are `of` must exist, and this version uses
+//! nothing of them.
 
 mod aggregate;
+mod cache;
 mod entity;
 mod load;
 mod pattern;
@@ -108,6 +120,7 @@ use std::sync::Arc;
 pub use aggregate::{
     Aggregate, Average, Destination, Expiry, Measure, MeasureKind, Mirror, MirroredAttribute, Rollup,
 };
+pub use cache::{ArchiveScope, CacheRule, Remedy};
 pub use entity::{
     AttributePath, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup, LookupKey,
     OnExpiry, Piece, Term,
@@ -137,6 +150,10 @@ pub struct Model {
     pub aggregates: Vec<Aggregate>,
     /// What applications' items show of them.
     pub mirrors: Vec<Mirror>,
+    /// What is cached of items, and what becomes of it when they change.
+    pub caches: Vec<CacheRule>,
+    /// Which change records are archived.
+    pub archive: ArchiveScope,
     /// The names of all attributes that anything above reads; all others are skipped while decoding.
     pub vocabulary: Vocabulary,
 }
@@ -150,6 +167,13 @@ pub struct Table {
     pub partition_key: KeySchema,
     /// Its sort key, if it has one.
     pub sort_key: Option<KeySchema>,
+}
+
+impl Table {
+    /// Its key attributes, the partition key first.
+    pub fn key(&self) -> impl Iterator<Item = &KeySchema> {
+        std::iter::once(&self.partition_key).chain(&self.sort_key)
+    }
 }
 
 /// A key attribute of a source table.

@@ -8,7 +8,8 @@ use afterwrite::table::{Entity, OnExpiry};
 use afterwrite::{Error, ErrorKind, Result};
 use hashbrown::HashMap;
 
-use crate::Response;
+use crate::response::{FailedRecord, Response, failed_records};
+use crate::tables::{foreign_key, unknown_table};
 
 /// The handler of the function `aggregator`: a stream's batches in, rollups right.
 #[derive(Debug)]
@@ -31,15 +32,6 @@ pub struct Handled {
     pub failures: Vec<FailedRecord>,
     /// How long ago the newest record's change was made, in milliseconds.
     pub age_ms: Option<u64>,
-}
-
-/// A record that was not counted.
-#[derive(Debug)]
-pub struct FailedRecord {
-    /// Its sequence number, if it has one.
-    pub sequence_number: Option<String>,
-    /// Why.
-    pub error: Error,
 }
 
 /// A record whose item the model may know.
@@ -90,8 +82,9 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
                 Ok(record) => (Some(record.table.as_ref()), Some(&record.keys)),
                 Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
             };
-            let table =
-                table.map(|table| self.ledger.table_index(table).ok_or_else(|| self.unknown_table(table)));
+            let table = table.map(|table| {
+                self.ledger.table_index(table).ok_or_else(|| unknown_table(self.ledger.model(), table))
+            });
             let source = table.transpose()?.zip(keys).map(|(table, keys)| {
                 SourceKey::of_keys(self.ledger.model(), table, keys).map(|source| (source, keys))
             });
@@ -110,28 +103,14 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
         let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max();
         let age = newest.map(|newest| self.ledger.clock().now().since(newest));
         let response = Response::new(batch, failures.iter().map(|failure| failure.index));
-        let failed = |failure: Failure| FailedRecord {
-            sequence_number: sequence_number(batch, failure.index),
-            error: failure.error,
-        };
         Handled {
             response,
             records: count(batch.records.len()),
             unmatched: count(unmatched),
             totals,
-            failures: failures.into_iter().map(failed).collect(),
+            failures: failed_records(batch, failures),
             age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         }
-    }
-
-    fn unknown_table(&self, table: &str) -> Error {
-        let known: Vec<&str> = self.ledger.model().tables.iter().map(|table| table.name.as_ref()).collect();
-        Error::new(
-            ErrorKind::Stream,
-            format!("the stream is of table `{table}`, which the model does not know"),
-        )
-        .with("model's tables", known.join(", "))
-        .remedy(format!("If one of them lives under this name, say so in AFTERWRITE_TABLES: `name={table}`"))
     }
 }
 
@@ -196,21 +175,6 @@ fn missing_image(record: &ChangeRecord<'_>, entity: &Entity) -> Error {
         .with("view type", record.view.map_or("unknown", StreamView::name))
         .with("entity", entity.name.as_ref())
         .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
-}
-
-fn foreign_key() -> Error {
-    Error::new(
-        ErrorKind::Record,
-        "the record's key attributes, or their types, are not those that the model says its table has",
-    )
-    .remedy("Correct `key` and `types` of the table in the model")
-}
-
-fn sequence_number(batch: &Batch<'_>, index: usize) -> Option<String> {
-    match batch.records.get(index)? {
-        Ok(record) => Some(record.position.sequence_number().to_owned()),
-        Err(bad) => bad.sequence_number.as_deref().map(str::to_owned),
-    }
 }
 
 fn count(length: usize) -> u64 {

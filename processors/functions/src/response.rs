@@ -1,5 +1,7 @@
 //! What the function answers: which records are to come again.
 
+use afterwrite::Error;
+use afterwrite::commit::Failure;
 use afterwrite::record::{Batch, Position};
 use serde::Serialize;
 
@@ -26,20 +28,48 @@ impl Response {
     /// The answer for a batch of which the records at `failed` were not counted.
     #[must_use]
     pub fn new(batch: &Batch<'_>, failed: impl Iterator<Item = usize>) -> Self {
-        let identifiers = failed.map(|index| checkpoint(batch, index));
+        Self::lowest(failed.map(|index| checkpoint(batch, index)))
+    }
+
+    /// The answer for a batch of which several have each answered for their part.
+    #[must_use]
+    pub fn of_all(answers: impl IntoIterator<Item = Self>) -> Self {
+        let failures = answers.into_iter().flat_map(|answer| answer.batch_item_failures);
+        Self::lowest(failures.map(|failure| failure.item_identifier))
+    }
+
+    fn lowest(identifiers: impl Iterator<Item = String>) -> Self {
         // Text of any length compares as a number once its noughts are gone; an empty one, the whole batch, is the lowest.
         let order = |identifier: &String| {
             let digits = identifier.trim_start_matches('0').to_owned();
             (digits.len(), digits)
         };
         let lowest = identifiers.min_by_key(order);
-        Self {
-            batch_item_failures: lowest
-                .map(|item_identifier| BatchItemFailure { item_identifier })
-                .into_iter()
-                .collect(),
-        }
+        let failures = lowest.map(|item_identifier| BatchItemFailure { item_identifier });
+        Self { batch_item_failures: failures.into_iter().collect() }
     }
+}
+
+/// A record of which something failed.
+#[derive(Debug)]
+pub struct FailedRecord {
+    /// Its sequence number, if it has one.
+    pub sequence_number: Option<String>,
+    /// Why.
+    pub error: Error,
+}
+
+/// The failures of a batch, told by sequence number.
+pub(crate) fn failed_records(batch: &Batch<'_>, failures: Vec<Failure>) -> Vec<FailedRecord> {
+    let sequence_number = |index: usize| match batch.records.get(index)? {
+        Ok(record) => Some(record.position.sequence_number().to_owned()),
+        Err(bad) => bad.sequence_number.as_deref().map(str::to_owned),
+    };
+    let told = |failure: Failure| FailedRecord {
+        sequence_number: sequence_number(failure.index),
+        error: failure.error,
+    };
+    failures.into_iter().map(told).collect()
 }
 
 /// The sequence number that has the record at `index` delivered again: its own, or, if it has none, that of the record before

@@ -77,6 +77,7 @@ pub(super) fn whole(compiler: &mut Compiler<'_, '_, '_>) {
     transaction_size(compiler);
     mirrored_paths(compiler);
     nothing_reads_mirrored(compiler);
+    nothing_reads_secrets(compiler);
 }
 
 /// Two entities of one table must have keys that can be told apart.
@@ -305,7 +306,7 @@ fn mirrored_paths(compiler: &mut Compiler<'_, '_, '_>) {
             compiler.problems.report(mirrored.at, message);
         }
         let root = mirrored.path.first().map_or("", |name| &**name);
-        if std::iter::once(&table.partition_key).chain(&table.sort_key).any(|key| *key.name == *root) {
+        if table.key().any(|key| *key.name == *root) {
             let message = format!(
                 "mirror onto `{}`: `{root}` is part of the item's key; choose another attribute",
                 entity.name
@@ -337,6 +338,59 @@ fn nothing_reads_mirrored(compiler: &mut Compiler<'_, '_, '_>) {
             }
         }
     }
+}
+
+/// What is secret stays in its table: it is in no key, path, measure or condition.
+fn nothing_reads_secrets(compiler: &mut Compiler<'_, '_, '_>) {
+    for (index, settings) in compiler.document.entities.iter().enumerate() {
+        let Some(entity) = compiler.model.entities.get(index) else { continue };
+        let table = compiler.model.tables.get(entity.table);
+        let mut readers = reads(compiler, entity);
+        readers.extend(cache_reads(compiler, entity));
+        for secret in &settings.secrets {
+            let path: Vec<Arc<str>> = secret.value.split('.').map(Arc::from).collect();
+            let root = path.first().map_or("", |name| &**name);
+            let mut key = table.into_iter().flat_map(|table| table.key());
+            let is_key = key.any(|key| *key.name == *root);
+            let reader = readers.iter().find(|(_, read)| {
+                let name = compiler.model.vocabulary.name(read.root);
+                path.len() <= 1 + read.within.len()
+                    && within(&path, &std::iter::once(name).chain(&read.within).cloned().collect::<Vec<_>>())
+            });
+            let problem = if path.iter().any(|name| name.is_empty()) {
+                "is no path of an attribute".to_owned()
+            } else if is_key {
+                "is part of the item's key, which every record carries".to_owned()
+            } else if let Some((reader, _)) = reader {
+                format!("is read by {reader}, and what is secret must not leave the table")
+            } else {
+                continue;
+            };
+            let message = format!("entity `{}`: secret `{}` {problem}", settings.name.value, secret.value);
+            compiler.problems.report(secret.at, message);
+        }
+    }
+}
+
+/// Every attribute that an entity's caches read.
+fn cache_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
+    let mut reads = Vec::new();
+    for rule in entity.caches.iter().filter_map(|index| compiler.model.caches.get(*index)) {
+        let reader = format!("cache of `{}`", entity.name);
+        let mut read = |term: &Term| {
+            if let Term::Attribute(path) = term {
+                reads.push((reader.clone(), path.clone()));
+            }
+        };
+        for piece in rule.keys.iter().chain(&rule.paths).flat_map(|template| &template.pieces) {
+            if let Piece::Value(term, _) = piece {
+                read(term);
+            }
+        }
+        rule.when.iter().for_each(|condition| condition.each_term(&mut read));
+        rule.depends_on.iter().for_each(|path| read(&Term::Attribute(path.clone())));
+    }
+    reads
 }
 
 /// Every attribute of an entity's items that decides what they contribute, and who reads it.

@@ -18,9 +18,33 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     number.checked_mul(seconds).map(Duration::from_secs)
 }
 
+/// Reads a short time as it is written in one word: `5s`, `500ms`, `2m`.
+pub(super) fn parse_short(text: &str) -> Option<Duration> {
+    let digits = text.find(|character: char| !character.is_ascii_digit())?;
+    let (number, unit) = text.split_at_checked(digits)?;
+    let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
+    let ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        _ => return None,
+    };
+    number.checked_mul(ms).map(Duration::from_millis)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_times() {
+        for (text, ms) in [("5s", 5_000), ("500ms", 500), ("2m", 120_000)] {
+            assert_eq!(parse_short(text), Some(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "5", "s", "0s", "-5s", "1.5s", "5 s", "5h", "5sec", "99999999999999999999s"] {
+            assert_eq!(parse_short(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn lengths_of_time() {

@@ -3,13 +3,14 @@
 //! ```text
 //! document   the settings as they are written, each with its place
 //! resolve    names become indexes: tables, entities, lookups, rollups
-//! aggregates, mirrors, condition    the same for what is counted, shown, tested
+//! aggregates, mirrors, caches, condition    the same for what is counted, shown, cached, tested
 //! check      what only the whole can tell: overlaps, limits, feedback
 //! ```
 //!
 //! No step stops at the first problem; a later step runs as long as the names that it needs can be told.
 
 mod aggregates;
+mod caches;
 mod check;
 mod condition;
 mod document;

@@ -6,7 +6,8 @@ use super::document::{DeriveSettings, Document, EntitySettings, KeySettings, Rol
 use super::problem::{Problems, suggestion};
 use super::reader::Written;
 use super::scope::{EntityScope, Resolved, Scope};
-use super::{aggregates, check, mirrors};
+use super::{aggregates, caches, check, mirrors};
+use crate::effect::Path;
 use crate::record::Vocabulary;
 use crate::table::{
     Derivation, DerivationKind, Entity, Format, KeyPattern, KeySchema, KeyType, LookupKey, Model, Rollup,
@@ -70,6 +71,8 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
         rollups: Vec::new(),
         aggregates: Vec::new(),
         mirrors: Vec::new(),
+        caches: Vec::new(),
+        archive: document.archive,
         vocabulary: Vocabulary::default(),
     };
     let mut compiler = Compiler {
@@ -98,6 +101,9 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
     }
     for mirror in &document.mirrors {
         mirrors::mirror(&mut compiler, mirror);
+    }
+    for cache in &document.caches {
+        caches::cache(&mut compiler, cache);
     }
     for (owner, entity) in &document.kept_for_later {
         compiler.entity_named(owner, *entity);
@@ -221,6 +227,8 @@ impl Compiler<'_, '_, '_> {
             aggregates: Vec::new(),
             answers: Vec::new(),
             mirrors: Vec::new(),
+            caches: Vec::new(),
+            secrets: settings.secrets.iter().map(|secret| Path::dotted(secret.value)).collect(),
         });
         self.scopes.push(scope);
     }

@@ -226,16 +226,45 @@ fn one_change_must_fit_into_a_transaction() {
 #[test]
 fn settings_of_later_versions_are_held() {
     load(&changed(&[
-        "- generation = 1",
-        "+ generation = 1",
-        "+ archive = { anything = true }",
         "- [[mirrors]]",
-        "+ [[caches]]",
-        "+ of = \"book\"",
-        "+ keys = [\"book:{book_id}\"]",
         "+ [datasets.books]",
         "+ of = \"book\"",
         "+ columns = { price = \"int64\" }",
         "+ [[mirrors]]",
     ]));
+}
+
+#[test]
+fn what_is_cached_and_what_is_archived() {
+    let model = load(&changed(&[
+        "- generation = 1",
+        "+ generation = 1",
+        "+ archive = \"matched\"",
+        "- derive.share",
+        "+ secret = [\"notes\", \"tags.inner\"]",
+        "+ derive.share",
+        "- [[mirrors]]",
+        "+ [[caches]]",
+        "+ of = [\"shelf\", \"book\"]",
+        "+ keys = [\"shelf:{shelf_id}\"]",
+        "+ [[caches]]",
+        "+ of = \"book\"",
+        "+ keys = [\"book:{title}:{bought_at:day}\"]",
+        "+ paths = [\"/books/{book_id}/*\"]",
+        "+ when.price = [{ exists = true }]",
+        "+ depends_on = [\"title\", \"bought_at\"]",
+        "+ remedy = { tombstone = \"1500ms\" }",
+        "+ [[mirrors]]",
+    ]));
+    assert_eq!(model.archive, crate::table::ArchiveScope::Matched);
+    let [shelf, book] = model.entities.as_slice() else { panic!("{:?}", model.entities) };
+    assert_eq!((&shelf.caches, &book.caches), (&vec![0], &vec![1, 2]));
+    assert_eq!(book.secrets, ["notes".into(), crate::effect::Path::dotted("tags.inner")]);
+    let [of_shelf, _, of_book] = model.caches.as_slice() else { panic!("{:?}", model.caches) };
+    assert_eq!((of_shelf.of, of_shelf.remedy), (0, crate::table::Remedy::Delete));
+    assert!(matches!(of_shelf.keys[0].pieces[1], Piece::Value(Term::Key(1), Format::Plain)));
+    let five = std::time::Duration::from_millis(1_500);
+    assert_eq!((of_book.depends_on.len(), of_book.remedy), (2, crate::table::Remedy::Tombstone(five)));
+    assert!(of_book.when.is_some() && model.vocabulary.id("title").is_some());
+    assert!(model.vocabulary.id("notes").is_none(), "what is secret is not even decoded");
 }

@@ -59,7 +59,7 @@ pub(super) fn entity<'d>(
     value: &'d DeTable<'d>,
     problems: &mut Problems<'_>,
 ) -> Option<EntitySettings<'d>> {
-    let known = ["table", "key", "attributes", "derive", "on_expiry"];
+    let known = ["table", "key", "attributes", "derive", "secret", "on_expiry"];
     let settings = Settings::new(format!("entity `{}`", name.value), name.at, value, &known, problems);
     let key = settings.required_pairs("key", problems);
     let mut attributes = Vec::new();
@@ -99,7 +99,8 @@ pub(super) fn entity<'d>(
             OnExpiry::Keep
         }
     };
-    Some(EntitySettings { name, table: settings.text("table", problems), key, attributes, derive, on_expiry })
+    let (table, secrets) = (settings.text("table", problems), settings.texts("secret", problems));
+    Some(EntitySettings { name, table, key, attributes, derive, on_expiry, secrets })
 }
 
 fn derived<'d>(

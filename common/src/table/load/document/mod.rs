@@ -1,5 +1,6 @@
 //! A model as it is written: the TOML's settings with their places, names not yet resolved.
 
+mod caching;
 mod counting;
 mod items;
 
@@ -9,7 +10,7 @@ use toml::de::DeTable;
 
 use super::problem::Problems;
 use super::reader::{self, Raw, Settings, Written, entries, place};
-use crate::table::{KeyType, OnExpiry};
+use crate::table::{ArchiveScope, KeyType, OnExpiry, Remedy};
 
 /// A whole model file.
 pub(in crate::table::load) struct Document<'d> {
@@ -21,7 +22,9 @@ pub(in crate::table::load) struct Document<'d> {
     pub(in crate::table::load) rollups: Vec<RollupSettings<'d>>,
     pub(in crate::table::load) aggregates: Vec<AggregateSettings<'d>>,
     pub(in crate::table::load) mirrors: Vec<MirrorSettings<'d>>,
-    /// The entities that caches and datasets are of. This version keeps neither; a model may already declare them.
+    pub(in crate::table::load) caches: Vec<CacheSettings<'d>>,
+    pub(in crate::table::load) archive: ArchiveScope,
+    /// The entities that datasets are of. This version keeps none; a model may already declare them.
     pub(in crate::table::load) kept_for_later: Vec<(String, Written<&'d str>)>,
 }
 
@@ -42,6 +45,7 @@ pub(in crate::table::load) struct EntitySettings<'d> {
     pub(in crate::table::load) attributes: Vec<(Written<&'d str>, ValueType)>,
     pub(in crate::table::load) derive: Vec<(Written<&'d str>, DeriveSettings<'d>)>,
     pub(in crate::table::load) on_expiry: OnExpiry,
+    pub(in crate::table::load) secrets: Vec<Written<&'d str>>,
 }
 
 /// What type a value has: what an attribute is declared as, or what follows from where a value comes from.
@@ -127,6 +131,15 @@ pub(in crate::table::load) struct MirrorSettings<'d> {
     pub(in crate::table::load) attributes: Vec<(Written<&'d str>, Written<&'d str>)>,
 }
 
+pub(in crate::table::load) struct CacheSettings<'d> {
+    pub(in crate::table::load) of: Vec<Written<&'d str>>,
+    pub(in crate::table::load) keys: Vec<Written<&'d str>>,
+    pub(in crate::table::load) paths: Vec<Written<&'d str>>,
+    pub(in crate::table::load) when: Option<Raw<'d>>,
+    pub(in crate::table::load) depends_on: Vec<Written<&'d str>>,
+    pub(in crate::table::load) remedy: Remedy,
+}
+
 impl<'d> Document<'d> {
     /// Reads the settings; `None` if so much is missing, and reported, that names cannot be resolved.
     pub(in crate::table::load) fn read(root: &'d DeTable<'d>, problems: &mut Problems<'_>) -> Option<Self> {
@@ -151,9 +164,6 @@ impl<'d> Document<'d> {
         for (name, value) in named(&model, "datasets", problems) {
             kept_for_later.extend(entity_of(value).map(|of| (format!("dataset `{}`", name.value), of)));
         }
-        for (_, value) in listed_tables(&model, "caches", problems) {
-            kept_for_later.extend(entity_of(value).map(|of| ("cache".to_owned(), of)));
-        }
         let tables = named(&model, "tables", problems);
         if tables.is_empty() {
             problems.report(
@@ -171,6 +181,8 @@ impl<'d> Document<'d> {
             rollups: collect(named(&model, "rollups", problems), problems, items::rollup),
             aggregates: collect(listed_tables(&model, "aggregates", problems), problems, counting::aggregate),
             mirrors: collect(listed_tables(&model, "mirrors", problems), problems, counting::mirror),
+            caches: collect(listed_tables(&model, "caches", problems), problems, caching::cache),
+            archive: caching::archive(&model, problems),
             kept_for_later,
         };
         problems.is_complete().then_some(read)

@@ -1,0 +1,142 @@
+//! Given these images, expect these keys and paths.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::entity::SourceKey;
+use crate::record::{AttributeValue, Item};
+use crate::table::Remedy;
+
+const MODEL: &str = r##"
+name = "shop"
+generation = 1
+[tables.t]
+key = ["PK", "SK"]
+[entities.product]
+key = { PK = "SHOP#{shop}", SK = "PRODUCT#{id}" }
+attributes = { group = "S", live = "BOOL", price = "N", sold_at = "S" }
+[[caches]]
+of = "product"
+keys = ["product:{id}", "group:{group}"]
+paths = ["/p/{id}", "/g/{group}/*"]
+[[caches]]
+of = "product"
+keys = ["shop:{shop}:live"]
+when.live = [true]
+remedy = { tombstone = "5s" }
+[[caches]]
+of = "product"
+keys = ["shop:{shop}:prices"]
+depends_on = ["price"]
+remedy = "generation"
+"##;
+
+fn item(attributes: &[(&str, AttributeValue<'static>)]) -> Item {
+    attributes.iter().map(|(name, value)| ((*name).to_owned().into(), value.clone())).collect()
+}
+
+/// What the change of product `id` makes stale.
+fn stale(id: &str, old: Option<&Item>, new: Option<&Item>) -> Result<Stale> {
+    let model = Model::parse(MODEL, "shop.toml").unwrap_or_else(|problems| panic!("{problems}"));
+    let sort = format!("PRODUCT#{id}");
+    let key = SourceKey { table: 0, partition: "SHOP#s".into(), sort: Some(sort.into()) };
+    let identity = key.identify(&model).expect("a product");
+    let [old, new] = [old, new].map(|item| item.map(|item| Image::from_item(item, &model.vocabulary)));
+    let mut stale = Stale::default();
+    stale.add(&model, &identity, 7, (old.as_ref(), new.as_ref()))?;
+    Ok(stale)
+}
+
+fn keys(stale: &Stale) -> Vec<String> {
+    stale.keys().map(|stale| stale.key).collect()
+}
+
+fn paths(stale: &Stale) -> Vec<String> {
+    stale.paths().map(|stale| stale.path).collect()
+}
+
+#[test]
+fn keys_of_the_old_and_of_the_new_image() {
+    let (old, new) = (item(&[("group", "a".into())]), item(&[("group", "b".into())]));
+    let stale = stale("1", Some(&old), Some(&new)).unwrap();
+    assert_eq!(keys(&stale), ["group:a", "group:b", "product:1"]);
+    assert_eq!(paths(&stale), ["/g/a/*", "/g/b/*", "/p/1"]);
+    assert!(stale.keys().all(|key| key.records == [7] && key.remedy == Remedy::Delete));
+}
+
+#[test]
+fn a_condition_is_of_each_image_by_itself() {
+    let (live, dead) = (item(&[("live", AttributeValue::Bool(true))]), item(&[]));
+    for (old, new) in [(Some(&live), Some(&dead)), (Some(&dead), Some(&live)), (None, Some(&live))] {
+        assert!(keys(&stale("1", old, new).unwrap()).contains(&"shop:s:live".to_owned()));
+    }
+    assert!(!keys(&stale("1", Some(&dead), Some(&dead)).unwrap()).contains(&"shop:s:live".to_owned()));
+}
+
+#[test]
+fn a_change_that_touches_nothing_that_a_rule_depends_on() {
+    let price = |price: i64| item(&[("price", AttributeValue::N(price.into()))]);
+    let has = |old: Option<&Item>, new: Option<&Item>| {
+        keys(&stale("1", old, new).unwrap()).contains(&"shop:s:prices".to_owned())
+    };
+    assert!(!has(Some(&price(1)), Some(&price(1))));
+    assert!(has(Some(&price(1)), Some(&price(2))));
+    assert!(has(Some(&price(1)), Some(&item(&[]))));
+    assert!(has(None, Some(&price(1))) && has(Some(&price(1)), None));
+}
+
+#[test]
+fn a_missing_value_leaves_its_key_out_and_a_wrong_type_fails_the_record() {
+    assert_eq!(keys(&stale("1", None, Some(&item(&[]))).unwrap()), ["product:1", "shop:s:prices"]);
+    let null = item(&[("group", AttributeValue::Null)]);
+    assert_eq!(keys(&stale("1", None, Some(&null)).unwrap()), ["product:1", "shop:s:prices"]);
+    let list = item(&[("group", AttributeValue::L(Vec::new()))]);
+    let error = stale("1", None, Some(&list)).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Record);
+    assert!(error.to_string().contains("attribute `group`"), "{error}");
+}
+
+#[test]
+fn of_two_remedies_the_stronger() {
+    let mut stale = Stale::default();
+    stale.add_key("k".to_owned(), Remedy::Tombstone(std::time::Duration::from_secs(5)), 1, 2);
+    stale.add_key("k".to_owned(), Remedy::Delete, 0, 1);
+    stale.add_key("k".to_owned(), Remedy::Generation, 2, 1);
+    let found: Vec<_> = stale.keys().map(|key| (key.remedy, key.records)).collect();
+    let tombstone = Remedy::Tombstone(std::time::Duration::from_secs(5));
+    assert_eq!(found, [(tombstone, vec![1, 2]), (Remedy::Generation, vec![1])]);
+}
+
+#[test]
+fn values_never_become_a_wildcard_or_a_second_path() {
+    let long = "ü/".repeat(2_000);
+    for (id, encoded) in [
+        ("*", "%2A"),
+        ("a/*", "a%2F%2A"),
+        ("../x", "..%2Fx"),
+        ("100%", "100%25"),
+        ("a b\r\nDEL x", "a%20b%0D%0ADEL%20x"),
+        ("\0\u{1}\u{7f}", "%00%01%7F"),
+        ("試験?q=1#f", "%E8%A9%A6%E9%A8%93%3Fq%3D1%23f"),
+        ("A-z_0.9~", "A-z_0.9~"),
+        (&*long, &*"%C3%BC%2F".repeat(2_000)),
+    ] {
+        let stale = stale(id, None, Some(&item(&[]))).unwrap();
+        assert_eq!(paths(&stale), [format!("/p/{encoded}")]);
+        assert_eq!(keys(&stale).first(), Some(&format!("product:{id}")), "a key holds its value as it is");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_value_can_be_read_back_from_its_path(id in "\\PC{1,40}|[\\x00-\\x7f]{1,40}") {
+        let stale = stale(&id, None, Some(&item(&[]))).unwrap();
+        let [path] = paths(&stale).try_into().unwrap();
+        let value = path.strip_prefix("/p/").unwrap();
+        prop_assert!(value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte)));
+        let decoded = percent_encoding::percent_decode_str(value).decode_utf8().unwrap();
+        prop_assert_eq!(&*decoded, &*id);
+        let key = format!("product:{id}");
+        prop_assert!(keys(&stale).contains(&key));
+    }
+}

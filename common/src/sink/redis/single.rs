@@ -1,0 +1,108 @@
+//! One node: everything in pipelines.
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisResult, TlsCertificates, Value};
+use tokio::sync::Mutex;
+
+use super::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT, commands, fail, fault, messages};
+use crate::Result;
+use crate::projection::StaleKey;
+use crate::record::Timestamp;
+use crate::sink::Invalidated;
+use crate::table::Remedy;
+
+/// Keys in one pipeline: a round trip each.
+const PIPELINE: usize = 1_000;
+/// Keys in one `UNLINK`, lest one command hold up the server.
+const UNLINK: usize = 128;
+
+pub(super) struct Single {
+    client: Client,
+    connection: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl Single {
+    pub(super) fn new(url: &str, certificates: Option<TlsCertificates>) -> RedisResult<Self> {
+        let client = match certificates {
+            Some(certificates) => Client::build_with_tls(url, certificates)?,
+            None => Client::open(url)?,
+        };
+        Ok(Self { client, connection: Mutex::new(None) })
+    }
+
+    pub(super) async fn disconnect(&self) {
+        *self.connection.lock().await = None;
+    }
+
+    async fn connection(&self) -> RedisResult<MultiplexedConnection> {
+        let mut connection = self.connection.lock().await;
+        if let Some(connection) = &*connection {
+            return Ok(connection.clone());
+        }
+        let settings = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(RESPONSE_TIMEOUT));
+        let made = Box::pin(self.client.get_multiplexed_async_connection_with_config(&settings)).await?;
+        Ok(connection.insert(made).clone())
+    }
+
+    pub(super) async fn invalidate(&self, keys: &[StaleKey], now: Timestamp) -> Invalidated {
+        let mut answers: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
+        let mut sent = 0;
+        let all: Vec<usize> = (0..keys.len()).collect();
+        let mut chunks = all.chunks(PIPELINE);
+        while let Some(chunk) = chunks.next() {
+            let batch = batch(keys, chunk, now);
+            sent += u64::try_from(batch.len()).unwrap_or(u64::MAX);
+            match self.send(&batch).await {
+                Ok(results) => {
+                    for ((_, of), result) in batch.iter().zip(results) {
+                        if let Err(error) = result {
+                            fail(&mut answers, of, &fault(&error));
+                        }
+                    }
+                }
+                Err(error) => {
+                    self.disconnect().await;
+                    let error = fault(&error);
+                    // What was to follow would only wait for the same connection.
+                    std::iter::once(chunk)
+                        .chain(chunks.by_ref())
+                        .for_each(|of| fail(&mut answers, of, &error));
+                }
+            }
+        }
+        Invalidated { answers, commands: sent }
+    }
+
+    async fn send(&self, batch: &[(Cmd, Vec<usize>)]) -> RedisResult<Vec<RedisResult<Value>>> {
+        let mut pipeline = Pipeline::with_capacity(batch.len());
+        for (command, _) in batch {
+            pipeline.add_command(command.clone());
+        }
+        let mut connection = self.connection().await?;
+        Box::pin(pipeline.ignore_errors().query_async(&mut connection)).await
+    }
+}
+
+/// The commands for these keys (given by their indexes), each with the keys it is for; last of all what is published of them.
+fn batch(keys: &[StaleKey], chunk: &[usize], now: Timestamp) -> Vec<(Cmd, Vec<usize>)> {
+    let stale = |index: &usize| keys.get(*index);
+    let is_deleted = |index: &usize| stale(index).is_some_and(|stale| stale.remedy == Remedy::Delete);
+    let (deleted, other): (Vec<usize>, Vec<usize>) = chunk.iter().copied().partition(is_deleted);
+    let mut batch = Vec::new();
+    for group in deleted.chunks(UNLINK) {
+        let mut unlink = Cmd::new();
+        unlink.arg("UNLINK");
+        for stale in group.iter().filter_map(stale) {
+            unlink.arg(stale.key.as_str());
+        }
+        batch.push((unlink, group.to_vec()));
+    }
+    for index in other {
+        let commands = stale(&index).map(|stale| commands(stale, now)).unwrap_or_default();
+        batch.extend(commands.into_iter().map(|command| (command, vec![index])));
+    }
+    batch.extend(messages(keys, chunk.iter().copied()));
+    batch
+}

@@ -1,0 +1,105 @@
+//! Reading caches, and what is archived.
+
+use std::time::Duration;
+
+use toml::de::DeTable;
+
+use super::CacheSettings;
+use crate::table::load::duration;
+use crate::table::load::problem::Problems;
+use crate::table::load::reader::{Raw, Settings, Written, place};
+use crate::table::{ArchiveScope, Remedy};
+
+/// Readers find nothing cached while a tombstone stands: an hour of it is no cache any more.
+const LONGEST_TOMBSTONE: Duration = Duration::from_secs(60 * 60);
+
+pub(super) fn cache<'d>(
+    at: usize,
+    value: &'d DeTable<'d>,
+    problems: &mut Problems<'_>,
+) -> Option<CacheSettings<'d>> {
+    let known = ["of", "keys", "paths", "when", "depends_on", "remedy"];
+    let owner = match value.get("of").and_then(|name| name.get_ref().as_str()) {
+        Some(name) => format!("cache of `{name}`"),
+        None => "cache".to_owned(),
+    };
+    let settings = Settings::new(owner, at, value, &known, problems);
+    let of = settings.required_texts("of", problems);
+    if settings.get("of").is_some() && of.is_empty() {
+        problems.report(at, format!("{}: `of` names no entity", settings.owner));
+    }
+    let keys = settings.texts("keys", problems);
+    let paths = settings.texts("paths", problems);
+    if keys.is_empty() && paths.is_empty() {
+        problems.report(at, format!("{}: it names neither `keys` nor `paths`", settings.owner));
+    }
+    let remedy = match settings.get("remedy") {
+        None => Remedy::Delete,
+        Some(value) => {
+            if keys.is_empty() {
+                let message = format!("{}: a remedy is of `keys`, and there are none", settings.owner);
+                problems.report(place(value), message);
+            }
+            remedy(&settings.called("remedy"), value, problems)
+        }
+    };
+    let depends_on = settings.texts("depends_on", problems);
+    if depends_on.is_empty()
+        && let Some(value) = settings.get("depends_on")
+    {
+        let message =
+            format!("{}: `depends_on` names no attribute; leave it out for any change", settings.owner);
+        problems.report(place(value), message);
+    }
+    Some(CacheSettings { of, keys, paths, when: settings.get("when"), depends_on, remedy })
+}
+
+fn remedy(called: &str, value: Raw<'_>, problems: &mut Problems<'_>) -> Remedy {
+    let written = value.get_ref();
+    if let Some(table) = written.as_table().filter(|table| table.contains_key("tombstone")) {
+        return tombstone(called, value, table, problems);
+    }
+    match written.as_str() {
+        Some("delete") => Remedy::Delete,
+        Some("generation") => Remedy::Generation,
+        Some(_) | None => {
+            let message = format!(
+                "{called} must be \"delete\", \"generation\" or a tombstone's time: {{ tombstone = \"5s\" }}"
+            );
+            problems.report(place(value), message);
+            Remedy::Delete
+        }
+    }
+}
+
+fn tombstone<'d>(
+    called: &str,
+    value: Raw<'d>,
+    table: &'d DeTable<'d>,
+    problems: &mut Problems<'_>,
+) -> Remedy {
+    let settings = Settings::new(called.to_owned(), place(value), table, &["tombstone"], problems);
+    let Some(written) = settings.text("tombstone", problems) else { return Remedy::Delete };
+    match duration::parse_short(written.value) {
+        Some(time) if time <= LONGEST_TOMBSTONE => Remedy::Tombstone(time),
+        Some(_) | None => {
+            let message =
+                format!("{called}: `tombstone` must be a time like \"5s\" (ms, s or m), at most \"60m\"");
+            problems.report(written.at, message);
+            Remedy::Delete
+        }
+    }
+}
+
+pub(super) fn archive(model: &Settings<'_>, problems: &mut Problems<'_>) -> ArchiveScope {
+    match model.text("archive", problems) {
+        None | Some(Written { value: "all", .. }) => ArchiveScope::All,
+        Some(Written { value: "matched", .. }) => ArchiveScope::Matched,
+        Some(other) => {
+            let message = "model: `archive` must be \"all\" or \"matched\" (only items that match an entity)"
+                .to_owned();
+            problems.report(other.at, message);
+            ArchiveScope::All
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The stream's second reader: caches invalidated, every change archived.
+//!
+//! ```text
+//!            ┌─▶ decode ─▶ what is it? ─▶ invalidate: keys and paths of the old and the new image ─┐
+//! event ─────┤                                                                                   ├─▶ lowest failure
+//!            └─▶ cut into records ──────▶ archive: a line each, without secrets ─────────────────┘
+//! ```
+//!
+//! The two are done side by side and know nothing of each other: a dead cache keeps no record out of the archive, nor the reverse.
+//! Both can be done twice, so whatever fails simply comes again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use afterwrite::commit::{Clock, Failure};
+use afterwrite::entity::{Identity, SourceKey};
+use afterwrite::projection::archive_line;
+use afterwrite::record::{
+    Batch, ChangeRecord, Image, Operation, RawRecord, StreamView, Timestamp, decode, raw_records,
+};
+use afterwrite::relay::archive::{self, Archiver, Line};
+use afterwrite::relay::invalidate::{self, Change, Invalidator};
+use afterwrite::sink::firehose::DeliveryStream;
+use afterwrite::sink::s3::ObjectStore;
+use afterwrite::sink::{Cache, Distribution};
+use afterwrite::table::{ArchiveScope, Model};
+use afterwrite::{Error, ErrorKind, Result};
+use futures::future::{OptionFuture, join};
+
+use crate::response::{FailedRecord, Response, failed_records};
+use crate::tables::{SourceTables, foreign_key};
+
+/// The handler of the function `relay`.
+#[derive(Debug)]
+pub struct Relay<K, D, S, O, C> {
+    tables: SourceTables,
+    invalidator: Option<Invalidator<K, D, C>>,
+    archiver: Option<Archiver<S, O, C>>,
+    /// What no line of the archive may hold, whatever its item is: all secrets of the model.
+    secrets: Vec<Vec<Arc<str>>>,
+    clock: C,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub struct Relayed {
+    /// What is answered.
+    pub response: Response,
+    /// How many records there were.
+    pub records: usize,
+    /// What was invalidated, where that is hosted.
+    pub invalidated: Option<invalidate::Totals>,
+    /// What was archived, where that is hosted.
+    pub archived: Option<archive::Totals>,
+    /// The records of which something failed, and why.
+    pub failures: Vec<FailedRecord>,
+    /// How long ago the newest record's change was made, in milliseconds.
+    pub age_ms: Option<u64>,
+}
+
+/// A record's item and its images.
+struct Found<'r> {
+    index: usize,
+    identity: Identity<'r, 'r>,
+    old: Option<Image<'r>>,
+    new: Option<&'r Image<'r>>,
+}
+
+impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Relay<K, D, S, O, C> {
+    /// A handler that hosts what it is given: invalidation, the archive, or both.
+    pub fn new(
+        tables: SourceTables,
+        invalidator: Option<Invalidator<K, D, C>>,
+        archiver: Option<Archiver<S, O, C>>,
+        clock: C,
+    ) -> Self {
+        let secrets = secrets(tables.model());
+        Self { tables, invalidator, archiver, secrets, clock }
+    }
+
+    /// The model it goes by.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
+        self.tables.model()
+    }
+
+    /// Handles one event, and answers before `deadline`.
+    ///
+    /// # Errors
+    /// The whole invocation fails if the event is none ([`ErrorKind::Event`]), or if its table is unknown or the images that
+    /// invalidation needs are missing ([`ErrorKind::Stream`]). Whatever concerns single records is in the response instead.
+    pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Relayed> {
+        let batch = decode(event, &self.model().vocabulary)?;
+        let raw = raw_records(event)?;
+        let sources = self.tables.sources(&batch)?;
+        let invalidate =
+            self.invalidator.as_ref().map(|to| self.invalidate(to, &batch, &sources, &raw, deadline));
+        let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, &raw, deadline));
+        let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
+        let (invalidated, stale) = invalidated.transpose()?.unzip();
+        let (archived, unarchived) = archived.unzip();
+        let failures: Vec<Failure> = stale.into_iter().chain(unarchived).flatten().collect();
+        let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max();
+        Ok(Relayed {
+            response: Response::new(&batch, failures.iter().map(|failure| failure.index)),
+            records: batch.records.len(),
+            invalidated,
+            archived,
+            failures: failed_records(&batch, failures),
+            age_ms: newest.map(|newest| age_ms(self.clock.now(), newest)),
+        })
+    }
+
+    async fn invalidate(
+        &self,
+        invalidator: &Invalidator<K, D, C>,
+        batch: &Batch<'_>,
+        sources: &[Option<SourceKey<'_>>],
+        raw: &[RawRecord<'_>],
+        deadline: Timestamp,
+    ) -> Result<(invalidate::Totals, Vec<Failure>)> {
+        let (mut found, mut failures) = (Vec::new(), Vec::new());
+        for (index, (record, source)) in batch.records.iter().zip(sources).enumerate() {
+            let images = match (record, source) {
+                (Err(bad), _) => Err(bad.error.restated()),
+                (Ok(_), None) => Err(foreign_key()),
+                (Ok(record), Some(source)) => self.cached(index, record, source),
+            };
+            match images {
+                Ok(images) => found.extend(images),
+                Err(error) if error.kind() == ErrorKind::Stream => return Err(error),
+                Err(error) => failures.push(Failure { index, error }),
+            }
+        }
+        let event_id = |index: usize| raw.get(index).map_or("", |raw| &*raw.event_id);
+        let changes: Vec<Change<'_>> = found
+            .iter()
+            .map(|Found { index, identity, old, new }| Change {
+                record: *index,
+                event_id: event_id(*index),
+                identity,
+                old: old.as_ref(),
+                new: *new,
+            })
+            .collect();
+        let outcome = Box::pin(invalidator.invalidate(&changes, deadline)).await;
+        failures.extend(outcome.failures.into_iter().map(|(index, error)| Failure { index, error }));
+        Ok((outcome.totals, failures))
+    }
+
+    /// The images of a record of whose item something may be cached.
+    fn cached<'r>(
+        &'r self,
+        index: usize,
+        record: &'r ChangeRecord<'r>,
+        source: &'r SourceKey<'r>,
+    ) -> Result<Option<Found<'r>>> {
+        let Some(identity) = source.identify(self.model()) else { return Ok(None) };
+        if identity.entity.caches.is_empty() {
+            return Ok(None);
+        }
+        let lacks_new = record.operation != Operation::Remove && record.new.is_none();
+        let lacks_old = record.operation != Operation::Insert && !record.old.is_present();
+        if lacks_new || lacks_old {
+            return Err(missing_image(record, &identity));
+        }
+        let old = record.old.decode(&self.model().vocabulary)?;
+        Ok(Some(Found { index, identity, old, new: record.new.as_ref() }))
+    }
+
+    async fn archive(
+        &self,
+        archiver: &Archiver<S, O, C>,
+        batch: &Batch<'_>,
+        sources: &[Option<SourceKey<'_>>],
+        raw: &[RawRecord<'_>],
+        deadline: Timestamp,
+    ) -> (archive::Totals, Vec<Failure>) {
+        let (mut texts, mut failures) = (Vec::with_capacity(raw.len()), Vec::new());
+        let is_wanted = |index: usize| match self.model().archive {
+            ArchiveScope::All => true,
+            // What cannot be told is kept: nobody could bring it back.
+            ArchiveScope::Matched => match (batch.records.get(index), sources.get(index)) {
+                (Some(Ok(_)), Some(Some(source))) => source.identify(self.model()).is_some(),
+                _ => true,
+            },
+        };
+        for (index, record) in raw.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
+            match archive_line(record.json, &self.secrets) {
+                Ok(text) => texts.push((index, text)),
+                Err(error) => failures.push(Failure { index, error }),
+            }
+        }
+        let lines: Vec<Line<'_>> = texts
+            .iter()
+            .filter_map(|(index, text)| {
+                let event_id = &*raw.get(*index)?.event_id;
+                Some(Line { index: *index, event_id, text })
+            })
+            .collect();
+        let outcome = Box::pin(archiver.archive(&lines, deadline)).await;
+        failures.extend(outcome.failures);
+        (outcome.totals, failures)
+    }
+}
+
+/// Every attribute that some entity keeps secret: a line is cleaned of them all, because an item that matches no entity, or a
+/// malformed record, may hold what another would.
+fn secrets(model: &Model) -> Vec<Vec<Arc<str>>> {
+    let all = model.entities.iter().flat_map(|entity| &entity.secrets);
+    let names: BTreeSet<Vec<Arc<str>>> = all.map(|path| path.names().cloned().collect()).collect();
+    names.into_iter().collect()
+}
+
+fn missing_image(record: &ChangeRecord<'_>, identity: &Identity<'_, '_>) -> Error {
+    // A stream that carries both images may have one bad record; one that does not must not be consumed silently.
+    let kind = match record.view {
+        Some(StreamView::NewAndOldImages) => ErrorKind::Record,
+        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) | None => ErrorKind::Stream,
+    };
+    Error::new(kind, "the stream's records lack an image that invalidating caches needs")
+        .with("view type", record.view.map_or("unknown", StreamView::name))
+        .with("entity", identity.entity.name.as_ref())
+        .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
+}
+
+fn age_ms(now: Timestamp, newest: Timestamp) -> u64 {
+    u64::try_from(now.since(newest).as_millis()).unwrap_or(u64::MAX)
+}
