@@ -24,7 +24,8 @@ async fn started() -> Moto {
         .build()
         .unwrap();
     let create = moto.firehose().create_delivery_stream().delivery_stream_name(STREAM);
-    Box::pin(create.extended_s3_destination_configuration(destination).send()).await.unwrap();
+    let created = create.extended_s3_destination_configuration(destination).send();
+    Box::pin(created).await.unwrap();
     moto
 }
 
