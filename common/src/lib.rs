@@ -9,7 +9,7 @@
 //!           what it is of      C(image)      ledger     write
 //! ```
 //!
-//! Up to `projection` nothing performs I/O or reads a clock; only `sink` and `commit` await anything; only `config`
+//! Up to `projection` nothing performs I/O or reads a clock; only `sink`, `commit` and `relay` await anything; only `config`
 //! reads the environment.
 
 pub mod commit;

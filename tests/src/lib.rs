@@ -3,6 +3,7 @@
 #![allow(clippy::indexing_slicing, reason = "a test that indexes past the end has failed, and says where")]
 
 pub mod clock;
+pub mod cloudfront;
 pub mod deployment;
 pub mod fault_proxy;
 pub mod faults;
@@ -10,5 +11,6 @@ mod loopback;
 pub mod programs;
 pub mod random;
 pub mod recording;
+pub mod redis_server;
 pub mod replay;
 pub mod runtime_api;
