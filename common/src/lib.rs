@@ -9,8 +9,8 @@
 //!           what it is of      C(image)      ledger     write
 //! ```
 //!
-//! What is not counted but passed on (the archive) goes through `relay` in place of `commit`. Up to `projection` nothing
-//! performs I/O or reads a clock; only `sink`, `commit` and `relay` await anything; only `config` reads the environment.
+//! What is not counted but passed on (stale caches, the archive) goes through `relay` in place of `commit`. Up to `projection`
+//! nothing performs I/O or reads a clock; only `sink`, `commit` and `relay` await anything; only `config` reads the environment.
 
 pub mod commit;
 pub mod config;

@@ -4,6 +4,7 @@
 
 pub mod archive;
 pub mod clock;
+pub mod cloudfront;
 pub mod deployment;
 pub mod fault_proxy;
 pub mod faults;
@@ -12,5 +13,6 @@ pub mod moto;
 pub mod programs;
 pub mod random;
 pub mod recording;
+pub mod redis_server;
 pub mod replay;
 pub mod runtime_api;

@@ -47,6 +47,12 @@ impl Moto {
         moto
     }
 
+    /// Where it listens.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
     /// A Firehose client of it.
     #[must_use]
     pub fn firehose(&self) -> aws_sdk_firehose::Client {

@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! generator ──AWS SDK──▶ embedded DynamoDB ──stream──▶ poller ──▶ aggregator ──▶ rollups, mirrored counts
+//!     │                        │                └───▶ poller ──▶ relay ──▶ delivery stream ──▶ embedded S3
 //!     │                        │                                                      │
 //!     └─ what expired ─────────┴── scan ──▶ recount ─────────── compare ◀─────────────┘
 //! ```
 //!
 //! On the way some batches are delivered twice, and in the end a random subset of all old records once more.
 
+mod archive;
 mod candidate;
 mod editor;
 mod generator;
@@ -31,6 +33,7 @@ use crate::local::progress::Progress;
 use crate::local::sample::Sample;
 use crate::local::stream::StreamSource;
 use crate::local::table::{KeyDefinition, TableDefinition, create_table};
+use archive::Archive;
 use generator::Month;
 use recount::{History, recount};
 use report::Played;
@@ -54,6 +57,15 @@ pub struct Demo {
     pub attempts: u64,
 }
 
+/// The two readers that a stream allows, and how far each has come.
+#[derive(Clone, Copy)]
+struct Readers<'r> {
+    subject: &'r Subject,
+    counting: &'r Progress,
+    archive: &'r Archive,
+    archiving: &'r Progress,
+}
+
 impl Demo {
     /// Plays the month and judges it.
     ///
@@ -67,10 +79,13 @@ impl Demo {
         create_table(&client, &state_table()).await?;
         let stream = server.stream(platform::TABLE).await?;
         let subject = Subject::new(client.clone(), STATE_TABLE)?;
-        let progress = Progress::default();
+        let archive = Box::pin(Archive::start()).await?;
+        let (progress, archiving) = (Progress::default(), Progress::default());
         let mut month = Month::plan(client.clone(), self.seed, self.attempts, jiff::Timestamp::now());
 
-        let history = self.count_while_writing(&mut month, &server, &stream, &subject, &progress).await?;
+        let readers = Readers { subject: &subject, counting: &progress, archive: &archive, archiving: &archiving };
+        let history = self.count_while_writing(&mut month, &server, &stream, readers).await?;
+        let archived = Box::pin(archive.read_back(progress.counts().read)).await?;
         let first = self.judge(&client, &history).await?;
         let counted = begun.elapsed();
         let cost = report::Cost::new(&month, &subject, &progress);
@@ -83,11 +98,13 @@ impl Demo {
             month: &month,
             subject: &subject,
             cost,
+            archived,
             verdicts: [first, last],
-            progress: [&progress, &again],
+            progress: [&progress, &archiving, &again],
             counted,
         };
         let report = Report::new(&client, played).await?;
+        archive.stop().await?;
         server.stop().await?;
         Ok(report)
     }
@@ -97,12 +114,13 @@ impl Demo {
         month: &mut Month,
         server: &EmbeddedDynamoDb,
         stream: &impl StreamSource,
-        subject: &Subject,
-        progress: &Progress,
+        readers: Readers<'_>,
     ) -> Result<History> {
+        let Readers { subject, counting: progress, archive, archiving } = readers;
         let faults = Faults { redeliver_per_mille: REDELIVERED_PER_MILLE, seed: self.seed };
         let settings = Settings { faults, ..settings() };
-        let poller = Poller::new(stream, subject, &settings, progress);
+        let counting = Poller::new(stream, subject, &settings, progress);
+        let archiving = Poller::new(stream, archive, &settings, archiving);
         let writers_done = AtomicBool::new(false);
         let attempts_done = Arc::clone(&month.world.attempts_done);
         let write = async {
@@ -110,7 +128,15 @@ impl Demo {
             writers_done.store(true, Ordering::SeqCst);
             history
         };
-        let work = futures::future::try_join(write, poller.run_until_drained(&writers_done));
+        // Counting writes too, mirrored counts: only when it is done has the stream an end.
+        let counted = AtomicBool::new(false);
+        let count = async {
+            let done = counting.run_until_drained(&writers_done).await;
+            counted.store(true, Ordering::SeqCst);
+            done
+        };
+        let read = futures::future::try_join(count, archiving.run_until_drained(&counted));
+        let work = futures::future::try_join(write, read);
         let bar = progress_bar(self.attempts);
         let show = async {
             loop {
@@ -124,7 +150,7 @@ impl Demo {
             never = show => never,
         };
         bar.finish_and_clear();
-        done.map(|(history, ())| history)
+        done.map(|(history, _)| history)
     }
 
     /// Delivers a random subset of all records once more, alone and long after newer ones.
@@ -187,11 +213,15 @@ mod tests {
         create_table(&client, &state_table()).await.unwrap();
         let stream = server.stream(platform::TABLE).await.unwrap();
         let subject = Subject::new(client.clone(), STATE_TABLE).unwrap();
-        let progress = Progress::default();
+        let archive = Archive::start().await.unwrap();
+        let (progress, archiving) = (Progress::default(), Progress::default());
         let demo = Demo { seed: 3, attempts: 10 };
         let mut month = Month::plan(client.clone(), demo.seed, demo.attempts, jiff::Timestamp::now());
-        let history =
-            demo.count_while_writing(&mut month, &server, &stream, &subject, &progress).await.unwrap();
+        let readers = Readers { subject: &subject, counting: &progress, archive: &archive, archiving: &archiving };
+        let history = demo.count_while_writing(&mut month, &server, &stream, readers).await.unwrap();
+        let read = progress.counts().read;
+        assert!(archive.read_back(read).await.unwrap().is_whole());
+        assert!(!archive.read_back(read + 1).await.unwrap().is_whole(), "a missing change is found");
         assert_eq!(demo.judge(&client, &history).await.unwrap().differences, []);
 
         client

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::Client;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
+use super::archive::Archived;
 use super::generator::{Month, earliest};
 use super::platform::{self, Item, failed, text as s};
 use super::recount::{number, text};
@@ -23,7 +24,7 @@ const BAR_WIDTH: i64 = 24;
 /// All results of a demo.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Whether every number is right and no record was given up.
+    /// Whether every number is right, no record was given up, and every change is archived.
     right: bool,
     seed: u64,
     attempts: u64,
@@ -32,6 +33,7 @@ pub struct Report {
     admin: AdminMonth,
     projects: Vec<ProjectLine>,
     cost: Cost,
+    archive: Archived,
     /// The old records that were delivered once more in the end.
     delivered_again: u64,
     /// The verdict before those, and the one after them.
@@ -45,9 +47,11 @@ pub(super) struct Played<'a> {
     pub(super) month: &'a Month,
     pub(super) subject: &'a Subject,
     pub(super) cost: Cost,
-    /// Before and after the old records came once more; so is the progress.
+    pub(super) archived: Archived,
+    /// Before and after the old records came once more.
     pub(super) verdicts: [Verdict; 2],
-    pub(super) progress: [&'a Progress; 2],
+    /// Of counting, of archiving, and of the old records.
+    pub(super) progress: [&'a Progress; 3],
     pub(super) counted: Duration,
 }
 
@@ -142,15 +146,18 @@ impl Report {
                 skipped.reason.clone_from(reason);
             }
         }
-        let [_, again] = progress;
+        let [.., again] = progress;
         Ok(Self {
-            right: played.verdicts.iter().all(Verdict::is_equal) && skipped.is_empty(),
+            right: played.verdicts.iter().all(Verdict::is_equal)
+                && skipped.is_empty()
+                && played.archived.is_whole(),
             seed: demo.seed,
             attempts: demo.attempts,
             seconds: played.counted.as_secs_f64(),
             admin: busiest_admin(client, month).await?,
             projects: projects(client, month).await?,
             cost: played.cost,
+            archive: played.archived,
             delivered_again: again.counts().accepted,
             verdicts: played.verdicts,
             skipped,
@@ -236,9 +243,22 @@ impl fmt::Display for Report {
         for skipped in &self.skipped {
             writeln!(f, "Given up: record {}: {}", skipped.sequence_number, skipped.reason)?;
         }
+        writeln!(f, "{}\n", self.archive)?;
         let [first, last] = &self.verdicts;
         writeln!(f, "After {:.1} s: {first}", self.seconds)?;
         write!(f, "After {} old records came once more: {last}", self.delivered_again)
+    }
+}
+
+impl fmt::Display for Archived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { objects, bytes, lines, changes, expected, billed_units } = self;
+        let verdict = if self.is_whole() { "holds" } else { "DOES NOT HOLD" };
+        write!(
+            f,
+            "The archive {verdict} all {expected} changes: {changes} of them in {lines} lines of {objects} objects \
+             ({bytes} bytes packed; Firehose would bill {billed_units} records of 5 KB)."
+        )
     }
 }
 

@@ -1,0 +1,136 @@
+//! The stream's second reader in the demo: every change goes through a delivery stream into an S3, as it would on AWS, and
+//! what lies there in the end is read back.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::config::{Config, Settings};
+use afterwrite::relay::archive::{Archiver, Totals};
+use afterwrite::relay::invalidate::Invalidator;
+use afterwrite::sink::cloudfront::CloudFront;
+use afterwrite::sink::firehose::Firehose;
+use afterwrite::sink::redis::Redis;
+use afterwrite::sink::s3::S3;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_functions::{Relay, SourceTables};
+use flate2::read::MultiGzDecoder;
+use serde::{Deserialize, Serialize};
+
+use crate::local::firehose::{self, EmbeddedFirehose};
+use crate::local::poller::Handler;
+use crate::local::s3::{self, EmbeddedS3};
+
+const STREAM: &str = "demo-archive";
+const BUCKET: &str = "demo";
+/// What is kept back of an invocation's time, to answer in.
+const TO_ANSWER: Duration = Duration::from_millis(500);
+
+/// The relay under its handler, and the servers it writes to.
+#[derive(Debug)]
+pub(super) struct Archive {
+    s3: EmbeddedS3,
+    firehose: EmbeddedFirehose,
+    relay: Relay<Redis, CloudFront, Firehose, S3, SystemClock>,
+    totals: Mutex<Totals>,
+}
+
+/// What the archive holds in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Archived {
+    /// Objects under `archive/`.
+    pub(super) objects: u64,
+    /// Their bytes, packed.
+    pub(super) bytes: u64,
+    /// The lines in them.
+    pub(super) lines: u64,
+    /// The different changes among them: a change that was delivered twice may be there twice.
+    pub(super) changes: u64,
+    /// The changes that the stream had.
+    pub(super) expected: u64,
+    /// What Firehose would bill: records in units of 5 KB.
+    pub(super) billed_units: u64,
+}
+
+impl Archived {
+    /// Whether no change is missing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.changes == self.expected
+    }
+}
+
+impl Archive {
+    pub(super) async fn start() -> Result<Self> {
+        let s3 = EmbeddedS3::start(s3::Options::default()).await?;
+        s3.create_bucket(BUCKET).await?;
+        let firehose = EmbeddedFirehose::start(firehose::Options::new(STREAM, BUCKET), &s3.client()).await?;
+        let Config { model, table_names, .. } = Config::resolve(&Settings::default(), &[])?;
+        let stream = Firehose::new(&firehose.client(), Arc::from(STREAM));
+        let archiver = Archiver::new(stream, S3::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
+        let no_caches: Option<Invalidator<Redis, CloudFront, SystemClock>> = None;
+        let tables = SourceTables::new(model, table_names);
+        let relay = Relay::new(tables, no_caches, Some(archiver), SystemClock);
+        Ok(Self { s3, firehose, relay, totals: Mutex::default() })
+    }
+
+    /// Writes what is buffered, and reads everything back. The stream had `expected` changes.
+    pub(super) async fn read_back(&self, expected: u64) -> Result<Archived> {
+        self.firehose.flush().await?;
+        let billed_units = self.totals.lock().unwrap_or_else(PoisonError::into_inner).billed_units;
+        let mut archived = Archived { expected, billed_units, ..Archived::default() };
+        let mut changes = BTreeSet::new();
+        let client = self.s3.client();
+        let mut pages =
+            client.list_objects_v2().bucket(BUCKET).prefix("archive/").into_paginator().send();
+        while let Some(page) = pages.next().await {
+            for object in page.map_err(unreadable)?.contents.unwrap_or_default() {
+                let got = client.get_object().bucket(BUCKET).set_key(object.key).send();
+                let packed = Box::pin(got).await.map_err(unreadable)?.body.collect().await;
+                let packed = packed.map_err(unreadable)?.into_bytes();
+                archived.objects += 1;
+                archived.bytes += u64::try_from(packed.len()).unwrap_or(u64::MAX);
+                archived.lines += take_in(&packed, &mut changes)?;
+            }
+        }
+        archived.changes = u64::try_from(changes.len()).unwrap_or(u64::MAX);
+        Ok(archived)
+    }
+
+    pub(super) async fn stop(self) -> Result<()> {
+        self.firehose.stop().await?;
+        self.s3.stop().await
+    }
+}
+
+impl Handler for Archive {
+    async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
+        let deadline = SystemClock.now().plus(remaining.saturating_sub(TO_ANSWER));
+        let relayed = Box::pin(self.relay.handle(&event, deadline)).await?;
+        *self.totals.lock().unwrap_or_else(PoisonError::into_inner) += relayed.archived.unwrap_or_default();
+        serde_json::to_vec(&relayed.response)
+            .map_err(|error| Error::new(ErrorKind::State, "the response cannot be written").caused_by(error))
+    }
+}
+
+/// Notes the changes in an object; how many lines it has.
+fn take_in(packed: &[u8], changes: &mut BTreeSet<String>) -> Result<u64> {
+    #[derive(Deserialize)]
+    struct Line {
+        #[serde(rename = "eventID")]
+        event_id: String,
+    }
+    let mut text = String::new();
+    MultiGzDecoder::new(packed).read_to_string(&mut text).map_err(unreadable)?;
+    let mut lines = 0;
+    for line in text.lines() {
+        lines += 1;
+        changes.insert(serde_json::from_str::<Line>(line).map_err(unreadable)?.event_id);
+    }
+    Ok(lines)
+}
+
+fn unreadable(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::State, "the archive cannot be read back").caused_by(cause)
+}

@@ -1,0 +1,128 @@
+//! Three masters, and a slot on its way from one to another.
+
+use std::time::{Duration, Instant};
+
+use afterwrite::ErrorKind;
+use afterwrite::sink::redis::Topology;
+use afterwrite_tests::redis_server::{RedisServer, free_port};
+
+use super::delivery::{deadline, deliver, model, of_cache, question};
+
+const SLOTS: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
+
+/// Three masters that agree on who has which slots.
+async fn masters() -> Vec<RedisServer> {
+    let mut masters = Vec::new();
+    let mut buses = Vec::new();
+    for _ in SLOTS {
+        let bus = free_port().to_string();
+        let arguments =
+            ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"];
+        masters.push(RedisServer::start_on(free_port(), &arguments).await);
+        buses.push(bus);
+    }
+    for (master, (first, last)) in masters.iter().zip(SLOTS) {
+        let (first, last) = (first.to_string(), last.to_string());
+        master.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await;
+    }
+    for (index, master) in masters.iter().enumerate() {
+        let epoch = (index + 1).to_string();
+        master.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await;
+    }
+    for (master, bus) in masters.iter().zip(&buses).skip(1) {
+        masters[0].run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &master.port.to_string(), bus]).await;
+    }
+    let limit = Instant::now() + Duration::from_secs(30);
+    for master in &masters {
+        loop {
+            let info: String = master.run(&["CLUSTER", "INFO"]).await;
+            if info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3") {
+                break;
+            }
+            assert!(Instant::now() < limit, "the cluster does not come together: {info}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    masters
+}
+
+/// The master that has a key's slot, by its index.
+async fn home(masters: &[RedisServer], key: &str) -> (usize, u16) {
+    let slot: u16 = masters[0].run(&["CLUSTER", "KEYSLOT", key]).await;
+    (SLOTS.iter().position(|(first, last)| (*first..=*last).contains(&slot)).unwrap(), slot)
+}
+
+async fn count(masters: &[RedisServer]) -> usize {
+    let mut keys = 0;
+    for master in masters {
+        keys += master.run::<usize>(&["DBSIZE"]).await;
+    }
+    keys
+}
+
+async fn put(masters: &[RedisServer], keys: impl IntoIterator<Item = String>) {
+    for key in keys {
+        let (master, _) = home(masters, &key).await;
+        masters[master].run::<()>(&["SET", &key, "cached"]).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn keys_of_all_masters_go_while_a_slot_migrates() {
+    let masters = masters().await;
+    let invalidator = of_cache(&masters[0].url(), Topology::Cluster);
+    let model = model();
+    // Questions of one hash tag share a slot: the one that migrates.
+    let ids: Vec<String> =
+        (0..40).map(|id| if id % 2 == 0 { format!("{{tag}}{id}") } else { id.to_string() }).collect();
+    let records: Vec<_> = ids.iter().map(|id| question("p", id)).collect();
+    let cached = || ids.iter().map(|id| format!("question:{id}")).chain(["project:p:questions".to_owned()]);
+    let others = || (0..20).map(|id| format!("other:{{tag}}{id}"));
+    put(&masters, cached().chain(others())).await;
+    let outcome = deliver(&invalidator, &model, &records, deadline(20)).await;
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert_eq!(count(&masters).await, others().count());
+
+    // The slot begins to move: some of its keys are there already (ASK), some are not.
+    put(&masters, cached()).await;
+    let (from, slot) = home(&masters, "{tag}").await;
+    let to = (from + 1) % masters.len();
+    let slot = slot.to_string();
+    let from_id: String = masters[from].run(&["CLUSTER", "MYID"]).await;
+    let to_id: String = masters[to].run(&["CLUSTER", "MYID"]).await;
+    masters[to].run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).await;
+    masters[from].run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).await;
+    let port = masters[to].port.to_string();
+    for key in ["question:{tag}0", "question:{tag}2", "other:{tag}0"] {
+        masters[from].run::<()>(&["MIGRATE", "127.0.0.1", &port, key, "0", "1000"]).await;
+    }
+    let outcome = deliver(&invalidator, &model, &records, deadline(20)).await;
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert_eq!(count(&masters).await, others().count());
+
+    // It has moved, and the connection does not know yet (MOVED).
+    let rest: Vec<String> = masters[from].run(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]).await;
+    for key in &rest {
+        masters[from].run::<()>(&["MIGRATE", "127.0.0.1", &port, key, "0", "1000"]).await;
+    }
+    for master in [to, from] {
+        masters[master].run::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).await;
+    }
+    masters[to].run::<()>(&["SET", "question:{tag}0", "cached"]).await;
+    let outcome = deliver(&invalidator, &model, &records, deadline(20)).await;
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert_eq!(count(&masters).await, others().count());
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn a_cluster_given_as_a_single_node_is_named_by_its_variable() {
+    let masters = masters().await;
+    let invalidator = of_cache(&masters[0].url(), Topology::Single);
+    let records: Vec<_> = (0..10).map(|id| question("p", &id.to_string())).collect();
+    let outcome = deliver(&invalidator, &model(), &records, deadline(5)).await;
+    let error = outcome.failures.values().next().expect("other nodes have some of the keys");
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.to_string().contains("AFTERWRITE_CACHE_CLUSTER"), "{error}");
+}

@@ -1,0 +1,77 @@
+//! Records into an invalidator, as the relay does it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::commit::{Clock, SystemClock};
+use afterwrite::entity::SourceKey;
+use afterwrite::record::{Timestamp, decode};
+use afterwrite::relay::invalidate::{Change, Invalidator, Outcome};
+use afterwrite::sink::cloudfront::CloudFront;
+use afterwrite::sink::redis::{Redis, Topology};
+use afterwrite::sink::{Cache, Distribution};
+use afterwrite::table::Model;
+use afterwrite_tests::redis_server::RedisServer;
+use serde_json::Value;
+
+pub(crate) fn model() -> Arc<Model> {
+    Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"))
+}
+
+/// An invalidator of one server.
+pub(crate) fn of_cache(url: &str, topology: Topology) -> Invalidator<Redis, CloudFront, SystemClock> {
+    let redis = Redis::new(url, topology, None).expect("an address");
+    Invalidator::new(model(), Some(redis), None, SystemClock)
+}
+
+pub(crate) fn single(server: &RedisServer) -> Invalidator<Redis, CloudFront, SystemClock> {
+    of_cache(&server.url(), Topology::Single)
+}
+
+pub(crate) fn deadline(seconds: u64) -> Timestamp {
+    SystemClock.now().plus(Duration::from_secs(seconds))
+}
+
+/// Delivers records, each whole as Lambda has it.
+pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
+    invalidator: &Invalidator<K, D, C>,
+    model: &Model,
+    records: &[Value],
+    deadline: Timestamp,
+) -> Outcome {
+    let event = serde_json::json!({ "Records": records }).to_string();
+    let batch = decode(event.as_bytes(), &model.vocabulary).expect("an event");
+    let records_read: Vec<_> =
+        batch.records.iter().map(|record| record.as_ref().expect("a record")).collect();
+    let keys: Vec<_> = records_read
+        .iter()
+        .map(|record| SourceKey::of_keys(model, 0, &record.keys).expect("a key of the table"))
+        .collect();
+    let identities: Vec<_> = keys.iter().map(|key| key.identify(model)).collect();
+    let old: Vec<_> =
+        records_read.iter().map(|record| record.old.decode(&model.vocabulary).expect("an image")).collect();
+    let changes: Vec<_> = identities
+        .iter()
+        .enumerate()
+        .filter_map(|(index, identity)| {
+            Some(Change {
+                record: index,
+                event_id: records[index]["eventID"].as_str().expect("an event id"),
+                identity: identity.as_ref()?,
+                old: old[index].as_ref(),
+                new: records_read[index].new.as_ref(),
+            })
+        })
+        .collect();
+    invalidator.invalidate(&changes, deadline).await
+}
+
+/// The INSERT of a question.
+pub(crate) fn question(project: &str, id: &str) -> Value {
+    let keys = serde_json::json!({ "PK": { "S": format!("PROJECT#{project}") }, "SK": { "S": format!("QUESTION#{id}") } });
+    serde_json::json!({
+        "eventID": format!("event-{project}-{id}"), "eventName": "INSERT",
+        "eventSourceARN": "arn:aws:dynamodb:us-east-1:000000000000:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000",
+        "dynamodb": { "Keys": keys, "NewImage": keys, "SequenceNumber": "4421584500000000059450445319" }
+    })
+}

@@ -1,0 +1,124 @@
+//! The recorded exam platform: exactly the keys that its records make stale go, and every other key stays.
+
+use std::collections::BTreeSet;
+
+use afterwrite_tests::recording::Recording;
+use afterwrite_tests::redis_server::RedisServer;
+use serde_json::Value;
+
+use super::delivery::{deadline, deliver, model, single};
+
+/// The keys of an image, written down here by hand and not by the model.
+fn keys_of(image: &Value) -> Vec<String> {
+    let text = |name: &str| image[name]["S"].as_str();
+    let (Some(pk), Some(sk)) = (text("PK"), text("SK")) else { return Vec::new() };
+    let of = |key: &str, prefix: &str| key.strip_prefix(prefix).map(str::to_owned);
+    if let Some(email) = of(pk, "USER#") {
+        let id = text("user_id").map(|id| format!("user:{id}"));
+        return id.into_iter().chain([format!("user:email:{email}")]).collect();
+    }
+    if let (Some(admin), Some(project)) = (of(pk, "ADMIN#"), of(sk, "PROJECT#")) {
+        let state = image["archived"]["BOOL"].as_bool().map(|is| if is { "archived" } else { "active" });
+        let list = state.map(|state| format!("admin:{admin}:projects:{state}"));
+        return [format!("project:{project}"), format!("admin:{admin}:projects")]
+            .into_iter()
+            .chain(list)
+            .collect();
+    }
+    if let (Some(project), Some(question)) = (of(pk, "PROJECT#"), of(sk, "QUESTION#")) {
+        return vec![format!("project:{project}:questions"), format!("question:{question}")];
+    }
+    if let (Some(candidate), Some(attempt)) = (of(pk, "CANDIDATE#"), of(sk, "ATTEMPT#")) {
+        let project = text("project_id").map(|project| format!("project:{project}:attempts"));
+        let own = [format!("attempt:{attempt}"), format!("candidate:{candidate}:attempts")];
+        return own.into_iter().chain(project).collect();
+    }
+    let attempt = of(pk, "ATTEMPT#").filter(|_| sk.starts_with("ANSWER#"));
+    attempt.map(|attempt| format!("attempt:{attempt}:answers")).into_iter().collect()
+}
+
+fn keys_of_all<'r>(records: impl IntoIterator<Item = &'r Value>) -> BTreeSet<String> {
+    let images = records
+        .into_iter()
+        .flat_map(|record| [&record["dynamodb"]["OldImage"], &record["dynamodb"]["NewImage"]]);
+    images.flat_map(keys_of).collect()
+}
+
+async fn keys_in(server: &RedisServer) -> BTreeSet<String> {
+    server.run::<Vec<String>>(&["KEYS", "*"]).await.into_iter().collect()
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn exactly_the_keys_that_must_go_are_gone() {
+    let records: Vec<Value> = Recording::load("exam-42")
+        .records()
+        .map(|record| serde_json::from_str(record.get()).unwrap())
+        .collect();
+    let all = keys_of_all(&records);
+    let server = RedisServer::start().await;
+    // Beside every key that any record names: the same with something before it, and with something after it.
+    let others = all.iter().flat_map(|key| [key.clone(), format!("{key}:1"), format!("x{key}")]);
+    let preloaded: BTreeSet<String> = others.chain(["*".to_owned(), "project:*".to_owned()]).collect();
+    let mut connection = server.connection().await;
+    let mut pipeline = redis::pipe();
+    preloaded.iter().for_each(|key| {
+        pipeline.cmd("SET").arg(key).arg("cached").ignore();
+    });
+    pipeline.exec_async(&mut connection).await.unwrap();
+
+    let (invalidator, model) = (single(&server), model());
+    let (first, _) = records.split_at(records.len() / 2);
+    let mut keys = 0;
+    for batch in first.chunks(1_000) {
+        let outcome = deliver(&invalidator, &model, batch, deadline(30)).await;
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        assert!(outcome.totals.keys_gone_ms.is_some());
+        keys += outcome.totals.keys;
+    }
+    let gone = keys_of_all(first);
+    assert!(keys >= gone.len() && gone.len() > 100 && gone.len() < all.len());
+    assert_eq!(keys_in(&server).await, preloaded.difference(&gone).cloned().collect());
+    // The whole, and the first half a second time.
+    for batch in records.chunks(1_000) {
+        let outcome = deliver(&invalidator, &model, batch, deadline(30)).await;
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    }
+    assert_eq!(keys_in(&server).await, preloaded.difference(&all).cloned().collect());
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn keys_are_data() {
+    let server = RedisServer::start().await;
+    let (invalidator, model) = (single(&server), model());
+    let long = "ü".repeat(2_000);
+    for id in ["*", "a b", "x\r\nFLUSHALL\r\n", "試験", "\u{1}\u{7f}", "%2A", "[a-z]?", &long] {
+        let (key, other) = (format!("question:{id}"), format!("question:{id}x"));
+        for key in [key.as_str(), other.as_str(), "question:abc"] {
+            server.run::<()>(&["SET", key, "cached"]).await;
+        }
+        let outcome = deliver(&invalidator, &model, &[question_of(id)], deadline(10)).await;
+        assert!(outcome.failures.is_empty());
+        assert_eq!(keys_in(&server).await, [other.clone(), "question:abc".to_owned()].into());
+        server.run::<()>(&["FLUSHALL"]).await;
+    }
+}
+
+fn question_of(id: &str) -> Value {
+    super::delivery::question("p", id)
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn listeners_are_told_which_keys_went() {
+    use futures::StreamExt as _;
+    let server = RedisServer::start().await;
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut listener = client.get_async_pubsub().await.unwrap();
+    listener.subscribe(afterwrite::sink::redis::CHANNEL).await.unwrap();
+    let outcome = deliver(&single(&server), &model(), &[question_of("q")], deadline(10)).await;
+    assert!(outcome.failures.is_empty());
+    let message: String = listener.on_message().next().await.unwrap().get_payload().unwrap();
+    assert_eq!(serde_json::from_str::<Vec<String>>(&message).unwrap(), ["project:p:questions", "question:q"]);
+}
