@@ -55,11 +55,15 @@ pub(super) fn cache<'d>(
 }
 
 fn remedy(called: &str, value: Raw<'_>, problems: &mut Problems<'_>) -> Remedy {
-    match value.get_ref() {
-        DeValue::String(name) if name == "delete" => Remedy::Delete,
-        DeValue::String(name) if name == "generation" => Remedy::Generation,
-        DeValue::Table(table) if table.contains_key("tombstone") => tombstone(called, value, table, problems),
-        _ => {
+    if let DeValue::Table(table) = value.get_ref()
+        && table.contains_key("tombstone")
+    {
+        return tombstone(called, value, table, problems);
+    }
+    match value.get_ref().as_str() {
+        Some("delete") => Remedy::Delete,
+        Some("generation") => Remedy::Generation,
+        Some(_) | None => {
             let message = format!(
                 "{called} must be \"delete\", \"generation\" or a tombstone's time: {{ tombstone = \"5s\" }}"
             );
