@@ -9,8 +9,14 @@ pub(super) fn fault(error: &RedisError) -> Error {
     let code = error.code().unwrap_or_default().to_owned();
     let detail = error.detail().unwrap_or_default();
     let fault = |kind, message: &str| Error::new(kind, message).with("code", code.clone());
+    // Cluster mode follows directions by itself and sends one key a command: only a single node's commands end here.
     let is_disabled = detail.contains("cluster support disabled");
-    if is_disabled || matches!(kind, Kind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask)) {
+    if is_disabled
+        || matches!(
+            kind,
+            Kind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot)
+        )
+    {
         let (is, set) = if is_disabled { ("is no cluster", "false") } else { ("is a cluster", "true") };
         return fault(ErrorKind::Configuration, &format!("the cache {is}"))
             .remedy(format!("Set AFTERWRITE_CACHE_CLUSTER to {set}"));
@@ -26,12 +32,8 @@ pub(super) fn fault(error: &RedisError) -> Error {
     if error.is_timeout() {
         return Error::new(ErrorKind::Unavailable, "the cache did not answer in time");
     }
-    let is_refused = matches!(
-        kind,
-        Kind::Server(
-            ServerErrorKind::ResponseError | ServerErrorKind::CrossSlot | ServerErrorKind::ExecAbort
-        )
-    );
+    let is_refused =
+        matches!(kind, Kind::Server(ServerErrorKind::ResponseError | ServerErrorKind::ExecAbort));
     if is_refused {
         return fault(ErrorKind::Rejected, "the cache refused the command");
     }
