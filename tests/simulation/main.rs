@@ -21,6 +21,7 @@ mod options;
 mod oracle;
 mod run;
 mod schedule;
+mod second_reader;
 mod served;
 mod state;
 mod store;

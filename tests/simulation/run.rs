@@ -26,6 +26,7 @@ use afterwrite_tests::random::Random;
 use super::clock::{SkewedClock, Time};
 use super::evils::Evils;
 use super::options::Options;
+use super::second_reader::SecondReader;
 use super::store::{STATE, Store};
 use super::stream::{Streams, TABLES};
 use super::trace::Trace;
@@ -88,6 +89,7 @@ pub(crate) struct Run<S> {
     pub(crate) watch: Watch,
     pub(crate) trace: Trace,
     pub(crate) evils: Evils,
+    pub(crate) relay: SecondReader,
     pub(crate) problems: Vec<String>,
     /// Items of which some image may never have been counted: a later one was counted before it, or the item was reconciled.
     pub(crate) not_seen_in_order: BTreeSet<(String, Option<String>)>,
@@ -119,6 +121,7 @@ impl<S: Store + 'static> Run<S> {
         let tables = Arc::new(Faulty::new(store, options.rates, random.number()));
         let streams = Streams::new(start, options.malformed, &mut random);
         let world = World::new(random.split(), options.poison);
+        let relay = SecondReader::new(random.split(), Arc::clone(&time));
         let mut run = Self {
             random,
             time,
@@ -132,6 +135,7 @@ impl<S: Store + 'static> Run<S> {
             watch: Watch::default(),
             trace: Trace::new(is_shown),
             evils: Evils::default(),
+            relay,
             problems: Vec::new(),
             not_seen_in_order: BTreeSet::new(),
             may_fail: true,

@@ -24,6 +24,9 @@ impl<S: Store + 'static> Run<S> {
         while self.problems.is_empty() && (writes > 0 || !self.is_quiet()) && steps < 20_000 {
             steps += 1;
             self.step(&mut writes);
+            if self.random.chance(300) {
+                self.relay.step(&self.streams, true);
+            }
         }
         self.finish();
         self.judge();
@@ -38,6 +41,23 @@ impl<S: Store + 'static> Run<S> {
     fn judge(&mut self) {
         if self.problems.is_empty() {
             self.problems = check::all(self);
+        }
+        if self.problems.is_empty() {
+            self.drain_relay();
+            self.problems = self.relay.check(&self.streams);
+        }
+    }
+
+    /// The second reader goes on until it has read everything, without faults from now on.
+    fn drain_relay(&mut self) {
+        let mut steps = 0;
+        while !self.relay.is_quiet(&self.streams) && self.relay.problems.is_empty() {
+            steps += 1;
+            if steps > TOO_MANY {
+                return self.problems.push("the relay never becomes quiet".to_owned());
+            }
+            self.pass(Duration::from_millis(20));
+            self.relay.step(&self.streams, false);
         }
     }
 

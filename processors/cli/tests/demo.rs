@@ -30,7 +30,9 @@ fn a_small_month_is_counted_to_the_last_digit() {
     let archive = &report["archive"];
     assert_eq!(archive["changes"], archive["expected"]);
     assert_eq!(archive["expected"], report["cost"]["records"]);
-    assert!(archive["objects"].as_u64().unwrap() > 0 && archive["lines"].as_u64() >= archive["changes"].as_u64());
+    assert!(
+        archive["objects"].as_u64().unwrap() > 0 && archive["lines"].as_u64() >= archive["changes"].as_u64()
+    );
     let cost = &report["cost"];
     for figure in ["records", "batches", "transactions", "write_units", "mirrors"] {
         assert!(cost[figure].as_u64().unwrap() > 0, "{figure}");
@@ -43,7 +45,12 @@ fn a_small_month_is_counted_to_the_last_digit() {
 fn tables_and_a_verdict_are_printed() {
     let done = afterwrite(&["demo", "--attempts", "20"]);
     let printed = String::from_utf8(done.stdout).unwrap();
-    for part in ["question_count", "write units a record", "a recount of the table confirms all", "The archive holds all"] {
+    for part in [
+        "question_count",
+        "write units a record",
+        "a recount of the table confirms all",
+        "The archive holds all",
+    ] {
         assert!(printed.contains(part), "{part} in {printed}");
     }
     assert_eq!(done.status.code(), Some(0));

@@ -82,8 +82,7 @@ impl Archive {
         let mut archived = Archived { expected, billed_units, ..Archived::default() };
         let mut changes = BTreeSet::new();
         let client = self.s3.client();
-        let mut pages =
-            client.list_objects_v2().bucket(BUCKET).prefix("archive/").into_paginator().send();
+        let mut pages = client.list_objects_v2().bucket(BUCKET).prefix("archive/").into_paginator().send();
         while let Some(page) = pages.next().await {
             for object in page.map_err(unreadable)?.contents.unwrap_or_default() {
                 let got = client.get_object().bucket(BUCKET).set_key(object.key).send();

@@ -83,8 +83,9 @@ impl Demo {
         let (progress, archiving) = (Progress::default(), Progress::default());
         let mut month = Month::plan(client.clone(), self.seed, self.attempts, jiff::Timestamp::now());
 
-        let readers = Readers { subject: &subject, counting: &progress, archive: &archive, archiving: &archiving };
-        let history = self.count_while_writing(&mut month, &server, &stream, readers).await?;
+        let readers =
+            Readers { subject: &subject, counting: &progress, archive: &archive, archiving: &archiving };
+        let history = Box::pin(self.count_while_writing(&mut month, &server, &stream, readers)).await?;
         let archived = Box::pin(archive.read_back(progress.counts().read)).await?;
         let first = self.judge(&client, &history).await?;
         let counted = begun.elapsed();
@@ -217,8 +218,10 @@ mod tests {
         let (progress, archiving) = (Progress::default(), Progress::default());
         let demo = Demo { seed: 3, attempts: 10 };
         let mut month = Month::plan(client.clone(), demo.seed, demo.attempts, jiff::Timestamp::now());
-        let readers = Readers { subject: &subject, counting: &progress, archive: &archive, archiving: &archiving };
-        let history = demo.count_while_writing(&mut month, &server, &stream, readers).await.unwrap();
+        let readers =
+            Readers { subject: &subject, counting: &progress, archive: &archive, archiving: &archiving };
+        let counted = Box::pin(demo.count_while_writing(&mut month, &server, &stream, readers));
+        let history = counted.await.unwrap();
         let read = progress.counts().read;
         assert!(archive.read_back(read).await.unwrap().is_whole());
         assert!(!archive.read_back(read + 1).await.unwrap().is_whole(), "a missing change is found");

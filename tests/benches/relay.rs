@@ -1,0 +1,161 @@
+//! What passing a record on costs the processor, beside the handler that is mostly written by hand, in Python.
+//!
+//! `tests/run` once, for redis-server; then, with a Python that has boto3 and redis-py,
+//! `AFTERWRITE_TEST_PYTHON=python3 cargo bench -p afterwrite-tests --bench relay`.
+//!
+//! Both handle the recording `exam-42` in events of 100 records, several times over, in turn within one run: every record is
+//! archived through a delivery stream on loopback HTTP, and its cache keys are removed from a real Redis. What is
+//! counted is the processor time of the handling process alone, user's and system's. The function is the one that is deployed, under a
+//! Runtime API, its answers and metrics included; the Python handler is called in a loop.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark that meets the unexpected must fail at once")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use afterwrite_tests::archive::{Archive, BUCKET, STREAM};
+use afterwrite_tests::recording::{Recording, event};
+use afterwrite_tests::redis_server::RedisServer;
+use afterwrite_tests::runtime_api::{Function, InvocationResult, RuntimeApi};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+const RECORDING: &str = "exam-42";
+const RECORDS_PER_EVENT: usize = 100;
+const ROUNDS: usize = 10;
+const TIME: Duration = Duration::from_secs(60);
+/// Linux counts processor time in these.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What handling some records cost.
+struct Cost {
+    records: f64,
+    cpu_seconds: f64,
+    /// Nothing is said of a handler that is not delivered its events one by one.
+    wall_seconds: Option<f64>,
+    keys_gone_ms: Vec<u64>,
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let binary = build();
+    let recording = Recording::load(RECORDING);
+    let records: Vec<&RawValue> = recording.records().collect();
+    let events: Vec<String> = records
+        .chunks(RECORDS_PER_EVENT)
+        .map(|records| String::from_utf8(event(records.iter().copied())).unwrap().replace('\n', " "))
+        .collect();
+    let archive = Box::pin(Archive::start()).await;
+    let redis = RedisServer::start().await;
+    let ours = relay(&binary, &events, &archive, &redis).await;
+    let theirs = python(&events, &archive, &redis);
+    println!("{:24} {:>10} {:>16} {:>12}", "", "records", "CPU µs/record", "records/s");
+    for (name, cost) in [("relay (release)", &ours), ("Python, boto3, redis-py", &theirs)] {
+        let rate = cost.wall_seconds.map_or(String::from("-"), |wall| format!("{:.0}", cost.records / wall));
+        println!("{name:24} {:>10} {:>16.1} {rate:>12}", cost.records, 1e6 * cost.cpu_seconds / cost.records);
+    }
+    let ratio = (theirs.cpu_seconds / theirs.records) / (ours.cpu_seconds / ours.records);
+    println!("relay needs {ratio:.1} times less processor time a record");
+    let mut gone = ours.keys_gone_ms;
+    gone.sort_unstable();
+    let percentile = |part: usize| gone.get(gone.len() * part / 100).copied().unwrap_or_default();
+    println!(
+        "from batch to keys gone: median {} ms, p99 {} ms, of {} batches",
+        percentile(50),
+        percentile(99),
+        gone.len()
+    );
+}
+
+fn build() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--locked", "--release", "-p", "afterwrite-functions", "--bin", "relay"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "the function cannot be built");
+    let artifacts = String::from_utf8(built.stdout).unwrap();
+    let executable = artifacts.lines().rev().find_map(|line| {
+        let artifact: Value = serde_json::from_str(line).unwrap();
+        artifact.get("executable")?.as_str().map(PathBuf::from)
+    });
+    executable.unwrap()
+}
+
+async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &RedisServer) -> Cost {
+    let api = RuntimeApi::start().await.unwrap();
+    let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
+    let url = format!("redis://127.0.0.1:{}", redis.port);
+    let settings = [
+        ("AFTERWRITE_CACHE_URL", &*url),
+        ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
+        ("AFTERWRITE_BUCKET", BUCKET),
+        ("AWS_ENDPOINT_URL_FIREHOSE", &*firehose),
+        ("AWS_ENDPOINT_URL_S3", &*s3),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "x"),
+        ("AWS_SECRET_ACCESS_KEY", "x"),
+    ];
+    let function = Function::start(binary, &api, &settings).unwrap();
+    deliver(&api, events.first().unwrap(), &function).await;
+    let (before, begun) = (cpu_seconds(&function), Instant::now());
+    let mut handled = 0;
+    for _ in 0..ROUNDS {
+        for event in events {
+            deliver(&api, event, &function).await;
+            handled += event.matches("\"eventID\"").count();
+        }
+    }
+    let (wall_seconds, cpu_seconds) = (begun.elapsed().as_secs_f64(), cpu_seconds(&function) - before);
+    let output = function.stop();
+    let lines = output.lines().filter(|line| line.contains("CloudWatchMetrics"));
+    let gone = lines.filter_map(|line| serde_json::from_str::<Value>(line).unwrap()["KeysGone"].as_u64());
+    Cost {
+        records: f64::from(u32::try_from(handled).unwrap()),
+        cpu_seconds,
+        wall_seconds: Some(wall_seconds),
+        keys_gone_ms: gone.collect(),
+    }
+}
+
+async fn deliver(api: &RuntimeApi, event: &str, function: &Function) {
+    let answer = api.invoke(event.to_owned(), TIME).await;
+    let is_accepted =
+        matches!(&answer, InvocationResult::Response(answer) if **answer == *br#"{"batchItemFailures":[]}"#);
+    assert!(is_accepted, "{answer:?}; it wrote:\n{}", function.output());
+}
+
+/// The processor time that the process has used, from its 14th and 15th figure in /proc.
+fn cpu_seconds(function: &Function) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", function.id())).unwrap();
+    let figures = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
+    figures.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
+}
+
+fn python(events: &[String], archive: &Archive, redis: &RedisServer) -> Cost {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    for event in events {
+        writeln!(file, "{event}").unwrap();
+    }
+    let interpreter = std::env::var_os("AFTERWRITE_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let handler = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/relay_handler.py");
+    let ran = Command::new(interpreter)
+        .arg(handler)
+        .arg(file.path())
+        .args([redis.port.to_string(), archive.firehose.endpoint(), ROUNDS.to_string()])
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    Cost {
+        records: told["records"].as_f64().unwrap(),
+        cpu_seconds: told["cpu_seconds"].as_f64().unwrap(),
+        wall_seconds: None,
+        keys_gone_ms: Vec::new(),
+    }
+}
