@@ -8,7 +8,11 @@
 //! counted is the processor time of the handling process alone, user's and system's. The function is the one that is deployed, under a
 //! Runtime API, its answers and metrics included; the Python handler is called in a loop.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that meets the unexpected must fail at once")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark that meets the unexpected must fail at once"
+)]
 
 use std::fs;
 use std::io::Write as _;

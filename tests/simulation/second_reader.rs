@@ -153,6 +153,8 @@ struct Task {
     shard: Option<usize>,
     records: Vec<usize>,
     deadline: Timestamp,
+    /// Whether it may meet faults: one that began among them may have met them before they ended.
+    may_fail: bool,
     future: Pin<Box<dyn Future<Output = afterwrite::Result<Relayed>>>>,
 }
 
@@ -208,17 +210,17 @@ impl SecondReader {
         }
         drop(outside);
         match self.random.below(100) {
-            0..25 => self.deliver(streams),
+            0..25 => self.deliver(streams, may_fail),
             25..28 if may_fail => self.replay(streams),
             28..30 if may_fail && !self.tasks.is_empty() => {
                 let place = self.below(self.tasks.len());
                 self.end(place);
                 self.process = process(&self.services, &self.time);
             }
-            _ if self.tasks.is_empty() => self.deliver(streams),
+            _ if self.tasks.is_empty() => self.deliver(streams, may_fail),
             _ => {
                 let place = self.below(self.tasks.len());
-                self.poll(place, streams, may_fail);
+                self.poll(place, streams);
             }
         }
     }
@@ -228,7 +230,7 @@ impl SecondReader {
     }
 
     /// The next batch of some shard that has one, cut anywhere.
-    fn deliver(&mut self, streams: &Streams) {
+    fn deliver(&mut self, streams: &Streams, may_fail: bool) {
         let shard = self.below(streams.shards.len());
         let (source, cursor) = (&streams.shards[shard], self.cursors[shard]);
         if cursor.in_flight.is_some() || cursor.checkpoint == source.records.len() {
@@ -237,7 +239,7 @@ impl SecondReader {
         let until = source.records.len().min(cursor.checkpoint + 1 + self.below(12));
         let records = source.records[cursor.checkpoint..until].to_vec();
         self.cursors[shard].in_flight = Some(self.next_task);
-        self.invoke(Some(shard), records, streams);
+        self.invoke(Some(shard), records, streams, may_fail);
     }
 
     fn replay(&mut self, streams: &Streams) {
@@ -248,14 +250,14 @@ impl SecondReader {
         }
         let (past, from) = (past.to_vec(), self.below(past.len()));
         let until = past.len().min(from + 1 + self.below(8));
-        self.invoke(None, past[from..until].to_vec(), streams);
+        self.invoke(None, past[from..until].to_vec(), streams, true);
     }
 
-    fn invoke(&mut self, shard: Option<usize>, records: Vec<usize>, streams: &Streams) {
+    fn invoke(&mut self, shard: Option<usize>, records: Vec<usize>, streams: &Streams, may_fail: bool) {
         let (event, process) = (streams.event(&records, false), Arc::clone(&self.process));
         let deadline = self.time.now().plus(TIMEOUT);
         let future = Box::pin(async move { process.handle(event.as_bytes(), deadline).await });
-        self.tasks.push(Task { id: self.next_task, shard, records, deadline, future });
+        self.tasks.push(Task { id: self.next_task, shard, records, deadline, may_fail, future });
         self.next_task += 1;
     }
 
@@ -268,7 +270,7 @@ impl SecondReader {
         }
     }
 
-    fn poll(&mut self, place: usize, streams: &Streams, may_fail: bool) {
+    fn poll(&mut self, place: usize, streams: &Streams) {
         if self.time.now() > self.tasks[place].deadline.plus(Duration::from_secs(1)) {
             return self.end(place);
         }
@@ -277,9 +279,9 @@ impl SecondReader {
         else {
             return;
         };
-        let (id, shard, records) = {
+        let (id, shard, records, may_fail) = {
             let task = &self.tasks[place];
-            (task.id, task.shard, task.records.clone())
+            (task.id, task.shard, task.records.clone(), task.may_fail)
         };
         self.end(place);
         let relayed = match answer {
