@@ -111,9 +111,15 @@ impl From<&str> for Path {
     }
 }
 
+impl From<Arc<str>> for Path {
+    fn from(name: Arc<str>) -> Self {
+        Self { root: name, within: Vec::new() }
+    }
+}
+
 impl From<&Arc<str>> for Path {
     fn from(name: &Arc<str>) -> Self {
-        Self { root: Arc::clone(name), within: Vec::new() }
+        Self::from(Arc::clone(name))
     }
 }
 

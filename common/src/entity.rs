@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use smallvec::SmallVec;
 
 use crate::record::{AttributeValue, Item, Keys};
 use crate::table::{Entity, KeySchema, KeyType, Model};
@@ -50,13 +51,13 @@ impl<'r> SourceKey<'r> {
 
     /// What the model says an item with this key is, and the values of its key's variables.
     pub fn identify<'m, 'k>(&'k self, model: &'m Model) -> Option<Identity<'m, 'k>> {
-        let mut bindings = Vec::new();
+        let mut bindings: SmallVec<[Option<&str>; 4]> = SmallVec::new();
         let entity = model.entities.iter().find(|entity| {
             bindings.clear();
             bindings.resize(entity.variables.len(), None);
             entity.table == self.table && self.matches(entity, &mut bindings)
         })?;
-        let variables = bindings.into_iter().collect::<Option<Vec<_>>>()?;
+        let variables = bindings.into_iter().collect::<Option<_>>()?;
         Some(Identity { entity, variables })
     }
 
@@ -81,20 +82,11 @@ pub struct Identity<'m, 'k> {
 
 /// The text of a key attribute; `None` if it is of another type than the table's.
 fn key_text<'r>(value: &'r AttributeValue<'_>, key_type: KeyType) -> Option<Cow<'r, str>> {
-    if value.type_name() != key_type.name() {
-        return None;
-    }
-    match value {
-        AttributeValue::S(text) => Some(Cow::Borrowed(text)),
-        AttributeValue::N(number) => Some(Cow::Owned(number.to_string())),
-        AttributeValue::B(bytes) => Some(Cow::Owned(STANDARD.encode(bytes))),
-        AttributeValue::Bool(_)
-        | AttributeValue::Null
-        | AttributeValue::M(_)
-        | AttributeValue::L(_)
-        | AttributeValue::Ss(_)
-        | AttributeValue::Ns(_)
-        | AttributeValue::Bs(_) => None,
+    match (key_type, value) {
+        (KeyType::Text, AttributeValue::S(text)) => Some(Cow::Borrowed(text)),
+        (KeyType::Number, AttributeValue::N(number)) => Some(Cow::Owned(number.to_string())),
+        (KeyType::Binary, AttributeValue::B(bytes)) => Some(Cow::Owned(STANDARD.encode(bytes))),
+        (KeyType::Text | KeyType::Number | KeyType::Binary, _) => None,
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::{Item as LedgerItem, Ledger, Outcome};
+use afterwrite::commit::{Item as LedgerItem, Ledger, Outcome, Requests};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
@@ -274,7 +274,7 @@ impl<S: Store + 'static> Run<S> {
                     source: &source,
                     identity: &identity,
                     keys: &record.keys,
-                    requests: Vec::new(),
+                    requests: Requests::new(),
                 };
                 Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
             })

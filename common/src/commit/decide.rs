@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::entry::Entry;
 use crate::record::{ChangeRecord, Position, Timestamp};
 use crate::table::OnExpiry;
@@ -11,15 +13,18 @@ pub const TOMBSTONE_LIFE: Duration = Duration::from_secs(35 * 24 * 60 * 60);
 /// By how much two clocks may differ, and a stream's times may be off.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
 
+/// Numbers of records: mostly of one.
+pub type Indexes = SmallVec<[usize; 2]>;
+
 /// What is to be done with an item's records; the numbers index them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Those not counted yet, oldest first: the last of them is the state to count.
-    pub live: Vec<usize>,
+    pub live: Indexes,
     /// The TTL expiries to settle.
-    pub expiries: Vec<usize>,
+    pub expiries: Indexes,
     /// The TTL expiries that nobody can tell any more whether they were settled: reported, never applied.
-    pub too_old: Vec<usize>,
+    pub too_old: Indexes,
     /// A record is older than tombstones live and there is no entry: the item itself must be asked.
     pub needs_item: bool,
 }

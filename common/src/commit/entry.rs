@@ -1,20 +1,18 @@
 //! The ledger entry of a source item: what is counted of it now, and up to which of its changes.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 use super::keys;
-use crate::projection::{Contributions, Share, TargetId, TargetKey, Targets};
+use crate::projection::{Contributions, Measures, Share, TargetId, TargetIds, TargetKey, Targets};
 use crate::record::{AttributeValue, Decimal, Item, Position, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
 /// A ledger entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct Entry<'r> {
     /// The newest change that is counted.
-    pub position: Position<'static>,
+    pub position: Position<'r>,
     /// Grows with every write of the entry: the condition of the next one.
     pub rev: u64,
     /// The generation of the model that wrote it.
@@ -35,13 +33,13 @@ const GENERATION: &str = "generation";
 const CONTRIBUTIONS: &str = "contributions";
 const AS_OF: &str = "as_of";
 
-impl Entry {
+impl Entry<'_> {
     /// The item to store, without its key.
     #[must_use]
     pub fn encode(&self, targets: &Targets) -> Item {
         let mut item = keys::typed("LEDGER");
         let number = |number: i64| AttributeValue::N(Decimal::from(number));
-        item.insert(Cow::Borrowed(POSITION), AttributeValue::text(self.position.to_string()));
+        item.insert(Cow::Borrowed(POSITION), AttributeValue::text(self.position.to_text()));
         item.insert(Cow::Borrowed(keys::REV), number(i64::try_from(self.rev).unwrap_or(i64::MAX)));
         item.insert(Cow::Borrowed(GENERATION), number(i64::try_from(self.generation).unwrap_or(i64::MAX)));
         item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text(self.encode_contributions(targets)));
@@ -58,7 +56,7 @@ impl Entry {
     ///
     /// # Errors
     /// [`ErrorKind::State`] if the item is not a ledger entry.
-    pub fn decode(item: &Item, targets: &mut Targets) -> Result<Self> {
+    pub fn decode(item: &Item, targets: &mut Targets) -> Result<Entry<'static>> {
         let integer =
             |name: &str| item.get(name).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
         let counter = |name: &'static str| {
@@ -68,7 +66,7 @@ impl Entry {
             |name: &'static str| item.get(name).and_then(AttributeValue::as_text).ok_or_else(|| broken(name));
         let (current, left) = decode_contributions(text(CONTRIBUTIONS)?, targets)
             .map_err(|cause| broken(CONTRIBUTIONS).caused_by(cause))?;
-        Ok(Self {
+        Ok(Entry {
             position: Position::parse(text(POSITION)?)?,
             rev: counter(keys::REV)?,
             generation: counter(GENERATION)?,
@@ -121,7 +119,9 @@ fn open(out: &mut String, bracket: char) {
 }
 
 fn json_text(out: &mut String, text: &str) {
-    let is_plain = !text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\');
+    // All bytes are looked at, come what may: the compiler then looks at many of them at once.
+    let is_special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    let is_plain = !text.bytes().fold(false, |any, byte| any | is_special(byte));
     if is_plain {
         out.push('"');
         out.push_str(text);
@@ -176,7 +176,7 @@ fn decode_contributions(
         let aggregate: Option<String> = serde_json::from_str(aggregate)?;
         let listed = decode_targets(listed, targets)?;
         match aggregate {
-            None => left = listed,
+            None => left = listed.into_vec(),
             Some(aggregate) => {
                 let measures = decode_measures(parts.next().unwrap_or("{}"))?;
                 current.shares.push(Share { aggregate: aggregate.into(), targets: listed, measures });
@@ -186,7 +186,7 @@ fn decode_contributions(
     Ok((current, left))
 }
 
-fn decode_targets(json: &str, targets: &mut Targets) -> Result<Vec<TargetId>, serde_json::Error> {
+fn decode_targets(json: &str, targets: &mut Targets) -> Result<TargetIds, serde_json::Error> {
     let listed: Vec<Vec<&RawValue>> = serde_json::from_str(json)?;
     let target = |parts: Vec<&RawValue>| -> Result<TargetId, serde_json::Error> {
         let part = |index: usize| parts.get(index).map_or("null", |part| part.get());
@@ -201,10 +201,10 @@ fn decode_targets(json: &str, targets: &mut Targets) -> Result<Vec<TargetId>, se
     listed.into_iter().map(target).collect()
 }
 
-fn decode_measures(json: &str) -> Result<Vec<(Arc<str>, Decimal)>, serde_json::Error> {
-    struct Measures;
-    impl<'de> serde::de::Visitor<'de> for Measures {
-        type Value = Vec<(Arc<str>, Decimal)>;
+fn decode_measures(json: &str) -> Result<Measures, serde_json::Error> {
+    struct MeasuresVisitor;
+    impl<'de> serde::de::Visitor<'de> for MeasuresVisitor {
+        type Value = Measures;
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("measures")
         }
@@ -217,7 +217,7 @@ fn decode_measures(json: &str) -> Result<Vec<(Arc<str>, Decimal)>, serde_json::E
             Ok(measures)
         }
     }
-    serde::Deserializer::deserialize_map(&mut serde_json::Deserializer::from_str(json), Measures)
+    serde::Deserializer::deserialize_map(&mut serde_json::Deserializer::from_str(json), MeasuresVisitor)
 }
 
 fn broken(attribute: &'static str) -> Error {
@@ -228,6 +228,8 @@ fn broken(attribute: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -274,10 +276,10 @@ mod tests {
             let mut targets = targets();
             let share = |(aggregate, listed, measures): &(String, Vec<WrittenTarget>, Vec<(String, Decimal)>)| Share {
                 aggregate: aggregate.as_str().into(),
-                targets: intern(listed, &mut targets),
+                targets: intern(listed, &mut targets).into(),
                 measures: measures.iter().map(|(name, number)| (name.as_str().into(), number.clone())).collect(),
             };
-            let shares: Vec<Share> = shares.iter().map(share).collect();
+            let shares = shares.iter().map(share).collect();
             let entry = Entry {
                 position: Position::new("2026-02-06T10:00:00.000", sequence_number).unwrap(),
                 rev,

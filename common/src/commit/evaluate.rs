@@ -1,6 +1,7 @@
 //! From an item's decision to its plan: which of its images count, and what they contribute.
 
 use super::clock::Clock;
+use super::decide::Indexes;
 use super::lookup::Answered;
 use super::plan::{NewState, Plan, Planner};
 use super::work::{Observation, Progress, Work};
@@ -11,17 +12,17 @@ use crate::record::{Image, Position};
 use crate::sink::{MAX_TRANSACTION_ACTIONS, Tables};
 use crate::table::{Aggregate, MeasureKind};
 
-type Settlement = (Position<'static>, Contributions);
+type Settlement<'r> = (Position<'r>, Contributions);
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
     /// The plan for an item, if there is anything to write. An item without one is done, has failed, or goes another round.
-    pub(super) fn plan(
+    pub(super) fn plan<'r>(
         &self,
-        work: &mut Work<'_>,
+        work: &mut Work<'r>,
         targets: &mut Targets,
         answered: &Answered,
         invocation: &Invocation,
-    ) -> Option<Plan> {
+    ) -> Option<Plan<'r>> {
         let (state, settlements, newest) = match &work.observation {
             Observation::Wanted => return None,
             Observation::Seen { .. } => match self.observed_state(work, targets, answered) {
@@ -55,12 +56,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// The state of the item as its table shows it; `None` if neither table nor ledger knows it.
-    fn observed_state(
+    fn observed_state<'r>(
         &self,
-        work: &Work<'_>,
+        work: &Work<'r>,
         targets: &mut Targets,
         answered: &Answered,
-    ) -> Result<Option<NewState>> {
+    ) -> Result<Option<NewState<'r>>> {
         let Observation::Seen { image, at } = &work.observation else { return Ok(None) };
         if work.entry.is_none() && image.is_none() {
             return Ok(None);
@@ -78,13 +79,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// The newest of the live records that can be counted. Those that cannot are unfit; whatever is older is folded into it,
     /// but for `max` and `min`, which see every image.
-    fn newest_state(
+    fn newest_state<'r>(
         &self,
-        work: &mut Work<'_>,
+        work: &mut Work<'r>,
         targets: &mut Targets,
         answered: &Answered,
-    ) -> Option<NewState> {
-        let mut live: Vec<usize> = work.decision.live.clone();
+    ) -> Option<NewState<'r>> {
+        let mut live = work.decision.live.clone();
         live.retain(|index| !work.unfit.contains_key(index));
         let mut seen = Vec::new();
         if live.len() > 1 && self.has_extremes(work) {
@@ -99,7 +100,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             match projected {
                 Ok(mut projected) => {
                     projected.extremes.extend(seen);
-                    let position = record.position.clone().into_owned();
+                    let position = record.position.clone();
                     return Some(NewState { position, projected, gone: record.new.is_none(), as_of: None });
                 }
                 Err(error) => {
@@ -115,7 +116,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     fn extremes_of(
         &self,
         work: &mut Work<'_>,
-        live: &mut Vec<usize>,
+        live: &mut Indexes,
         targets: &mut Targets,
         answered: &Answered,
     ) -> Vec<Extreme> {
@@ -135,12 +136,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         seen
     }
 
-    fn settlements(
+    fn settlements<'r>(
         &self,
-        work: &mut Work<'_>,
+        work: &mut Work<'r>,
         targets: &mut Targets,
         answered: &Answered,
-    ) -> Vec<Settlement> {
+    ) -> Vec<Settlement<'r>> {
         let most = self.settled_at_once(work);
         let mut settlements = Vec::new();
         for index in work.decision.expiries.clone() {
@@ -148,9 +149,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 continue;
             };
             match self.project(work, image, targets, answered) {
-                Ok(projected) => {
-                    settlements.push((record.position.clone().into_owned(), projected.contributions))
-                }
+                Ok(projected) => settlements.push((record.position.clone(), projected.contributions)),
                 Err(error) => {
                     work.unfit.insert(index, error);
                 }
@@ -179,9 +178,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         contributions(&self.model, work.identity, image, answered, work.sharding(), targets)
     }
 
-    pub(super) fn aggregates<'m>(&'m self, work: &Work<'m>) -> impl Iterator<Item = &'m Aggregate> {
-        let indexes: &'m [usize] = &work.identity.entity.aggregates;
-        indexes.iter().filter_map(|index| self.model.aggregates.get(*index))
+    pub(super) fn aggregates<'w>(&'w self, work: &'w Work<'_>) -> impl Iterator<Item = &'w Aggregate> {
+        work.identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index))
     }
 
     fn has_extremes(&self, work: &Work<'_>) -> bool {

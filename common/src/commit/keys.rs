@@ -68,14 +68,14 @@ impl StateKeys {
     }
 
     pub(super) fn marker(&self, model: &Model, source: &SourceKey<'_>, position: &Position<'_>) -> Key {
-        let sort = format!("{}#EXPIRED#{position}", source_sort(source));
+        let sort = [source_sort(source), "#EXPIRED#", &position.to_text()].concat();
         self.key(ledger_partition(model, source), fitting(sort, MAX_SORT_KEY))
     }
 
     pub(super) fn lookup(&self, model: &Model, question: &Question<'_>) -> Key {
-        let name = model.lookups.get(question.lookup).map_or("?", |lookup| &lookup.name);
+        let name = model.lookups.get(question.lookup).map_or("?", |lookup| &*lookup.name);
         self.key(
-            fitting(format!("LOOKUP#{name}#{}", question.key), MAX_PARTITION_KEY),
+            fitting(["LOOKUP#", name, "#", &question.key].concat(), MAX_PARTITION_KEY),
             NO_SORT_KEY.to_owned(),
         )
     }
@@ -105,8 +105,8 @@ pub(super) fn typed(entity_type: &'static str) -> Item {
 }
 
 fn ledger_partition(model: &Model, source: &SourceKey<'_>) -> String {
-    let table = model.tables.get(source.table).map_or("?", |table| &table.name);
-    fitting(format!("LEDGER#{table}#{}", source.partition), MAX_PARTITION_KEY)
+    let table = model.tables.get(source.table).map_or("?", |table| &*table.name);
+    fitting(["LEDGER#", table, "#", &source.partition].concat(), MAX_PARTITION_KEY)
 }
 
 fn source_sort<'k>(source: &'k SourceKey<'_>) -> &'k str {

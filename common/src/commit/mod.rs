@@ -69,7 +69,7 @@ use std::sync::Arc;
 pub use clock::{Clock, SystemClock, backoff};
 pub use entry::Entry;
 pub use tally::{Counter, Totals};
-pub use work::{Failure, Item, Outcome, Request};
+pub use work::{Failure, Item, Outcome, Request, Requests};
 
 use self::keys::StateKeys;
 use self::lookup::LookupCache;

@@ -3,10 +3,11 @@
 //! A transaction holds whole items (an entry, its markers and all its rollups) and names each rollup once, however many
 //! items add to it. So items that share rollups belong together: sorted by their rollups, neighbours share the most.
 
-use std::collections::BTreeMap;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
 
-use super::plan::{Delta, Measures, Plan, add};
-use crate::projection::{Extreme, TargetId, Targets};
+use super::plan::{Addition, Plan, add};
+use crate::projection::{Extreme, Measures, TargetId, Targets};
 use crate::record::Timestamp;
 use crate::sink::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
 
@@ -24,10 +25,12 @@ pub struct RollupUpdate {
 /// Items that are committed together, and what they add to the rollups.
 #[derive(Clone, Debug, Default)]
 pub struct Parcel {
-    /// The items: indexes of the plans that were packed.
+    /// The items, by the caller's numbers.
     pub items: Vec<usize>,
-    /// The rollups.
-    pub rollups: BTreeMap<TargetId, RollupUpdate>,
+    /// The rollups, each once.
+    pub rollups: Vec<(TargetId, RollupUpdate)>,
+    /// Where in `rollups` each is.
+    places: HashMap<TargetId, usize>,
     /// The newest time of the records that are counted.
     pub newest: Option<Timestamp>,
     own_actions: usize,
@@ -42,33 +45,38 @@ pub struct Packable<'p> {
     /// The caller's number for the item.
     pub item: usize,
     /// Its plan.
-    pub plan: &'p Plan,
+    pub plan: &'p Plan<'p>,
     /// Whether it must have a transaction of its own.
     pub alone: bool,
 }
 
+/// An item's plan with what packing asks of it again and again.
+struct Measured<'p> {
+    packable: Packable<'p>,
+    touched: SmallVec<[TargetId; 8]>,
+    entry_bytes: usize,
+}
+
 /// Packs plans into as few transactions, with as few rollup writes, as sorting them by their rollups allows.
 #[must_use]
-pub fn pack(mut plans: Vec<Packable<'_>>, targets: &Targets) -> Vec<Parcel> {
-    // Items with equal beginnings of their rollups share the most.
-    plans.sort_by(|a, b| a.plan.touched().cmp(b.plan.touched()));
-    let (alone, together): (Vec<_>, Vec<_>) = plans.into_iter().partition(|packable| packable.alone);
-    let mut parcels = Vec::new();
-    let mut open = Parcel::default();
-    for packable in together {
-        let entry_bytes = entry_bytes(packable.plan, targets);
-        if !open.has_room_for(packable.plan, entry_bytes) && !open.items.is_empty() {
+pub fn pack<'p>(plans: impl Iterator<Item = Packable<'p>>, targets: &Targets) -> Vec<Parcel> {
+    let measured = |packable: Packable<'p>| Measured {
+        packable,
+        touched: packable.plan.touched().collect(),
+        entry_bytes: entry_bytes(packable.plan, targets),
+    };
+    let (mut parcels, mut open) = (Vec::new(), Parcel::default());
+    let mut plans: Vec<Measured<'_>> = plans.map(measured).collect();
+    // Items with equal beginnings of their rollups share the most. Those that go alone go last.
+    plans.sort_by(|a, b| (a.packable.alone, &a.touched).cmp(&(b.packable.alone, &b.touched)));
+    for measured in &plans {
+        if !open.items.is_empty() && (measured.packable.alone || !open.has_room_for(measured)) {
             parcels.push(std::mem::take(&mut open));
         }
-        open.add(packable, entry_bytes);
+        open.add(measured);
     }
     if !open.items.is_empty() {
         parcels.push(open);
-    }
-    for packable in alone {
-        let mut own = Parcel::default();
-        own.add(packable, entry_bytes(packable.plan, targets));
-        parcels.push(own);
     }
     parcels
 }
@@ -78,7 +86,7 @@ const ROLLUP_BYTES: usize = 4 * 1024;
 const ENTRY_BYTES: usize = 512;
 const MARKER_BYTES: usize = 512;
 
-fn entry_bytes(plan: &Plan, targets: &Targets) -> usize {
+fn entry_bytes(plan: &Plan<'_>, targets: &Targets) -> usize {
     let share_bytes = |share: &crate::projection::Share| {
         let measures: usize = share.measures.iter().map(|(name, _)| name.len() + 48).sum();
         let keys: usize = share.targets.iter().map(|id| target_bytes(*id, targets)).sum();
@@ -95,45 +103,58 @@ fn target_bytes(id: TargetId, targets: &Targets) -> usize {
 }
 
 impl Parcel {
-    fn has_room_for(&self, plan: &Plan, entry_bytes: usize) -> bool {
-        let new = plan.touched().filter(|target| !self.rollups.contains_key(target)).count();
+    fn has_room_for(&self, measured: &Measured<'_>) -> bool {
+        let Measured { packable: Packable { plan, .. }, touched, entry_bytes } = measured;
+        let new = touched.iter().filter(|target| !self.places.contains_key(*target)).count();
         let rollups = self.rollups.len() + new;
         self.own_actions + plan.own_actions() + rollups <= MAX_TRANSACTION_ACTIONS
             && self.own_bytes + entry_bytes + rollups * ROLLUP_BYTES <= MAX_TRANSACTION_BYTES
             && (!(self.has_long_numbers || has_long_numbers(plan))
-                || plan.deltas.iter().all(|delta| self.can_add(delta)))
+                || plan.additions().all(|addition| self.can_add(&addition)))
     }
 
     /// Whether no sum goes beyond what DynamoDB's numbers hold.
-    fn can_add(&self, delta: &Delta) -> bool {
+    fn can_add(&self, addition: &Addition<'_>) -> bool {
         let fits = |sums: &Measures, added: &Measures| {
             added.iter().all(|(name, number)| {
                 let sum = sums.iter().find(|(known, _)| known == name);
                 sum.is_none_or(|(_, sum)| sum.plus(number).is_ok())
             })
         };
-        delta.targets.iter().all(|target| {
-            self.rollups.get(target).is_none_or(|update| {
-                fits(&update.measures, &delta.measures) && fits(&update.settled, &delta.settled)
+        addition.targets.iter().all(|target| {
+            let place = self.places.get(target).and_then(|place| self.rollups.get(*place));
+            place.is_none_or(|(_, update)| {
+                fits(&update.measures, addition.measures) && fits(&update.settled, addition.settled)
             })
         })
     }
 
+    fn update(&mut self, target: TargetId) -> Option<&mut RollupUpdate> {
+        let place = *self.places.entry(target).or_insert(self.rollups.len());
+        if place == self.rollups.len() {
+            self.rollups.push((target, RollupUpdate::default()));
+        }
+        self.rollups.get_mut(place).map(|(_, update)| update)
+    }
+
     /// Adds an item that there is room for; an empty parcel has room for any.
-    fn add(&mut self, packable: Packable<'_>, entry_bytes: usize) {
-        let Packable { item, plan, .. } = packable;
-        for delta in &plan.deltas {
-            for target in &delta.targets {
-                let update = self.rollups.entry(*target).or_default();
-                add_all(&mut update.measures, &delta.measures);
-                add_all(&mut update.settled, &delta.settled);
+    fn add(&mut self, measured: &Measured<'_>) {
+        let Measured { packable: Packable { item, plan, .. }, entry_bytes, .. } = measured;
+        for Addition { targets, measures, settled } in plan.additions() {
+            for target in targets {
+                if let Some(update) = self.update(*target) {
+                    add_all(&mut update.measures, measures);
+                    add_all(&mut update.settled, settled);
+                }
             }
         }
         for extreme in &plan.extremes {
-            self.rollups.entry(extreme.target).or_default().extremes.push(extreme.clone());
+            if let Some(update) = self.update(extreme.target) {
+                update.extremes.push(extreme.clone());
+            }
         }
         self.has_long_numbers |= has_long_numbers(plan);
-        self.items.push(item);
+        self.items.push(*item);
         self.newest = self.newest.max(plan.newest);
         self.own_bytes += entry_bytes;
         self.own_actions += plan.own_actions();
@@ -141,9 +162,9 @@ impl Parcel {
 }
 
 /// Integers of 64 bits add up to less than 38 digits, however many fit into a transaction.
-fn has_long_numbers(plan: &Plan) -> bool {
+fn has_long_numbers(plan: &Plan<'_>) -> bool {
     let is_long = |measures: &Measures| measures.iter().any(|(_, number)| number.to_i64().is_none());
-    plan.deltas.iter().any(|delta| is_long(&delta.measures) || is_long(&delta.settled))
+    plan.additions().any(|addition| is_long(addition.measures) || is_long(addition.settled))
 }
 
 fn add_all(sums: &mut Measures, measures: &Measures) {
@@ -159,7 +180,7 @@ fn add_all(sums: &mut Measures, measures: &Measures) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;
 
     use proptest::collection::vec;
@@ -167,7 +188,8 @@ mod tests {
 
     use super::*;
     use crate::commit::Entry;
-    use crate::projection::{Contributions, Keep, Share, TargetKey};
+    use crate::commit::plan::Delta;
+    use crate::projection::{Contributions, Keep, Share, TargetIds, TargetKey};
     use crate::record::{Decimal, Position};
     use crate::table::Model;
 
@@ -190,7 +212,7 @@ mod tests {
         Targets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()))
     }
 
-    fn plan(written: &Written, targets: &mut Targets) -> Plan {
+    fn plan(written: &Written, targets: &mut Targets) -> Plan<'static> {
         let mut intern = |number: &u16| {
             let partition = format!("P{number}");
             targets.intern_stored("r", TargetKey { partition: &partition, sort: "S", shard: None }, None)
@@ -205,19 +227,20 @@ mod tests {
         });
         let position = Position::start_of("label");
         let aggregate = Arc::from("a".repeat(written.entry_bytes));
-        let share = Share { aggregate, targets: Vec::new(), measures: Vec::new() };
+        let share = Share { aggregate, targets: TargetIds::new(), measures: Vec::new() };
         let settled = if written.is_settled { measures.clone() } else { Vec::new() };
         Plan {
             entry: Entry {
                 position: position.clone(),
                 rev: 1,
                 generation: 1,
-                current: Contributions { shares: vec![share] },
+                current: Contributions { shares: [share].into() },
                 left: Vec::new(),
                 as_of: None,
                 expires_at: None,
             },
             markers: vec![position; written.markers],
+            fresh: SmallVec::new(),
             deltas: vec![Delta { targets: touched, measures, settled }],
             extremes: extreme.into_iter().collect(),
             shown: Vec::new(),
@@ -247,10 +270,10 @@ mod tests {
         #[test]
         fn no_limit_is_broken_and_nothing_is_lost(written in vec(written(), 0..150)) {
             let mut targets = targets();
-            let plans: Vec<Plan> = written.iter().map(|written| plan(written, &mut targets)).collect();
+            let plans: Vec<Plan<'_>> = written.iter().map(|written| plan(written, &mut targets)).collect();
             let packables = plans.iter().zip(&written).enumerate();
             let packables = packables.map(|(item, (plan, written))| Packable { item, plan, alone: written.alone });
-            let parcels = pack(packables.collect(), &targets);
+            let parcels = pack(packables, &targets);
 
             let mut seen = vec![0; plans.len()];
             for parcel in &parcels {
@@ -288,9 +311,9 @@ mod tests {
         Written { rollups, amount, is_settled, markers, extreme, entry_bytes, alone }
     }
 
-    fn packed(plans: &[Plan], targets: &Targets) -> Vec<Parcel> {
+    fn packed(plans: &[Plan<'_>], targets: &Targets) -> Vec<Parcel> {
         let packables = plans.iter().enumerate().map(|(item, plan)| Packable { item, plan, alone: false });
-        pack(packables.collect(), targets)
+        pack(packables, targets)
     }
 
     #[test]
@@ -298,7 +321,7 @@ mod tests {
         let mut targets = targets();
         // Two groups, delivered alternately; together they need more than one transaction.
         let pair = |item| if item % 2 == 0 { [0, 1] } else { [40, 41] };
-        let plans: Vec<Plan> = (0..160).map(|item| plan(&small(pair(item), 1), &mut targets)).collect();
+        let plans: Vec<Plan<'_>> = (0..160).map(|item| plan(&small(pair(item), 1), &mut targets)).collect();
         let parcels = packed(&plans, &targets);
         let rollup_writes: usize = parcels.iter().map(|parcel| parcel.rollups.len()).sum();
         assert_eq!((parcels.len(), rollup_writes), (2, 6));
@@ -307,7 +330,7 @@ mod tests {
     #[test]
     fn what_no_number_can_hold_together_goes_apart() {
         let mut targets = targets();
-        let mut plans: Vec<Plan> = (0..2).map(|_| plan(&small([0], 0), &mut targets)).collect();
+        let mut plans: Vec<Plan<'_>> = (0..2).map(|_| plan(&small([0], 0), &mut targets)).collect();
         plans[0].deltas[0].measures[0].1 = "1E+30".parse().unwrap();
         plans[1].deltas[0].measures[0].1 = "1E-30".parse().unwrap();
         let parcels = packed(&plans, &targets);

@@ -4,34 +4,46 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::decide::TOMBSTONE_LIFE;
+use smallvec::SmallVec;
+
 use super::entry::Entry;
-use crate::projection::{Contributions, Extreme, Projected, Share, TargetId, Targets};
+use crate::projection::{Contributions, Extreme, Measures, Projected, Share, TargetId, TargetIds, Targets};
 use crate::record::{Decimal, Position, Timestamp};
 use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
-
-/// Numbers by measure.
-pub type Measures = Vec<(Arc<str>, Decimal)>;
 
 /// What is added to each of some rollups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delta {
     /// The rollups.
-    pub targets: Vec<TargetId>,
+    pub targets: TargetIds,
     /// By how much each measure changes. Sums that cancel out stay, so that `rev` grows.
     pub measures: Measures,
     /// How much of it is settled: added to `settled_<measure>` as well.
     pub settled: Measures,
 }
 
+/// What is added to each of some rollups, as a plan holds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Addition<'p> {
+    /// The rollups.
+    pub targets: &'p [TargetId],
+    /// By how much each measure changes.
+    pub measures: &'p Measures,
+    /// How much of it is settled.
+    pub settled: &'p Measures,
+}
+
 /// The new entry of one item, and all that is written with it in one step.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Plan<'r> {
     /// The entry that replaces the one with the revision before.
-    pub entry: Entry,
+    pub entry: Entry<'r>,
     /// The expiries that are claimed with it.
-    pub markers: Vec<Position<'static>>,
-    /// What is added to the rollups; no rollup is in two of them.
+    pub markers: Vec<Position<'r>>,
+    /// The shares of the entry that are added as they stand, because nothing of them was counted before: indexes.
+    pub fresh: SmallVec<[usize; 2]>,
+    /// What else is added to the rollups; no rollup is in two of these and the fresh shares.
     pub deltas: Vec<Delta>,
     /// What their `max` and `min` have to see.
     pub extremes: Vec<Extreme>,
@@ -41,17 +53,42 @@ pub struct Plan {
     pub newest: Option<Timestamp>,
 }
 
-impl Plan {
+impl Plan<'_> {
+    /// What is added to the rollups; no rollup is in two of them.
+    pub fn additions(&self) -> impl Iterator<Item = Addition<'_>> {
+        const NONE: &Measures = &Measures::new();
+        let fresh = self.fresh.iter().filter_map(|index| self.entry.current.shares.get(*index));
+        let fresh =
+            fresh.map(|share| Addition { targets: &share.targets, measures: &share.measures, settled: NONE });
+        fresh.chain(self.deltas.iter().map(|delta| Addition {
+            targets: &delta.targets,
+            measures: &delta.measures,
+            settled: &delta.settled,
+        }))
+    }
+
     /// Every rollup that is written, each once.
     pub fn touched(&self) -> impl Iterator<Item = TargetId> {
-        let added = self.deltas.iter().flat_map(|delta| &delta.targets);
-        let is_added = |target| self.deltas.iter().any(|delta| delta.targets.contains(&target));
+        let added = self.additions().flat_map(|addition| addition.targets);
+        let is_added = |target| self.additions().any(|addition| addition.targets.contains(&target));
         let is_first = move |(index, extreme): &(usize, &Extreme)| {
             let mut earlier = self.extremes.iter().take(*index);
             !is_added(extreme.target) && !earlier.any(|other| other.target == extreme.target)
         };
         let seen = self.extremes.iter().enumerate().filter(is_first);
         added.copied().chain(seen.map(|(_, extreme)| extreme.target))
+    }
+
+    /// Turns the fresh shares into deltas, for those who change what is added.
+    fn make_deltas(&mut self) {
+        let fresh = std::mem::take(&mut self.fresh);
+        let fresh = fresh.into_iter().filter_map(|index| self.entry.current.shares.get(index));
+        let fresh = fresh.map(|share| Delta {
+            targets: share.targets.clone(),
+            measures: share.measures.clone(),
+            settled: Vec::new(),
+        });
+        self.deltas.splice(..0, fresh);
     }
 
     /// How many actions of a transaction the entry and its markers take.
@@ -69,9 +106,9 @@ impl Plan {
 
 /// The state that a plan brings the entry to.
 #[derive(Debug)]
-pub struct NewState {
+pub struct NewState<'r> {
     /// Where the item stands now.
-    pub position: Position<'static>,
+    pub position: Position<'r>,
     /// What it contributes there; nothing if it is gone.
     pub projected: Projected,
     /// Whether the item is gone.
@@ -96,22 +133,21 @@ impl Planner<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::State`] if a newer model wrote the entry; [`ErrorKind::Record`] if a difference has more than 38 digits.
-    pub fn plan(
+    pub fn plan<'r>(
         &self,
-        entry: Option<&Entry>,
-        state: Option<NewState>,
-        settlements: Vec<(Position<'static>, Contributions)>,
+        entry: Option<&Entry<'r>>,
+        state: Option<NewState<'r>>,
+        settlements: Vec<(Position<'r>, Contributions)>,
         newest: Option<Timestamp>,
-    ) -> Result<Plan> {
+    ) -> Result<Plan<'r>> {
         if let Some(entry) = entry
             && entry.generation > self.model.generation
         {
             return Err(newer_generation(entry.generation, self.model.generation));
         }
-        let nothing = Contributions::default();
-        let before = entry.map_or(&nothing, |entry| &entry.current);
+        let before = entry.map_or(const { &Contributions::NOTHING }, |entry| &entry.current);
         let (mut entry, extremes) = self.next_entry(entry, state, before);
-        let mut deltas = difference(before, &entry.current)?;
+        let (fresh, mut deltas) = difference(before, &entry.current)?;
         let mut markers = Vec::with_capacity(settlements.len());
         for (position, contributions) in settlements {
             deltas.extend(contributions.shares.into_iter().map(|Share { targets, measures, .. }| Delta {
@@ -122,20 +158,20 @@ impl Planner<'_> {
             markers.push(position);
         }
         entry.left = self.left_behind(before, &entry.current);
-        let deltas = each_rollup_once(deltas)?;
-        let mut plan = Plan { entry, markers, deltas, extremes, shown: Vec::new(), newest };
+        let mut plan = Plan { entry, markers, fresh, deltas, extremes, shown: Vec::new(), newest };
+        each_rollup_once(&mut plan)?;
         self.drop_expired(&mut plan);
         plan.shown = self.shown(&plan);
         Ok(plan)
     }
 
     /// The entry in its new state, and what `max` and `min` have to see on the way there.
-    fn next_entry(
+    fn next_entry<'r>(
         &self,
-        entry: Option<&Entry>,
-        state: Option<NewState>,
+        entry: Option<&Entry<'r>>,
+        state: Option<NewState<'r>>,
         before: &Contributions,
-    ) -> (Entry, Vec<Extreme>) {
+    ) -> (Entry<'r>, Vec<Extreme>) {
         let (rev, generation) = (entry.map_or(0, |entry| entry.rev) + 1, self.model.generation);
         let as_of = entry.and_then(|entry| entry.as_of);
         let Some(NewState { position, projected, gone, as_of: observed }) = state else {
@@ -175,10 +211,10 @@ impl Planner<'_> {
         left
     }
 
-    fn shown(&self, plan: &Plan) -> Vec<TargetId> {
+    fn shown(&self, plan: &Plan<'_>) -> Vec<TargetId> {
         let mut shown = Vec::new();
-        for delta in &plan.deltas {
-            shown.extend(delta.targets.iter().copied().filter(|target| self.shows(*target, &delta.measures)));
+        for Addition { targets, measures, .. } in plan.additions() {
+            shown.extend(targets.iter().copied().filter(|target| self.shows(*target, measures)));
         }
         let extremes =
             plan.extremes.iter().filter(|extreme| self.targets.shows(extreme.target, &extreme.measure));
@@ -191,8 +227,12 @@ impl Planner<'_> {
     }
 
     /// A rollup that has expired is gone or going: adding to it would bring back a part of it.
-    fn drop_expired(&self, plan: &mut Plan) {
+    fn drop_expired(&self, plan: &mut Plan<'_>) {
         let lives = |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.now);
+        if plan.touched().all(lives) {
+            return;
+        }
+        plan.make_deltas();
         for delta in &mut plan.deltas {
             delta.targets.retain(|target| lives(*target));
         }
@@ -202,17 +242,20 @@ impl Planner<'_> {
 }
 
 /// What brings the rollups from one state of an item to the next: for each aggregate, and for what it counts into the same rollups
-/// in both states, the difference.
-fn difference(before: &Contributions, after: &Contributions) -> Result<Vec<Delta>> {
+/// in both states, the difference; and the shares that are new as they stand.
+fn difference(before: &Contributions, after: &Contributions) -> Result<(SmallVec<[usize; 2]>, Vec<Delta>)> {
     let counterpart = |share: &Share, others: &Contributions| -> Option<usize> {
         let same = |other: &Share| other.aggregate == share.aggregate && other.targets == share.targets;
         others.shares.iter().position(same)
     };
-    let mut deltas = Vec::with_capacity(after.shares.len());
-    for share in &after.shares {
-        let earlier = counterpart(share, before).and_then(|index| before.shares.get(index));
+    let (mut fresh, mut deltas) = (SmallVec::new(), Vec::new());
+    for (index, share) in after.shares.iter().enumerate() {
+        let Some(earlier) = counterpart(share, before).and_then(|index| before.shares.get(index)) else {
+            fresh.push(index);
+            continue;
+        };
         let mut measures = share.measures.clone();
-        for (measure, number) in earlier.into_iter().flat_map(|earlier| &earlier.measures) {
+        for (measure, number) in &earlier.measures {
             add(&mut measures, measure, &number.negated())?;
         }
         measures.retain(|(_, number)| !number.is_zero());
@@ -223,25 +266,25 @@ fn difference(before: &Contributions, after: &Contributions) -> Result<Vec<Delta
         let (targets, measures) = (share.targets.clone(), negated.collect());
         deltas.push(Delta { targets, measures, settled: Vec::new() });
     }
-    deltas.retain(|delta| !delta.measures.is_empty());
-    Ok(deltas)
+    deltas.retain(|delta: &Delta| !delta.measures.is_empty());
+    Ok((fresh, deltas))
 }
 
 /// The same additions, with no rollup in two of them.
-fn each_rollup_once(deltas: Vec<Delta>) -> Result<Vec<Delta>> {
-    let is_in =
-        |target: &TargetId, others: &[Delta]| others.iter().any(|delta| delta.targets.contains(target));
-    let overlap = deltas.iter().enumerate().any(|(index, delta)| {
-        let others = deltas.get(index + 1..).unwrap_or_default();
-        delta.targets.iter().any(|target| is_in(target, others))
-    });
-    if !overlap {
-        return Ok(deltas);
+fn each_rollup_once(plan: &mut Plan<'_>) -> Result<()> {
+    let overlaps = |(index, addition): (usize, Addition<'_>)| {
+        let mut others = plan.additions().skip(index + 1);
+        others.any(|other| addition.targets.iter().any(|target| other.targets.contains(target)))
+    };
+    if !plan.additions().enumerate().any(overlaps) {
+        return Ok(());
     }
+    plan.make_deltas();
     let mut by_target: BTreeMap<TargetId, Delta> = BTreeMap::new();
-    for delta in deltas {
+    for delta in &plan.deltas {
         for target in &delta.targets {
-            let empty = || Delta { targets: vec![*target], measures: Vec::new(), settled: Vec::new() };
+            let targets = TargetIds::from_slice(&[*target]);
+            let empty = || Delta { targets, measures: Vec::new(), settled: Vec::new() };
             let sum = by_target.entry(*target).or_insert_with(empty);
             for (name, number) in &delta.measures {
                 add(&mut sum.measures, name, number)?;
@@ -251,7 +294,8 @@ fn each_rollup_once(deltas: Vec<Delta>) -> Result<Vec<Delta>> {
             }
         }
     }
-    Ok(by_target.into_values().collect())
+    plan.deltas = by_target.into_values().collect();
+    Ok(())
 }
 
 /// Adds to a measure.
@@ -259,7 +303,10 @@ fn each_rollup_once(deltas: Vec<Delta>) -> Result<Vec<Delta>> {
 /// # Errors
 /// [`ErrorKind::Record`] if the sum is beyond 38 digits; then nothing was added.
 pub(super) fn add(sums: &mut Measures, name: &Arc<str>, number: &Decimal) -> Result<()> {
-    match sums.iter_mut().find(|(known, _)| Arc::ptr_eq(known, name) || known == name) {
+    // Nearly all names are the model's own, and are told by where they are.
+    let same = sums.iter().position(|(known, _)| Arc::ptr_eq(known, name));
+    let place = same.or_else(|| sums.iter().position(|(known, _)| known == name));
+    match place.and_then(|place| sums.get_mut(place)) {
         None => sums.push((Arc::clone(name), number.clone())),
         Some((_, sum)) => {
             *sum = sum.plus(number).map_err(|cause| {

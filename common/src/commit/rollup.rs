@@ -20,7 +20,7 @@ const AVERAGE_PLACES: u8 = 6;
 pub(super) fn write(
     state_keys: &StateKeys,
     target: &Target,
-    update: &RollupUpdate,
+    update: RollupUpdate,
     updated_at: Option<&str>,
     computed: Option<(&Rollup, Option<&Item>)>,
 ) -> Result<Write> {
@@ -39,16 +39,16 @@ pub(super) fn write(
         set(&names.expires_at, Decimal::from(expires_at.epoch_seconds()).into());
     }
     changes.push(Change::Add(Path::from(&names.rev), Decimal::ONE));
-    let add = |name: Path, number: &Decimal| (!number.is_zero()).then(|| Change::Add(name, number.clone()));
-    changes.extend(update.measures.iter().filter_map(|(name, number)| add(Path::from(name), number)));
-    let settled = |name: &Arc<str>| Path::from(format!("{}{name}", keys::SETTLED).as_str());
-    changes.extend(update.settled.iter().filter_map(|(name, number)| add(settled(name), number)));
     let mut condition = Condition::Always;
     if let Some((rollup, stored)) = computed {
         condition = unchanged(stored);
         changes.extend(extremes(&update.extremes, stored));
-        changes.extend(rollup.averages.iter().map(|average| average_change(average, update, stored)));
+        changes.extend(rollup.averages.iter().map(|average| average_change(average, &update, stored)));
     }
+    let add = |name: Path, number: Decimal| (!number.is_zero()).then_some(Change::Add(name, number));
+    changes.extend(update.measures.into_iter().filter_map(|(name, number)| add(Path::from(name), number)));
+    let settled = |name: Arc<str>| Path::from([keys::SETTLED, &name].concat().as_str());
+    changes.extend(update.settled.into_iter().filter_map(|(name, number)| add(settled(name), number)));
     Ok(Write { key, condition, action: Action::Update(changes) })
 }
 

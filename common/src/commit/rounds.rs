@@ -35,9 +35,9 @@ struct Refused(bool);
 
 /// What one write of a transaction is for: refusals align with writes.
 #[derive(Clone, Debug)]
-enum Purpose {
+enum Purpose<'r> {
     Entry(usize),
-    Marker(usize, Position<'static>),
+    Marker(usize, Position<'r>),
     Rollup(TargetId),
 }
 
@@ -57,10 +57,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ///
     /// # Errors
     /// As [`Ledger::commit`].
-    pub async fn reconcile(
+    pub async fn reconcile<'r>(
         &self,
-        items: Vec<Item<'_>>,
-        stream: &str,
+        items: Vec<Item<'r>>,
+        stream: &'r str,
         deadline: Timestamp,
     ) -> Result<Outcome> {
         let works = items.into_iter().map(|item| Work::reconciling(item, stream)).collect();
@@ -98,14 +98,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             self.decide(work, &invocation.tally);
         }
         self.ask_lookups(batch, invocation).await?;
-        let mut plans = Vec::new();
         let Batch { works, targets, answered } = batch;
-        for (index, work) in works.iter_mut().enumerate().filter(|(_, work)| work.is_pending()) {
-            if let Some(plan) = self.plan(work, targets, answered, invocation) {
-                plans.push((index, plan));
-            }
+        for work in works {
+            let is_pending = work.is_pending();
+            work.plan = is_pending.then(|| self.plan(work, targets, answered, invocation)).flatten();
         }
-        self.write(batch, plans, invocation).await
+        self.write(batch, invocation).await
     }
 
     /// Reads what is stored of every item whose entry is not known: its entry, and the markers of its expiries.
@@ -119,7 +117,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             if work.identity.entity.on_expiry == OnExpiry::Keep {
                 for record in work.records.iter().filter(|record| record.expired) {
                     keys.push(self.keys.marker(&self.model, work.source, &record.position));
-                    owners.push((index, Some(record.position.clone().into_owned())));
+                    owners.push((index, Some(record.position.clone())));
                 }
             }
         }
@@ -226,49 +224,38 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         self.answer(asked, answered, invocation).await
     }
 
-    async fn write(
-        &self,
-        batch: &mut Batch<'_>,
-        plans: Vec<(usize, Plan)>,
-        invocation: &Invocation,
-    ) -> Result<Refused> {
-        let (alone, together): (Vec<_>, Vec<_>) =
-            plans.into_iter().partition(|(_, plan)| plan.is_entry_alone());
-        let mut refused = self.write_entries(batch, alone, invocation).await?;
-        let plans: BTreeMap<usize, Plan> = together.into_iter().collect();
-        let packables =
-            plans.iter().map(|(item, plan)| Packable { item: *item, plan, alone: batch.is_alone(*item) });
-        for parcel in pack(packables.collect(), &batch.targets) {
+    async fn write(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Refused> {
+        let mut refused = self.write_entries(batch, invocation).await?;
+        let packable = |(item, work): (usize, _)| {
+            let Work { plan, alone, .. }: &Work<'_> = work;
+            let plan = plan.as_ref().filter(|plan| !plan.is_entry_alone())?;
+            Some(Packable { item, plan, alone: *alone })
+        };
+        for mut parcel in pack(batch.works.iter().enumerate().filter_map(packable), &batch.targets) {
             if self.clock.now() >= invocation.deadline {
                 return Ok(Refused(true));
             }
-            let Some(writes) = self.render(batch, &parcel, &plans, invocation).await? else { continue };
-            refused.0 |= self.send(batch, &parcel, &plans, writes, invocation).await?.0;
+            let Some(rendered) = self.render(batch, &mut parcel, invocation).await? else { continue };
+            refused.0 |= self.send(batch, &parcel, rendered, invocation).await?.0;
         }
         Ok(refused)
     }
 
     /// Writes the entries with which no rollup changes: plain conditional writes, at half the price of a transaction's.
-    async fn write_entries(
-        &self,
-        batch: &mut Batch<'_>,
-        plans: Vec<(usize, Plan)>,
-        invocation: &Invocation,
-    ) -> Result<Refused> {
+    async fn write_entries(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Refused> {
         let Batch { works, targets, .. } = batch;
-        let writes = plans
-            .iter()
-            .filter_map(|(index, plan)| Some(self.entry_write(works.get_mut(*index)?, plan, targets)));
+        let is_alone = |work: &&mut Work<'_>| work.plan.as_ref().is_some_and(Plan::is_entry_alone);
+        let mut works: Vec<&mut Work<'_>> = works.iter_mut().filter(is_alone).collect();
+        let writes = works.iter_mut().filter_map(|work| self.entry_write(work, targets));
         let writes: Vec<Write> = writes.collect();
         let sent = writes.iter().map(|write| self.tables.write(write));
         let answers: Vec<_> = iter(sent).buffered(CONCURRENCY).collect().await;
         let mut refused = Refused(false);
-        for ((index, plan), answer) in plans.into_iter().zip(answers) {
-            let Some(work) = works.get_mut(index) else { continue };
+        for (work, answer) in works.into_iter().zip(answers) {
             match answer {
                 Ok(consumed) => {
                     invocation.tally.write_units.add(consumed.write_units);
-                    work.committed(&plan, &invocation.tally);
+                    work.committed(&invocation.tally);
                 }
                 Err(WriteError::Refused(refusal)) => {
                     refused.0 = true;
@@ -287,47 +274,48 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(refused)
     }
 
-    fn entry_write(&self, work: &mut Work<'_>, plan: &Plan, targets: &Targets) -> Write {
+    /// The write of an item's planned entry.
+    fn entry_write(&self, work: &mut Work<'_>, targets: &Targets) -> Option<Write> {
+        let item = work.plan.as_ref()?.entry.encode(targets);
         let condition = match &work.entry {
             None => Condition::ItemAbsent,
             Some(entry) => Condition::Equals(Path::from(&self.keys.names().rev), revision(entry.rev)),
         };
         let key = work.entry_key.take().unwrap_or_else(|| self.keys.entry(&self.model, work.source));
-        Write { key, condition, action: Action::Put(plan.entry.encode(targets)) }
+        Some(Write { key, condition, action: Action::Put(item) })
     }
 
     /// The writes of a parcel; `None` if one of its rollups cannot be written at all, which fails the items that need it.
-    async fn render(
+    async fn render<'r>(
         &self,
-        batch: &mut Batch<'_>,
-        parcel: &Parcel,
-        plans: &BTreeMap<usize, Plan>,
+        batch: &mut Batch<'r>,
+        parcel: &mut Parcel,
         invocation: &Invocation,
-    ) -> Result<Option<Vec<(Purpose, Write)>>> {
+    ) -> Result<Option<Rendered<'r>>> {
         let computed = self.read_computed(batch, parcel, invocation).await?;
-        let mut writes = Vec::new();
-        for (index, plan) in parcel.items.iter().filter_map(|index| plans.get_key_value(index)) {
+        let mut rendered = Rendered::with_capacity(parcel.items.len() + parcel.rollups.len());
+        for index in &parcel.items {
             let Some(work) = batch.works.get_mut(*index) else { continue };
-            writes.push((Purpose::Entry(*index), self.entry_write(work, plan, &batch.targets)));
-            let markers = plan.markers.iter().map(|position| {
+            let Some(write) = self.entry_write(work, &batch.targets) else { continue };
+            rendered.push(Purpose::Entry(*index), write);
+            for position in work.plan.iter().flat_map(|plan| &plan.markers) {
                 let write = self.marker_write(work, position);
-                (Purpose::Marker(*index, position.clone()), write)
-            });
-            writes.extend(markers);
+                rendered.push(Purpose::Marker(*index, position.clone()), write);
+            }
         }
         let updated_at = parcel.newest.map(|newest| newest.to_string());
-        for (id, update) in &parcel.rollups {
-            let target = batch.targets.get(*id);
-            let stored = computed.get(id).map(|(rollup, item)| (*rollup, item.as_ref()));
+        for (id, update) in std::mem::take(&mut parcel.rollups) {
+            let target = batch.targets.get(id);
+            let stored = computed.get(&id).map(|(rollup, item)| (*rollup, item.as_ref()));
             match rollup::write(&self.keys, target, update, updated_at.as_deref(), stored) {
-                Ok(write) => writes.push((Purpose::Rollup(*id), write)),
+                Ok(write) => rendered.push(Purpose::Rollup(id), write),
                 Err(error) => {
-                    batch.fail_users(*id, parcel, plans, &error);
+                    batch.fail_users(id, parcel, &error);
                     return Ok(None);
                 }
             }
         }
-        Ok(Some(writes))
+        Ok(Some(rendered))
     }
 
     fn marker_write(&self, work: &Work<'_>, position: &Position<'_>) -> Write {
@@ -352,30 +340,29 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         };
         let computed: Vec<(TargetId, &Rollup, Key)> = parcel
             .rollups
-            .keys()
-            .filter_map(|id| Some((*id, rollup_of(id)?, self.keys.rollup(batch.targets.get(*id))?)))
+            .iter()
+            .filter_map(|(id, _)| Some((*id, rollup_of(id)?, self.keys.rollup(batch.targets.get(*id))?)))
             .collect();
         let keys: Vec<Key> = computed.iter().map(|(_, _, key)| key.clone()).collect();
         let stored = self.read(&keys, invocation).await?.items;
         Ok(computed.into_iter().zip(stored).map(|((id, rollup, _), item)| (id, (rollup, item))).collect())
     }
 
-    async fn send(
+    async fn send<'r>(
         &self,
-        batch: &mut Batch<'_>,
+        batch: &mut Batch<'r>,
         parcel: &Parcel,
-        plans: &BTreeMap<usize, Plan>,
-        writes: Vec<(Purpose, Write)>,
+        rendered: Rendered<'r>,
         invocation: &Invocation,
     ) -> Result<Refused> {
-        let (purposes, writes): (Vec<Purpose>, Vec<Write>) = writes.into_iter().unzip();
+        let Rendered { purposes, writes } = rendered;
         match self.tables.transact(&writes).await {
             Ok(consumed) => {
                 invocation.tally.transactions.add(1);
                 invocation.tally.write_units.add(consumed.write_units);
-                for (index, plan) in parcel.items.iter().filter_map(|index| plans.get_key_value(index)) {
+                for index in &parcel.items {
                     if let Some(work) = batch.works.get_mut(*index) {
-                        work.committed(plan, &invocation.tally);
+                        work.committed(&invocation.tally);
                     }
                 }
                 Ok(Refused(false))
@@ -383,7 +370,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             Err(TransactError::Cancelled(reasons)) => {
                 for (purpose, refusal) in purposes.into_iter().zip(reasons) {
                     if let Some(refusal) = refusal {
-                        batch.learn(purpose, refusal, parcel, plans, &invocation.tally);
+                        batch.learn(purpose, refusal, parcel, &invocation.tally);
                     }
                 }
                 Ok(Refused(true))
@@ -402,17 +389,30 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 }
 
+/// The writes of a transaction, and what each of them is for.
+struct Rendered<'r> {
+    purposes: Vec<Purpose<'r>>,
+    writes: Vec<Write>,
+}
+
+impl<'r> Rendered<'r> {
+    fn with_capacity(capacity: usize) -> Self {
+        Self { purposes: Vec::with_capacity(capacity), writes: Vec::with_capacity(capacity) }
+    }
+
+    fn push(&mut self, purpose: Purpose<'r>, write: Write) {
+        self.purposes.push(purpose);
+        self.writes.push(write);
+    }
+}
+
 type Stored = crate::record::Item;
 
 fn revision(rev: u64) -> AttributeValue<'static> {
     Decimal::from(i64::try_from(rev).unwrap_or(i64::MAX)).into()
 }
 
-impl Batch<'_> {
-    fn is_alone(&self, item: usize) -> bool {
-        self.works.get(item).is_some_and(|work| work.alone)
-    }
-
+impl<'r> Batch<'r> {
     fn forget(&mut self, parcel: &Parcel) {
         for index in &parcel.items {
             if let Some(work) = self.works.get_mut(*index) {
@@ -443,14 +443,7 @@ impl Batch<'_> {
     }
 
     /// What a refusal of one write teaches of the items in the transaction.
-    fn learn(
-        &mut self,
-        purpose: Purpose,
-        refusal: Refusal,
-        parcel: &Parcel,
-        plans: &BTreeMap<usize, Plan>,
-        tally: &Tally,
-    ) {
+    fn learn(&mut self, purpose: Purpose<'r>, refusal: Refusal, parcel: &Parcel, tally: &Tally) {
         match (purpose, refusal) {
             (Purpose::Entry(index), refusal) => {
                 let Self { works, targets, .. } = self;
@@ -471,21 +464,16 @@ impl Batch<'_> {
                 self.isolate([index].into_iter(), &rejected(&reason))
             }
             (Purpose::Rollup(target), Refusal::Invalid(reason)) => {
-                self.fail_users(target, parcel, plans, &rejected(&reason));
+                self.fail_users(target, parcel, &rejected(&reason));
             }
         }
     }
 
     /// A rollup cannot be written: who of its users is to blame shows when each goes alone.
-    fn fail_users(
-        &mut self,
-        target: TargetId,
-        parcel: &Parcel,
-        plans: &BTreeMap<usize, Plan>,
-        error: &Error,
-    ) {
+    fn fail_users(&mut self, target: TargetId, parcel: &Parcel, error: &Error) {
         let uses = |index: &usize| {
-            plans.get(index).is_some_and(|plan| plan.touched().any(|touched| touched == target))
+            let plan = self.works.get(*index).and_then(|work| work.plan.as_ref());
+            plan.is_some_and(|plan| plan.touched().any(|touched| touched == target))
         };
         let users: Vec<usize> = parcel.items.iter().copied().filter(uses).collect();
         self.isolate(users.into_iter(), error);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::decide::{CLOCK_TOLERANCE, Decision};
+use smallvec::SmallVec;
+
+use super::decide::{CLOCK_TOLERANCE, Decision, Indexes};
 use super::entry::Entry;
 use super::plan::Plan;
 use super::tally::{Tally, Totals};
@@ -23,8 +25,11 @@ pub struct Item<'r> {
     /// Its primary key as it is typed.
     pub keys: &'r Keys<'r>,
     /// Its changes, in any order.
-    pub requests: Vec<Request<'r>>,
+    pub requests: Requests<'r>,
 }
+
+/// The records of an item: mostly one.
+pub type Requests<'r> = SmallVec<[Request<'r>; 1]>;
 
 /// One record of an item, with its place in the batch.
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +87,8 @@ pub(super) struct Work<'r> {
     pub(super) identity: &'r Identity<'r, 'r>,
     pub(super) keys: &'r Keys<'r>,
     /// The records in order of position, and their places in the batch.
-    pub(super) records: Vec<&'r ChangeRecord<'r>>,
-    indexes: Vec<usize>,
+    pub(super) records: SmallVec<[&'r ChangeRecord<'r>; 2]>,
+    indexes: Indexes,
     bad: Vec<(usize, &'r BadRecord<'r>)>,
     /// The old images of expiries, decoded; by record.
     pub(super) old_images: BTreeMap<usize, Image<'r>>,
@@ -94,12 +99,14 @@ pub(super) struct Work<'r> {
     pub(super) hash: u64,
     /// Whether `entry` and `claimed` are what is stored, as far as is known.
     pub(super) is_known: bool,
-    pub(super) entry: Option<Entry>,
+    pub(super) entry: Option<Entry<'r>>,
     /// The entry's key, from its being read until it is written.
     pub(super) entry_key: Option<Key>,
-    pub(super) claimed: Vec<Position<'static>>,
+    pub(super) claimed: Vec<Position<'r>>,
     pub(super) observation: Observation,
     pub(super) decision: Decision,
+    /// What is to be written of it in this round.
+    pub(super) plan: Option<Plan<'r>>,
     /// It must have a transaction of its own, because a shared one was refused and nobody knows on whose account.
     pub(super) alone: bool,
     pub(super) progress: Progress,
@@ -112,12 +119,9 @@ pub(super) struct Work<'r> {
     pub(super) to_mirror: Vec<TargetId>,
 }
 
-/// An item of which nothing is counted.
-static NOTHING: Contributions = Contributions { shares: Vec::new() };
-
 impl<'r> Work<'r> {
     pub(super) fn new(item: Item<'r>) -> Self {
-        let mut records: Vec<(usize, &ChangeRecord<'_>)> = Vec::with_capacity(item.requests.len());
+        let mut records: SmallVec<[(usize, &ChangeRecord<'_>); 2]> = SmallVec::new();
         let mut bad = Vec::new();
         for request in item.requests {
             match request.record {
@@ -146,6 +150,7 @@ impl<'r> Work<'r> {
             claimed: Vec::new(),
             observation: Observation::Unneeded,
             decision: Decision::default(),
+            plan: None,
             alone: false,
             progress: Progress::Pending,
             is_counted_elsewhere: false,
@@ -160,7 +165,7 @@ impl<'r> Work<'r> {
 
     /// What is counted of the item now, as far as is known.
     pub(super) fn current(&self) -> &Contributions {
-        self.entry.as_ref().map_or(&NOTHING, |entry| &entry.current)
+        self.entry.as_ref().map_or(const { &Contributions::NOTHING }, |entry| &entry.current)
     }
 
     /// How the item is spread over the shards of sharded rollups.
@@ -272,12 +277,13 @@ impl<'r> Work<'r> {
     }
 
     /// The plan has been carried out.
-    pub(super) fn committed(&mut self, plan: &Plan, tally: &Tally) {
+    pub(super) fn committed(&mut self, tally: &Tally) {
+        let Some(Plan { entry, markers, shown, .. }) = self.plan.take() else { return };
         tally.ledger_writes.add(1);
-        self.to_mirror.extend(&plan.shown);
+        self.to_mirror.extend(shown);
         self.to_mirror.extend(self.entry.iter().flat_map(|entry| &entry.left));
-        self.entry = Some(plan.entry.clone());
-        self.claimed.extend(plan.markers.iter().cloned());
+        self.entry = Some(entry);
+        self.claimed.extend(markers);
         if matches!(self.observation, Observation::Seen { .. }) {
             // The records, if there are any, are judged by the new entry.
             tally.reconciled.add(1);

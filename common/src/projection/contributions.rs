@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{Answers, Scope, Sharding, TargetId, TargetKey, Targets};
 use crate::entity::Identity;
 use crate::record::{AttributeValue, Decimal, Image};
@@ -12,8 +14,19 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contributions {
     /// One share for each aggregate that counts the item.
-    pub shares: Vec<Share>,
+    pub shares: SmallVec<[Share; 1]>,
 }
+
+impl Contributions {
+    /// Those of an item of which nothing is counted.
+    pub const NOTHING: Self = Self { shares: SmallVec::new_const() };
+}
+
+/// The rollups that an aggregate counts an item into.
+pub type TargetIds = SmallVec<[TargetId; 4]>;
+
+/// Numbers by measure.
+pub type Measures = Vec<(Arc<str>, Decimal)>;
 
 /// What an item contributes to one aggregate: the same measures to each of its rollups.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +34,9 @@ pub struct Share {
     /// The aggregate's name.
     pub aggregate: Arc<str>,
     /// The rollups.
-    pub targets: Vec<TargetId>,
+    pub targets: TargetIds,
     /// The measures, none of them nought.
-    pub measures: Vec<(Arc<str>, Decimal)>,
+    pub measures: Measures,
 }
 
 /// A value that a rollup's `max` or `min` must not fall behind.
@@ -63,7 +76,7 @@ pub struct Projected {
 /// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no answer yet.
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s Identity<'s, 's>,
+    identity: &'s Identity<'_, '_>,
     image: &'s Image<'a>,
     answers: &'s impl Answers,
     sharding: Sharding<'_>,
@@ -72,7 +85,7 @@ pub fn contributions<'s, 'a: 's>(
     let mut projected = Projected::default();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         let bare = Scope::of(model, identity, image);
-        let mut gifts = Vec::with_capacity(aggregate.lookups.len());
+        let mut gifts = SmallVec::<[_; 2]>::new();
         for key in &aggregate.lookups {
             let question = bare.question(key)?;
             gifts.push(answers.gifts(&question).ok_or_else(|| {
@@ -129,9 +142,9 @@ fn destinations(
     scope: &Scope<'_, '_>,
     sharding: Sharding<'_>,
     targets: &mut Targets,
-) -> Result<Vec<TargetId>> {
-    let mut ids = Vec::with_capacity(aggregate.into.len());
-    let (mut partition, mut sort) = (String::with_capacity(96), String::with_capacity(96));
+) -> Result<TargetIds> {
+    let mut ids = TargetIds::new();
+    let (mut partition, mut sort) = targets.take_buffers();
     for destination in &aggregate.into {
         let Some(rollup) = scope.model.rollups.get(destination.rollup) else { continue };
         scope.render(&destination.partition, &mut partition)?;
@@ -144,6 +157,7 @@ fn destinations(
         let key = TargetKey { partition: &partition, sort: &sort, shard };
         ids.push(targets.intern(destination.rollup, key, expires_at));
     }
+    targets.give_buffers((partition, sort));
     Ok(ids)
 }
 

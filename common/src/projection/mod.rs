@@ -10,12 +10,14 @@ mod scope;
 mod target;
 
 pub use archive::{AttributePath, archive_line};
-pub use contributions::{Contributions, Extreme, Keep, Projected, Share, contributions};
+pub use contributions::{Contributions, Extreme, Keep, Measures, Projected, Share, TargetIds, contributions};
 pub use invalidation::{Stale, StaleKey, StalePath};
 pub use scope::{Gifts, Scope, attribute};
 pub use target::{Sharding, Target, TargetId, TargetKey, Targets};
 
 use std::borrow::Cow;
+
+use smallvec::SmallVec;
 
 use crate::entity::Identity;
 use crate::record::Image;
@@ -68,11 +70,11 @@ pub trait Answers {
 /// [`crate::ErrorKind::Record`] if the image lacks a value that a lookup is asked by.
 pub fn questions<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s Identity<'s, 's>,
+    identity: &'s Identity<'_, '_>,
     image: &'s Image<'a>,
-) -> Result<Vec<Question<'s>>> {
+) -> Result<SmallVec<[Question<'s>; 2]>> {
     let scope = Scope::of(model, identity, image);
-    let mut questions = Vec::new();
+    let mut questions = SmallVec::new();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         for key in &aggregate.lookups {
             questions.push(scope.question(key)?);
@@ -85,7 +87,7 @@ pub fn questions<'s, 'a: 's>(
 /// Where the image lacks an input or a gift there is no answer.
 pub fn answers<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s Identity<'s, 's>,
+    identity: &'s Identity<'_, '_>,
     image: &'s Image<'a>,
 ) -> Vec<(Question<'s>, Vec<crate::record::AttributeValue<'static>>)> {
     let scope = Scope::of(model, identity, image);

@@ -32,7 +32,7 @@ pub struct Scope<'s, 'a> {
 impl<'s, 'a: 's> Scope<'s, 'a> {
     /// An image of an item, without what lookups give.
     #[must_use]
-    pub fn of(model: &'s Model, identity: &'s Identity<'s, 's>, image: &'s Image<'a>) -> Self {
+    pub fn of(model: &'s Model, identity: &'s Identity<'_, '_>, image: &'s Image<'a>) -> Self {
         Self { model, entity: identity.entity, variables: &identity.variables, image, gifts: &[] }
     }
 
@@ -150,6 +150,12 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
                 }
             }
             Format::Day => {
+                if let Operand::Value(AttributeValue::S(text)) = self.required(term)?
+                    && let Some(day) = Timestamp::day_of_utc(text)
+                {
+                    key.push_str(day);
+                    return Ok(());
+                }
                 let day = self.time(term, Format::Plain)?.day();
                 key.push_str(&day.ok_or_else(|| self.unfit(term, "is a time beyond the calendar"))?);
             }
@@ -278,7 +284,8 @@ fn name(name: Option<&std::sync::Arc<str>>) -> &str {
 }
 
 fn is_as_declared(value: &AttributeValue<'_>, path: &AttributePath) -> bool {
-    path.declared.is_none_or(|declared| declared == value.type_name() || *value == AttributeValue::Null)
+    let is_null = || matches!(value, AttributeValue::Null);
+    path.declared.is_none_or(|declared| value.is_of_type(declared) || is_null())
 }
 
 /// The value at a path of an image.

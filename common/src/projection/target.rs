@@ -4,6 +4,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
 
 use super::Contributions;
 use crate::record::Timestamp;
@@ -16,7 +17,7 @@ pub struct Target {
     pub name: Arc<str>,
     /// Which of the model's rollups it is: indexes into [`Model::rollups`]. Several, if the keys of rollups overlap; none, if the
     /// model has no such rollup any more.
-    pub rollups: Vec<usize>,
+    pub rollups: SmallVec<[usize; 2]>,
     /// Its `PK`, without the shard.
     pub partition: Box<str>,
     /// Its `SK`.
@@ -60,6 +61,8 @@ pub struct Targets {
     list: Vec<Target>,
     by_key: HashTable<TargetId>,
     hasher: DefaultHashBuilder,
+    /// Room to render keys in, used over and over.
+    buffers: (String, String),
 }
 
 impl Targets {
@@ -71,7 +74,17 @@ impl Targets {
             list: Vec::new(),
             by_key: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
+            buffers: Default::default(),
         }
+    }
+
+    /// Two texts to render a key in; whoever is done with them gives them back.
+    pub(super) fn take_buffers(&mut self) -> (String, String) {
+        std::mem::take(&mut self.buffers)
+    }
+
+    pub(super) fn give_buffers(&mut self, buffers: (String, String)) {
+        self.buffers = buffers;
     }
 
     /// The number of the target with this key, an item of the model's rollup `rollup`.
@@ -108,9 +121,9 @@ impl Targets {
     fn find_or_insert(
         &mut self,
         key: TargetKey<'_>,
-        describe: impl FnOnce(&Model) -> (Arc<str>, Vec<usize>),
+        describe: impl FnOnce(&Model) -> (Arc<str>, SmallVec<[usize; 2]>),
     ) -> TargetId {
-        let Self { model, list, by_key, hasher } = self;
+        let Self { model, list, by_key, hasher, .. } = self;
         let hash = hasher.hash_one(key);
         let is_it = |id: &TargetId| list.get(id.0 as usize).is_some_and(|known| known.key() == key);
         if let Some(id) = by_key.find(hash, is_it) {

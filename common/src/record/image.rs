@@ -4,6 +4,9 @@ use super::json;
 use super::{AttributeId, AttributeValue, Item, Vocabulary};
 use crate::Result;
 
+/// How many attributes of an item a model mostly uses at most; a guess that saves growing the list.
+const TYPICAL_ATTRIBUTES: usize = 8;
+
 /// The state of one item, before or after a change: only the attributes of a [`Vocabulary`].
 ///
 /// An image without any attribute is an item whose attributes the model does not use; that there is *no* image is
@@ -38,7 +41,12 @@ impl<'a> Image<'a> {
     pub(super) fn set(&mut self, id: AttributeId, value: AttributeValue<'a>) {
         match self.attributes.iter_mut().find(|(held, _)| *held == id) {
             Some((_, held)) => *held = value,
-            None => self.attributes.push((id, value)),
+            None => {
+                if self.attributes.is_empty() {
+                    self.attributes.reserve(TYPICAL_ATTRIBUTES);
+                }
+                self.attributes.push((id, value));
+            }
         }
     }
 }

@@ -37,6 +37,31 @@ impl Timestamp {
         Some(Self { epoch_ms: i64::try_from(epoch_ms).ok()? })
     }
 
+    /// The UTC day of a text that is a time in UTC to the second, as nearly all are: the text's own beginning. `None` for all
+    /// else; it may still be a time.
+    #[must_use]
+    pub fn day_of_utc(text: &str) -> Option<&str> {
+        const SHAPE: &[u8; 20] = b"0000-00-00T00:00:00Z";
+        let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
+        let is_shaped = SHAPE.iter().zip(bytes).fold(true, |all, (expected, byte)| {
+            all & if *expected == b'0' { byte.is_ascii_digit() } else { byte == expected }
+        });
+        let number = |at: usize| match bytes.get(at..at + 2) {
+            Some([tens, units]) => u32::from(tens & 0xf) * 10 + u32::from(units & 0xf),
+            Some(_) | None => 0,
+        };
+        let (century, year, month, day) = (number(0), number(2), number(5), number(8));
+        let is_leap = if year == 0 { century % 4 == 0 } else { year % 4 == 0 };
+        let days = match month {
+            1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+            4 | 6 | 9 | 11 => 30,
+            2 => 28 + u32::from(is_leap),
+            _ => 0,
+        };
+        let is_time = (1..=days).contains(&day) && number(11) < 24 && number(14) < 60 && number(17) < 60;
+        if is_shaped && is_time { text.get(..10) } else { None }
+    }
+
     /// Milliseconds since the epoch.
     #[must_use]
     pub const fn epoch_ms(self) -> i64 {
@@ -97,7 +122,33 @@ impl fmt::Display for Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn the_short_way_to_a_day_is_the_long_one(
+            text in "(0[0-9]00|[0-9]{4})-(02-(2[0-9]|30)|[01][0-9]-[0-3][0-9])T([01][0-9]|2[0-5]):[0-6][0-9]:[0-6][0-9]Z",
+        ) {
+            let long = Timestamp::parse(&text).and_then(Timestamp::day);
+            match Timestamp::day_of_utc(&text) {
+                Some(day) => prop_assert_eq!(Some(day.to_owned()), long),
+                // A leap second is a time, and goes the long way.
+                None => prop_assert!(long.is_none() || text.ends_with(":60Z")),
+            }
+        }
+    }
+
+    #[test]
+    fn only_utc_to_the_second_has_the_short_way() {
+        for text in
+            ["2026-02-06T14:30:00+00:00", "2026-02-06T14:30:00.5Z", "2026-02-06", "2026-02-06 14:30:00Z"]
+        {
+            assert_eq!(Timestamp::day_of_utc(text), None, "{text}");
+        }
+        assert_eq!(Timestamp::day_of_utc("2026-02-06T14:30:00Z"), Some("2026-02-06"));
+    }
 
     #[test]
     fn parses_rfc_3339_and_plain_dates() {

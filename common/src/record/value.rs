@@ -68,6 +68,20 @@ impl AttributeValue<'_> {
         }
     }
 
+    /// Whether DynamoDB's name of the value's type is this one.
+    #[must_use]
+    pub fn is_of_type(&self, name: &str) -> bool {
+        // Asked for every value that is counted: a comparison with a known short text needs no call.
+        match self {
+            Self::S(_) => name == "S",
+            Self::N(_) => name == "N",
+            Self::Bool(_) => name == "BOOL",
+            Self::B(_) | Self::Null | Self::M(_) | Self::L(_) | Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => {
+                name == self.type_name()
+            }
+        }
+    }
+
     /// The same value, owning all that it holds.
     #[must_use]
     pub fn into_owned(self) -> AttributeValue<'static> {

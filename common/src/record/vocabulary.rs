@@ -20,6 +20,8 @@ pub struct Vocabulary {
     /// Looked up for every attribute of every image, hence not std's map: its hash resists chosen keys, which a model's
     /// names are not, and takes several times as long.
     ids: HashMap<Arc<str>, AttributeId>,
+    /// The shapes that names have: most names of other attributes have another, and need not be looked up at all.
+    shapes: [u64; 4],
 }
 
 /// Stands for one name of the [`Vocabulary`] that gave it out.
@@ -43,6 +45,10 @@ impl Vocabulary {
             return id;
         }
         let id = AttributeId(self.names.len());
+        let (word, bit) = shape(&name);
+        if let Some(shapes) = self.shapes.get_mut(word) {
+            *shapes |= bit;
+        }
         self.ids.insert(Arc::clone(&name), id);
         self.names.push(name);
         id
@@ -51,7 +57,9 @@ impl Vocabulary {
     /// The id of a name, if the model uses it.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<AttributeId> {
-        self.ids.get(name).copied()
+        let (word, bit) = shape(name);
+        let is_likely = self.shapes.get(word).is_some_and(|shapes| shapes & bit != 0);
+        if is_likely { self.ids.get(name).copied() } else { None }
     }
 
     /// The name behind an id.
@@ -75,4 +83,12 @@ impl Vocabulary {
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
+}
+
+/// One of 256 shapes by a name's length, its first and its last letter, as a bit of one of four words.
+fn shape(name: &str) -> (usize, u64) {
+    let bytes = name.as_bytes();
+    let ends = bytes.first().zip(bytes.last()).map_or(0, |(first, last)| first ^ last.rotate_left(3));
+    let shape = usize::from(ends) ^ (bytes.len() << 1);
+    ((shape >> 6) & 3, 1 << (shape & 63))
 }

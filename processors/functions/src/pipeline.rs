@@ -1,6 +1,6 @@
 //! What happens to one batch, from top to bottom.
 
-use afterwrite::commit::{Clock, Failure, Item, Ledger, Outcome, Request, Totals};
+use afterwrite::commit::{Clock, Failure, Item, Ledger, Outcome, Request, Requests, Totals};
 use afterwrite::entity::{Identity, SourceKey};
 use afterwrite::record::{BadRecord, Batch, ChangeRecord, Keys, Operation, StreamView, Timestamp, decode};
 use afterwrite::sink::Tables;
@@ -145,7 +145,7 @@ fn items<'r>(
                     source: &found.source,
                     identity,
                     keys: found.keys,
-                    requests: vec![request],
+                    requests: Requests::from([request]),
                 });
             }
         }
