@@ -121,7 +121,7 @@ fn record_writes(model: &Arc<Model>, record: &RawValue, answers: &LastImages) ->
         let nothing = Contributions::default();
         let mut count = |image: Option<&Image<'_>>, is_new: bool| {
             let Some(image) = image else { return };
-            let sharding = Sharding { item: 0, current: &nothing };
+            let sharding = Sharding { source: &source, current: &nothing };
             let projected =
                 contributions(model, &identity, image, answers, sharding, &mut targets).expect("an item");
             for share in projected.contributions.shares {

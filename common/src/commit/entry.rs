@@ -80,7 +80,13 @@ impl Entry<'_> {
     /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`, a target being
     /// `[rollup, PK, SK, shard, expires_at]` without the absent rest. Written by hand, because it is written for every record.
     fn encode_contributions(&self, targets: &Targets) -> String {
-        let mut out = String::with_capacity(512);
+        // Longer than nearly all: growing costs more than the room.
+        const ABOUT_A_TARGET: usize = 128;
+        const ABOUT_A_MEASURE: usize = 32;
+        let share_bytes = |share: &Share| {
+            ABOUT_A_TARGET * (1 + share.targets.len()) + ABOUT_A_MEASURE * share.measures.len()
+        };
+        let mut out = String::with_capacity(2 + self.current.shares.iter().map(share_bytes).sum::<usize>());
         out.push('[');
         for share in &self.current.shares {
             open(&mut out, '[');

@@ -413,9 +413,9 @@ type Copy<'c> = (&'c MirroredAttribute, Option<&'c AttributeValue<'static>>);
 fn shown_targets(contributions: &Contributions, targets: &Targets) -> Vec<TargetId> {
     let mut shown = Vec::new();
     for share in &contributions.shares {
-        let is_shown =
-            |target: &TargetId| share.measures.iter().any(|(name, _)| targets.shows(*target, name));
-        shown.extend(share.targets.iter().copied().filter(is_shown));
+        let targets =
+            share.targets.iter().copied().filter(|target| targets.shows_any(*target, &share.measures));
+        shown.extend(targets);
     }
     shown
 }

@@ -3,6 +3,8 @@
 //! A transaction holds whole items (an entry, its markers and all its rollups) and names each rollup once, however many
 //! items add to it. So items that share rollups belong together: sorted by their rollups, neighbours share the most.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -66,10 +68,11 @@ pub fn pack<'p>(plans: impl Iterator<Item = Packable<'p>>, targets: &Targets) ->
         entry_bytes: entry_bytes(packable.plan, targets),
     };
     let (mut parcels, mut open) = (Vec::new(), Parcel::default());
-    let mut plans: Vec<Measured<'_>> = plans.map(measured).collect();
+    let mut ordered: Vec<Measured<'_>> = Vec::with_capacity(plans.size_hint().1.unwrap_or(0));
+    ordered.extend(plans.map(measured));
     // Items with equal beginnings of their rollups share the most. Those that go alone go last.
-    plans.sort_by(|a, b| (a.packable.alone, &a.touched).cmp(&(b.packable.alone, &b.touched)));
-    for measured in &plans {
+    ordered.sort_by(|a, b| (a.packable.alone, &a.touched).cmp(&(b.packable.alone, &b.touched)));
+    for measured in &ordered {
         if !open.items.is_empty() && (measured.packable.alone || !open.has_room_for(measured)) {
             parcels.push(std::mem::take(&mut open));
         }
@@ -168,23 +171,33 @@ fn has_long_numbers(plan: &Plan<'_>) -> bool {
 }
 
 fn add_all(sums: &mut Measures, measures: &Measures) {
-    if sums.is_empty() {
-        sums.clone_from(measures);
+    /// About as many measures as a rollup has: growing the list time and again costs more than the room.
+    const TYPICAL: usize = 16;
+    if sums.is_empty() && !measures.is_empty() {
+        sums.reserve(measures.len().max(TYPICAL));
+        sums.extend_from_slice(measures);
         return;
     }
-    for (name, number) in measures {
-        // `has_room_for` has seen that it fits.
-        let _ = add(sums, name, number);
+    for (place, (name, number)) in measures.iter().enumerate() {
+        // Items of one kind mostly add the same measures in the same order. `has_room_for` has seen that it fits.
+        match sums.get_mut(place) {
+            Some(sum) if Arc::ptr_eq(&sum.0, name) => {
+                if let Ok(total) = sum.1.plus(number) {
+                    sum.1 = total;
+                }
+            }
+            Some(_) | None => {
+                let _ = add(sums, name, number);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-    use std::sync::Arc;
-
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
     use crate::commit::Entry;

@@ -206,7 +206,7 @@ impl Planner<'_> {
         let mut left = Vec::new();
         for share in &before.shares {
             let gone = share.targets.iter().copied().filter(|target| !now_in(*target));
-            left.extend(gone.filter(|target| self.shows(*target, &share.measures)));
+            left.extend(gone.filter(|target| self.targets.shows_any(*target, &share.measures)));
         }
         left
     }
@@ -214,16 +214,12 @@ impl Planner<'_> {
     fn shown(&self, plan: &Plan<'_>) -> Vec<TargetId> {
         let mut shown = Vec::new();
         for Addition { targets, measures, .. } in plan.additions() {
-            shown.extend(targets.iter().copied().filter(|target| self.shows(*target, measures)));
+            shown.extend(targets.iter().copied().filter(|target| self.targets.shows_any(*target, measures)));
         }
         let extremes =
             plan.extremes.iter().filter(|extreme| self.targets.shows(extreme.target, &extreme.measure));
         shown.extend(extremes.map(|extreme| extreme.target));
         shown
-    }
-
-    fn shows(&self, target: TargetId, measures: &Measures) -> bool {
-        measures.iter().any(|(name, _)| self.targets.shows(target, name))
     }
 
     /// A rollup that has expired is gone or going: adding to it would bring back a part of it.

@@ -96,7 +96,6 @@ pub(super) struct Work<'r> {
     pub(super) unfit: BTreeMap<usize, Error>,
     /// The label of the table's stream, as whoever reconciles the item knows it.
     stream: &'r str,
-    pub(super) hash: u64,
     /// Whether `entry` and `claimed` are what is stored, as far as is known.
     pub(super) is_known: bool,
     pub(super) entry: Option<Entry<'r>>,
@@ -143,7 +142,6 @@ impl<'r> Work<'r> {
             old_images: BTreeMap::new(),
             unfit: BTreeMap::new(),
             stream: "",
-            hash: Sharding::hash(&item.source.partition, item.source.sort.as_deref()),
             is_known: false,
             entry: None,
             entry_key: None,
@@ -170,7 +168,7 @@ impl<'r> Work<'r> {
 
     /// How the item is spread over the shards of sharded rollups.
     pub(super) fn sharding(&self) -> Sharding<'_> {
-        Sharding { item: self.hash, current: self.current() }
+        Sharding { source: self.source, current: self.current() }
     }
 
     pub(super) fn is_pending(&self) -> bool {

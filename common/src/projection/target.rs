@@ -6,7 +6,8 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
-use super::Contributions;
+use super::{Contributions, Measures};
+use crate::entity::SourceKey;
 use crate::record::Timestamp;
 use crate::table::{Model, Rollup};
 
@@ -40,7 +41,7 @@ impl Target {
 }
 
 /// The key of a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetKey<'k> {
     /// Its `PK`, without the shard.
     pub partition: &'k str,
@@ -124,7 +125,7 @@ impl Targets {
         describe: impl FnOnce(&Model) -> (Arc<str>, SmallVec<[usize; 2]>),
     ) -> TargetId {
         let Self { model, list, by_key, hasher, .. } = self;
-        let hash = hasher.hash_one(key);
+        let hash = hash_of(hasher, key);
         let is_it = |id: &TargetId| list.get(id.0 as usize).is_some_and(|known| known.key() == key);
         if let Some(id) = by_key.find(hash, is_it) {
             return *id;
@@ -135,7 +136,7 @@ impl Targets {
         let (partition, sort) = (key.partition.into(), key.sort.into());
         list.push(Target { name, rollups, partition, sort, shard: key.shard, expires_at: None });
         by_key.insert_unique(hash, id, |id| {
-            list.get(id.0 as usize).map_or(0, |known| hasher.hash_one(known.key()))
+            list.get(id.0 as usize).map_or(0, |known| hash_of(hasher, known.key()))
         });
         id
     }
@@ -157,6 +158,13 @@ impl Targets {
         &self.list[id.0 as usize]
     }
 
+    /// Whether a change of one of these measures of a target changes what a mirror shows.
+    #[must_use]
+    pub fn shows_any(&self, id: TargetId, measures: &Measures) -> bool {
+        let mut showing = self.rollups(id).filter(|rollup| !rollup.shown.is_empty());
+        showing.any(|rollup| measures.iter().any(|(measure, _)| rollup.shows(measure)))
+    }
+
     /// The model's rollups that a target is an item of.
     pub fn rollups(&self, id: TargetId) -> impl Iterator<Item = &Rollup> {
         self.get(id).rollups.iter().filter_map(|index| self.model.rollups.get(*index))
@@ -175,6 +183,10 @@ impl Target {
     }
 }
 
+fn hash_of(hasher: &DefaultHashBuilder, key: TargetKey<'_>) -> u64 {
+    hasher.hash_one((key.partition, key.sort, key.shard.unwrap_or(0)))
+}
+
 fn is_of(model: &Model, rollup: usize, key: TargetKey<'_>) -> bool {
     model.rollups.get(rollup).is_some_and(|rollup| rollup.has_key(key.partition, key.sort))
 }
@@ -183,16 +195,16 @@ fn is_of(model: &Model, rollup: usize, key: TargetKey<'_>) -> bool {
 /// a hash of its key where there is none yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharding<'s> {
-    /// The item's hash: see [`Sharding::hash`].
-    pub item: u64,
+    /// The item.
+    pub source: &'s SourceKey<'s>,
     /// What is counted of the item now.
     pub current: &'s Contributions,
 }
 
 impl Sharding<'_> {
     /// A hash of an item's key that never changes, in any process of any version (FNV-1a).
-    #[must_use]
-    pub fn hash(partition: &str, sort: Option<&str>) -> u64 {
+    fn hash(&self) -> u64 {
+        let (partition, sort) = (&*self.source.partition, self.source.sort.as_deref());
         let separator: &[u8] = &[0];
         let bytes = partition.bytes().chain(separator.iter().copied()).chain(sort.unwrap_or("-").bytes());
         bytes
@@ -209,6 +221,6 @@ impl Sharding<'_> {
             let same = *target.partition == *partition && *target.sort == *sort;
             if same { target.shard } else { None }
         });
-        counted_there.or_else(|| u32::try_from(self.item % u64::from(shards)).ok())
+        counted_there.or_else(|| u32::try_from(self.hash() % u64::from(shards)).ok())
     }
 }
