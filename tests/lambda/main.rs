@@ -1,6 +1,8 @@
-//! The function `aggregator` as it is deployed: its release binary, under a Runtime API, before an embedded DynamoDB.
+//! The functions as they are deployed: their release binaries, under a Runtime API, before embedded servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
+
+mod relay;
 
 use std::time::Duration;
 
@@ -29,9 +31,9 @@ fn error(result: InvocationResult, function: &Function) -> String {
 }
 
 /// Everything that a function says when it cannot start: it reports it, or ends and has written it.
-async fn refusal_to_start(environment: &[(&str, &str)]) -> String {
+async fn refusal_to_start_of(function: &str, environment: &[(&str, &str)]) -> String {
     let api = RuntimeApi::start().await.unwrap();
-    let mut function = Function::start(&program("aggregator"), &api, environment).unwrap();
+    let mut function = Function::start(&program(function), &api, environment).unwrap();
     let status = function.exited(TIME).await.unwrap().expect("it ends by itself");
     assert!(!status.success());
     let reported = api.start_error().map(|error| error.message).unwrap_or_default();
@@ -232,7 +234,7 @@ async fn what_is_unset_and_needed_is_named_at_the_start() {
             ["AFTERWRITE_PROJECTIONS", "teleport"],
         ),
     ] {
-        let said = refusal_to_start(environment).await;
+        let said = refusal_to_start_of("aggregator", environment).await;
         for word in words {
             assert!(said.contains(word), "`{word}` is missing in: {said}");
         }
