@@ -1,7 +1,7 @@
 //! What passing a record on costs the processor, beside the handler that is mostly written by hand, in Python.
 //!
-//! `tests/run` once, for redis-server; then, with a Python that has boto3 and redis-py,
-//! `AFTERWRITE_TEST_PYTHON=python3 cargo bench -p afterwrite-tests --bench relay`.
+//! With redis-server on the path, and a Python that has boto3 and redis-py:
+//! `cargo build --release && AFTERWRITE_TEST_BIN_DIR=$PWD/target/release cargo bench -p afterwrite-tests --bench relay`.
 //!
 //! Both handle the recording `exam-42` in events of 100 records, several times over, in turn within one run: every record is
 //! archived through a delivery stream on loopback HTTP, and its cache keys are removed from a real Redis. What is
@@ -16,11 +16,12 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use afterwrite_tests::archive::{Archive, BUCKET, STREAM};
+use afterwrite_tests::programs::program;
 use afterwrite_tests::recording::{Recording, event};
 use afterwrite_tests::redis_server::RedisServer;
 use afterwrite_tests::runtime_api::{Function, InvocationResult, RuntimeApi};
@@ -45,7 +46,7 @@ struct Cost {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let binary = build();
+    let binary = program("relay");
     let recording = Recording::load(RECORDING);
     let records: Vec<&RawValue> = recording.records().collect();
     let events: Vec<String> = records
@@ -72,23 +73,6 @@ async fn main() {
         percentile(99),
         gone.len()
     );
-}
-
-fn build() -> PathBuf {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args(["build", "--locked", "--release", "-p", "afterwrite-functions", "--bin", "relay"])
-        .args(["--message-format", "json-render-diagnostics"])
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .unwrap();
-    assert!(built.status.success(), "the function cannot be built");
-    let artifacts = String::from_utf8(built.stdout).unwrap();
-    let executable = artifacts.lines().rev().find_map(|line| {
-        let artifact: Value = serde_json::from_str(line).unwrap();
-        artifact.get("executable")?.as_str().map(PathBuf::from)
-    });
-    executable.unwrap()
 }
 
 async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &RedisServer) -> Cost {
