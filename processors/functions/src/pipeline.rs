@@ -5,11 +5,11 @@ use afterwrite::entity::{Identity, SourceKey};
 use afterwrite::record::{BadRecord, Batch, ChangeRecord, Keys, Operation, StreamView, Timestamp, decode};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite::{ErrorKind, Result};
 use hashbrown::HashMap;
 
 use crate::response::{FailedRecord, Response, failed_records};
-use crate::tables::{foreign_key, unknown_table};
+use crate::tables::{age_ms, foreign_key, missing_image, sources};
 
 /// The handler of the function `aggregator`: a stream's batches in, rollups right.
 #[derive(Debug)]
@@ -76,22 +76,16 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
 
     /// The records whose item is known; the malformed ones that are not even that have failed.
     fn find<'r>(&self, batch: &'r Batch<'r>, failures: &mut Vec<Failure>) -> Result<Vec<Found<'r>>> {
+        let sources = sources(self.ledger.model(), batch, |table| self.ledger.table_index(table))?;
         let mut found = Vec::with_capacity(batch.records.len());
-        for (index, record) in batch.records.iter().enumerate() {
-            let (table, keys) = match record {
-                Ok(record) => (Some(record.table.as_ref()), Some(&record.keys)),
-                Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
+        for (index, (record, source)) in batch.records.iter().zip(sources).enumerate() {
+            let record = record.as_ref().map_err(AsRef::as_ref);
+            let keys = match record {
+                Ok(record) => Some(&record.keys),
+                Err(bad) => bad.keys.as_ref(),
             };
-            let table = table.map(|table| {
-                self.ledger.table_index(table).ok_or_else(|| unknown_table(self.ledger.model(), table))
-            });
-            let source = table.transpose()?.zip(keys).map(|(table, keys)| {
-                SourceKey::of_keys(self.ledger.model(), table, keys).map(|source| (source, keys))
-            });
-            match (source.flatten(), record) {
-                (Some((source, keys)), record) => {
-                    found.push(Found { index, record: record.as_ref().map_err(AsRef::as_ref), keys, source })
-                }
+            match (source.zip(keys), record) {
+                (Some((source, keys)), record) => found.push(Found { index, record, keys, source }),
                 (None, Ok(_)) => failures.push(Failure { index, error: foreign_key() }),
                 (None, Err(bad)) => failures.push(Failure { index, error: bad.error.restated() }),
             }
@@ -100,8 +94,6 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
     }
 
     fn report(&self, batch: &Batch<'_>, unmatched: usize, totals: Totals, failures: Vec<Failure>) -> Handled {
-        let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max();
-        let age = newest.map(|newest| self.ledger.clock().now().since(newest));
         let response = Response::new(batch, failures.iter().map(|failure| failure.index));
         Handled {
             response,
@@ -109,7 +101,7 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
             unmatched: count(unmatched),
             totals,
             failures: failed_records(batch, failures),
-            age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            age_ms: age_ms(batch, self.ledger.clock().now()),
         }
     }
 }
@@ -127,10 +119,8 @@ fn items<'r>(
         if let Ok(record) = found.record
             && lacks_image(record, identity.entity)
         {
-            let error = missing_image(record, identity.entity);
-            // A stream that does not carry what the model needs must not be consumed silently; one that does may still have
-            // a bad record.
-            if record.view != Some(StreamView::NewAndOldImages) {
+            let error = missing_image(record, identity.entity, "the model");
+            if error.kind() == ErrorKind::Stream {
                 return Err(error);
             }
             failures.push(Failure { index: found.index, error });
@@ -164,17 +154,6 @@ fn lacks_image(record: &ChangeRecord<'_>, entity: &Entity) -> bool {
     let must_settle = record.expired && entity.on_expiry == OnExpiry::Keep;
     let lacks_old = must_settle && !record.old.is_present();
     lacks_new || lacks_old || record.view == Some(StreamView::KeysOnly)
-}
-
-fn missing_image(record: &ChangeRecord<'_>, entity: &Entity) -> Error {
-    let kind = match record.view {
-        Some(StreamView::NewAndOldImages) => ErrorKind::Record,
-        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) | None => ErrorKind::Stream,
-    };
-    Error::new(kind, "the stream's records lack an image that the model needs")
-        .with("view type", record.view.map_or("unknown", StreamView::name))
-        .with("entity", entity.name.as_ref())
-        .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
 }
 
 fn count(length: usize) -> u64 {

@@ -15,20 +15,18 @@ use std::sync::Arc;
 use afterwrite::commit::{Clock, Failure};
 use afterwrite::entity::{Identity, SourceKey};
 use afterwrite::projection::archive_line;
-use afterwrite::record::{
-    Batch, ChangeRecord, Image, Operation, RawRecord, StreamView, Timestamp, decode, raw_records,
-};
+use afterwrite::record::{Batch, ChangeRecord, Image, Operation, RawRecord, Timestamp, decode, raw_records};
 use afterwrite::relay::archive::{self, Archiver, Line};
 use afterwrite::relay::invalidate::{self, Change, Invalidator};
 use afterwrite::sink::firehose::DeliveryStream;
 use afterwrite::sink::s3::ObjectStore;
 use afterwrite::sink::{Cache, Distribution};
 use afterwrite::table::{ArchiveScope, Model};
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite::{ErrorKind, Result};
 use futures::future::{OptionFuture, join};
 
 use crate::response::{FailedRecord, Response, failed_records};
-use crate::tables::{SourceTables, foreign_key};
+use crate::tables::{SourceTables, age_ms, foreign_key, missing_image};
 
 /// The handler of the function `relay`.
 #[derive(Debug)]
@@ -100,14 +98,13 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         let (invalidated, stale) = invalidated.transpose()?.unzip();
         let (archived, unarchived) = archived.unzip();
         let failures: Vec<Failure> = stale.into_iter().chain(unarchived).flatten().collect();
-        let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max();
         Ok(Relayed {
             response: Response::new(&batch, failures.iter().map(|failure| failure.index)),
             records: batch.records.len(),
             invalidated,
             archived,
             failures: failed_records(&batch, failures),
-            age_ms: newest.map(|newest| age_ms(self.clock.now(), newest)),
+            age_ms: age_ms(&batch, self.clock.now()),
         })
     }
 
@@ -162,7 +159,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         let lacks_new = record.operation != Operation::Remove && record.new.is_none();
         let lacks_old = record.operation != Operation::Insert && !record.old.is_present();
         if lacks_new || lacks_old {
-            return Err(missing_image(record, &identity));
+            return Err(missing_image(record, identity.entity, "invalidating caches"));
         }
         let old = record.old.decode(&self.model().vocabulary)?;
         Ok(Some(Found { index, identity, old, new: record.new.as_ref() }))
@@ -210,20 +207,4 @@ fn secrets(model: &Model) -> Vec<Vec<Arc<str>>> {
     let all = model.entities.iter().flat_map(|entity| &entity.secrets);
     let names: BTreeSet<Vec<Arc<str>>> = all.map(|path| path.names().cloned().collect()).collect();
     names.into_iter().collect()
-}
-
-fn missing_image(record: &ChangeRecord<'_>, identity: &Identity<'_, '_>) -> Error {
-    // A stream that carries both images may have one bad record; one that does not must not be consumed silently.
-    let kind = match record.view {
-        Some(StreamView::NewAndOldImages) => ErrorKind::Record,
-        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) | None => ErrorKind::Stream,
-    };
-    Error::new(kind, "the stream's records lack an image that invalidating caches needs")
-        .with("view type", record.view.map_or("unknown", StreamView::name))
-        .with("entity", identity.entity.name.as_ref())
-        .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
-}
-
-fn age_ms(now: Timestamp, newest: Timestamp) -> u64 {
-    u64::try_from(now.since(newest).as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
-use afterwrite::record::Batch;
-use afterwrite::table::Model;
+use afterwrite::record::{Batch, ChangeRecord, StreamView, Timestamp};
+use afterwrite::table::{Entity, Model};
 use afterwrite::{Error, ErrorKind, Result};
 
 /// A model's source tables, and where each of them lives.
@@ -33,22 +33,49 @@ impl SourceTables {
     /// [`ErrorKind::Stream`] if a record is of a table that the model does not know: a wrong rename must not consume a stream
     /// silently.
     pub fn sources<'r>(&self, batch: &'r Batch<'r>) -> Result<Vec<Option<SourceKey<'r>>>> {
-        let source = |(table, keys): (Option<&str>, Option<&'r _>)| {
-            let Some(table) = table else { return Ok(None) };
-            let index = self.names.iter().position(|known| **known == *table);
-            let index = index.ok_or_else(|| unknown_table(&self.model, table))?;
-            Ok(keys.and_then(|keys| SourceKey::of_keys(&self.model, index, keys)))
-        };
-        let parts = batch.records.iter().map(|record| match record {
-            Ok(record) => (Some(&*record.table), Some(&record.keys)),
-            Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
-        });
-        parts.map(source).collect()
+        sources(&self.model, batch, |table| self.names.iter().position(|known| **known == *table))
     }
 }
 
+/// For each record its item, as [`SourceTables::sources`] says; `index_of` tells which of the model's tables lives under a name.
+pub(crate) fn sources<'r>(
+    model: &Model,
+    batch: &'r Batch<'r>,
+    index_of: impl Fn(&str) -> Option<usize>,
+) -> Result<Vec<Option<SourceKey<'r>>>> {
+    let source = |(table, keys): (Option<&str>, Option<&'r _>)| {
+        let Some(table) = table else { return Ok(None) };
+        let index = index_of(table).ok_or_else(|| unknown_table(model, table))?;
+        Ok(keys.and_then(|keys| SourceKey::of_keys(model, index, keys)))
+    };
+    let parts = batch.records.iter().map(|record| match record {
+        Ok(record) => (Some(&*record.table), Some(&record.keys)),
+        Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
+    });
+    parts.map(source).collect()
+}
+
+/// How long ago the newest change of a batch was made, in milliseconds.
+pub(crate) fn age_ms(batch: &Batch<'_>, now: Timestamp) -> Option<u64> {
+    let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max()?;
+    Some(u64::try_from(now.since(newest).as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A record without an image that `whose` needs. A stream that does not carry it must not be consumed silently
+/// ([`ErrorKind::Stream`]); one that does may still have a bad record ([`ErrorKind::Record`]).
+pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, whose: &str) -> Error {
+    let kind = match record.view {
+        Some(StreamView::NewAndOldImages) => ErrorKind::Record,
+        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) | None => ErrorKind::Stream,
+    };
+    Error::new(kind, format!("the stream's records lack an image that {whose} needs"))
+        .with("view type", record.view.map_or("unknown", StreamView::name))
+        .with("entity", entity.name.as_ref())
+        .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
+}
+
 /// A stream of a table that the model does not know.
-pub(crate) fn unknown_table(model: &Model, table: &str) -> Error {
+fn unknown_table(model: &Model, table: &str) -> Error {
     let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
     Error::new(ErrorKind::Stream, format!("the stream is of table `{table}`, which the model does not know"))
         .with("model's tables", known.join(", "))
