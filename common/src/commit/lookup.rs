@@ -20,6 +20,7 @@ use crate::entity::SourceKey;
 use crate::projection::{Answers, Gifts, Question, answers};
 use crate::record::{AttributeValue, Image, Item};
 use crate::sink::{IndexQuery, Tables, WriteError};
+use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
 
 const GIVES: &str = "gives";
@@ -166,11 +167,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         &self,
         question: &Question<'static>,
         offer: Option<Vec<AttributeValue<'static>>>,
-        remembered: Option<Item>,
+        known: Option<Item>,
         invocation: &Invocation,
     ) -> Result<Option<Answer>> {
-        if let Some(item) = remembered {
-            return self.remembered(question, &item).map(Some).ok_or_else(|| self.unreadable(question));
+        if let Some(item) = known {
+            return remembered(&self.model, question, &item)
+                .map(Some)
+                .ok_or_else(|| self.unreadable(question));
         }
         let gifts = match offer {
             Some(gifts) => Some(gifts),
@@ -180,17 +183,6 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             Some(gifts) => self.remember(question, gifts, invocation).await.map(Some),
             None => Ok(None),
         }
-    }
-
-    fn remembered(&self, question: &Question<'_>, item: &Item) -> Option<Answer> {
-        let AttributeValue::M(given) = item.get(GIVES)? else { return None };
-        let lookup = self.model.lookups.get(question.lookup)?;
-        lookup
-            .gives
-            .iter()
-            .map(|name| given.get(name.as_ref()).cloned())
-            .collect::<Option<Vec<_>>>()
-            .map(Into::into)
     }
 
     async fn ask_index(
@@ -248,7 +240,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         match self.write_retrying(&write, invocation).await {
             Ok(()) => Ok(gifts.into()),
             Err(WriteError::Refused(Refusal::Condition(Some(winner)))) => {
-                self.remembered(question, &winner).ok_or_else(|| self.unreadable(question))
+                remembered(&self.model, question, &winner).ok_or_else(|| self.unreadable(question))
             }
             Err(WriteError::Refused(refusal)) => Err(self.refused(&write, refusal)),
             Err(WriteError::Failed(error)) => Err(error),
@@ -261,4 +253,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             .with("lookup", name)
             .remedy("A changed `gives` needs a lookup of another name")
     }
+}
+
+/// What a remembered lookup gave; `None` if it lacks a value that the model asks for.
+pub(super) fn remembered(model: &Model, question: &Question<'_>, item: &Item) -> Option<Answer> {
+    let AttributeValue::M(given) = item.get(GIVES)? else { return None };
+    let lookup = model.lookups.get(question.lookup)?;
+    let gifts = lookup.gives.iter().map(|name| given.get(name.as_ref()).cloned());
+    gifts.collect::<Option<Vec<_>>>().map(Into::into)
 }

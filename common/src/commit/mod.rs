@@ -58,6 +58,7 @@ mod lookup;
 mod mirror;
 pub mod pack;
 pub mod plan;
+mod remembered;
 mod requests;
 mod rollup;
 mod rounds;
@@ -68,6 +69,7 @@ use std::sync::Arc;
 
 pub use clock::{Clock, SystemClock, backoff};
 pub use entry::Entry;
+pub use remembered::Remembered;
 pub use tally::{Counter, Totals};
 pub use work::{Failure, Item, Outcome, Request, Requests};
 

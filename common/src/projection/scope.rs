@@ -82,13 +82,7 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     /// # Errors
     /// [`ErrorKind::Record`] if it is absent or none of these.
     pub fn time(&self, term: &Term, format: Format) -> Result<Timestamp> {
-        let value = self.required(term)?;
-        let time = match &value {
-            Operand::Text(text) => Timestamp::parse(text),
-            Operand::Value(AttributeValue::S(text)) => Timestamp::parse(text),
-            Operand::Value(AttributeValue::N(number)) => number.to_i64().map(Timestamp::from_epoch_seconds),
-            Operand::Value(_) | Operand::Ratio { .. } => None,
-        };
+        let time = self.required(term)?.time();
         let time =
             time.ok_or_else(|| self.unfit(term, "is not a time (RFC 3339 text, a date, or epoch seconds)"))?;
         Ok(match format {
@@ -269,7 +263,7 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
             Term::Key(index) => format!("key variable `{}`", name(self.entity.variables.get(*index))),
             Term::Attribute(path) => {
                 let within = path.within.iter().map(|name| format!(".{name}")).collect::<String>();
-                format!("attribute `{}{within}`", self.model.vocabulary.name(path.root))
+                format!("attribute `{}{within}`", self.model.row_vocabulary.name(path.root))
             }
             Term::Derived(index) => {
                 format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))

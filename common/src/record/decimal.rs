@@ -171,6 +171,33 @@ impl Decimal {
         if let Repr::Integer(integer) = self.0 { Some(integer) } else { None }
     }
 
+    /// The number as an integer of units of 10^−`scale`; `None` if that is not exact, or beyond an `i128`.
+    ///
+    /// ```
+    /// use afterwrite::record::Decimal;
+    /// let price: Decimal = "12.5".parse()?;
+    /// assert_eq!((price.scaled(2), price.scaled(0)), (Some(1250), None));
+    /// # Ok::<(), afterwrite::record::NotADecimal>(())
+    /// ```
+    #[must_use]
+    pub fn scaled(&self, scale: u8) -> Option<i128> {
+        let power = |exponent: i64| 10_i128.checked_pow(u32::try_from(exponent).ok()?);
+        match &self.0 {
+            Repr::Integer(integer) => i128::from(*integer).checked_mul(power(i64::from(scale))?),
+            Repr::Exact(number) => {
+                let (digits, places) = number.as_bigint_and_exponent();
+                i128::try_from(digits).ok()?.checked_mul(power(i64::from(scale) - places)?)
+            }
+        }
+    }
+
+    /// The nearest float.
+    #[must_use]
+    pub fn to_f64(&self) -> f64 {
+        // DynamoDB's magnitudes lie within a float's, and the text is exact: nothing can fail, and rounding is the parser's.
+        self.to_string().parse().unwrap_or(f64::NAN)
+    }
+
     fn to_big(&self) -> BigDecimal {
         match &self.0 {
             Repr::Integer(integer) => BigDecimal::from(*integer),

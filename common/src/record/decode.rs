@@ -75,6 +75,20 @@ fn not_an_event(message: &str) -> Error {
         .remedy("Connect the function to a DynamoDB stream, or send it an event as Lambda would")
 }
 
+/// One record, as a line of the archive holds it.
+///
+/// # Errors
+/// What is wrong with it, and what of it could be read.
+pub fn decode_record<'a>(
+    line: &'a [u8],
+    vocabulary: &Vocabulary,
+) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
+    match std::str::from_utf8(line) {
+        Ok(line) => decode_alone(line, vocabulary),
+        Err(_) => Err(Box::new(identify("", Error::new(ErrorKind::Record, "the line is not UTF-8")))),
+    }
+}
+
 /// One record on its own.
 fn decode_alone<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
     let context = Context::new(vocabulary);

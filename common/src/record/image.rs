@@ -18,6 +18,12 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
+    /// An image without attributes.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self { attributes: Vec::new() }
+    }
+
     /// The image of an item that was read from a table.
     #[must_use]
     pub fn from_item(item: &Item, vocabulary: &Vocabulary) -> Image<'static> {

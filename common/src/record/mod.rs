@@ -14,7 +14,7 @@ mod vocabulary;
 
 pub use change::{BadRecord, Batch, ChangeRecord, Keys, Operation, StreamView};
 pub use decimal::{Decimal, NotADecimal};
-pub use decode::decode;
+pub use decode::{decode, decode_record};
 pub use image::{Image, OldImage};
 pub use position::Position;
 pub use raw::{RawRecord, raw_records};

@@ -29,6 +29,8 @@ pub struct Entity {
     pub mirrors: Vec<usize>,
     /// What is cached of this entity: indexes into [`super::Model::caches`].
     pub caches: Vec<usize>,
+    /// The datasets of this entity: indexes into [`super::Model::datasets`].
+    pub datasets: Vec<usize>,
     /// The attributes that must not leave the table: nothing of the model reads them, and the archive leaves them out.
     pub secrets: Vec<Path>,
 }

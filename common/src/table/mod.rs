@@ -8,6 +8,8 @@
 //! aggregate  which measures an entity's items contribute to which rollups
 //! mirror     a copy of a rollup's measure on an application's item
 //! cache      which cache keys and CloudFront paths a change of an item makes stale
+//! dataset    the rows that analysts ask: one for each change of an item, in typed columns
+//! query      what they ask often
 //! ```
 //!
 //! # The file
@@ -86,6 +88,25 @@
 //!     when.isbn = [{ exists = true }]         # tested on the old and the new image, each for itself
 //!     depends_on = ["isbn", "isbn13", "pages"]    # a change that touches none of these makes nothing stale
 //!     remedy = { tombstone = "5s" }           # or "delete" (the default), or "generation"
+//!
+//!     [datasets.books]                        # a table and a view of this name, for Athena
+//!     of = "book"
+//!     partition = "bought_at:day"             # of an attribute that never changes
+//!     sort = ["shelf_id", "bought_at"]        # how compaction sorts
+//!     history = "newest"                      # or "all" (the default): which rows compaction keeps
+//!     lookup = "shelf_owner"                  # what it gives can be a column, as far as it is remembered
+//!     [datasets.books.columns]                # string, int64, decimal(p,s), double, boolean, timestamp, date, binary,
+//!     book_id = "string"                      # list<…>, map<…>, struct<name:…>, json (whatever there is, as text)
+//!     shelf_id = "string"
+//!     owner_id = "string"
+//!     price = "decimal(10,2)"
+//!     bought_at = "timestamp"
+//!     languages = "list<string>"              # an attribute that only a dataset reads need not be declared
+//!     pages_read = { type = "int64", from = "read.pages", required = true }   # absent = told of in `_rescued`
+//!
+//!     [queries.spent_by_day]                  # what analysts ask often
+//!     about = "What was spent on books, by day"
+//!     sql = "SELECT dt, sum(price) AS spent FROM books GROUP BY dt ORDER BY dt"
 //!     "##,
 //!     "library.toml",
 //! )?;
@@ -104,12 +125,10 @@
 //! A **condition** is a Lambda event filter pattern: fields are ANDed, a field's matchers ORed. A matcher is a string, number
 //! or boolean to be equal to, or `{ null = true }` (TOML has no null), or one of `prefix`, `suffix`, `equals-ignore-case`,
 //! `exists`, `numeric`, `anything-but`; `"$or"` takes a list of conditions. See [`Pattern`].
-//!
-//! Room is kept for `[datasets.<name>]`: they are read as TOML, the entities that they are `of` must exist, and this version uses
-//! nothing of them.
 
 mod aggregate;
 mod cache;
+mod dataset;
 mod entity;
 mod load;
 mod pattern;
@@ -121,6 +140,7 @@ pub use aggregate::{
     Aggregate, Average, Destination, Expiry, Measure, MeasureKind, Mirror, MirroredAttribute, Rollup,
 };
 pub use cache::{ArchiveScope, CacheRule, Remedy};
+pub use dataset::{Column, ColumnType, Dataset, History, NO_DAY, SavedQuery};
 pub use entity::{
     AttributePath, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup, LookupKey,
     OnExpiry, Piece, Term,
@@ -154,8 +174,14 @@ pub struct Model {
     pub caches: Vec<CacheRule>,
     /// Which change records are archived.
     pub archive: ArchiveScope,
-    /// The names of all attributes that anything above reads; all others are skipped while decoding.
+    /// The rows that analysts ask.
+    pub datasets: Vec<Dataset>,
+    /// What they ask often.
+    pub queries: Vec<SavedQuery>,
+    /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
     pub vocabulary: Vocabulary,
+    /// The same, and what datasets read; what is of both has one id.
+    pub row_vocabulary: Vocabulary,
 }
 
 /// A source table.

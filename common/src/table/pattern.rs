@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Term;
-use crate::record::{AttributeValue, Decimal};
+use crate::record::{AttributeValue, Decimal, Timestamp};
 
 /// A value as a condition or a measure sees it.
 #[derive(Clone, Debug)]
@@ -25,6 +25,25 @@ pub enum Operand<'v> {
         /// What it is divided by: above nought.
         denominator: Decimal,
     },
+}
+
+impl Operand<'_> {
+    /// The point in time that a value names: text in RFC 3339, a date, or a number of epoch seconds.
+    #[must_use]
+    pub fn time(&self) -> Option<Timestamp> {
+        match self {
+            Self::Text(text) => Timestamp::parse(text),
+            Self::Value(AttributeValue::S(text)) => Timestamp::parse(text),
+            Self::Value(AttributeValue::N(seconds)) => match seconds.to_i64() {
+                Some(seconds) => Some(Timestamp::from_epoch_seconds(seconds)),
+                None => {
+                    let ms = seconds.times(&Decimal::from(1000)).ok()?.floor_divided_by(&Decimal::ONE)?;
+                    Some(Timestamp::from_epoch_ms(ms))
+                }
+            },
+            Self::Value(_) | Self::Ratio { .. } => None,
+        }
+    }
 }
 
 /// A condition on the values of one entity's scope.

@@ -1,26 +1,95 @@
 //! A bucket in memory.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::ObjectStore;
-use crate::Error;
+use bytes::Bytes;
+use futures::stream::{StreamExt as _, once};
+
+use super::{Body, Bucket, Chunks, Listed, ObjectStore, Put};
+use crate::record::Timestamp;
+use crate::{Error, ErrorKind};
 
 /// Keeps what it is given.
 #[derive(Debug, Default)]
-pub struct MemoryObjects(Mutex<BTreeMap<String, Vec<u8>>>);
+pub struct MemoryObjects(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    objects: BTreeMap<String, (Bytes, Timestamp)>,
+    now: Option<Timestamp>,
+}
 
 impl MemoryObjects {
     /// The objects, by key.
     #[must_use]
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let held = self.held();
+        held.objects.iter().map(|(key, (body, _))| (key.clone(), body.to_vec())).collect()
+    }
+
+    /// Sets the bucket's clock: what is written from now on was written then. It begins at 1970.
+    pub fn set_clock(&self, now: Timestamp) {
+        self.held().now = Some(now);
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn put(&mut self, key: &str, body: Bytes) {
+        let now = self.now.unwrap_or(Timestamp::from_epoch_ms(0));
+        self.objects.insert(key.to_owned(), (body, now));
     }
 }
 
 impl ObjectStore for MemoryObjects {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), Error> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), body);
+        self.held().put(key, body.into());
+        Ok(())
+    }
+}
+
+impl Bucket for MemoryObjects {
+    async fn get(&self, key: &str) -> Result<Option<Chunks>, Error> {
+        let body = self.held().objects.get(key).map(|(body, _)| body.clone());
+        Ok(body.map(|body| once(async { Ok(body) }).boxed()))
+    }
+
+    async fn put_new(&self, key: &str, body: Body) -> Result<Put, Error> {
+        let body = match body {
+            Body::Bytes(bytes) => bytes,
+            Body::File(path) => std::fs::read(path).map(Bytes::from).map_err(|error| {
+                Error::new(ErrorKind::Configuration, "a temporary file cannot be read").caused_by(error)
+            })?,
+        };
+        let mut held = self.held();
+        if held.objects.contains_key(key) {
+            return Ok(Put::AlreadyThere);
+        }
+        held.put(key, body);
+        Ok(Put::Written)
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<Listed>, Error> {
+        let held = self.held();
+        let listed = held.objects.iter().filter(|(key, _)| key.starts_with(prefix));
+        Ok(listed
+            .map(|(key, (body, modified))| Listed {
+                key: key.clone(),
+                size: body.len().try_into().unwrap_or(u64::MAX),
+                modified: *modified,
+            })
+            .collect())
+    }
+
+    async fn delete(&self, keys: &[String]) -> Result<(), Error> {
+        let mut held = self.held();
+        for key in keys {
+            held.objects.remove(key);
+        }
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, setti
         entity.is_incomplete |= lookups.len() < settings.lookups.len();
         let mut part =
             Part { compiler, owner, entity_name: settings.of.value, entity: &entity, gifts: Vec::new() };
-        compiled.lookups = part.lookups(settings, &lookups);
+        compiled.lookups = part.lookups(&settings.lookups, settings.name.at, &lookups);
         let owner = part.owner.clone();
         compiled.when = settings.when.and_then(|when| part.pattern(&owner, when));
         compiled.into = rollups.iter().map(|(rollup, at)| part.destination(*rollup, *at)).collect();
@@ -56,13 +56,13 @@ pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, setti
     compiler.model.aggregates.push(compiled);
 }
 
-/// An aggregate in the making, in the scope of its entity.
-struct Part<'p, 'c, 'd, 's> {
-    compiler: &'p mut Compiler<'c, 'd, 's>,
-    owner: String,
-    entity_name: &'p str,
-    entity: &'p EntityScope,
-    gifts: Vec<(Arc<str>, Term, ValueType)>,
+/// A part of the model in the making, in the scope of its entity.
+pub(super) struct Part<'p, 'c, 'd, 's> {
+    pub(super) compiler: &'p mut Compiler<'c, 'd, 's>,
+    pub(super) owner: String,
+    pub(super) entity_name: &'p str,
+    pub(super) entity: &'p EntityScope,
+    pub(super) gifts: Vec<(Arc<str>, Term, ValueType)>,
 }
 
 impl Part<'_, '_, '_, '_> {
@@ -77,14 +77,20 @@ impl Part<'_, '_, '_, '_> {
         let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
         Conditions { owner, scope, vocabulary, problems }.compile(when)
     }
-    /// The lookups of the aggregate, asked in its entity's own terms; what they give joins the scope.
-    fn lookups(&mut self, settings: &AggregateSettings<'_>, lookups: &[usize]) -> Vec<LookupKey> {
+
+    /// The lookups of the part, asked in its entity's own terms; what they give joins the scope.
+    pub(super) fn lookups(
+        &mut self,
+        named: &[Written<&str>],
+        at: usize,
+        lookups: &[usize],
+    ) -> Vec<LookupKey> {
         let mut keys = Vec::new();
         let mut gifts: Vec<(Arc<str>, Term, ValueType)> = Vec::new();
         for (position, lookup) in lookups.iter().enumerate() {
             let Some(found) = self.compiler.model.lookups.get(*lookup) else { continue };
             let (name, inputs, gives) = (Arc::clone(&found.name), found.inputs.clone(), found.gives.clone());
-            let at = settings.lookups.get(position).map_or(settings.name.at, |name| name.at);
+            let at = named.get(position).map_or(at, |name| name.at);
             let owner = format!("{}: lookup `{name}`", self.owner);
             let mut terms = Vec::new();
             let is_broken = self.compiler.broken_lookups.contains(lookup);

@@ -347,13 +347,14 @@ fn nothing_reads_secrets(compiler: &mut Compiler<'_, '_, '_>) {
         let table = compiler.model.tables.get(entity.table);
         let mut readers = reads(compiler, entity);
         readers.extend(cache_reads(compiler, entity));
+        readers.extend(dataset_reads(compiler, entity));
         for secret in &settings.secrets {
             let path: Vec<Arc<str>> = secret.value.split('.').map(Arc::from).collect();
             let root = path.first().map_or("", |name| &**name);
             let mut key = table.into_iter().flat_map(|table| table.key());
             let is_key = key.any(|key| *key.name == *root);
             let reader = readers.iter().find(|(_, read)| {
-                let name = compiler.model.vocabulary.name(read.root);
+                let name = compiler.model.row_vocabulary.name(read.root);
                 path.len() <= 1 + read.within.len()
                     && within(&path, &std::iter::once(name).chain(&read.within).cloned().collect::<Vec<_>>())
             });
@@ -389,6 +390,21 @@ fn cache_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String,
         }
         rule.when.iter().for_each(|condition| condition.each_term(&mut read));
         rule.depends_on.iter().for_each(|path| read(&Term::Attribute(path.clone())));
+    }
+    reads
+}
+
+/// Every attribute that an entity's datasets read.
+fn dataset_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
+    let mut reads = Vec::new();
+    for dataset in entity.datasets.iter().filter_map(|index| compiler.model.datasets.get(*index)) {
+        let reader = format!("dataset `{}`", dataset.name);
+        let columns = dataset.columns.iter().map(|column| &column.from);
+        for term in columns.chain([&dataset.partition.0]).chain(dataset.lookups.iter().flat_map(terms_of)) {
+            if let Term::Attribute(path) = term {
+                reads.push((reader.clone(), path.clone()));
+            }
+        }
     }
     reads
 }

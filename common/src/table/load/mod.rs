@@ -3,7 +3,7 @@
 //! ```text
 //! document   the settings as they are written, each with its place
 //! resolve    names become indexes: tables, entities, lookups, rollups
-//! aggregates, mirrors, caches, condition    the same for what is counted, shown, cached, tested
+//! aggregates, mirrors, caches, datasets, condition    the same for what is counted, shown, cached, kept as rows, tested
 //! check      what only the whole can tell: overlaps, limits, feedback
 //! ```
 //!
@@ -13,6 +13,7 @@ mod aggregates;
 mod caches;
 mod check;
 mod condition;
+mod datasets;
 mod document;
 mod duration;
 mod lookups;

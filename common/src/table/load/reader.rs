@@ -172,6 +172,15 @@ impl<'d> Settings<'d> {
         self.get(name).map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
+    pub(super) fn boolean(&self, name: &str, problems: &mut Problems<'_>) -> Option<bool> {
+        let value = self.get(name)?;
+        let boolean = value.get_ref().as_bool();
+        if boolean.is_none() {
+            wrong_type(&self.called(name), "true or false", value, problems);
+        }
+        boolean
+    }
+
     /// A whole number that must lie within a range.
     pub(super) fn integer(
         &self,

@@ -6,7 +6,7 @@ use super::document::{DeriveSettings, Document, EntitySettings, KeySettings, Rol
 use super::problem::{Problems, suggestion};
 use super::reader::Written;
 use super::scope::{EntityScope, Resolved, Scope};
-use super::{aggregates, caches, check, mirrors};
+use super::{aggregates, caches, check, datasets, mirrors};
 use crate::effect::Path;
 use crate::record::Vocabulary;
 use crate::table::{
@@ -73,7 +73,10 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
         mirrors: Vec::new(),
         caches: Vec::new(),
         archive: document.archive,
+        datasets: Vec::new(),
+        queries: Vec::new(),
         vocabulary: Vocabulary::default(),
+        row_vocabulary: Vocabulary::default(),
     };
     let mut compiler = Compiler {
         document,
@@ -105,8 +108,14 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
     for cache in &document.caches {
         caches::cache(&mut compiler, cache);
     }
-    for (owner, entity) in &document.kept_for_later {
-        compiler.entity_named(owner, *entity);
+    // Datasets read attributes that nothing else does; whoever makes no rows need not decode them.
+    let counted = compiler.model.vocabulary.clone();
+    for dataset in &document.datasets {
+        datasets::dataset(&mut compiler, dataset);
+    }
+    compiler.model.row_vocabulary = std::mem::replace(&mut compiler.model.vocabulary, counted);
+    for query in &document.queries {
+        datasets::query(&mut compiler, query);
     }
     check::whole(&mut compiler);
     compiler.model
@@ -228,6 +237,7 @@ impl Compiler<'_, '_, '_> {
             answers: Vec::new(),
             mirrors: Vec::new(),
             caches: Vec::new(),
+            datasets: Vec::new(),
             secrets: settings.secrets.iter().map(|secret| Path::dotted(secret.value)).collect(),
         });
         self.scopes.push(scope);

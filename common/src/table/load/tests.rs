@@ -224,14 +224,24 @@ fn one_change_must_fit_into_a_transaction() {
 }
 
 #[test]
-fn settings_of_later_versions_are_held() {
-    load(&changed(&[
+fn datasets_name_attributes_that_nothing_else_reads() {
+    let model = load(&changed(&[
         "- [[mirrors]]",
         "+ [datasets.books]",
         "+ of = \"book\"",
-        "+ columns = { price = \"int64\" }",
+        "+ partition = \"added.at:day\"",
+        "+ sort = \"cost\"",
+        "+ columns = { cost = \"decimal(10,2)\", title = { type = \"string\", from = \"label.title\" } }",
         "+ [[mirrors]]",
     ]));
+    let dataset = &model.datasets[0];
+    let columns: Vec<&str> = dataset.columns.iter().map(|column| &*column.name).collect();
+    assert_eq!(columns, ["cost", "title", "_key_shelf_id", "_key_book_id"], "the key is always there");
+    assert_eq!((&*dataset.key, &*dataset.sort), (&[2, 3][..], &[0][..]));
+    assert!(model.vocabulary.id("label").is_none() && model.row_vocabulary.id("label").is_some());
+    for counted in ["price"] {
+        assert_eq!(model.vocabulary.id(counted), model.row_vocabulary.id(counted), "{counted}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod caching;
 mod counting;
 mod items;
+mod rows;
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use toml::de::DeTable;
 
 use super::problem::Problems;
 use super::reader::{self, Raw, Settings, Written, entries, place};
-use crate::table::{ArchiveScope, KeyType, OnExpiry, Remedy};
+use crate::table::{ArchiveScope, ColumnType, History, KeyType, OnExpiry, Remedy};
 
 /// A whole model file.
 pub(in crate::table::load) struct Document<'d> {
@@ -24,8 +25,8 @@ pub(in crate::table::load) struct Document<'d> {
     pub(in crate::table::load) mirrors: Vec<MirrorSettings<'d>>,
     pub(in crate::table::load) caches: Vec<CacheSettings<'d>>,
     pub(in crate::table::load) archive: ArchiveScope,
-    /// The entities that datasets are of. This version keeps none; a model may already declare them.
-    pub(in crate::table::load) kept_for_later: Vec<(String, Written<&'d str>)>,
+    pub(in crate::table::load) datasets: Vec<DatasetSettings<'d>>,
+    pub(in crate::table::load) queries: Vec<QuerySettings<'d>>,
 }
 
 pub(in crate::table::load) struct TableSettings<'d> {
@@ -140,6 +141,30 @@ pub(in crate::table::load) struct CacheSettings<'d> {
     pub(in crate::table::load) remedy: Remedy,
 }
 
+pub(in crate::table::load) struct DatasetSettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) of: Written<&'d str>,
+    pub(in crate::table::load) partition: Written<&'d str>,
+    pub(in crate::table::load) days: (&'d str, &'d str),
+    pub(in crate::table::load) lookups: Vec<Written<&'d str>>,
+    pub(in crate::table::load) columns: Vec<ColumnSettings<'d>>,
+    pub(in crate::table::load) sort: Vec<Written<&'d str>>,
+    pub(in crate::table::load) history: History,
+}
+
+pub(in crate::table::load) struct ColumnSettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) column_type: ColumnType,
+    pub(in crate::table::load) from: Written<&'d str>,
+    pub(in crate::table::load) required: bool,
+}
+
+pub(in crate::table::load) struct QuerySettings<'d> {
+    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) about: &'d str,
+    pub(in crate::table::load) sql: Written<&'d str>,
+}
+
 impl<'d> Document<'d> {
     /// Reads the settings; `None` if so much is missing, and reported, that names cannot be resolved.
     pub(in crate::table::load) fn read(root: &'d DeTable<'d>, problems: &mut Problems<'_>) -> Option<Self> {
@@ -154,16 +179,13 @@ impl<'d> Document<'d> {
             "mirrors",
             "caches",
             "datasets",
+            "queries",
             "archive",
         ];
         let model = Settings::new("model".to_owned(), 0, root, &known, problems);
         let name = model.required_text("name", problems);
         model.require("generation", problems);
         let generation = model.integer("generation", 1..=i64::MAX, problems);
-        let mut kept_for_later = Vec::new();
-        for (name, value) in named(&model, "datasets", problems) {
-            kept_for_later.extend(entity_of(value).map(|of| (format!("dataset `{}`", name.value), of)));
-        }
         let tables = named(&model, "tables", problems);
         if tables.is_empty() {
             problems.report(
@@ -183,7 +205,8 @@ impl<'d> Document<'d> {
             mirrors: collect(listed_tables(&model, "mirrors", problems), problems, counting::mirror),
             caches: collect(listed_tables(&model, "caches", problems), problems, caching::cache),
             archive: caching::archive(&model, problems),
-            kept_for_later,
+            datasets: collect(named(&model, "datasets", problems), problems, rows::dataset),
+            queries: collect(named(&model, "queries", problems), problems, rows::query),
         };
         problems.is_complete().then_some(read)
     }
@@ -238,9 +261,4 @@ fn listed_tables<'d>(
     let all = array.iter();
     all.filter_map(|value| Some((place(value), reader::table(&format!("`{what}`"), value, problems)?)))
         .collect()
-}
-
-fn entity_of<'d>(table: &'d DeTable<'d>) -> Option<Written<&'d str>> {
-    let value = table.get("of")?;
-    value.get_ref().as_str().map(|name| Written { value: name, at: place(value) })
 }

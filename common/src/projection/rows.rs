@@ -1,0 +1,130 @@
+//! A change of an item → rows of datasets: what stood in the item after it, or, where it is gone, before it.
+//!
+//! ```text
+//! INSERT, MODIFY     a row of the new image, in the partition of its day
+//! REMOVE, EXPIRE     a row of the old image, in the partition of its day
+//! a changed day      one row more: the old image as REMOVE, at the same position, in the partition that the item leaves
+//! ```
+//!
+//! So all rows of one life of an item lie in one partition, and what is newest can be told there.
+
+use std::borrow::Cow;
+
+use super::scope::{Scope, attribute};
+use crate::entity::Identity;
+use crate::record::{AttributeValue, ChangeRecord, Image, Operation};
+use crate::table::{Dataset, Format, Model, NO_DAY, Operand, Term};
+
+/// What a row says was done to its item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowOperation {
+    /// It was not there before.
+    Insert,
+    /// It changed.
+    Modify,
+    /// It was deleted, or left the partition.
+    Remove,
+    /// Time to live deleted it.
+    Expire,
+    /// It was read from the table.
+    Snapshot,
+}
+
+impl RowOperation {
+    /// What `_operation` holds.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Insert => "INSERT",
+            Self::Modify => "MODIFY",
+            Self::Remove => "REMOVE",
+            Self::Expire => "EXPIRE",
+            Self::Snapshot => "SNAPSHOT",
+        }
+    }
+}
+
+/// A row of one dataset.
+#[derive(Clone)]
+pub struct Row<'s, 'a> {
+    /// The day of its partition, `yyyy-mm-dd`.
+    pub day: Cow<'s, str>,
+    /// What was done.
+    pub operation: RowOperation,
+    /// What its columns are read from.
+    pub scope: Scope<'s, 'a>,
+}
+
+impl<'s, 'a: 's> Row<'s, 'a> {
+    /// The value that a column is made of; `None` where the item has none, and for `NULL`. A value of another type than the
+    /// model declares is a value like any other: whether it fits is for the column to say.
+    #[must_use]
+    pub fn value(&self, from: &Term) -> Option<Operand<'s>> {
+        value(&self.scope, from)
+    }
+}
+
+fn value<'s, 'a: 's>(scope: &Scope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
+    let value = match from {
+        Term::Attribute(path) => attribute(scope.image, path).map(Operand::Value),
+        Term::Key(_) | Term::Derived(_) | Term::Given { .. } => scope.read(from).ok().flatten(),
+    };
+    value.filter(|value| !matches!(value, Operand::Value(AttributeValue::Null)))
+}
+
+/// The images of a change, decoded with [`Model::row_vocabulary`].
+#[derive(Clone, Copy, Debug)]
+pub struct Images<'s, 'a> {
+    /// After it.
+    pub new: Option<&'s Image<'a>>,
+    /// Before it.
+    pub old: Option<&'s Image<'a>>,
+}
+
+/// Stands for an image that a stream of another view type does not carry.
+static NOTHING: Image<'static> = Image::empty();
+
+/// The rows of a change in one dataset of its entity, one or two.
+pub fn rows<'s, 'a: 's>(
+    model: &'s Model,
+    dataset: &Dataset,
+    identity: &'s Identity<'_, '_>,
+    record: &ChangeRecord<'_>,
+    images: Images<'s, 'a>,
+) -> impl Iterator<Item = Row<'s, 'a>> {
+    let row = |image: &'s Image<'a>, operation| {
+        let scope = Scope::of(model, identity, image);
+        Row { day: day(&scope, dataset), operation, scope }
+    };
+    let gone = if record.expired { RowOperation::Expire } else { RowOperation::Remove };
+    let (row, left) = match record.operation {
+        Operation::Insert => (row(images.new.unwrap_or(&NOTHING), RowOperation::Insert), None),
+        Operation::Modify => {
+            let left = images.old.map(|old| row(old, RowOperation::Remove));
+            (row(images.new.unwrap_or(&NOTHING), RowOperation::Modify), left)
+        }
+        Operation::Remove => (row(images.old.unwrap_or(&NOTHING), gone), None),
+    };
+    let left = left.filter(|left| left.day != row.day);
+    std::iter::once(row).chain(left)
+}
+
+/// The partition of an image.
+fn day<'s, 'a: 's>(scope: &Scope<'s, 'a>, dataset: &Dataset) -> Cow<'s, str> {
+    let (from, format) = &dataset.partition;
+    let day = value(scope, from).and_then(|value| match (format, value) {
+        (Format::Plain, Operand::Text(day)) => Some(day),
+        (_, value) => {
+            if let Operand::Value(AttributeValue::S(text)) = value
+                && let Some(day) = crate::record::Timestamp::day_of_utc(text)
+            {
+                return Some(Cow::Borrowed(day));
+            }
+            value.time()?.day().map(Cow::Owned)
+        }
+    });
+    day.filter(|day| dataset.has_day(day)).unwrap_or(Cow::Borrowed(NO_DAY))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+use super::*;
+use crate::entity::SourceKey;
+use crate::record::decode_record;
+
+const MODEL: &str = r##"
+name = "library"
+generation = 1
+[tables.library]
+key = ["pk", "sk"]
+[entities.book]
+key = { pk = "SHELF#{shelf_id}", sk = "BOOK#{book_id}" }
+attributes = { price = "N" }
+[datasets.books]
+of = "book"
+partition = "bought_at:day"
+days = ["2020-01-01", "2030-12-31"]
+columns = { book_id = "string", price = "int64" }
+"##;
+
+/// `day OPERATION price`, for each row.
+fn rows_of(change: &str) -> Vec<String> {
+    let model = Model::parse(MODEL, "library.toml").unwrap();
+    let line = format!(
+        r#"{{"eventID":"1","eventSourceARN":"arn:aws:dynamodb:eu-west-1:1:table/library/stream/2026-01-01T00:00:00.000",{change}}}"#
+    );
+    let record = decode_record(line.as_bytes(), &model.row_vocabulary).unwrap();
+    let old = record.old.decode(&model.row_vocabulary).unwrap();
+    let source = SourceKey::of_keys(&model, 0, &record.keys).unwrap();
+    let identity = source.identify(&model).unwrap();
+    let dataset = &model.datasets[0];
+    let images = Images { new: record.new.as_ref(), old: old.as_ref() };
+    rows(&model, dataset, &identity, &record, images)
+        .map(|row| {
+            let price = dataset.columns.iter().find(|column| &*column.name == "price").unwrap();
+            let price = match row.value(&price.from) {
+                Some(Operand::Value(value)) => format!("{value:?}"),
+                other => format!("{other:?}"),
+            };
+            format!("{} {} {price}", row.day, row.operation.name())
+        })
+        .collect()
+}
+
+fn change(event: &str, images: &str) -> String {
+    format!(
+        r#""eventName":"{event}","dynamodb":{{"Keys":{{"pk":{{"S":"SHELF#1"}},"sk":{{"S":"BOOK#1"}}}},{images}"SequenceNumber":"100"}}"#
+    )
+}
+
+fn image(bought_at: &str, price: &str) -> String {
+    format!(r#"{{"bought_at":{bought_at},"price":{price}}}"#)
+}
+
+#[test]
+fn a_row_holds_what_stood_in_the_item() {
+    let (first, second) = (
+        image(r#"{"S":"2026-02-06T23:00:00Z"}"#, r#"{"N":"5"}"#),
+        image(r#"{"S":"2026-02-06"}"#, r#"{"S":"?"}"#),
+    );
+    assert_eq!(
+        rows_of(&change("INSERT", &format!(r#""NewImage":{first},"#))),
+        ["2026-02-06 INSERT N(Decimal(Integer(5)))"]
+    );
+    assert_eq!(
+        rows_of(&change("MODIFY", &format!(r#""NewImage":{second},"OldImage":{first},"#))),
+        [r#"2026-02-06 MODIFY S("?")"#],
+        "a value of another type than declared is for the column to judge"
+    );
+    assert_eq!(
+        rows_of(&change("REMOVE", &format!(r#""OldImage":{first},"#))),
+        ["2026-02-06 REMOVE N(Decimal(Integer(5)))"]
+    );
+    let expired = r#""userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},"#;
+    assert_eq!(
+        rows_of(&format!("{expired}{}", change("REMOVE", &format!(r#""OldImage":{first},"#)))),
+        ["2026-02-06 EXPIRE N(Decimal(Integer(5)))"]
+    );
+}
+
+#[test]
+fn an_item_that_changes_its_day_is_removed_from_the_day_it_leaves() {
+    let old = image(r#"{"N":"1770388200.5"}"#, r#"{"N":"5"}"#);
+    let new = image(r#"{"S":"2026-03-01"}"#, r#"{"N":"6"}"#);
+    assert_eq!(
+        rows_of(&change("MODIFY", &format!(r#""NewImage":{new},"OldImage":{old},"#))),
+        ["2026-03-01 MODIFY N(Decimal(Integer(6)))", "2026-02-06 REMOVE N(Decimal(Integer(5)))"]
+    );
+}
+
+#[test]
+fn what_makes_no_day_has_a_partition_of_its_own() {
+    for no_day in [
+        r#"{"S":"../2026"}"#,
+        r#"{"S":"yesterday"}"#,
+        r#"{"S":"2019-12-31"}"#,
+        r#"{"S":"2031-01-01T00:00:00Z"}"#,
+        r#"{"BOOL":true}"#,
+        r#"{"NULL":true}"#,
+        r#"{"N":"99999999999999999999"}"#,
+    ] {
+        let new = image(no_day, r#"{"N":"5"}"#);
+        assert_eq!(
+            rows_of(&change("INSERT", &format!(r#""NewImage":{new},"#))),
+            ["0001-01-01 INSERT N(Decimal(Integer(5)))"],
+            "{no_day}"
+        );
+    }
+    assert_eq!(rows_of(&change("REMOVE", "")), ["0001-01-01 REMOVE None"], "there is no old image");
+}

@@ -1,0 +1,8 @@
+//! Datasets: what analysts ask. The archive's lines become Parquet, many small files become few, and the SQL to ask them is made
+//! from the table model.
+//!
+//! ```text
+//! archive/…  ──exporter──▶  datasets/<name>/dt=…/….parquet  ──compactor──▶  few, large, sorted
+//! ```
+
+pub mod schema;
