@@ -28,8 +28,8 @@ pub const CHANGED_AT: &str = "_changed_at";
 /// What fits no column.
 pub const RESCUED: &str = "_rescued";
 
-/// Athena reads times to the millisecond.
-const UTC: &str = "UTC";
+/// UTC, as an offset: its name would need a list of all time zones to be read.
+const UTC: &str = "+00:00";
 
 /// The schema of a dataset's files: the model's columns in the model's order, then our own.
 #[must_use]

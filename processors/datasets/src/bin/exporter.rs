@@ -1,0 +1,8 @@
+//! The Lambda function `exporter`: the archive's objects in, Parquet out.
+
+use lambda_runtime::Error;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    afterwrite_datasets::host::run_exporter().await
+}

@@ -1,0 +1,150 @@
+//! One archive object → a Parquet file for each dataset and day that its lines change.
+//!
+//! ```text
+//! archive/…gz ─▶ lines    unpacked as it arrives, cut into blocks of whole lines
+//!             ─▶ object   each line decoded; its rows appended to the columns of their partitions
+//!             ─▶ partition, column     Arrow arrays ─▶ Parquet in memory
+//!             ─▶ datasets/<name>/dt=<day>/<hash of the object's key>-<fingerprint of the schema>.parquet
+//! ```
+//!
+//! The file's key follows from the object's, and it is written only if there is none (`If-None-Match: *`): to export an object again
+//! changes nothing. A change that is there twice is exported once. A line that is no change of the model's tables is put under
+//! `rejected/` with its number and the reason, and keeps no other from being exported. An object that cannot be read to its end fails
+//! as a whole, before anything is written.
+
+mod column;
+mod json;
+mod lines;
+mod object;
+mod partition;
+
+use std::sync::Arc;
+
+use afterwrite::commit::Remembered;
+use afterwrite::entity::Identity;
+use afterwrite::sink::Tables;
+use afterwrite::sink::s3::Bucket;
+use afterwrite::table::{Dataset, Model};
+use afterwrite::{Error, ErrorKind, Result};
+use arrow_schema::SchemaRef;
+use futures::TryStreamExt as _;
+use sha2::{Digest as _, Sha256};
+
+use self::lines::Lines;
+use self::object::ObjectExport;
+use crate::schema::{fingerprint, hex, schema};
+
+/// Where the archive's objects begin.
+const ARCHIVE: &str = "archive/";
+
+/// Exports the archive of a bucket.
+#[derive(Debug)]
+pub struct Exporter<B, T> {
+    model: Arc<Model>,
+    /// Where each of the model's tables lives.
+    tables: Vec<Arc<str>>,
+    bucket: B,
+    /// What lookups have given, if the state table is known.
+    remembered: Option<Remembered<T>>,
+    /// For each dataset, its schema and the fingerprint.
+    shapes: Vec<(SchemaRef, String)>,
+}
+
+/// What became of one object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Objects that are none of the archive's, and were left alone: 0 or 1.
+    pub foreign: usize,
+    /// Lines that were read.
+    pub lines: usize,
+    /// Rows that were made of them.
+    pub rows: usize,
+    /// Changes that were there before in the same object.
+    pub duplicates: usize,
+    /// Changes of items that match no entity.
+    pub unmatched: usize,
+    /// Lines that are no changes; they are under `rejected/`.
+    pub rejected: usize,
+    /// Rows with values that fit no column; they are in `_rescued`.
+    pub rescued: usize,
+    /// Files that were written.
+    pub files: usize,
+    /// Files that were there from an earlier export.
+    pub files_there: usize,
+    /// Bytes of the files that were written.
+    pub file_bytes: usize,
+}
+
+impl<B: Bucket, T: Tables> Exporter<B, T> {
+    /// `tables` says where each of [`Model::tables`] lives. Without `remembered`, columns of what lookups give are null.
+    #[must_use]
+    pub fn new(
+        model: Arc<Model>,
+        tables: Vec<Arc<str>>,
+        bucket: B,
+        remembered: Option<Remembered<T>>,
+    ) -> Self {
+        let shapes = model.datasets.iter().map(|dataset| (schema(dataset), fingerprint(dataset))).collect();
+        Self { model, tables, bucket, remembered, shapes }
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Exports one object. An object outside `archive/` is left alone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is none of the archive's; then nothing of it was written. Else as
+    /// [`Bucket`] and [`Tables::read`]: some files may be written, and exporting it again writes the rest.
+    pub async fn export(&self, key: &str) -> Result<Tally> {
+        if !key.starts_with(ARCHIVE) {
+            return Ok(Tally { foreign: 1, ..Tally::default() });
+        }
+        let exported = self.export_archived(key).await;
+        exported.map_err(|error| error.with("object", key))
+    }
+
+    async fn export_archived(&self, key: &str) -> Result<Tally> {
+        let chunks = self.bucket.get(key).await?;
+        let mut chunks = chunks.ok_or_else(|| {
+            Error::new(ErrorKind::Rejected, "the archive object is not there any more")
+                .remedy("If it was removed on purpose, nothing is to be done; else write it again")
+        })?;
+        let mut lines = Lines::new();
+        let mut export = ObjectExport::new(self);
+        while let Some(chunk) = chunks.try_next().await? {
+            if let Some(block) = lines.push(&chunk)? {
+                export.block(&block).await?;
+            }
+        }
+        export.block(&lines.finish()?).await?;
+        export.finish(key).await
+    }
+
+    fn datasets_of(&self, identity: &Identity<'_, '_>) -> impl Iterator<Item = &Dataset> {
+        identity.entity.datasets.iter().filter_map(|index| self.model.datasets.get(*index))
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "there is a shape for each of the model's datasets")]
+    fn schema(&self, dataset: usize) -> &SchemaRef {
+        &self.shapes[dataset].0
+    }
+
+    fn file_key(&self, dataset: usize, day: &str, object: &str) -> String {
+        let name = self.model.datasets.get(dataset).map_or("?", |dataset| &*dataset.name);
+        let fingerprint = self.shapes.get(dataset).map_or("", |(_, fingerprint)| fingerprint);
+        let hash = hex(&Sha256::digest(object), 16);
+        format!("datasets/{name}/dt={day}/{hash}-{fingerprint}.parquet")
+    }
+}
+
+/// Where the bad lines of an archive object go.
+fn rejected_key(object: &str) -> String {
+    format!("rejected/{}.jsonl", object.strip_prefix(ARCHIVE).unwrap_or(object))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! One archive object: its lines become rows, its rows files.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use afterwrite::entity::{Identity, SourceKey};
+use afterwrite::projection::{Gifts, Images, Question, Scope, rows};
+use afterwrite::record::{ChangeRecord, Image, decode_record};
+use afterwrite::sink::Tables;
+use afterwrite::sink::s3::Bucket;
+use afterwrite::table::Dataset;
+use afterwrite::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use super::partition::Partition;
+use super::{Exporter, Tally};
+
+/// Text that is staged before it is encoded, for all partitions together.
+const STAGED_BYTES: usize = 24 * 1024 * 1024;
+/// Rows of one partition that are encoded at once.
+const STAGED_ROWS: usize = 8 * 1024;
+/// Encoded rows that are kept before they are compressed.
+const ENCODED_BYTES: usize = 128 * 1024 * 1024;
+/// An object with more bad lines is no object of the archive.
+const BAD_LINES_AT_MOST: usize = 10_000;
+
+/// What has been made of an object so far.
+pub(super) struct ObjectExport<'e, B, T> {
+    exporter: &'e Exporter<B, T>,
+    partitions: BTreeMap<(usize, String), Partition>,
+    staged_bytes: usize,
+    /// The changes that were there, by hashes of their keys and positions.
+    seen: HashSet<[u64; 2]>,
+    hashers: [RandomState; 2],
+    answers: HashMap<Question<'static>, Option<Arc<Gifts>>>,
+    rejected: Vec<u8>,
+    line: usize,
+    pub(super) tally: Tally,
+}
+
+/// A line that is not exported, as it stands under `rejected/`.
+#[derive(Serialize)]
+struct Rejected<'l> {
+    line: usize,
+    reason: String,
+    text: Cow<'l, str>,
+}
+
+/// A line that is a change, decoded.
+struct Change<'b> {
+    text: &'b [u8],
+    record: ChangeRecord<'b>,
+    old: Option<Image<'b>>,
+    table: usize,
+}
+
+impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
+    pub(super) fn new(exporter: &'e Exporter<B, T>) -> Self {
+        Self {
+            exporter,
+            partitions: BTreeMap::new(),
+            staged_bytes: 0,
+            seen: HashSet::new(),
+            hashers: [RandomState::new(), RandomState::new()],
+            answers: HashMap::new(),
+            rejected: Vec::new(),
+            line: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Exports a block of whole lines.
+    pub(super) async fn block(&mut self, block: &[u8]) -> Result<()> {
+        let mut changes = Vec::new();
+        for text in block.split(|byte| *byte == b'\n') {
+            self.line += 1;
+            let text = text.trim_ascii();
+            if text.is_empty() {
+                continue;
+            }
+            self.tally.lines += 1;
+            match self.decode(text) {
+                Ok(change) => changes.push(change),
+                Err(error) => self.reject(text, &error)?,
+            }
+        }
+        // The text after the last line feed was counted as a line.
+        self.line -= usize::from(block.last() == Some(&b'\n'));
+        self.look_up(&changes).await?;
+        changes.iter().try_for_each(|change| self.append(change))
+    }
+
+    fn decode<'b>(&self, text: &'b [u8]) -> Result<Change<'b>> {
+        let vocabulary = &self.exporter.model.row_vocabulary;
+        let record = decode_record(text, vocabulary).map_err(|bad| bad.error)?;
+        let table = self.exporter.tables.iter().position(|known| **known == *record.table);
+        let table = table.ok_or_else(|| {
+            Error::new(ErrorKind::Record, "the change is of a table that the model does not know")
+                .with("table", &*record.table)
+                .remedy("If one of the model's tables lives under this name, say so in AFTERWRITE_TABLES")
+        })?;
+        let old = record.old.decode(vocabulary)?;
+        Ok(Change { text, record, old, table })
+    }
+
+    fn reject(&mut self, text: &[u8], error: &Error) -> Result<()> {
+        self.tally.rejected += 1;
+        if self.tally.rejected > BAD_LINES_AT_MOST {
+            return Err(Error::new(
+                ErrorKind::Rejected,
+                format!("an archive object has more than {BAD_LINES_AT_MOST} lines that are no changes; nothing of it was exported"),
+            )
+            .remedy("It is not one of the archive's; move it elsewhere"));
+        }
+        let rejected =
+            Rejected { line: self.line, reason: error.to_string(), text: String::from_utf8_lossy(text) };
+        // Text and numbers: there is nothing that JSON cannot say.
+        self.rejected.extend(serde_json::to_vec(&rejected).unwrap_or_default());
+        self.rejected.push(b'\n');
+        Ok(())
+    }
+
+    /// Reads what lookups have given for these changes, as far as it is not known yet.
+    async fn look_up(&mut self, changes: &[Change<'_>]) -> Result<()> {
+        let model = &self.exporter.model;
+        let Some(remembered) = &self.exporter.remembered else { return Ok(()) };
+        let mut asked: HashSet<Question<'static>> = HashSet::new();
+        for change in changes {
+            let Some(source) = SourceKey::of_keys(model, change.table, &change.record.keys) else { continue };
+            let Some(identity) = source.identify(model) else { continue };
+            for dataset in self.exporter.datasets_of(&identity) {
+                for image in change.record.new.iter().chain(&change.old) {
+                    asked.extend(questions(model, dataset, &identity, image).flatten());
+                }
+            }
+        }
+        let asked: Vec<_> =
+            asked.into_iter().filter(|question| !self.answers.contains_key(question)).collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let answers = remembered.read(&asked).await?;
+        self.answers.extend(asked.into_iter().zip(answers));
+        Ok(())
+    }
+
+    fn append(&mut self, change: &Change<'_>) -> Result<()> {
+        let exporter = self.exporter;
+        let (model, record) = (&exporter.model, &change.record);
+        let source = SourceKey::of_keys(model, change.table, &record.keys);
+        let Some(source) = source else {
+            let error = Error::new(ErrorKind::Record, "the change's key is not its table's")
+                .remedy("Correct `key` and `types` of the table in the model");
+            return self.reject(change.text, &error);
+        };
+        let Some(identity) = source.identify(model) else {
+            self.tally.unmatched += 1;
+            return Ok(());
+        };
+        let position = record.position.to_text();
+        let hash = |hasher: &RandomState| hasher.hash_one((&source, &position));
+        let [first, second] = &self.hashers;
+        if !self.seen.insert([hash(first), hash(second)]) {
+            self.tally.duplicates += 1;
+            return Ok(());
+        }
+        let images = Images { new: record.new.as_ref(), old: change.old.as_ref() };
+        for (index, dataset) in
+            identity.entity.datasets.iter().filter_map(|index| Some((*index, model.datasets.get(*index)?)))
+        {
+            for mut row in rows(model, dataset, &identity, record, images) {
+                let answers: Vec<Option<&Arc<Gifts>>> = questions(model, dataset, &identity, row.scope.image)
+                    .map(|question| self.answers.get(&question?)?.as_ref())
+                    .collect();
+                let gifts: Vec<&Gifts> =
+                    answers.iter().map(|answer| answer.map_or(&[][..], |gifts| gifts)).collect();
+                row.scope.gifts = &gifts;
+                let day = row.day.clone().into_owned();
+                let partition = match self.partitions.entry((index, day)) {
+                    std::collections::btree_map::Entry::Occupied(held) => held.into_mut(),
+                    std::collections::btree_map::Entry::Vacant(vacant) => {
+                        vacant.insert(Partition::new(dataset, exporter.schema(index))?)
+                    }
+                };
+                self.tally.rescued += usize::from(partition.append(dataset, &row, record));
+                self.tally.rows += 1;
+                if partition.staged() >= STAGED_ROWS {
+                    partition.encode()?;
+                }
+            }
+        }
+        self.staged_bytes += change.text.len();
+        self.keep_small()
+    }
+
+    /// Rows of many partitions are encoded before they are many, and compressed before they are large.
+    fn keep_small(&mut self) -> Result<()> {
+        if self.staged_bytes < STAGED_BYTES {
+            return Ok(());
+        }
+        self.staged_bytes = 0;
+        self.partitions.values_mut().try_for_each(Partition::encode)?;
+        let encoded: usize = self.partitions.values().map(Partition::encoded_bytes).sum();
+        if encoded < ENCODED_BYTES {
+            return Ok(());
+        }
+        self.partitions.values_mut().try_for_each(Partition::compress)
+    }
+
+    /// Writes the files, and the lines that were rejected.
+    pub(super) async fn finish(mut self, key: &str) -> Result<Tally> {
+        let exporter = self.exporter;
+        if !self.rejected.is_empty() {
+            exporter.bucket.put(&super::rejected_key(key), self.rejected).await?;
+        }
+        for ((dataset, day), partition) in self.partitions {
+            let key = exporter.file_key(dataset, &day, key);
+            let file = partition.finish()?;
+            let bytes = file.len();
+            let body = afterwrite::sink::s3::Body::Bytes(file.into());
+            match exporter.bucket.put_new(&key, body).await? {
+                afterwrite::sink::s3::Put::Written => {
+                    self.tally.files += 1;
+                    self.tally.file_bytes += bytes;
+                }
+                afterwrite::sink::s3::Put::AlreadyThere => self.tally.files_there += 1,
+            }
+        }
+        Ok(self.tally)
+    }
+}
+
+/// What an image asks the dataset's lookups, each; `None` where it lacks what to ask by.
+fn questions<'q>(
+    model: &'q afterwrite::table::Model,
+    dataset: &'q Dataset,
+    identity: &'q Identity<'_, '_>,
+    image: &'q Image<'q>,
+) -> impl Iterator<Item = Option<Question<'static>>> + 'q {
+    let scope = Scope::of(model, identity, image);
+    dataset.lookups.iter().map(move |key| {
+        let question = scope.question(key).ok()?;
+        Some(Question { lookup: question.lookup, key: Cow::Owned(question.key.into_owned()) })
+    })
+}

@@ -1,0 +1,139 @@
+//! The rows of one partition → one Parquet file, in memory.
+
+use std::collections::BTreeMap;
+
+use afterwrite::projection::Row;
+use afterwrite::record::{AttributeValue, ChangeRecord};
+use afterwrite::table::{Dataset, Operand};
+use afterwrite::{Error, ErrorKind, Result};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
+use serde_json::value::RawValue;
+
+use super::column::ColumnBuilder;
+use super::json::dynamodb_json;
+use crate::schema::{self, writer_properties};
+
+/// A partition's file in the making.
+pub(super) struct Partition {
+    schema: SchemaRef,
+    /// The dataset's columns, then our own.
+    columns: Vec<ColumnBuilder>,
+    own: OwnColumns,
+    rows: usize,
+    writer: ArrowWriter<Vec<u8>>,
+}
+
+/// What every row carries beside its dataset's columns.
+struct OwnColumns {
+    position: arrow_array::builder::StringBuilder,
+    operation: arrow_array::builder::StringBuilder,
+    changed_at: arrow_array::builder::TimestampMillisecondBuilder,
+    rescued: arrow_array::builder::StringBuilder,
+}
+
+impl OwnColumns {
+    fn new() -> Self {
+        let changed_at = arrow_array::builder::TimestampMillisecondBuilder::new();
+        Self {
+            position: Default::default(),
+            operation: Default::default(),
+            changed_at: changed_at
+                .with_data_type(schema::data_type(&afterwrite::table::ColumnType::Timestamp)),
+            rescued: Default::default(),
+        }
+    }
+}
+
+impl Partition {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rejected`] if Parquet has no such column.
+    pub(super) fn new(dataset: &Dataset, schema: &SchemaRef) -> Result<Self> {
+        let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(writer_properties()));
+        Ok(Self {
+            schema: schema.clone(),
+            columns: dataset.columns.iter().map(|column| ColumnBuilder::new(&column.column_type)).collect(),
+            own: OwnColumns::new(),
+            rows: 0,
+            writer: writer.map_err(unwritten)?,
+        })
+    }
+
+    /// Appends a row. `true` if some of its values fit no column: they are in `_rescued`.
+    pub(super) fn append(&mut self, dataset: &Dataset, row: &Row<'_, '_>, record: &ChangeRecord<'_>) -> bool {
+        let mut rescued: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
+        for (column, builder) in dataset.columns.iter().zip(&mut self.columns) {
+            let value = row.value(&column.from);
+            let is_whole = builder.append(value.as_ref()) && (value.is_some() || !column.required);
+            if !is_whole {
+                rescued.insert(&column.name, raw(value.as_ref()));
+            }
+        }
+        self.own.position.append_value(record.position.to_text());
+        self.own.operation.append_value(row.operation.name());
+        self.own.changed_at.append_option(record.created_at.map(|time| time.epoch_ms()));
+        let is_whole = rescued.is_empty();
+        // Names and JSON that was made as JSON: there is nothing to go wrong.
+        self.own
+            .rescued
+            .append_option((!is_whole).then(|| serde_json::to_string(&rescued).unwrap_or_default()));
+        self.rows += 1;
+        !is_whole
+    }
+
+    /// Rows that are not encoded yet.
+    pub(super) fn staged(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes that the encoded rows take.
+    pub(super) fn encoded_bytes(&self) -> usize {
+        self.writer.memory_size()
+    }
+
+    /// Encodes what is staged.
+    pub(super) fn encode(&mut self) -> Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let mut arrays: Vec<_> = self.columns.iter_mut().map(ColumnBuilder::finish).collect();
+        arrays.push(std::sync::Arc::new(self.own.position.finish()));
+        arrays.push(std::sync::Arc::new(self.own.operation.finish()));
+        arrays.push(std::sync::Arc::new(self.own.changed_at.finish()));
+        arrays.push(std::sync::Arc::new(self.own.rescued.finish()));
+        let batch = RecordBatch::try_new(self.schema.clone(), arrays)
+            .map_err(|error| unwritten(ParquetError::from(error)))?;
+        self.writer.write(&batch).map_err(unwritten)
+    }
+
+    /// Compresses what is encoded, so that it takes less memory.
+    pub(super) fn compress(&mut self) -> Result<()> {
+        self.encode()?;
+        self.writer.flush().map_err(unwritten)
+    }
+
+    /// The file.
+    pub(super) fn finish(mut self) -> Result<Vec<u8>> {
+        self.encode()?;
+        self.writer.into_inner().map_err(unwritten)
+    }
+}
+
+/// A value as DynamoDB writes it.
+fn raw(value: Option<&Operand<'_>>) -> Box<RawValue> {
+    let json = match value {
+        Some(Operand::Value(value)) => dynamodb_json(value),
+        Some(Operand::Text(text)) => dynamodb_json(&AttributeValue::from(&**text)),
+        Some(Operand::Ratio { .. }) | None => "null".to_owned(),
+    };
+    RawValue::from_string(json).unwrap_or_default()
+}
+
+fn unwritten(error: ParquetError) -> Error {
+    Error::new(ErrorKind::Rejected, "rows cannot be written as Parquet").caused_by(error)
+}

@@ -1,0 +1,296 @@
+use std::io::Write as _;
+
+use afterwrite::record::AttributeValue;
+use afterwrite::sink::memory::{MemoryTables, TableDefinition};
+use afterwrite::sink::s3::{MemoryObjects, ObjectStore as _};
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::*;
+
+const MODEL: &str = r##"
+name = "library"
+generation = 1
+[tables.library]
+key = ["pk", "sk"]
+[entities.shelf]
+key = { pk = "OWNER#{owner_id}", sk = "SHELF#{shelf_id}" }
+[entities.book]
+key = { pk = "SHELF#{shelf_id}", sk = "BOOK#{book_id}" }
+attributes = { bought_at = "S", price = "N" }
+[datasets.books]
+of = "book"
+partition = "bought_at:day"
+[datasets.books.columns]
+book_id = "string"
+price = "decimal(6,2)"
+pages = { type = "int64", required = true }
+rating = "double"
+read = "boolean"
+bought_at = "timestamp"
+printed = "date"
+cover = "binary"
+tags = "list<string>"
+stock = "map<int64>"
+author = "struct<name:string,born:int64>"
+extra = "json"
+"##;
+
+const SOURCE: &str = "arn:aws:dynamodb:eu-west-1:1:table/library/stream/2026-01-01T00:00:00.000";
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn exporter(bucket: &Arc<MemoryObjects>) -> Exporter<Arc<MemoryObjects>, MemoryTables> {
+    let model = Model::parse(MODEL, "library.toml").unwrap();
+    Exporter::new(Arc::new(model), vec![Arc::from("library")], Arc::clone(bucket), None)
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn line(number: u64, event: &str, images: &str) -> String {
+    format!(
+        r#"{{"eventID":"{number}","eventName":"{event}","eventSourceARN":"{SOURCE}","dynamodb":{{"ApproximateCreationDateTime":1770388200.25,"Keys":{{"pk":{{"S":"SHELF#1"}},"sk":{{"S":"BOOK#1"}}}},{images},"SequenceNumber":"{number}"}}}}"#
+    ) + "\n"
+}
+
+/// Exports the text as one object.
+fn exported(bucket: &Arc<MemoryObjects>, key: &str, text: &str) -> Result<Tally> {
+    block_on(async {
+        bucket.put(key, gzip(text)).await.unwrap();
+        exporter(bucket).export(key).await
+    })
+}
+
+fn batches(file: Vec<u8>) -> Vec<RecordBatch> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(file)).unwrap().build().unwrap();
+    reader.map(|batch| batch.unwrap()).collect()
+}
+
+/// Every row of a file as `column=value`, without nulls.
+fn rows_of(file: Vec<u8>) -> Vec<String> {
+    let options = FormatOptions::default().with_null("∅");
+    let mut rows = Vec::new();
+    for batch in batches(file) {
+        let schema = batch.schema();
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .zip(schema.fields())
+            .filter(|(_, field)| field.name() != "_position")
+            .map(|(column, field)| (field.name().clone(), ArrayFormatter::try_new(column, &options).unwrap()))
+            .collect();
+        for row in 0..batch.num_rows() {
+            let values = columns.iter().map(|(name, column)| format!("{name}={}", column.value(row)));
+            rows.push(values.filter(|value| !value.ends_with("=∅")).collect::<Vec<_>>().join(" "));
+        }
+    }
+    rows
+}
+
+fn parquet_of(bucket: &MemoryObjects, prefix: &str) -> Vec<(String, Vec<u8>)> {
+    bucket.objects().into_iter().filter(|(key, _)| key.starts_with(prefix)).collect()
+}
+
+#[test]
+fn every_type_of_value_finds_its_column() {
+    let image = r#""NewImage":{"bought_at":{"S":"2026-02-06T14:30:00.5Z"},"price":{"N":"12.50"},"pages":{"N":"300"},
+        "rating":{"N":"4.5"},"read":{"BOOL":true},"printed":{"S":"1999-12-31"},"cover":{"B":"AAEC"},
+        "tags":{"SS":["a","b"]},"stock":{"M":{"home":{"N":"1"},"lent":{"NULL":true}}},
+        "author":{"M":{"name":{"S":"É. \"X\""},"born":{"N":"1970"},"died":{"NULL":true}}},
+        "extra":{"M":{"n":{"N":"12345678901234567890123456789012345678"},"l":{"L":[{"NULL":true},{"NS":["1"]}]}}}}"#
+        .replace('\n', "");
+    let bucket = Arc::new(MemoryObjects::default());
+    let tally = exported(&bucket, "archive/dt=2026-02-06/hh=14/a.gz", &line(100, "INSERT", &image)).unwrap();
+    assert_eq!((tally.rows, tally.rescued, tally.files), (1, 0, 1));
+    let [(key, file)] = &parquet_of(&bucket, "datasets/")[..] else { panic!("one file") };
+    assert!(key.starts_with("datasets/books/dt=2026-02-06/") && key.ends_with(".parquet"), "{key}");
+    assert_eq!(
+        rows_of(file.clone()),
+        [concat!(
+            "book_id=1 price=12.50 pages=300 rating=4.5 read=true bought_at=2026-02-06T14:30:00.500Z ",
+            "printed=1999-12-31 cover=000102 tags=[a, b] stock={home: 1, lent: ∅} ",
+            "author={name: É. \"X\", born: 1970} ",
+            "extra={\"l\":[null,[1]],\"n\":12345678901234567890123456789012345678} ",
+            "_key_shelf_id=1 _operation=INSERT _changed_at=2026-02-06T14:30:00.250Z"
+        )]
+    );
+    let batch = batches(file.clone()).remove(0);
+    let position = batch.column_by_name("_position").unwrap().as_string::<i32>();
+    assert_eq!(position.value(0), format!("2026-01-01T00:00:00.000#{:0>40}", 100));
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_rescued_and_its_row_kept() {
+    let cases = [
+        (r#""price":{"N":"0.001"},"pages":{"N":"1"}"#, r#"{"price":{"N":"0.001"}}"#),
+        (r#""price":{"N":"12345.67"},"pages":{"N":"1"}"#, r#"{"price":{"N":"12345.67"}}"#),
+        (r#""price":{"S":"12"},"pages":{"N":"1"}"#, r#"{"price":{"S":"12"}}"#),
+        (r#""pages":{"N":"1.5"}"#, r#"{"pages":{"N":"1.5"}}"#),
+        (r#""price":{"N":"1"}"#, r#"{"pages":null}"#),
+        (
+            r#""pages":{"N":"1"},"tags":{"L":[{"S":"a"},{"N":"1"}]}"#,
+            r#"{"tags":{"L":[{"S":"a"},{"N":"1"}]}}"#,
+        ),
+        (r#""pages":{"N":"1"},"stock":{"L":[]}"#, r#"{"stock":{"L":[]}}"#),
+        (r#""pages":{"N":"1"},"author":{"M":{"name":{"N":"1"}}}"#, r#"{"author":{"M":{"name":{"N":"1"}}}}"#),
+        (r#""pages":{"N":"1"},"printed":{"S":"soon"}"#, r#"{"printed":{"S":"soon"}}"#),
+        (r#""pages":{"N":"1"},"cover":{"S":"AAEC"}"#, r#"{"cover":{"S":"AAEC"}}"#),
+    ];
+    for (attributes, rescued) in cases {
+        let bucket = Arc::new(MemoryObjects::default());
+        let image = format!(r#""NewImage":{{"bought_at":{{"S":"2026-02-06"}},{attributes}}}"#);
+        let tally = exported(&bucket, "archive/a.gz", &line(100, "INSERT", &image)).unwrap();
+        assert_eq!((tally.rows, tally.rescued), (1, 1), "{attributes}");
+        let (_, file) = parquet_of(&bucket, "datasets/").remove(0);
+        let row = rows_of(file).remove(0);
+        assert!(row.ends_with(&format!("_rescued={rescued}")), "{row}");
+    }
+}
+
+#[test]
+fn a_second_export_changes_nothing_and_doubles_nothing() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let insert = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
+    let moved = line(
+        101,
+        "MODIFY",
+        r#""NewImage":{"bought_at":{"S":"2026-02-07"},"pages":{"N":"1"}},"OldImage":{"bought_at":{"S":"2026-02-06"}}"#,
+    );
+    let text = [&*insert, &insert, &moved, &insert].concat();
+    let tally = exported(&bucket, "archive/a.gz", &text).unwrap();
+    assert_eq!((tally.lines, tally.rows, tally.duplicates, tally.files), (4, 3, 2, 2));
+    let before = bucket.objects();
+    let tally = exported(&bucket, "archive/a.gz", &text).unwrap();
+    assert_eq!((tally.files, tally.files_there), (0, 2));
+    assert_eq!(bucket.objects(), before);
+    let operations = |day: &str| -> Vec<String> {
+        let (_, file) = parquet_of(&bucket, &format!("datasets/books/dt={day}/")).remove(0);
+        let batch = batches(file).remove(0);
+        let operations = batch.column_by_name("_operation").unwrap().as_string::<i32>().clone();
+        operations.iter().flatten().map(str::to_owned).collect()
+    };
+    assert_eq!(
+        (operations("2026-02-06"), operations("2026-02-07")),
+        (vec!["INSERT".into(), "REMOVE".into()], vec!["MODIFY".to_owned()])
+    );
+}
+
+#[test]
+fn bad_lines_are_put_aside_with_their_numbers() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
+    let foreign = good.replace("table/library", "table/elsewhere").replace("\"100\"", "\"102\"");
+    let wrong = line(101, "INSERT", r#""NewImage":{"pages":{"N":"many"}}"#);
+    let unmatched = good.replace("BOOK#1", "CHAIR#1").replace("\"100\"", "\"103\"");
+    let shelf = good.replace("SHELF#1", "OWNER#1").replace("BOOK#1", "SHELF#1").replace("\"100\"", "\"104\"");
+    let text = format!("{good}\nnot json\n{foreign}{wrong}{unmatched}{shelf}");
+    let tally = exported(&bucket, "archive/dt=2026-02-06/hh=14/a.gz", &text).unwrap();
+    assert_eq!((tally.lines, tally.rows, tally.rejected, tally.unmatched), (6, 1, 3, 1));
+    let rejected = bucket.objects().remove("rejected/dt=2026-02-06/hh=14/a.gz.jsonl").unwrap();
+    let rejected: Vec<serde_json::Value> =
+        rejected.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let told: Vec<_> = rejected
+        .iter()
+        .map(|line| (line["line"].as_u64().unwrap(), line["reason"].as_str().unwrap()))
+        .collect();
+    assert!(
+        matches!(&told[..], [(3, _), (4, table), (5, number)]
+        if table.contains("AFTERWRITE_TABLES") && number.contains("38 digits")),
+        "{told:?}"
+    );
+    assert_eq!(rejected[0]["text"], "not json");
+}
+
+#[test]
+fn what_is_no_archive_object_has_a_clear_outcome() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
+    let object = gzip(&good);
+    block_on(async {
+        bucket.put("other/a.gz", object.clone()).await.unwrap();
+        bucket.put("archive/cut.gz", object[..object.len() - 5].to_vec()).await.unwrap();
+        bucket.put("archive/text", good.clone().into_bytes()).await.unwrap();
+        bucket.put("archive/empty", Vec::new()).await.unwrap();
+        bucket.put("archive/noise.gz", gzip(&"noise\n".repeat(10_001))).await.unwrap();
+    });
+    let before = bucket.objects();
+    let export = |key: &str| block_on(exporter(&bucket).export(key));
+    assert_eq!(export("other/a.gz").unwrap(), Tally { foreign: 1, ..Tally::default() });
+    assert_eq!(export("archive/empty").unwrap(), Tally::default());
+    for key in ["archive/cut.gz", "archive/text", "archive/noise.gz", "archive/gone.gz"] {
+        let error = export(key).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{key}");
+        assert!(error.to_string().contains(key), "{error}");
+    }
+    assert_eq!(bucket.objects(), before, "nothing is written of an object that cannot be read");
+}
+
+#[test]
+fn a_large_item_and_hostile_days_are_rows_like_any_other() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let text: String = ["../../etc", "a=b", "'; DROP TABLE books", "2026-02-06\\n", "9999-99-99"]
+        .iter()
+        .enumerate()
+        .map(|(number, day)| {
+            let long = "x".repeat(390 * 1024);
+            let image = format!(
+                r#""NewImage":{{"bought_at":{{"S":"{day}"}},"pages":{{"N":"1"}},"extra":{{"S":"{long}"}}}}"#
+            );
+            line(u64::try_from(number).unwrap() + 1, "INSERT", &image)
+        })
+        .collect();
+    let tally = exported(&bucket, "archive/a.gz", &text).unwrap();
+    assert_eq!((tally.rows, tally.files), (5, 1));
+    let (key, _) = parquet_of(&bucket, "datasets/").remove(0);
+    assert!(key.starts_with("datasets/books/dt=0001-01-01/"), "{key}");
+}
+
+#[test]
+fn no_type_is_one_that_readers_trip_over() {
+    let model = Model::parse(MODEL, "library.toml").unwrap();
+    let descriptor =
+        parquet::arrow::ArrowSchemaConverter::new().convert(&schema(&model.datasets[0])).unwrap();
+    for column in descriptor.columns() {
+        let told = format!("{:?} {:?}", column.physical_type(), column.logical_type_ref());
+        assert!(
+            !told.contains("INT96") && !told.contains("NANOS") && !told.contains("is_signed: false"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn what_lookups_gave_is_a_column_where_it_is_remembered() {
+    let source = MODEL.replace(
+        "[datasets.books]",
+        "[lookups.owner]\nof = \"shelf\"\nindex = \"GSI1\"\nkey = { GSI1PK = \"SHELF#{shelf_id}\" }\ngives = [\"owner_id\"]\n[datasets.books]\nlookup = \"owner\"",
+    );
+    let source = source.replace("book_id = \"string\"", "book_id = \"string\"\nowner_id = \"string\"");
+    let model = Arc::new(Model::parse(&source, "library.toml").unwrap());
+    let state = MemoryTables::new();
+    state.create_table(TableDefinition::new("state", "PK").sort("SK"));
+    let gives = AttributeValue::M([("owner_id".into(), AttributeValue::from("o1"))].into());
+    let item = [("PK", "LOOKUP#owner#1".into()), ("SK", "-".into()), ("gives", gives)];
+    state.put("state", item.map(|(name, value)| (name.into(), value)).into()).unwrap();
+    let bucket = Arc::new(MemoryObjects::default());
+    let remembered = Remembered::new(Arc::clone(&model), Arc::from("state"), state);
+    let exporter = Exporter::new(model, vec![Arc::from("library")], Arc::clone(&bucket), Some(remembered));
+    let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
+    let tally = block_on(async {
+        bucket.put("archive/a.gz", gzip(&good)).await.unwrap();
+        exporter.export("archive/a.gz").await
+    });
+    assert_eq!(tally.map(|tally| tally.rows).ok(), Some(1));
+    let (_, file) = parquet_of(&bucket, "datasets/").remove(0);
+    assert!(rows_of(file)[0].starts_with("book_id=1 owner_id=o1 "));
+}
