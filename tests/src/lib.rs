@@ -5,6 +5,7 @@
 pub mod archive;
 pub mod clock;
 pub mod cloudfront;
+pub mod datasets;
 pub mod deployment;
 pub mod fault_proxy;
 pub mod faults;

@@ -1,0 +1,5 @@
+//! The recorded exam platform's archive → datasets → what analysts see.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
+
+mod round_trip;

@@ -1,0 +1,106 @@
+//! Datasets to test with: an archive as Firehose would have left it, exported into a bucket, and reading files back.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use afterwrite::sink::memory::MemoryTables;
+use afterwrite::sink::s3::{MemoryObjects, ObjectStore as _};
+use afterwrite::table::Model;
+use afterwrite_datasets::export::{Exporter, Tally};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use crate::recording::Recording;
+
+/// A row as text, by column; nulls are left out.
+pub type Row = BTreeMap<String, String>;
+
+/// The archive of a recording as it may well lie in the bucket: objects of so many lines, every fifth of them delivered twice, lines
+/// in common with the object before, and the last of them once more at the end.
+#[must_use]
+pub fn archive_objects(recording: &Recording, lines: usize) -> BTreeMap<String, Vec<u8>> {
+    let records: Vec<&str> = recording.records().map(|record| record.get()).collect();
+    let mut objects = BTreeMap::new();
+    let mut add = |number: usize, lines: &[&str]| {
+        let key = format!("archive/dt=2026-02-{:02}/hh={:02}/{number:05}.gz", 1 + number % 28, number % 24);
+        objects.insert(key, gzip(&(lines.join("\n") + "\n")));
+    };
+    let chunks: Vec<&[&str]> = records.chunks(lines).collect();
+    for (number, chunk) in chunks.iter().enumerate() {
+        let overlap = chunks.get(number.wrapping_sub(1)).and_then(|before| before.last());
+        let chunk: Vec<&str> = overlap.into_iter().chain(*chunk).copied().collect();
+        add(number, &chunk);
+        if number % 5 == 0 {
+            add(number + 10_000, &chunk);
+        }
+    }
+    // A day that was delivered again, long afterwards.
+    for (number, chunk) in chunks.iter().take(chunks.len() / 3).enumerate() {
+        add(number + 20_000, chunk);
+    }
+    objects
+}
+
+/// Text as an object of the archive.
+///
+/// # Panics
+/// If it cannot be packed.
+#[must_use]
+pub fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).expect("text is packed");
+    encoder.finish().expect("text is packed")
+}
+
+/// Exports objects into a bucket that holds nothing else but them, one after the other.
+///
+/// # Panics
+/// If one cannot be exported.
+pub async fn export(
+    model: &Arc<Model>,
+    bucket: &Arc<MemoryObjects>,
+    objects: &BTreeMap<String, Vec<u8>>,
+) -> Vec<Tally> {
+    let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let exporter: Exporter<_, MemoryTables> =
+        Exporter::new(Arc::clone(model), tables, Arc::clone(bucket), None);
+    let mut tallies = Vec::new();
+    for (key, object) in objects {
+        bucket.put(key, object.clone()).await.expect("a bucket in memory");
+        tallies.push(exporter.export(key).await.expect("an object of the archive"));
+    }
+    tallies
+}
+
+/// The rows of a Parquet file.
+///
+/// # Panics
+/// If it is none.
+#[must_use]
+pub fn rows_of(file: Vec<u8>) -> Vec<Row> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(file)).expect("a Parquet file");
+    let options = FormatOptions::default();
+    let mut rows = Vec::new();
+    for batch in reader.build().expect("a reader") {
+        let batch = batch.expect("rows");
+        let schema = batch.schema();
+        let columns = batch.columns().iter().zip(schema.fields());
+        let columns: Vec<_> = columns
+            .map(|(column, field)| {
+                let shown = ArrayFormatter::try_new(column, &options).expect("a value has a text");
+                (field.name(), column, shown)
+            })
+            .collect();
+        for row in 0..batch.num_rows() {
+            let present = columns.iter().filter(|(_, column, _)| column.is_valid(row));
+            rows.push(
+                present.map(|(name, _, shown)| ((*name).clone(), shown.value(row).to_string())).collect(),
+            );
+        }
+    }
+    rows
+}
