@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
 
+mod exporter;
 mod relay;
 
 use std::time::Duration;

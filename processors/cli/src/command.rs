@@ -3,6 +3,7 @@
 //! Results go to standard output, errors to standard error. Exit codes: 0 fine, 1 found a problem, 2 wrong usage or
 //! configuration, 3 could not finish.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use afterwrite::{Error, ErrorKind};
@@ -44,6 +45,10 @@ struct DemoArguments {
     /// How many attempts at exams the month has.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     attempts: u64,
+    /// The folder that the datasets are left in, as Parquet; an earlier demo's are replaced [default: afterwrite-demo in the
+    /// folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    datasets: Option<PathBuf>,
     /// Print the results as one JSON object.
     #[arg(long)]
     json: bool,
@@ -65,7 +70,8 @@ impl Cli {
 impl DemoArguments {
     /// Says whether all was right.
     async fn run(&self) -> Result<bool, Error> {
-        let demo = Demo { seed: self.seed, attempts: self.attempts };
+        let datasets = self.datasets.clone().unwrap_or_else(|| std::env::temp_dir().join("afterwrite-demo"));
+        let demo = Demo { seed: self.seed, attempts: self.attempts, datasets };
         let report = Box::pin(demo.run()).await?;
         if self.json {
             let json = serde_json::to_string_pretty(&report).map_err(|error| {

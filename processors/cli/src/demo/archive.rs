@@ -1,19 +1,22 @@
 //! The stream's second reader in the demo: every change goes through a delivery stream into an S3, as it would on AWS, and
-//! what lies there in the end is read back.
+//! what lies there in the end is read back. Cache keys are invalidated in a cache that only counts them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::config::{Config, Settings};
+use afterwrite::projection::StaleKey;
+use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::{Archiver, Totals};
 use afterwrite::relay::invalidate::Invalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::redis::Redis;
 use afterwrite::sink::s3::S3;
+use afterwrite::sink::{Cache, Invalidated};
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::{Relay, SourceTables};
 use flate2::read::MultiGzDecoder;
@@ -33,8 +36,31 @@ const TO_ANSWER: Duration = Duration::from_millis(500);
 pub(super) struct Archive {
     s3: EmbeddedS3,
     firehose: EmbeddedFirehose,
-    relay: Relay<Redis, CloudFront, Firehose, S3, SystemClock>,
+    relay: Relay<CountingCache, CloudFront, Firehose, S3, SystemClock>,
     totals: Mutex<Totals>,
+    /// By rule of the model: how many keys, each once a batch.
+    keys: Mutex<BTreeMap<usize, usize>>,
+}
+
+/// A cache that holds nothing: every key that goes stale is gone at once.
+#[derive(Debug)]
+struct CountingCache;
+
+impl Cache for CountingCache {
+    async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> Invalidated {
+        Invalidated { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+    }
+}
+
+/// The cache keys that one rule of the model had go.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct InvalidatedByRule {
+    /// The entity whose changes the rule is about.
+    pub(super) of: String,
+    /// The rule's keys, as the model writes them.
+    pub(super) keys: Vec<String>,
+    /// How many keys went.
+    pub(super) invalidated: usize,
 }
 
 /// What the archive holds in the end.
@@ -69,10 +95,10 @@ impl Archive {
         let Config { model, table_names, .. } = Config::resolve(&Settings::default(), &[])?;
         let stream = Firehose::new(&firehose.client(), Arc::from(STREAM));
         let archiver = Archiver::new(stream, S3::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
-        let no_caches: Option<Invalidator<Redis, CloudFront, SystemClock>> = None;
+        let invalidator = Invalidator::new(model.clone(), Some(CountingCache), None, SystemClock);
         let tables = SourceTables::new(model, table_names);
-        let relay = Relay::new(tables, no_caches, Some(archiver), SystemClock);
-        Ok(Self { s3, firehose, relay, totals: Mutex::default() })
+        let relay = Relay::new(tables, Some(invalidator), Some(archiver), SystemClock);
+        Ok(Self { s3, firehose, relay, totals: Mutex::default(), keys: Mutex::default() })
     }
 
     /// Writes what is buffered, and reads everything back. The stream had `expected` changes.
@@ -97,6 +123,26 @@ impl Archive {
         Ok(archived)
     }
 
+    /// The cache keys that went, by rule, in the model's order.
+    pub(super) fn invalidated(&self) -> Vec<InvalidatedByRule> {
+        let model: &Model = self.relay.model();
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = model.caches.iter().enumerate().filter_map(|(index, rule)| {
+            let entity = model.entities.get(rule.of)?;
+            Some(InvalidatedByRule {
+                of: entity.name.to_string(),
+                keys: rule.keys.iter().map(|key| key.written(model, entity)).collect(),
+                invalidated: keys.get(&index).copied().unwrap_or_default(),
+            })
+        });
+        rules.collect()
+    }
+
+    /// The bucket that the archive lies in.
+    pub(super) fn bucket(&self) -> S3 {
+        S3::retrying(self.s3.client(), Arc::from(BUCKET))
+    }
+
     pub(super) async fn stop(self) -> Result<()> {
         self.firehose.stop().await?;
         self.s3.stop().await
@@ -108,6 +154,11 @@ impl Handler for Archive {
         let deadline = SystemClock.now().plus(remaining.saturating_sub(TO_ANSWER));
         let relayed = Box::pin(self.relay.handle(&event, deadline)).await?;
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner) += relayed.archived.unwrap_or_default();
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        for (rule, gone) in relayed.invalidated.unwrap_or_default().keys_by_rule {
+            *keys.entry(rule).or_default() += gone;
+        }
+        drop(keys);
         serde_json::to_vec(&relayed.response)
             .map_err(|error| Error::new(ErrorKind::State, "the response cannot be written").caused_by(error))
     }

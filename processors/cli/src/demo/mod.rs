@@ -4,7 +4,7 @@
 //! ```text
 //! generator ──AWS SDK──▶ embedded DynamoDB ──stream──▶ poller ──▶ aggregator ──▶ rollups, mirrored counts
 //!     │                        │                └───▶ poller ──▶ relay ──▶ delivery stream ──▶ embedded S3
-//!     │                        │                                                      │
+//!     │                        │                    archive ─▶ exporter ─▶ Parquet ◀──────┤
 //!     └─ what expired ─────────┴── scan ──▶ recount ─────────── compare ◀─────────────┘
 //! ```
 //!
@@ -14,12 +14,14 @@ mod archive;
 mod candidate;
 mod editor;
 mod generator;
+mod lake;
 mod platform;
 mod recount;
 mod report;
 mod subject;
 mod verdict;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -49,12 +51,14 @@ const REDELIVERED_PER_MILLE: u32 = 100;
 const SAMPLED_PER_MILLE: u32 = 200;
 
 /// What the demo is asked to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Demo {
     /// What all that is random follows.
     pub seed: u64,
     /// How many attempts at exams the month has.
     pub attempts: u64,
+    /// The folder that the datasets are left in; what was there of an earlier demo goes.
+    pub datasets: PathBuf,
 }
 
 /// The two readers that a stream allows, and how far each has come.
@@ -72,6 +76,7 @@ impl Demo {
     /// # Errors
     /// The embedded server, the writers or the aggregator could not go on. Wrong numbers are no error but in the report.
     pub async fn run(self) -> Result<Report> {
+        lake::prepare(&self.datasets)?;
         let begun = Instant::now();
         let server = EmbeddedDynamoDb::start(Options::default()).await?;
         let client = server.client();
@@ -87,19 +92,23 @@ impl Demo {
             Readers { subject: &subject, counting: &progress, archive: &archive, archiving: &archiving };
         let history = Box::pin(self.count_while_writing(&mut month, &server, &stream, readers)).await?;
         let archived = Box::pin(archive.read_back(progress.counts().read)).await?;
-        let first = self.judge(&client, &history).await?;
+        let first = judge(&client, &history).await?;
         let counted = begun.elapsed();
         let cost = report::Cost::new(&month, &subject, &progress);
         let again = Progress::default();
         self.deliver_some_again(&stream, &subject, &again).await?;
-        let last = self.judge(&client, &history).await?;
+        let last = judge(&client, &history).await?;
+        let invalidated = archive.invalidated();
+        let lake = Box::pin(lake::fill(&archive.bucket(), &client, &self.datasets)).await?;
 
         let played = Played {
-            demo: self,
+            demo: &self,
             month: &month,
             subject: &subject,
             cost,
             archived,
+            invalidated,
+            lake,
             verdicts: [first, last],
             progress: [&progress, &archiving, &again],
             counted,
@@ -111,7 +120,7 @@ impl Demo {
     }
 
     async fn count_while_writing(
-        self,
+        &self,
         month: &mut Month,
         server: &EmbeddedDynamoDb,
         stream: &impl StreamSource,
@@ -156,7 +165,7 @@ impl Demo {
 
     /// Delivers a random subset of all records once more, alone and long after newer ones.
     async fn deliver_some_again(
-        self,
+        &self,
         stream: &impl StreamSource,
         subject: &Subject,
         progress: &Progress,
@@ -166,15 +175,15 @@ impl Demo {
         let poller = Poller::new(&sample, subject, &settings, progress);
         poller.run_until_drained(&AtomicBool::new(true)).await
     }
+}
 
-    async fn judge(self, client: &aws_sdk_dynamodb::Client, history: &History) -> Result<Verdict> {
-        let (items, state) = futures::future::try_join(
-            platform::scan(client, platform::TABLE),
-            platform::scan(client, STATE_TABLE),
-        )
-        .await?;
-        Ok(compare(&recount(&items, history), &state, &items))
-    }
+async fn judge(client: &aws_sdk_dynamodb::Client, history: &History) -> Result<Verdict> {
+    let (items, state) = futures::future::try_join(
+        platform::scan(client, platform::TABLE),
+        platform::scan(client, STATE_TABLE),
+    )
+    .await?;
+    Ok(compare(&recount(&items, history), &state, &items))
 }
 
 /// As Lambda would, but with little patience: nothing here mends itself in seconds.
@@ -216,7 +225,7 @@ mod tests {
         let subject = Subject::new(client.clone(), STATE_TABLE).unwrap();
         let archive = Archive::start().await.unwrap();
         let (progress, archiving) = (Progress::default(), Progress::default());
-        let demo = Demo { seed: 3, attempts: 10 };
+        let demo = Demo { seed: 3, attempts: 10, datasets: PathBuf::new() };
         let mut month = Month::plan(client.clone(), demo.seed, demo.attempts, jiff::Timestamp::now());
         let readers =
             Readers { subject: &subject, counting: &progress, archive: &archive, archiving: &archiving };
@@ -225,7 +234,7 @@ mod tests {
         let read = progress.counts().read;
         assert!(archive.read_back(read).await.unwrap().is_whole());
         assert!(!archive.read_back(read + 1).await.unwrap().is_whole(), "a missing change is found");
-        assert_eq!(demo.judge(&client, &history).await.unwrap().differences, []);
+        assert_eq!(judge(&client, &history).await.unwrap().differences, []);
 
         client
             .update_item()
@@ -237,7 +246,7 @@ mod tests {
             .send()
             .await
             .unwrap();
-        let verdict = demo.judge(&client, &history).await.unwrap();
+        let verdict = judge(&client, &history).await.unwrap();
         assert_eq!(verdict.differences.len(), 1);
         assert_eq!(verdict.differences[0].found, verdict.differences[0].expected + 1);
         assert!(!verdict.is_equal());

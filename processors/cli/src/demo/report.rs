@@ -8,8 +8,9 @@ use aws_sdk_dynamodb::Client;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use super::archive::Archived;
+use super::archive::{Archived, InvalidatedByRule};
 use super::generator::{Month, earliest};
+use super::lake::Lake;
 use super::platform::{self, Item, failed, text as s};
 use super::recount::{number, text};
 use super::subject::Subject;
@@ -34,6 +35,8 @@ pub struct Report {
     projects: Vec<ProjectLine>,
     cost: Cost,
     archive: Archived,
+    cache_keys: Vec<InvalidatedByRule>,
+    datasets: Lake,
     /// The old records that were delivered once more in the end.
     delivered_again: u64,
     /// The verdict before those, and the one after them.
@@ -43,11 +46,13 @@ pub struct Report {
 
 /// What was played, for [`Report::new`]: what changes in the end is taken as it was when all was counted first.
 pub(super) struct Played<'a> {
-    pub(super) demo: Demo,
+    pub(super) demo: &'a Demo,
     pub(super) month: &'a Month,
     pub(super) subject: &'a Subject,
     pub(super) cost: Cost,
     pub(super) archived: Archived,
+    pub(super) invalidated: Vec<InvalidatedByRule>,
+    pub(super) lake: Lake,
     /// Before and after the old records came once more.
     pub(super) verdicts: [Verdict; 2],
     /// Of counting, of archiving, and of the old records.
@@ -150,7 +155,8 @@ impl Report {
         Ok(Self {
             right: played.verdicts.iter().all(Verdict::is_equal)
                 && skipped.is_empty()
-                && played.archived.is_whole(),
+                && played.archived.is_whole()
+                && played.lake.is_whole(),
             seed: demo.seed,
             attempts: demo.attempts,
             seconds: played.counted.as_secs_f64(),
@@ -158,6 +164,8 @@ impl Report {
             projects: projects(client, month).await?,
             cost: played.cost,
             archive: played.archived,
+            cache_keys: played.invalidated,
+            datasets: played.lake,
             delivered_again: again.counts().accepted,
             verdicts: played.verdicts,
             skipped,
@@ -243,7 +251,13 @@ impl fmt::Display for Report {
         for skipped in &self.skipped {
             writeln!(f, "Given up: record {}: {}", skipped.sequence_number, skipped.reason)?;
         }
+        writeln!(
+            f,
+            "Cache keys invalidated, by rule (each once a batch):\n{}\n",
+            cache_table(&self.cache_keys)
+        )?;
         writeln!(f, "{}\n", self.archive)?;
+        writeln!(f, "{}\n", self.datasets)?;
         let [first, last] = &self.verdicts;
         writeln!(f, "After {:.1} s: {first}", self.seconds)?;
         write!(f, "After {} old records came once more: {last}", self.delivered_again)
@@ -339,7 +353,16 @@ fn cost_table(cost: &Cost) -> Table {
     table
 }
 
-fn new_table(header: &[&str]) -> Table {
+fn cache_table(rules: &[InvalidatedByRule]) -> Table {
+    let mut table = new_table(&["a change of", "makes stale", "keys"]);
+    for rule in rules.iter().filter(|rule| !rule.keys.is_empty()) {
+        table.add_row([rule.of.clone(), rule.keys.join(", "), rule.invalidated.to_string()]);
+    }
+    align_right(&mut table, 2..3);
+    table
+}
+
+pub(super) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     if !header.is_empty() {
@@ -348,7 +371,7 @@ fn new_table(header: &[&str]) -> Table {
     table
 }
 
-fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
+pub(super) fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
     for column in columns {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -1,0 +1,89 @@
+//! The function `exporter` as it is deployed.
+
+use afterwrite::sink::s3::{Bucket as _, ObjectStore as _};
+use afterwrite_tests::archive::{Archive, BUCKET, objects};
+use afterwrite_tests::datasets::{gzip, rows_of};
+use afterwrite_tests::deployment::Deployment;
+use afterwrite_tests::programs::program;
+use futures::TryStreamExt as _;
+use serde_json::{Value, json};
+
+use super::{TIME, error, refusal_to_start_of, response};
+
+const KEY: &str = "archive/dt=2026-02-06/hh=14/changes one+two.gz";
+/// As S3 writes it in events.
+const KEY_IN_EVENTS: &str = "archive/dt%3D2026-02-06/hh%3D14/changes+one%2Btwo.gz";
+
+fn created(bucket: &str, key: &str) -> Value {
+    json!({ "Records": [{ "eventSource": "aws:s3", "s3": { "bucket": { "name": bucket }, "object": { "key": key } } }] })
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn an_archive_object_becomes_parquet_once() {
+    let deployment = Deployment::new().await;
+    let archive = Box::pin(Archive::start()).await;
+    let s3 = archive.s3.endpoint();
+    // Whoever counts has remembered whose project it is.
+    let (counting, counter) = deployment.function(&program("aggregator"), &[]).await;
+    deployment.put_project("p1").await;
+    deployment.put_attempt("p1", "t1").await;
+    let records = deployment.records().await;
+    let event = afterwrite_tests::deployment::event(&records);
+    assert_eq!(response(counting.invoke(event, TIME).await, &counter), json!({ "batchItemFailures": [] }));
+    let settings = [("AFTERWRITE_BUCKET", BUCKET), ("AWS_ENDPOINT_URL_S3", &*s3)];
+    let (api, exporter) = deployment.function(&program("exporter"), &settings).await;
+    let bucket = archive.bucket();
+    let text: String = records.iter().map(|record| format!("{record}\n")).collect();
+    bucket.put(KEY, gzip(&text)).await.unwrap();
+
+    let event = created(BUCKET, KEY_IN_EVENTS).to_string();
+    assert_eq!(
+        response(api.invoke(event.clone(), TIME).await, &exporter),
+        json!({ "batchItemFailures": [] })
+    );
+    let files = bucket.list("datasets/").await.unwrap();
+    assert_eq!(files.len(), 2, "{files:?}");
+    let attempts = files.iter().find(|file| file.key.starts_with("datasets/attempts/dt=")).unwrap();
+    let chunks: Vec<_> = bucket.get(&attempts.key).await.unwrap().unwrap().try_collect().await.unwrap();
+    let rows = rows_of(chunks.concat());
+    assert_eq!((&*rows[0]["attempt_id"], &*rows[0]["admin_id"]), ("t1", "a1"), "the lookup is remembered");
+
+    assert_eq!(response(api.invoke(event, TIME).await, &exporter), json!({ "batchItemFailures": [] }));
+    assert_eq!(bucket.list("datasets/").await.unwrap(), files, "nothing is written twice");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn of_several_messages_only_the_bad_ones_come_again() {
+    let deployment = Deployment::new().await;
+    let archive = Box::pin(Archive::start()).await;
+    let s3 = archive.s3.endpoint();
+    let settings = [("AFTERWRITE_BUCKET", BUCKET), ("AWS_ENDPOINT_URL_S3", &*s3)];
+    let (api, exporter) = deployment.function(&program("exporter"), &settings).await;
+    archive.bucket().put("archive/cut.gz", gzip("{}\n")[..12].to_vec()).await.unwrap();
+    let message = |id: &str, body: &Value| json!({ "messageId": id, "body": body.to_string() });
+    let test = json!({ "Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": BUCKET });
+    let messages = json!({ "Records": [
+        message("test", &test),
+        message("cut", &created(BUCKET, "archive/cut.gz")),
+        message("foreign", &created(BUCKET, "elsewhere/a.gz")),
+        message("other bucket", &created("sea", "archive/a.gz")),
+        message("gone", &created(BUCKET, "archive/gone.gz")),
+        json!({ "messageId": "garbage", "body": "hello" }),
+    ]});
+    let answer = response(api.invoke(messages.to_string(), TIME).await, &exporter);
+    let failed = ["cut", "gone", "garbage"].map(|id| json!({ "itemIdentifier": id }));
+    assert_eq!(answer, json!({ "batchItemFailures": failed }), "{}", exporter.output());
+    let told = error(api.invoke(created(BUCKET, "archive/cut.gz").to_string(), TIME).await, &exporter);
+    assert!(told.contains("archive/cut.gz"), "{told}");
+    let objects = objects(&archive.s3.client(), BUCKET).await;
+    assert!(objects.keys().all(|key| !key.starts_with("datasets/")), "{objects:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn what_the_exporter_needs_is_named_at_the_start() {
+    let said = refusal_to_start_of("exporter", &[("AWS_REGION", "eu-west-1")]).await;
+    assert!(said.contains("AFTERWRITE_BUCKET"), "{said}");
+}
