@@ -66,7 +66,7 @@ mod work;
 
 use std::sync::Arc;
 
-pub use clock::{Clock, SystemClock, backoff};
+pub use clock::{Clock, SystemClock, backoff, wait_to_retry};
 pub use entry::Entry;
 pub use tally::{Counter, Totals};
 pub use work::{Failure, Item, Outcome, Request, Requests};

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use super::condition::Conditions;
 use super::document::{AggregateSettings, MeasureKindSettings, MeasureSettings, ValueType};
+use super::part::Part;
 use super::problem::suggestion;
 use super::reader::Written;
 use super::resolve::{Compiler, HeldMeasure};
-use super::scope::{EntityScope, Resolved, Scope};
+use super::scope::EntityScope;
 use crate::table::template::split_format;
 use crate::table::{
-    Aggregate, Average, BoundTemplate, Destination, Expiry, Format, LookupKey, Measure, MeasureKind, Piece,
-    Template, TemplatePiece, Term,
+    Aggregate, Average, BoundTemplate, Destination, Expiry, Format, LookupKey, Measure, MeasureKind, Term,
 };
 
 /// Compiles an aggregate.
@@ -56,27 +55,7 @@ pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, setti
     compiler.model.aggregates.push(compiled);
 }
 
-/// An aggregate in the making, in the scope of its entity.
-struct Part<'p, 'c, 'd, 's> {
-    compiler: &'p mut Compiler<'c, 'd, 's>,
-    owner: String,
-    entity_name: &'p str,
-    entity: &'p EntityScope,
-    gifts: Vec<(Arc<str>, Term, ValueType)>,
-}
-
 impl Part<'_, '_, '_, '_> {
-    fn resolve(&mut self, owner: &str, name: Written<&str>) -> Option<Resolved> {
-        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
-        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
-        Compiler::resolve(problems, vocabulary, owner, scope, name)
-    }
-
-    fn pattern(&mut self, owner: &str, when: super::reader::Raw<'_>) -> Option<crate::table::Pattern> {
-        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
-        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
-        Conditions { owner, scope, vocabulary, problems }.compile(when)
-    }
     /// The lookups of the aggregate, asked in its entity's own terms; what they give joins the scope.
     fn lookups(&mut self, settings: &AggregateSettings<'_>, lookups: &[usize]) -> Vec<LookupKey> {
         let mut keys = Vec::new();
@@ -130,28 +109,6 @@ impl Part<'_, '_, '_, '_> {
         }
         let [partition, sort] = bound;
         Destination { rollup, partition, sort, expires }
-    }
-
-    fn bind(&mut self, owner: &str, at: usize, template: &Template, variables: &[Arc<str>]) -> BoundTemplate {
-        let mut pieces = Vec::new();
-        for piece in &template.pieces {
-            match piece {
-                TemplatePiece::Literal(text) => pieces.push(Piece::Literal(Arc::clone(text))),
-                TemplatePiece::Variable(index, _) => {
-                    let name = variables.get(*index).map_or("", |name| &**name);
-                    let Some(resolved) = self.resolve(owner, Written { value: name, at }) else { continue };
-                    if !resolved.value_type.fits_key(resolved.format) {
-                        let described = resolved.value_type.described();
-                        self.compiler.report(
-                            at,
-                            format!("{owner}: `{{{name}}}` is {described}, which cannot be written into a key that way; use text, a number or a boolean, with `:day` text or a number"),
-                        );
-                    }
-                    pieces.push(Piece::Value(resolved.term, resolved.format));
-                }
-            }
-        }
-        BoundTemplate { pieces }
     }
 
     fn expiry(&mut self, owner: &str, rollup: usize, at: usize) -> Option<Expiry> {
