@@ -17,6 +17,7 @@ use afterwrite::projection::{AttributePath, archive_line};
 use afterwrite::record::Timestamp;
 use afterwrite_tests::archive::event_id;
 use afterwrite_tests::recording::Recording;
+use serde_json::value::RawValue;
 
 const RECORDING: &str = "exam-42";
 
@@ -33,6 +34,6 @@ fn secrets(dotted: &[&str]) -> Vec<AttributePath> {
 /// Every record of the recording as a line, by event id.
 fn recorded_lines(secrets: &[AttributePath]) -> Vec<(String, String)> {
     let recording = Recording::load(RECORDING);
-    let line = |record: &str| (event_id(record), archive_line(record, secrets).unwrap());
-    recording.records().map(|record| line(record.get())).collect()
+    let line = |record: &RawValue| (event_id(record.get()), archive_line(record, secrets).unwrap());
+    recording.records().map(line).collect()
 }

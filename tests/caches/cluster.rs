@@ -1,23 +1,29 @@
 //! Three masters, and a slot on its way from one to another.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use afterwrite::ErrorKind;
 use afterwrite::sink::redis::Topology;
+use afterwrite::{Error, ErrorKind};
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 
 use super::delivery::{deadline, deliver, model, of_cache, question};
 
 const SLOTS: [(u16, u16); 3] = [(0, 5_460), (5_461, 10_922), (10_923, 16_383)];
 
-/// Three masters that agree on who has which slots.
+/// Three masters that agree on who has which slots. Each serves its own, whatever becomes of the others.
 async fn masters() -> Vec<RedisServer> {
     let mut masters = Vec::new();
     let mut buses = Vec::new();
     for _ in SLOTS {
         let bus = free_port().to_string();
-        let arguments =
-            ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"];
+        let arguments = [
+            ["--cluster-enabled", "yes"],
+            ["--cluster-port", &bus],
+            ["--cluster-node-timeout", "2000"],
+            ["--cluster-require-full-coverage", "no"],
+        ]
+        .concat();
         masters.push(RedisServer::start_on(free_port(), &arguments).await);
         buses.push(bus);
     }
@@ -52,7 +58,7 @@ async fn home(masters: &[RedisServer], key: &str) -> (usize, u16) {
     (SLOTS.iter().position(|(first, last)| (*first..=*last).contains(&slot)).unwrap(), slot)
 }
 
-async fn count(masters: &[RedisServer]) -> usize {
+async fn count(masters: impl IntoIterator<Item = &RedisServer>) -> usize {
     let mut keys = 0;
     for master in masters {
         keys += master.run::<usize>(&["DBSIZE"]).await;
@@ -125,4 +131,53 @@ async fn a_cluster_given_as_a_single_node_is_named_by_its_variable() {
     let error = outcome.failures.values().next().expect("other nodes have some of the keys");
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(error.to_string().contains("AFTERWRITE_CACHE_CLUSTER"), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn a_dead_master_fails_the_records_of_its_own_keys_only() {
+    for dead in 0..SLOTS.len() {
+        let mut masters = masters().await;
+        let at = |master: usize| of_cache(&masters[master].url(), Topology::Cluster);
+        let alive = (dead + 1) % SLOTS.len();
+        let (connected, by_the_dead, fresh) = (at(alive), at(dead), at(alive));
+        for invalidator in [&connected, &by_the_dead] {
+            let outcome = deliver(invalidator, &model(), &[question("p", "q")], deadline(20)).await;
+            assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        }
+        let ids: Vec<String> = (0..60).map(|id| id.to_string()).collect();
+        let records: Vec<_> = ids.iter().map(|id| question(id, id)).collect();
+        let (mut cached, mut must_fail) = (Vec::new(), BTreeSet::new());
+        for (record, id) in ids.iter().enumerate() {
+            for key in [format!("question:{id}"), format!("project:{id}:questions")] {
+                let (master, _) = home(&masters, &key).await;
+                if master == dead {
+                    must_fail.insert(record);
+                } else {
+                    cached.push((master, key));
+                }
+            }
+        }
+        assert!((1..ids.len()).contains(&must_fail.len()));
+        masters[dead].kill();
+        let all = [
+            (&connected, "connected before"),
+            (&connected, "the same once more"),
+            (&by_the_dead, "connected before, at the dead one"),
+            (&by_the_dead, "the same once more"),
+            (&fresh, "connecting afterwards"),
+        ];
+        for (invalidator, what) in all {
+            for (master, key) in &cached {
+                masters[*master].run::<()>(&["SET", key, "cached"]).await;
+            }
+            let outcome = deliver(invalidator, &model(), &records, deadline(2)).await;
+            let failed: BTreeSet<usize> = outcome.failures.keys().copied().collect();
+            assert_eq!(failed, must_fail, "master {dead} is dead, {what}: {:?}", outcome.failures);
+            let come_again = outcome.failures.values().all(Error::is_retryable);
+            assert!(come_again, "master {dead} is dead, {what}: {:?}", outcome.failures);
+            let living = masters.iter().enumerate().filter(|(master, _)| *master != dead);
+            assert_eq!(count(living.map(|(_, master)| master)).await, 0, "master {dead} is dead, {what}");
+        }
+    }
 }

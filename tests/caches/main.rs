@@ -6,6 +6,7 @@
     reason = "a test that meets the unexpected must fail at once"
 )]
 
+mod apart;
 mod cloudfront;
 mod cluster;
 mod delivery;

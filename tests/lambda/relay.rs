@@ -1,9 +1,13 @@
 //! The function `relay` as it is deployed, and functions that host other sets than their own.
 
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM, by_event_id};
+use std::time::Duration;
+
+use afterwrite_cli::local::s3::CREDENTIAL;
+use afterwrite_tests::archive::{Archive, BUCKET, STREAM, by_event_id, objects};
 use afterwrite_tests::deployment::{Deployment, STATE, event};
 use afterwrite_tests::programs::program;
-use afterwrite_tests::redis_server::free_port;
+use afterwrite_tests::redis_server::{RedisServer, free_port};
+use afterwrite_tests::runtime_api::{Function, RuntimeApi};
 use serde_json::{Value, json};
 
 use super::{TIME, refusal_to_start_of, response};
@@ -71,6 +75,84 @@ async fn a_dead_cache_keeps_nothing_out_of_the_archive_nor_uncounted() {
     assert_eq!(answer, json!({ "batchItemFailures": [{ "itemIdentifier": first }] }));
     assert_eq!(archived, 3);
     assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await["questions"], "2");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries and redis-server: run tests/run"]
+async fn a_dead_archive_keeps_nothing_from_being_invalidated_nor_uncounted() {
+    let (deployment, redis) = (Deployment::new().await, RedisServer::start().await);
+    for key in ["question:q1", "question:q2", "project:p1:questions", "project:p1"] {
+        redis.run::<()>(&["SET", key, "cached"]).await;
+    }
+    let (cache, nowhere) = (redis.url(), format!("http://127.0.0.1:{}", free_port()));
+    let settings = [
+        ("AFTERWRITE_PROJECTIONS", "aggregate,invalidate,archive"),
+        ("AFTERWRITE_CACHE_URL", &*cache),
+        ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
+        ("AFTERWRITE_BUCKET", BUCKET),
+        ("AWS_ENDPOINT_URL", &*nowhere),
+    ];
+    let (api, running) = deployment.function(&program("relay"), &settings).await;
+    deployment.put_project("p1").await;
+    for question in ["q1", "q2"] {
+        deployment.put_question("p1", question).await;
+    }
+    let records = deployment.records().await;
+    let answer = response(api.invoke(event(&records), Duration::from_secs(3)).await, &running);
+    let first = &records[0]["dynamodb"]["SequenceNumber"];
+    assert_eq!(answer, json!({ "batchItemFailures": [{ "itemIdentifier": first }] }));
+    assert!(redis.run::<Vec<String>>(&["KEYS", "*"]).await.is_empty());
+    assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await["questions"], "2");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
+    let archive = Box::pin(Archive::start()).await;
+    // By a name: before an address no client would put a bucket.
+    let endpoint = archive.s3.endpoint().replace("127.0.0.1", "localhost");
+    let profile = |text: String| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    };
+    let of_all = profile(format!("[default]\nendpoint_url = {endpoint}\n"));
+    let of_s3 = profile(format!(
+        "[default]\nservices = here\n\n[services here]\ns3 =\n  endpoint_url = {endpoint}\n"
+    ));
+    let (of_all, of_s3) = (of_all.path().to_str().unwrap(), of_s3.path().to_str().unwrap());
+    let ways = [
+        ("AWS_ENDPOINT_URL", &*endpoint),
+        ("AWS_ENDPOINT_URL_S3", &*endpoint),
+        ("AWS_CONFIG_FILE", of_all),
+        ("AWS_CONFIG_FILE", of_s3),
+    ];
+    for (way, setting) in ways.into_iter().enumerate() {
+        let api = RuntimeApi::start().await.unwrap();
+        let settings = [
+            ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
+            ("AFTERWRITE_BUCKET", BUCKET),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_ACCESS_KEY_ID", CREDENTIAL),
+            ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
+            setting,
+        ];
+        let running = Function::start(&program("relay"), &api, &settings).unwrap();
+        // Too large for the delivery stream.
+        let keys = json!({ "PK": { "S": "PROJECT#p" }, "SK": { "S": "QUESTION#q" } });
+        let record = json!({
+            "eventID": format!("way-{way}"), "eventName": "INSERT",
+            "eventSourceARN": "arn:aws:dynamodb:us-east-1:000000000000:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000",
+            "dynamodb": {
+                "Keys": keys, "NewImage": { "explanation": { "S": "x".repeat(1_024_000) } }, "SequenceNumber": "100"
+            }
+        });
+        let answer = response(api.invoke(event(&[record]), Duration::from_secs(10)).await, &running);
+        assert_eq!(answer, json!({ "batchItemFailures": [] }), "{setting:?}: {}", running.output());
+        let objects = objects(&archive.s3.client(), BUCKET).await;
+        let name = format!("way-{way}.gz");
+        assert!(objects.keys().any(|key| key.ends_with(&name)), "{setting:?}: {:?}", objects.keys());
+    }
 }
 
 #[tokio::test]

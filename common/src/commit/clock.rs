@@ -24,6 +24,16 @@ pub fn backoff(clock: &impl Clock, attempt: u32) -> Duration {
     ceiling * (1 + clock.permille()) / 1000
 }
 
+/// Waits before try number `attempt`, as [`backoff`] says; `false`, at once, if it could not begin before `deadline`.
+pub async fn wait_to_retry(clock: &impl Clock, attempt: u32, deadline: Timestamp) -> bool {
+    let pause = backoff(clock, attempt);
+    let is_time = clock.now().plus(pause) < deadline;
+    if is_time {
+        clock.sleep(pause).await;
+    }
+    is_time
+}
+
 /// The machine's clock, on Tokio's timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;

@@ -67,7 +67,7 @@ mod work;
 
 use std::sync::Arc;
 
-pub use clock::{Clock, SystemClock, backoff};
+pub use clock::{Clock, SystemClock, backoff, wait_to_retry};
 pub use entry::Entry;
 pub use remembered::Remembered;
 pub use tally::{Counter, Totals};

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::clock::{Clock, backoff};
+use super::clock::{Clock, wait_to_retry};
 use super::{Invocation, Ledger};
 use crate::effect::{Key, Refusal, Write};
 use crate::sink::{Snapshot, Tables, WriteError};
@@ -83,13 +83,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// Waits before another attempt; `false` if there is no time for one.
     pub(super) async fn wait(&self, attempt: u32, invocation: &Invocation) -> bool {
-        let pause = backoff(&self.clock, attempt);
-        if self.clock.now().plus(pause) >= invocation.deadline {
-            return false;
-        }
-        invocation.tally.retries.add(1);
-        self.clock.sleep(pause).await;
-        true
+        let is_time = wait_to_retry(&self.clock, attempt, invocation.deadline).await;
+        invocation.tally.retries.add(u64::from(is_time));
+        is_time
     }
 
     /// The error that a refusal comes to when nothing more can be done about it.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use aws_config::SdkConfig;
+use aws_types::service_config::ServiceConfigKey;
+
 use super::{Settings, sdk_config};
 use crate::{Error, ErrorKind, Result};
 
 pub(super) const FIREHOSE_STREAM: &str = "AFTERWRITE_FIREHOSE_STREAM";
 pub(super) const BUCKET: &str = "AFTERWRITE_BUCKET";
-/// The SDK's own variable; S3 alone is asked for another form of address when it is set.
-const S3_ENDPOINT: &str = "AWS_ENDPOINT_URL_S3";
 
 /// What the settings of a function that archives come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +66,17 @@ pub async fn firehose_client() -> Result<aws_sdk_firehose::Client> {
 /// [`ErrorKind::Configuration`] if no region is set anywhere.
 pub async fn s3_client() -> Result<aws_sdk_s3::Client> {
     let sdk = sdk_config().await?;
-    let has_endpoint = sdk.endpoint_url().is_some()
-        || std::env::var_os(S3_ENDPOINT).is_some_and(|endpoint| !endpoint.is_empty());
+    let has_endpoint = sdk.endpoint_url().is_some() || has_endpoint_of_its_own(&sdk);
     let config = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(has_endpoint).build();
     Ok(aws_sdk_s3::Client::from_conf(config))
+}
+
+/// Whether S3 alone is given an endpoint, by `AWS_ENDPOINT_URL_S3` or by the profile's `services`: S3's client asks in the same
+/// way.
+fn has_endpoint_of_its_own(sdk: &SdkConfig) -> bool {
+    let key = ServiceConfigKey::builder().service_id("S3").env("AWS_ENDPOINT_URL").profile("endpoint_url");
+    let services = sdk.service_config().zip(key.build().ok());
+    services.and_then(|(services, key)| services.load_config(key)).is_some()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use memchr::memchr2;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -17,21 +18,22 @@ use crate::{Error, ErrorKind, Result};
 /// The way to an attribute: its name, or the names of the maps it lies in, the outermost first, and its name.
 pub type AttributePath = Vec<Arc<str>>;
 
-/// The archive's line of `record`, newline included; `record` is the JSON object as it was cut out of an event.
+/// The archive's line of `record`, newline included; `record` is the JSON as it was cut out of an event.
 /// What `secrets` name is not in its images any more.
 ///
 /// # Errors
 /// [`ErrorKind::Record`] if the record is no JSON object, or an image cannot be searched for secrets: it is archived
 /// whole and clean, or not at all.
-pub fn archive_line(record: &str, secrets: &[AttributePath]) -> Result<String> {
+pub fn archive_line(record: &RawValue, secrets: &[AttributePath]) -> Result<String> {
+    let record = record.get();
     let mut line = String::with_capacity(record.len() + 1);
     let secrets: Vec<&[Arc<str>]> =
         secrets.iter().map(Vec::as_slice).filter(|path| !path.is_empty()).collect();
     if secrets.is_empty() {
-        if !record.trim_ascii_start().starts_with('{') {
+        if !record.starts_with('{') {
             return Err(malformed("a record must be an object"));
         }
-        compact(record, &mut line)?;
+        compact(record, &mut line);
     } else {
         write_record(record, &secrets, &mut line)?;
     }
@@ -40,26 +42,34 @@ pub fn archive_line(record: &str, secrets: &[AttributePath]) -> Result<String> {
 }
 
 /// Copies JSON without the white space between its tokens.
-fn compact(json: &str, line: &mut String) -> Result<()> {
-    let (mut copied, mut in_string, mut is_escaped) = (0, false, false);
-    for (place, byte) in json.bytes().enumerate() {
-        match (in_string, byte) {
-            (true, b'"') if !is_escaped => in_string = false,
-            (true, b'\0'..=b'\x1f') => return Err(malformed("a string holds a raw control character")),
-            (true, _) => is_escaped = byte == b'\\' && !is_escaped,
-            (false, b'"') => in_string = true,
-            (false, b' ' | b'\t' | b'\r' | b'\n') => {
+fn compact(json: &str, line: &mut String) {
+    let bytes = json.as_bytes();
+    let (mut copied, mut place) = (0, 0);
+    while let Some(byte) = bytes.get(place) {
+        match byte {
+            b'"' => place = string_end(bytes, place + 1),
+            b' ' | b'\t' | b'\r' | b'\n' => {
                 line.push_str(json.get(copied..place).unwrap_or_default());
-                copied = place + 1;
+                place += 1;
+                copied = place;
             }
-            (false, _) => {}
+            _ => place += 1,
         }
     }
-    if in_string {
-        return Err(malformed("a string does not end"));
-    }
     line.push_str(json.get(copied..).unwrap_or_default());
-    Ok(())
+}
+
+/// Where the string ends that `place` is in: after its quotation mark.
+fn string_end(json: &[u8], mut place: usize) -> usize {
+    while let Some(found) = json.get(place..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        place += found + 1;
+        if json.get(place - 1) == Some(&b'"') {
+            return place;
+        }
+        // What a backslash escapes ends no string.
+        place += 1;
+    }
+    json.len()
 }
 
 fn write_record(record: &str, secrets: &[&[Arc<str>]], line: &mut String) -> Result<()> {
@@ -94,7 +104,7 @@ fn write_members(members: &str, paths: &[&[Arc<str>]], line: &mut String) -> Res
     for (place, (key, value, deeper)) in kept.into_iter().enumerate() {
         write_key(place, key, line);
         if deeper.is_empty() {
-            compact(value.get(), line)?;
+            compact(value.get(), line);
         } else {
             write_value(value.get(), &deeper, line)?;
         }
@@ -122,7 +132,7 @@ fn write_object(
     for (place, (key, value)) in objects_members(json, expected)?.into_iter().enumerate() {
         write_key(place, key, line);
         if !write(&name_of(key)?, value.get(), line)? {
-            compact(value.get(), line)?;
+            compact(value.get(), line);
         }
     }
     line.push('}');

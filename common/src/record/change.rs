@@ -18,6 +18,8 @@ pub struct Batch<'a> {
 /// whoever misses one names [`ChangeRecord::view`].
 #[derive(Clone, Debug)]
 pub struct ChangeRecord<'a> {
+    /// Its `eventID`, which is the same whenever it is delivered; empty if it has none.
+    pub event_id: Cow<'a, str>,
     /// The source table's name, from `eventSourceARN`.
     pub table: Cow<'a, str>,
     /// Where the change stands among its item's changes; holds the sequence number as it was delivered.
@@ -42,6 +44,8 @@ pub struct ChangeRecord<'a> {
 /// A record that cannot be decoded, and what of its identity could be read all the same.
 #[derive(Debug)]
 pub struct BadRecord<'a> {
+    /// Its `eventID`, as far as it is one.
+    pub event_id: Cow<'a, str>,
     /// Its sequence number, as delivered, even if it is not a number.
     pub sequence_number: Option<Cow<'a, str>>,
     /// The source table's name.
@@ -65,6 +69,18 @@ pub enum Operation {
     Modify,
     /// `REMOVE`: it is gone.
     Remove,
+}
+
+impl Batch<'_> {
+    /// The `eventID` of a record, by its place; empty if it has none.
+    #[must_use]
+    pub fn event_id(&self, index: usize) -> &str {
+        match self.records.get(index) {
+            Some(Ok(record)) => &record.event_id,
+            Some(Err(bad)) => &bad.event_id,
+            None => "",
+        }
+    }
 }
 
 impl Operation {

@@ -17,7 +17,7 @@ pub use decimal::{Decimal, NotADecimal};
 pub use decode::{decode, decode_record};
 pub use image::{Image, OldImage};
 pub use position::Position;
-pub use raw::{RawRecord, raw_records};
+pub use raw::raw_records;
 pub use time::Timestamp;
 pub use value::{AttributeValue, Item};
 pub use vocabulary::{AttributeId, Vocabulary};

@@ -23,6 +23,8 @@ pub(super) struct RecordSeed<'c, 'v>(pub(super) &'c Context<'v>);
 #[derive(Deserialize)]
 #[serde(field_identifier)]
 enum RecordField {
+    #[serde(rename = "eventID")]
+    EventId,
     #[serde(rename = "eventName")]
     EventName,
     #[serde(rename = "eventSourceARN")]
@@ -38,6 +40,7 @@ enum RecordField {
 /// What a record says outside its `dynamodb`, and that.
 #[derive(Default)]
 struct Parts<'a> {
+    event_id: Cow<'a, str>,
     operation: Option<Operation>,
     source: Option<Source<'a>>,
     is_by_service: bool,
@@ -64,6 +67,10 @@ impl<'de> Visitor<'de> for RecordSeed<'_, '_> {
         let mut parts = Parts::default();
         while let Some(field) = map.next_key()? {
             match field {
+                RecordField::EventId => {
+                    // One that is no text spoils no record: nothing is counted by it.
+                    parts.event_id = text(map.next_value::<&'de RawValue>()?.get()).unwrap_or_default();
+                }
                 RecordField::EventName => {
                     let name = context.within("eventName", map.next_value::<Text<'de>>())?;
                     parts.operation = Operation::from_event_name(&name.0);
@@ -104,6 +111,7 @@ impl RecordSeed<'_, '_> {
             .and_then(|number| Position::new(label, number).ok())
             .ok_or_else(|| missing("SequenceNumber must be 1 to 40 digits"))?;
         Ok(ChangeRecord {
+            event_id: parts.event_id,
             table,
             position,
             operation,
@@ -345,7 +353,13 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
         Some(number) => error.with("sequence number", number.as_ref()),
         None => error,
     };
-    BadRecord { sequence_number, table, position, keys, expired, error }
+    let event_id = record.text("eventID").unwrap_or_default();
+    BadRecord { event_id, sequence_number, table, position, keys, expired, error }
+}
+
+/// The text that a JSON value is, if it is one.
+fn text(json: &str) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Text<'_>>(json).ok().map(|text| text.0)
 }
 
 /// The fields of a JSON object, unread; none, if the JSON is something else.
@@ -362,7 +376,7 @@ impl<'a> Fields<'a> {
     }
 
     fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        serde_json::from_str::<Text<'a>>(self.json(name)?).ok().map(|text| text.0)
+        text(self.json(name)?)
     }
 }
 

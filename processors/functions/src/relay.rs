@@ -15,7 +15,7 @@ use std::sync::Arc;
 use afterwrite::commit::{Clock, Failure};
 use afterwrite::entity::{Identity, SourceKey};
 use afterwrite::projection::archive_line;
-use afterwrite::record::{Batch, ChangeRecord, Image, Operation, RawRecord, Timestamp, decode, raw_records};
+use afterwrite::record::{Batch, ChangeRecord, Image, Operation, Timestamp, decode, raw_records};
 use afterwrite::relay::archive::{self, Archiver, Line};
 use afterwrite::relay::invalidate::{self, Change, Invalidator};
 use afterwrite::sink::firehose::DeliveryStream;
@@ -24,6 +24,7 @@ use afterwrite::sink::{Cache, Distribution};
 use afterwrite::table::{ArchiveScope, Model};
 use afterwrite::{ErrorKind, Result};
 use futures::future::{OptionFuture, join};
+use serde_json::value::RawValue;
 
 use crate::response::{FailedRecord, Response, failed_records};
 use crate::tables::{SourceTables, age_ms, foreign_key, missing_image};
@@ -91,8 +92,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         let batch = decode(event, &self.model().vocabulary)?;
         let raw = raw_records(event)?;
         let sources = self.tables.sources(&batch)?;
-        let invalidate =
-            self.invalidator.as_ref().map(|to| self.invalidate(to, &batch, &sources, &raw, deadline));
+        let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &batch, &sources, deadline));
         let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, &raw, deadline));
         let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
         let (invalidated, stale) = invalidated.transpose()?.unzip();
@@ -113,7 +113,6 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         invalidator: &Invalidator<K, D, C>,
         batch: &Batch<'_>,
         sources: &[Option<SourceKey<'_>>],
-        raw: &[RawRecord<'_>],
         deadline: Timestamp,
     ) -> Result<(invalidate::Totals, Vec<Failure>)> {
         let (mut found, mut failures) = (Vec::new(), Vec::new());
@@ -129,12 +128,11 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
                 Err(error) => failures.push(Failure { index, error }),
             }
         }
-        let event_id = |index: usize| raw.get(index).map_or("", |raw| &*raw.event_id);
         let changes: Vec<Change<'_>> = found
             .iter()
             .map(|Found { index, identity, old, new }| Change {
                 record: *index,
-                event_id: event_id(*index),
+                event_id: batch.event_id(*index),
                 identity,
                 old: old.as_ref(),
                 new: *new,
@@ -170,7 +168,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         archiver: &Archiver<S, O, C>,
         batch: &Batch<'_>,
         sources: &[Option<SourceKey<'_>>],
-        raw: &[RawRecord<'_>],
+        raw: &[&RawValue],
         deadline: Timestamp,
     ) -> (archive::Totals, Vec<Failure>) {
         let (mut texts, mut failures) = (Vec::with_capacity(raw.len()), Vec::new());
@@ -183,17 +181,14 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
             },
         };
         for (index, record) in raw.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
-            match archive_line(record.json, &self.secrets) {
+            match archive_line(record, &self.secrets) {
                 Ok(text) => texts.push((index, text)),
                 Err(error) => failures.push(Failure { index, error }),
             }
         }
         let lines: Vec<Line<'_>> = texts
             .iter()
-            .filter_map(|(index, text)| {
-                let event_id = &*raw.get(*index)?.event_id;
-                Some(Line { index: *index, event_id, text })
-            })
+            .map(|(index, text)| Line { index: *index, event_id: batch.event_id(*index), text })
             .collect();
         let outcome = Box::pin(archiver.archive(&lines, deadline)).await;
         failures.extend(outcome.failures);

@@ -24,7 +24,7 @@ use futures::{StreamExt as _, stream};
 pub use self::direct::object_key;
 pub use self::pack::{MAX_LINE_BYTES, Pack, pack, requests};
 pub use self::tally::Totals;
-use crate::commit::{Clock, Failure, backoff};
+use crate::commit::{Clock, Failure, wait_to_retry};
 use crate::record::Timestamp;
 use crate::sink::firehose::DeliveryStream;
 use crate::sink::s3::ObjectStore;
@@ -106,7 +106,7 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
                 return outcome;
             }
             attempt += 1;
-            if !self.wait(attempt, deadline).await {
+            if !wait_to_retry(&self.clock, attempt, deadline).await {
                 for (pack, error) in failed {
                     outcome.fail(&pack, &error);
                 }
@@ -167,7 +167,7 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
                 Err(error) => error,
             };
             attempt += 1;
-            if !error.is_retryable() || !self.wait(attempt, deadline).await {
+            if !error.is_retryable() || !wait_to_retry(&self.clock, attempt, deadline).await {
                 outcome.failures.push(Failure { index: line.index, error });
                 return outcome;
             }
@@ -188,16 +188,6 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
                 Err(Error::new(ErrorKind::Unavailable, "the archive did not answer before the time was up"))
             }
         }
-    }
-
-    /// Waits before another attempt; `false` if there is no time for one.
-    async fn wait(&self, attempt: u32, deadline: Timestamp) -> bool {
-        let pause = backoff(&self.clock, attempt);
-        if self.clock.now().plus(pause) >= deadline {
-            return false;
-        }
-        self.clock.sleep(pause).await;
-        true
     }
 }
 

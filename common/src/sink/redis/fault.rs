@@ -2,21 +2,24 @@
 
 use redis::{ErrorKind as Kind, RedisError, ServerErrorKind};
 
+use super::{Topology, too_late};
 use crate::{Error, ErrorKind};
 
-pub(super) fn fault(error: &RedisError) -> Error {
+pub(super) fn fault(error: &RedisError, topology: Topology) -> Error {
     let kind = error.kind();
     let code = error.code().unwrap_or_default().to_owned();
     let detail = error.detail().unwrap_or_default();
     let fault = |kind, message: &str| Error::new(kind, message).with("code", code.clone());
-    // Cluster mode follows directions by itself and sends one key a command: only a single node's commands end here.
     let is_disabled = detail.contains("cluster support disabled");
-    if is_disabled
-        || matches!(
-            kind,
-            Kind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot)
-        )
-    {
+    let is_redirected = matches!(
+        kind,
+        Kind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot)
+    );
+    // Cluster mode follows directions by itself. One that is left over leads to a node that is gone.
+    if is_redirected && topology == Topology::Cluster {
+        return fault(ErrorKind::Unavailable, "the node that has the key could not be reached");
+    }
+    if is_disabled || is_redirected {
         let (is, set) = if is_disabled { ("is no cluster", "false") } else { ("is a cluster", "true") };
         return fault(ErrorKind::Configuration, &format!("the cache {is}"))
             .remedy(format!("Set AFTERWRITE_CACHE_CLUSTER to {set}"));
@@ -30,7 +33,7 @@ pub(super) fn fault(error: &RedisError) -> Error {
         );
     }
     if error.is_timeout() {
-        return Error::new(ErrorKind::Unavailable, "the cache did not answer in time");
+        return too_late();
     }
     let is_refused =
         matches!(kind, Kind::Server(ServerErrorKind::ResponseError | ServerErrorKind::ExecAbort));

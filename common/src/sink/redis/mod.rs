@@ -27,7 +27,9 @@
 mod cluster;
 mod fault;
 mod single;
+mod slots;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
@@ -112,30 +114,22 @@ impl Redis {
 
 impl Cache for Redis {
     async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, limit: Duration) -> Invalidated {
-        let work = async {
-            match &self.node {
-                Node::Single(single) => single.invalidate(keys, now).await,
-                Node::Cluster(cluster) => cluster.invalidate(keys, now).await,
-            }
-        };
-        match tokio::time::timeout(limit, Box::pin(work)).await {
-            Ok(invalidated) => invalidated,
-            Err(_) => {
-                self.disconnect().await;
-                let late = || Err(Error::new(ErrorKind::Unavailable, "the cache did not answer in time"));
-                Invalidated { answers: keys.iter().map(|_| late()).collect(), commands: 0 }
-            }
+        match &self.node {
+            Node::Single(single) => Box::pin(single.invalidate(keys, now, limit)).await,
+            Node::Cluster(cluster) => Box::pin(cluster.invalidate(keys, now, limit)).await,
         }
     }
 }
 
-impl Redis {
-    /// Forgets a connection whose state nobody knows.
-    async fn disconnect(&self) {
-        match &self.node {
-            Node::Single(single) => single.disconnect().await,
-            Node::Cluster(cluster) => cluster.disconnect().await,
-        }
+fn too_late() -> Error {
+    Error::new(ErrorKind::Unavailable, "the cache did not answer in time")
+}
+
+/// The key that the commands of a remedy name.
+fn named_key(stale: &StaleKey) -> Cow<'_, str> {
+    match stale.remedy {
+        Remedy::Delete | Remedy::Tombstone(_) => Cow::Borrowed(&stale.key),
+        Remedy::Generation => Cow::Owned(format!("{}{GENERATION_SUFFIX}", stale.key)),
     }
 }
 
@@ -154,9 +148,9 @@ fn commands(stale: &StaleKey, now: Timestamp) -> Vec<Cmd> {
             vec![command("SET").arg(key).arg(TOMBSTONE).arg("PX").arg(ms).clone()]
         }
         Remedy::Generation => {
-            let generation = format!("{key}{GENERATION_SUFFIX}");
-            let begin = command("SET").arg(&generation).arg(now.epoch_ms()).arg("NX").clone();
-            vec![begin, command("INCR").arg(&generation).clone()]
+            let generation = named_key(stale);
+            let begin = command("SET").arg(&*generation).arg(now.epoch_ms()).arg("NX").clone();
+            vec![begin, command("INCR").arg(&*generation).clone()]
         }
     }
 }

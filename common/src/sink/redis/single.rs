@@ -1,10 +1,13 @@
 //! One node: everything in pipelines.
 
+use std::time::Duration;
+
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisResult, TlsCertificates, Value};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
-use super::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT, commands, fail, fault, messages};
+use super::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT, Topology, commands, fail, fault, messages, too_late};
 use crate::Result;
 use crate::projection::StaleKey;
 use crate::record::Timestamp;
@@ -12,7 +15,7 @@ use crate::sink::Invalidated;
 use crate::table::Remedy;
 
 /// Keys in one pipeline: a round trip each.
-const PIPELINE: usize = 1_000;
+pub(super) const PIPELINE: usize = 1_000;
 /// Keys in one `UNLINK`, lest one command hold up the server.
 const UNLINK: usize = 128;
 
@@ -27,7 +30,11 @@ impl Single {
             Some(certificates) => Client::build_with_tls(url, certificates)?,
             None => Client::open(url)?,
         };
-        Ok(Self { client, connection: Mutex::new(None) })
+        Ok(Self::of(client))
+    }
+
+    pub(super) fn of(client: Client) -> Self {
+        Self { client, connection: Mutex::new(None) }
     }
 
     pub(super) async fn disconnect(&self) {
@@ -46,25 +53,35 @@ impl Single {
         Ok(connection.insert(made).clone())
     }
 
-    pub(super) async fn invalidate(&self, keys: &[StaleKey], now: Timestamp) -> Invalidated {
+    pub(super) async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, limit: Duration) -> Invalidated {
+        match timeout(limit, self.invalidate_all(keys, now)).await {
+            Ok(invalidated) => invalidated,
+            Err(_) => {
+                // Nobody knows the connection's state.
+                self.disconnect().await;
+                Invalidated { answers: keys.iter().map(|_| Err(too_late())).collect(), commands: 0 }
+            }
+        }
+    }
+
+    async fn invalidate_all(&self, keys: &[StaleKey], now: Timestamp) -> Invalidated {
         let mut answers: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
         let mut sent = 0;
         let all: Vec<usize> = (0..keys.len()).collect();
         let mut chunks = all.chunks(PIPELINE);
         while let Some(chunk) = chunks.next() {
-            let batch = batch(keys, chunk, now);
+            let (batch, of) = batch(keys, chunk, now);
             sent += u64::try_from(batch.len()).unwrap_or(u64::MAX);
             match self.send(&batch).await {
                 Ok(results) => {
-                    for ((_, of), result) in batch.iter().zip(results) {
+                    for (of, result) in of.iter().zip(results) {
                         if let Err(error) = result {
-                            fail(&mut answers, of, &fault(&error));
+                            fail(&mut answers, of, &fault(&error, Topology::Single));
                         }
                     }
                 }
                 Err(error) => {
-                    self.disconnect().await;
-                    let error = fault(&error);
+                    let error = fault(&error, Topology::Single);
                     // What was to follow would only wait for the same connection.
                     std::iter::once(chunk)
                         .chain(chunks.by_ref())
@@ -75,18 +92,23 @@ impl Single {
         Invalidated { answers, commands: sent }
     }
 
-    async fn send(&self, batch: &[(Cmd, Vec<usize>)]) -> RedisResult<Vec<RedisResult<Value>>> {
+    /// Sends commands in one pipeline; the answers align with them. A connection that fails is not used again.
+    pub(super) async fn send(&self, batch: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
         let mut pipeline = Pipeline::with_capacity(batch.len());
-        for (command, _) in batch {
+        for command in batch {
             pipeline.add_command(command.clone());
         }
         let mut connection = self.connection().await?;
-        Box::pin(pipeline.ignore_errors().query_async(&mut connection)).await
+        let answer = Box::pin(pipeline.ignore_errors().query_async(&mut connection)).await;
+        if answer.is_err() {
+            self.disconnect().await;
+        }
+        answer
     }
 }
 
-/// The commands for these keys (given by their indexes), each with the keys it is for; last of all what is published of them.
-fn batch(keys: &[StaleKey], chunk: &[usize], now: Timestamp) -> Vec<(Cmd, Vec<usize>)> {
+/// The commands for these keys (given by their indexes), and for each the keys it is for; last of all what is published of them.
+fn batch(keys: &[StaleKey], chunk: &[usize], now: Timestamp) -> (Vec<Cmd>, Vec<Vec<usize>>) {
     let stale = |index: &usize| keys.get(*index);
     let is_deleted = |index: &usize| stale(index).is_some_and(|stale| stale.remedy == Remedy::Delete);
     let (deleted, other): (Vec<usize>, Vec<usize>) = chunk.iter().copied().partition(is_deleted);
@@ -104,5 +126,5 @@ fn batch(keys: &[StaleKey], chunk: &[usize], now: Timestamp) -> Vec<(Cmd, Vec<us
         batch.extend(commands.into_iter().map(|command| (command, vec![index])));
     }
     batch.extend(messages(keys, chunk.iter().copied()));
-    batch
+    batch.into_iter().unzip()
 }

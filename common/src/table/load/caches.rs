@@ -1,13 +1,11 @@
 //! Caches: whose keys and paths go stale when an item changes.
 
-use super::condition::Conditions;
 use super::document::CacheSettings;
+use super::part::Part;
 use super::reader::Written;
 use super::resolve::Compiler;
-use super::scope::{EntityScope, Resolved, Scope};
-use crate::table::{
-    AttributePath, BoundTemplate, CacheRule, Format, Pattern, Piece, Template, TemplatePiece, Term,
-};
+use super::scope::EntityScope;
+use crate::table::{AttributePath, BoundTemplate, CacheRule, Format, Template, Term};
 
 /// Compiles a cache, for each of the entities that it is of.
 pub(super) fn cache(compiler: &mut Compiler<'_, '_, '_>, settings: &CacheSettings<'_>) {
@@ -19,7 +17,7 @@ pub(super) fn cache(compiler: &mut Compiler<'_, '_, '_>, settings: &CacheSetting
             continue;
         }
         let entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
-        let mut part = Part { compiler, owner, entity_name: name.value, entity: &entity };
+        let mut part = Part { compiler, owner, entity_name: name.value, entity: &entity, gifts: Vec::new() };
         let rule = part.rule(of, settings);
         if let Some(scope) = compiler.scopes.get_mut(of) {
             *scope = entity;
@@ -32,14 +30,6 @@ pub(super) fn cache(compiler: &mut Compiler<'_, '_, '_>, settings: &CacheSetting
     }
 }
 
-/// A cache in the making, in the scope of one entity.
-struct Part<'p, 'c, 'd, 's> {
-    compiler: &'p mut Compiler<'c, 'd, 's>,
-    owner: String,
-    entity_name: &'p str,
-    entity: &'p EntityScope,
-}
-
 impl Part<'_, '_, '_, '_> {
     fn rule(&mut self, of: usize, settings: &CacheSettings<'_>) -> CacheRule {
         let keys = settings.keys.iter().filter_map(|key| self.template(*key)).collect();
@@ -48,51 +38,20 @@ impl Part<'_, '_, '_, '_> {
         }
         let paths = settings.paths.iter().filter_map(|path| self.template(*path)).collect();
         let depends_on = settings.depends_on.iter().filter_map(|name| self.attribute(*name)).collect();
-        CacheRule { of, keys, paths, when: self.pattern(settings), depends_on, remedy: settings.remedy }
+        let owner = self.owner.clone();
+        let when = settings.when.and_then(|when| self.pattern(&owner, when));
+        CacheRule { of, keys, paths, when, depends_on, remedy: settings.remedy }
     }
 
-    fn resolve(&mut self, name: Written<&str>) -> Option<Resolved> {
-        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &[] };
-        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
-        Compiler::resolve(problems, vocabulary, &self.owner, scope, name)
-    }
-
-    fn pattern(&mut self, settings: &CacheSettings<'_>) -> Option<Pattern> {
-        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &[] };
-        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
-        Conditions { owner: &self.owner, scope, vocabulary, problems }.compile(settings.when?)
-    }
-
-    /// A template whose variables are values of the entity.
     fn template(&mut self, text: Written<&str>) -> Option<BoundTemplate> {
         let mut variables = Vec::new();
-        let template = match Template::compile(text.value, &mut variables) {
-            Ok(template) => template,
+        match Template::compile(text.value, &mut variables) {
+            Ok(template) => Some(self.bind(&self.owner.clone(), text.at, &template, &variables)),
             Err(problem) => {
                 self.compiler.report(text.at, format!("{}: {problem}", self.owner));
-                return None;
+                None
             }
-        };
-        let mut pieces = Vec::new();
-        for piece in template.pieces {
-            pieces.push(match piece {
-                TemplatePiece::Literal(text) => Piece::Literal(text),
-                TemplatePiece::Variable(index, _) => {
-                    let name = variables.get(index)?;
-                    let resolved = self.resolve(Written { value: &**name, at: text.at })?;
-                    if !resolved.value_type.fits_key(resolved.format) {
-                        let described = resolved.value_type.described();
-                        let message = format!(
-                            "{}: `{{{name}}}` is {described}, which cannot be written into a key that way",
-                            self.owner
-                        );
-                        self.compiler.report(text.at, message);
-                    }
-                    Piece::Value(resolved.term, resolved.format)
-                }
-            });
         }
-        Some(BoundTemplate { pieces })
     }
 
     /// CloudFront takes paths as URLs have them, with a wildcard at their end alone.
@@ -114,7 +73,7 @@ impl Part<'_, '_, '_, '_> {
 
     /// An attribute that the rule depends on.
     fn attribute(&mut self, name: Written<&str>) -> Option<AttributePath> {
-        let resolved = self.resolve(name)?;
+        let resolved = self.resolve(&self.owner.clone(), name)?;
         let problem = match resolved.term {
             Term::Attribute(path) if resolved.format == Format::Plain => return Some(path),
             Term::Attribute(_) => "takes no format; name the attribute itself",

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::aggregates::Part;
 use super::document::{ColumnSettings, DatasetSettings, QuerySettings, ValueType};
+use super::part::Part;
 use super::problem::{listed, suggestion};
 use super::resolve::Compiler;
 use super::scope::{EntityScope, Scope, attribute_path};

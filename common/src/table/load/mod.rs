@@ -18,6 +18,7 @@ mod document;
 mod duration;
 mod lookups;
 mod mirrors;
+mod part;
 mod problem;
 mod reader;
 mod resolve;

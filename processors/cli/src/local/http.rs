@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 /// The region that the embedded servers say they are in.
 pub(super) const REGION: &str = "us-east-1";
 /// Both halves of the credentials that go with them.
-pub(super) const CREDENTIAL: &str = "embedded";
+pub const CREDENTIAL: &str = "embedded";
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 

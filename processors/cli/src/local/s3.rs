@@ -23,7 +23,8 @@ use s3s_fs::FileSystem;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use super::http::{CREDENTIAL, HttpServer, sdk_config};
+pub use super::http::CREDENTIAL;
+use super::http::{HttpServer, sdk_config};
 
 /// How an embedded server starts.
 #[derive(Clone, Copy, Debug, Default)]

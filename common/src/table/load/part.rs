@@ -1,0 +1,109 @@
+//! What is compiled in the scope of one entity: the rollups an aggregate addresses, the keys of a cache.
+
+use std::sync::Arc;
+
+use super::condition::Conditions;
+use super::document::ValueType;
+use super::reader::{Raw, Written};
+use super::resolve::Compiler;
+use super::scope::{EntityScope, Resolved, Scope};
+use crate::table::{BoundTemplate, Format, LookupKey, Pattern, Piece, Template, TemplatePiece, Term};
+
+/// An aggregate, a cache or a dataset in the making.
+pub(super) struct Part<'p, 'c, 'd, 's> {
+    pub(super) compiler: &'p mut Compiler<'c, 'd, 's>,
+    /// What problems are told of.
+    pub(super) owner: String,
+    pub(super) entity_name: &'p str,
+    pub(super) entity: &'p EntityScope,
+    /// What its lookups give.
+    pub(super) gifts: Vec<(Arc<str>, Term, ValueType)>,
+}
+
+impl Part<'_, '_, '_, '_> {
+    pub(super) fn resolve(&mut self, owner: &str, name: Written<&str>) -> Option<Resolved> {
+        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
+        Compiler::resolve(problems, vocabulary, owner, scope, name)
+    }
+
+    pub(super) fn pattern(&mut self, owner: &str, when: Raw<'_>) -> Option<Pattern> {
+        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
+        Conditions { owner, scope, vocabulary, problems }.compile(when)
+    }
+
+    /// The lookups of the part, asked in its entity's own terms; what they give joins the scope.
+    pub(super) fn lookups(
+        &mut self,
+        named: &[Written<&str>],
+        at: usize,
+        lookups: &[usize],
+    ) -> Vec<LookupKey> {
+        let mut keys = Vec::new();
+        let mut gifts: Vec<(Arc<str>, Term, ValueType)> = Vec::new();
+        for (position, lookup) in lookups.iter().enumerate() {
+            let Some(found) = self.compiler.model.lookups.get(*lookup) else { continue };
+            let (name, inputs, gives) = (Arc::clone(&found.name), found.inputs.clone(), found.gives.clone());
+            let at = named.get(position).map_or(at, |name| name.at);
+            let owner = format!("{}: lookup `{name}`", self.owner);
+            let mut terms = Vec::new();
+            let is_broken = self.compiler.broken_lookups.contains(lookup);
+            for input in inputs.iter().filter(|_| !is_broken) {
+                let Some(resolved) = self.resolve(&owner, Written { value: &**input, at }) else { continue };
+                if !resolved.value_type.fits_key(Format::Plain) {
+                    let described = resolved.value_type.described();
+                    let message = format!(
+                        "{owner}: `{{{input}}}` is {described}, which is no part of a key; give it text, a number or a boolean"
+                    );
+                    self.compiler.report(at, message);
+                }
+                terms.push(resolved.term);
+            }
+            for (gift, given) in gives.into_iter().enumerate() {
+                if gifts.iter().any(|(other, ..)| *other == given) {
+                    let owner = &self.owner;
+                    self.compiler.problems.report(
+                        at,
+                        format!("{owner}: two of its lookups give `{given}`; take one of them away"),
+                    );
+                }
+                let types = self.compiler.gift_types.get(*lookup);
+                let value_type = types.and_then(|types| types.get(gift)).copied().unwrap_or(ValueType::Any);
+                gifts.push((given, Term::Given { lookup: position, gift }, value_type));
+            }
+            keys.push(LookupKey { lookup: *lookup, inputs: terms, gifts: Vec::new() });
+        }
+        self.gifts = gifts;
+        keys
+    }
+
+    /// A template whose variables are values of the entity.
+    pub(super) fn bind(
+        &mut self,
+        owner: &str,
+        at: usize,
+        template: &Template,
+        variables: &[Arc<str>],
+    ) -> BoundTemplate {
+        let mut pieces = Vec::new();
+        for piece in &template.pieces {
+            match piece {
+                TemplatePiece::Literal(text) => pieces.push(Piece::Literal(Arc::clone(text))),
+                TemplatePiece::Variable(index, _) => {
+                    let name = variables.get(*index).map_or("", |name| &**name);
+                    let Some(resolved) = self.resolve(owner, Written { value: name, at }) else { continue };
+                    if !resolved.value_type.fits_key(resolved.format) {
+                        let described = resolved.value_type.described();
+                        self.compiler.report(
+                            at,
+                            format!("{owner}: `{{{name}}}` is {described}, which cannot be written into a key that way; use text, a number or a boolean, with `:day` text or a number"),
+                        );
+                    }
+                    pieces.push(Piece::Value(resolved.term, resolved.format));
+                }
+            }
+        }
+        BoundTemplate { pieces }
+    }
+}
