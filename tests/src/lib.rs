@@ -9,6 +9,7 @@ pub mod datasets;
 pub mod deployment;
 pub mod fault_proxy;
 pub mod faults;
+pub mod folder_bucket;
 mod loopback;
 pub mod moto;
 pub mod programs;

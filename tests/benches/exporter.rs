@@ -1,0 +1,157 @@
+//! The archive → Parquet: ours beside DuckDB and PyArrow, each on one thread, from the same objects to the same columns.
+//!
+//! With a Python that has duckdb and pyarrow:
+//! `AFTERWRITE_TEST_PYTHON=… cargo bench --workspace --bench exporter` (`-- 200000` for fewer records than two million).
+//!
+//! Each runs as a process of its own, so that its processor time and its largest resident memory can be told.
+
+#![expect(clippy::unwrap_used, reason = "a benchmark that meets the unexpected must fail at once")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use afterwrite::sink::memory::MemoryTables;
+use afterwrite::sink::s3::Bucket as _;
+use afterwrite::table::Model;
+use afterwrite_datasets::export::Exporter;
+use afterwrite_tests::datasets::gzip;
+use afterwrite_tests::folder_bucket::FolderBucket;
+use afterwrite_tests::random::Random;
+use serde_json::{Value, json};
+
+/// Tells this program that it is the one that exports.
+const EXPORTS: &str = "AFTERWRITE_BENCH_EXPORTS";
+const RECORDS: u64 = 2_000_000;
+const RECORDS_PER_OBJECT: u64 = 250_000;
+
+fn main() {
+    if let Some(folder) = std::env::var_os(EXPORTS) {
+        return export(Path::new(&folder));
+    }
+    let records = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(RECORDS);
+    let folder = tempfile::tempdir().unwrap();
+    let (text, packed) = generate(folder.path(), records);
+    let mb = megabytes(text);
+    println!("{records} changes of attempts, {mb:.0} MB of JSON, {:.0} MB packed", megabytes(packed));
+    let ours = measured(Command::new(std::env::current_exe().unwrap()).env(EXPORTS, folder.path()));
+    let interpreter = std::env::var_os("AFTERWRITE_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/exporter_others.py");
+    let python = |name: &str| measured(Command::new(&interpreter).arg(&script).arg(name).arg(folder.path()));
+    let all = [("exporter", ours), ("DuckDB", python("duckdb")), ("PyArrow", python("pyarrow"))];
+    println!(
+        "{:10} {:>9} {:>12} {:>10} {:>12} {:>10}",
+        "", "rows", "MB JSON/s", "CPU s", "peak MB", "file MB"
+    );
+    for (name, told) in &all {
+        let figure = |name: &str| told[name].as_f64().unwrap();
+        let cpu = figure("cpu_seconds");
+        println!(
+            "{name:10} {:>9} {:>12.0} {cpu:>10.1} {:>12.0} {:>10.0}",
+            told["rows"],
+            mb / cpu,
+            figure("peak_kb") / 1024.0,
+            figure("file_bytes") / 1e6
+        );
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a size to be shown")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// Runs a program that prints what it did and what it took.
+fn measured(command: &mut Command) -> Value {
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    serde_json::from_slice(&ran.stdout).unwrap()
+}
+
+/// Writes an archive of attempts that are begun and then completed; the bytes of the JSON and of the objects.
+fn generate(folder: &Path, records: u64) -> (u64, u64) {
+    let mut random = Random::new(42);
+    let (mut text, mut packed) = (0, 0);
+    fs::create_dir_all(folder.join("archive")).unwrap();
+    let mut number = 0;
+    while number < records {
+        let mut lines = String::new();
+        for _ in 0..RECORDS_PER_OBJECT.min(records - number) {
+            write_record(&mut lines, number, &mut random);
+            number += 1;
+        }
+        let object = gzip(&lines);
+        text += u64::try_from(lines.len()).unwrap();
+        packed += u64::try_from(object.len()).unwrap();
+        fs::write(folder.join(format!("archive/{number:09}.gz")), object).unwrap();
+    }
+    (text, packed)
+}
+
+fn write_record(lines: &mut String, number: u64, random: &mut Random) {
+    let (candidate, project) = (random.below(20_000), random.below(50));
+    let attempt = format!("{:016x}{:016x}", random.number(), random.number());
+    let (day, second) = (1 + random.below(28), random.below(86_400));
+    let started =
+        format!("2026-02-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60);
+    let questions = 20 + random.below(60);
+    let keys = format!(r#""PK":{{"S":"CANDIDATE#c-{candidate:06}"}},"SK":{{"S":"ATTEMPT#{attempt}"}}"#);
+    let common = format!(
+        r#"{keys},"GSI1PK":{{"S":"ATTEMPT#{attempt}"}},"GSI1SK":{{"S":"ATTEMPT#{attempt}"}},"GSI2PK":{{"S":"PROJECT#p-{project:04}"}},"GSI2SK":{{"S":"{started}#{attempt}"}},"EntityType":{{"S":"ATTEMPT"}},"attempt_id":{{"S":"{attempt}"}},"candidate_id":{{"S":"c-{candidate:06}"}},"project_id":{{"S":"p-{project:04}"}},"started_at":{{"S":"{started}"}},"total_questions":{{"N":"{questions}"}}"#
+    );
+    let begun = format!(r#"{{{common},"status":{{"S":"IN_PROGRESS"}}}}"#);
+    let (event, images) = if random.chance(500) {
+        ("INSERT", format!(r#""NewImage":{begun}"#))
+    } else {
+        let (score, taken) = (random.below(questions + 1), 60 + random.below(5000));
+        let done = format!(
+            r#"{{{common},"status":{{"S":"COMPLETED"}},"completed_at":{{"S":"{started}"}},"score":{{"N":"{score}"}},"time_taken_seconds":{{"N":"{taken}"}}}}"#
+        );
+        ("MODIFY", format!(r#""NewImage":{done},"OldImage":{begun}"#))
+    };
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        lines,
+        r#"{{"eventID":"{:032x}","eventName":"{event}","eventVersion":"1.1","eventSource":"aws:dynamodb","awsRegion":"eu-west-1","dynamodb":{{"ApproximateCreationDateTime":{},"Keys":{{{keys}}},{images},"SequenceNumber":"{}","SizeBytes":700,"StreamViewType":"NEW_AND_OLD_IMAGES"}},"eventSourceARN":"arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-01-01T00:00:00.000"}}"#,
+        random.number(),
+        1_769_900_000 + number,
+        100_000_000_000_000_000_000_u128 + u128::from(number)
+    );
+}
+
+/// Exports everything under `archive/`, and tells what it took.
+fn export(folder: &Path) {
+    let model = Arc::new(Model::load("exambuddy").unwrap());
+    let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let bucket = FolderBucket(folder.to_owned());
+    let exporter: Exporter<_, MemoryTables> = Exporter::new(model, tables, bucket.clone(), None);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let begun = Instant::now();
+    let (mut rows, mut file_bytes) = (0, 0);
+    runtime.block_on(async {
+        for object in bucket.list("archive/").await.unwrap() {
+            let tally = exporter.export(&object.key).await.unwrap();
+            assert_eq!((tally.rejected, tally.rescued), (0, 0));
+            rows += tally.rows;
+            file_bytes += tally.file_bytes;
+        }
+    });
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak_kb: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    let told = json!({
+        "rows": rows, "cpu_seconds": cpu_seconds(), "wall_seconds": begun.elapsed().as_secs_f64(),
+        "peak_kb": peak_kb, "file_bytes": file_bytes,
+    });
+    println!("{told}");
+}
+
+/// The processor time of this process, in Linux's hundredths of a second.
+fn cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    let figures = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
+    figures.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
