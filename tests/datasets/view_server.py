@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""Answers what a view shows, again and again: view_server.py SQL VIEW.
+
+SQL is one of the folders of infra/athena. Reads folders that are like the bucket, one a line, and prints for each the rows of the
+view as JSON, one line, made by DuckDB from the checked-in SQL alone.
+"""
+
+import json
+import pathlib
+import sys
+
+import duckdb
+
+import independent_reader as reader
+
+
+def main():
+    sql, view = pathlib.Path(sys.argv[1]), sys.argv[2]
+    for line in sys.stdin:
+        connection = duckdb.connect(config={"threads": 1})
+        connection.execute("SET TimeZone = 'UTC'")
+        reader.create_log(connection, sql / "tables" / f"{view}_log.sql", pathlib.Path(line.rstrip("\n")))
+        reader.create_view(connection, sql / "views" / f"{view}.sql")
+        print(json.dumps(reader.rows(connection, f'SELECT * FROM "{view}"')), flush=True)
+
+
+main()
