@@ -30,13 +30,17 @@ impl ArchiveConfig {
             FIREHOSE_STREAM,
             "Set it to the name of the Firehose delivery stream that writes the archive",
         )?;
-        let bucket = required(
-            settings.bucket.as_deref(),
-            BUCKET,
-            "Set it to the name of the bucket that the delivery stream writes to",
-        )?;
-        Ok(Self { firehose_stream, bucket })
+        Ok(Self { firehose_stream, bucket: bucket(settings)? })
     }
+}
+
+/// The bucket of archive and datasets.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if `AFTERWRITE_BUCKET` is unset.
+pub fn bucket(settings: &Settings) -> Result<Arc<str>> {
+    let remedy = "Set it to the name of the bucket that the delivery stream writes to";
+    required(settings.bucket.as_deref(), BUCKET, remedy)
 }
 
 fn required(value: Option<&str>, variable: &str, remedy: &str) -> Result<Arc<str>> {

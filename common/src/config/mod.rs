@@ -14,7 +14,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 
-pub use self::archive::{ArchiveConfig, firehose_client, s3_client};
+pub use self::archive::{ArchiveConfig, bucket, firehose_client, s3_client};
 pub use self::caches::{cache, distribution};
 use self::projections::PROJECTIONS;
 pub use self::projections::Projection;

@@ -16,11 +16,13 @@ pub struct Line {
 }
 
 impl Line {
-    fn count(&mut self, name: &str, number: impl TryInto<u64>) {
+    /// Adds a number: `rows_written` is the metric `RowsWritten`.
+    pub fn count(&mut self, name: &str, number: impl TryInto<u64>) {
         self.metrics.push((pascal_case(name), "Count", number.try_into().unwrap_or(u64::MAX)));
     }
 
-    fn milliseconds(&mut self, name: &str, ms: u64) {
+    /// Adds a time.
+    pub fn milliseconds(&mut self, name: &str, ms: u64) {
         self.metrics.push((name.to_owned(), "Milliseconds", ms));
     }
 
