@@ -1,0 +1,232 @@
+//! One partition: what of it is compacted together, and the steps of doing so.
+
+use afterwrite::record::Timestamp;
+use afterwrite::sink::s3::{Body, Bucket, Listed, Put};
+use afterwrite::table::Dataset;
+use afterwrite::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use lambda_runtime::tracing;
+use uuid::Uuid;
+
+use super::inputs::{Fetched, Inputs};
+use super::manifest::{Committed, Manifest, superseded};
+use super::order::Order;
+use super::output::{Output, Written};
+use super::sort::{Budget, Sorter};
+use super::{Compacted, Compactor};
+use crate::schema;
+
+/// What begins the names of compacted files.
+const COMPACTED: &str = "compacted-";
+const PARQUET: &str = ".parquet";
+
+/// How many files are compacted together at most: each is open meanwhile, and a Lambda function has 1,024 descriptors.
+const FILES_AT_ONCE: usize = 500;
+
+/// Where a dataset's files lie.
+pub(super) fn files_of(dataset: &Dataset) -> String {
+    format!("datasets/{}/", dataset.name)
+}
+
+/// Where a dataset's manifests lie.
+pub(super) fn manifests_of(dataset: &Dataset) -> String {
+    format!("compactions/{}/", dataset.name)
+}
+
+/// Whether what lies under this name in a partition is a Parquet file.
+pub(super) fn is_file(name: &str) -> bool {
+    name.ends_with(PARQUET) && !name.contains('/')
+}
+
+/// A dataset's rows of one day.
+#[derive(Debug)]
+pub(super) struct Partition<'m> {
+    pub(super) dataset: &'m Dataset,
+    pub(super) day: String,
+}
+
+impl Partition<'_> {
+    fn files(&self) -> String {
+        format!("{}dt={}/", files_of(self.dataset), self.day)
+    }
+
+    pub(super) fn manifests(&self) -> String {
+        format!("{}dt={}/", manifests_of(self.dataset), self.day)
+    }
+
+    /// Its Parquet files.
+    pub(super) async fn list_files<B: Bucket>(&self, bucket: &B) -> Result<Vec<Listed>> {
+        let prefix = self.files();
+        let mut files = bucket.list(&prefix).await?;
+        files.retain(|file| file.key.strip_prefix(&prefix).is_some_and(is_file));
+        Ok(files)
+    }
+
+    /// Whether a file is a compacted one.
+    pub(super) fn is_compacted(key: &str) -> bool {
+        key.rsplit('/').next().is_some_and(|name| name.starts_with(COMPACTED))
+    }
+}
+
+impl<B: Bucket> Compactor<B> {
+    pub(super) async fn compact_partition(
+        &self,
+        partition: &Partition<'_>,
+        now: Timestamp,
+    ) -> Result<Compacted> {
+        let mut done = self.sweep(partition, now).await?;
+        done.partitions = 1;
+        // Before the manifests: a file of a compaction that ends in between is then not taken for one that is needed.
+        let mut files = partition.list_files(&self.bucket).await?;
+        let manifests = self.bucket.list(&partition.manifests()).await?;
+        let committed = Committed::read_all(&self.bucket, manifests).await?;
+        let superseded = superseded(&committed);
+        files.retain(|file| {
+            let is_superseded = superseded.get(&*file.key).is_some_and(|since| file.modified <= *since);
+            file.size < self.options.small && !is_superseded
+        });
+        for group in self.groups(files) {
+            done += Box::pin(self.compact_group(partition, &group)).await?;
+        }
+        Ok(done)
+    }
+
+    /// What is compacted together: two files at least, or one that has never been sorted.
+    fn groups(&self, files: Vec<Listed>) -> Vec<Vec<Listed>> {
+        let mut groups: Vec<Vec<Listed>> = Vec::new();
+        let mut bytes = 0;
+        for file in files {
+            bytes += file.size;
+            match groups.last_mut() {
+                Some(group)
+                    if group.len() < 2 || (group.len() < FILES_AT_ONCE && bytes <= self.options.at_once) =>
+                {
+                    group.push(file);
+                }
+                Some(_) | None => {
+                    bytes = file.size;
+                    groups.push(vec![file]);
+                }
+            }
+        }
+        groups.retain(|group| is_worth(group.iter().map(|file| &*file.key)));
+        groups
+    }
+
+    async fn compact_group(&self, partition: &Partition<'_>, files: &[Listed]) -> Result<Compacted> {
+        let mut done = Compacted::default();
+        let dataset = partition.dataset;
+        let inputs = match Inputs::fetch(&self.bucket, dataset, files).await? {
+            Fetched::All(inputs) => inputs,
+            Fetched::Overtaken => return Ok(Compacted { overtaken: 1, ..done }),
+        };
+        done.files_left_alone = count(inputs.left_alone);
+        if !is_worth(inputs.keys()) {
+            return Ok(done);
+        }
+        let order = Order::new(dataset, &inputs.schema)?;
+        let budget =
+            Budget { memory: self.options.memory, batch: (self.options.target / 8).min(Budget::BATCH) };
+        let mut sorter = Sorter::new(&order, budget);
+        let mut keys = Vec::new();
+        for input in &inputs.files {
+            keys.push(input.key.clone());
+            done.files_in += 1;
+            done.bytes_in += input.bytes;
+            for batch in input.read(&inputs.schema)? {
+                let batch = batch?;
+                done.rows_in += count(batch.num_rows());
+                sorter.push(batch)?;
+            }
+        }
+        let schema = inputs.schema.clone();
+        drop(inputs);
+        let mut sorted = sorter.finish()?;
+        let mut output = Output::new(schema, &order, self.options.target)?;
+        let mut outputs = Vec::new();
+        while let Some(batch) = sorted.next()? {
+            if let Some(written) = output.write(&batch)? {
+                outputs.push(self.upload(partition, written, &mut done).await?);
+            }
+        }
+        if let Some(written) = output.finish()? {
+            outputs.push(self.upload(partition, written, &mut done).await?);
+        }
+        let thinned = sorted.thinned();
+        (done.duplicates, done.outdated) = (thinned.duplicates, thinned.outdated);
+        if done.rows_out + done.duplicates + done.outdated != done.rows_in {
+            return Err(Error::new(
+                ErrorKind::State,
+                "rows went missing while they were sorted; nothing is superseded",
+            )
+            .with("dataset", &*dataset.name)
+            .with("day", &*partition.day));
+        }
+        let fingerprint = schema::fingerprint(dataset);
+        let has_committed = self.commit(partition, Manifest { inputs: keys, outputs, fingerprint }).await?;
+        done.overtaken = u64::from(!has_committed);
+        tracing::info!(
+            dataset = &*dataset.name,
+            day = partition.day,
+            files_in = done.files_in,
+            files_out = done.files_out,
+            rows = done.rows_out,
+            "a partition was compacted"
+        );
+        Ok(done)
+    }
+
+    async fn upload(
+        &self,
+        partition: &Partition<'_>,
+        written: Written,
+        done: &mut Compacted,
+    ) -> Result<String> {
+        let key = format!("{}{COMPACTED}{}{PARQUET}", partition.files(), Uuid::new_v4());
+        // Nobody else makes this name: whatever is there already is this file, and only the answer was lost.
+        let (Put::Written | Put::AlreadyThere) =
+            self.bucket.put_new(&key, Body::File(written.file.path().to_owned())).await?;
+        done.files_out += 1;
+        done.rows_out += written.rows;
+        done.bytes_out += written.bytes;
+        Ok(key)
+    }
+
+    /// Writes the manifest; `false` if another compactor's is there, and supersedes our outputs by its.
+    async fn commit(&self, partition: &Partition<'_>, manifest: Manifest) -> Result<bool> {
+        let key = Manifest::key(partition, &manifest.inputs);
+        if self.put_manifest(&key, &manifest).await? == Put::Written {
+            return Ok(true);
+        }
+        let Some(winner) = Manifest::read(&self.bucket, &key).await? else {
+            // Swept meanwhile: our outputs are files like any other.
+            return Ok(false);
+        };
+        if winner.outputs == manifest.outputs {
+            // It is ours: the answer to an earlier attempt was lost.
+            return Ok(true);
+        }
+        let ours = Manifest { inputs: manifest.outputs, outputs: winner.outputs, ..manifest };
+        if !ours.inputs.is_empty() {
+            self.put_manifest(&Manifest::key(partition, &ours.inputs), &ours).await?;
+        }
+        Ok(false)
+    }
+
+    async fn put_manifest(&self, key: &str, manifest: &Manifest) -> Result<Put> {
+        self.bucket.put_new(key, Body::Bytes(Bytes::from(manifest.to_json()?))).await
+    }
+}
+
+/// Whether compacting these files changes anything.
+pub(super) fn is_worth<'k>(mut keys: impl Iterator<Item = &'k str>) -> bool {
+    match (keys.next(), keys.next()) {
+        (None, _) => false,
+        (Some(only), None) => !Partition::is_compacted(only),
+        (Some(_), Some(_)) => true,
+    }
+}
+
+pub(super) fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
