@@ -5,4 +5,5 @@
 //! archive/…  ──exporter──▶  datasets/<name>/dt=…/….parquet  ──compactor──▶  few, large, sorted
 //! ```
 
+pub mod catalogue;
 pub mod schema;
