@@ -10,6 +10,8 @@ use afterwrite::{Error, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
 use crate::demo::Demo;
+use crate::model::ModelCommand;
+use crate::query::QueryArguments;
 
 const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -32,6 +34,11 @@ pub struct Cli {
 enum Command {
     /// Play a month of an exam platform on this machine, count it from its stream, and check every number.
     Demo(DemoArguments),
+    /// Ask the datasets in SQL, where they lie: the views and saved queries that Athena gets, and no AWS account needed.
+    Query(QueryArguments),
+    /// What follows from a table model.
+    #[command(subcommand)]
+    Model(ModelCommand),
 }
 
 #[derive(Debug, Args)]
@@ -59,6 +66,8 @@ impl Cli {
     pub async fn run(self) -> ExitCode {
         let done = match self.command {
             Command::Demo(arguments) => arguments.run().await,
+            Command::Query(arguments) => Box::pin(arguments.run()).await,
+            Command::Model(command) => command.run(),
         };
         if let Err(error) = &done {
             print_error(error);
@@ -133,9 +142,16 @@ mod tests {
 
     #[test]
     fn wrong_usage_is_refused() {
-        for line in
-            [vec!["afterwrite"], vec!["afterwrite", "dance"], vec!["afterwrite", "demo", "--attempts", "0"]]
-        {
+        for line in [
+            "",
+            "dance",
+            "demo --attempts 0",
+            "model",
+            "query",
+            "query --list --saved x",
+            "query x --csv --json",
+        ] {
+            let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
         }
     }

@@ -3,3 +3,6 @@
 pub mod command;
 pub mod demo;
 pub mod local;
+pub mod model;
+mod print;
+pub mod query;

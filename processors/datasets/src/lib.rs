@@ -5,6 +5,7 @@
 //! archive/…  ──exporter──▶  datasets/<name>/dt=…/….parquet  ──compactor──▶  few, large, sorted
 //! ```
 
+pub mod catalogue;
 pub mod compact;
 pub mod event;
 pub mod export;

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod memory;
+mod part;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::primitives::ByteStream;
-use futures::stream::{StreamExt as _, try_unfold};
 
 pub use self::bucket::{Body, Bucket, Chunks, Listed, Put};
 pub use self::memory::MemoryObjects;
+pub use self::part::{ObjectPart, Part};
 use super::service::Request;
 use crate::record::Timestamp;
 use crate::{Error, ErrorKind};
@@ -91,19 +92,7 @@ impl Bucket for S3 {
             }
             Err(error) => return Err(self.request("GetObject", "s3:GetObject").error(&error)),
         };
-        let bucket = Arc::clone(&self.bucket);
-        let chunks = try_unfold(object.body, move |mut body| {
-            let bucket = Arc::clone(&bucket);
-            async move {
-                match body.try_next().await {
-                    Ok(chunk) => Ok(chunk.map(|chunk| (chunk, body))),
-                    Err(error) => Err(Error::new(ErrorKind::Unavailable, "reading an object broke off")
-                        .with("bucket", &*bucket)
-                        .caused_by(error)),
-                }
-            }
-        });
-        Ok(Some(chunks.boxed()))
+        Ok(Some(self.chunks(object.body)))
     }
 
     async fn put_new(&self, key: &str, body: Body) -> Result<Put, Error> {

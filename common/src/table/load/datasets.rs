@@ -10,6 +10,9 @@ use super::scope::{EntityScope, Scope, attribute_path};
 use crate::table::dataset::is_column_name;
 use crate::table::{Column, ColumnType, Dataset, Format, SavedQuery, Term};
 
+/// What SQL calls the day of a row's partition.
+const PARTITION: &str = "dt";
+
 /// Compiles a dataset.
 pub(super) fn dataset(compiler: &mut Compiler<'_, '_, '_>, settings: &DatasetSettings<'_>) {
     let owner = format!("dataset `{}`", settings.name.value);
@@ -99,6 +102,9 @@ impl Part<'_, '_, '_, '_> {
                 "{owner}: Athena knows lower-case names of letters, digits and `_`, a letter first; write `{lower} = {{ type = \"…\", from = \"{}\" }}`",
                 settings.name.value
             );
+            self.compiler.report(settings.name.at, message);
+        } else if settings.name.value == PARTITION {
+            let message = format!("{owner}: the partition is called so; choose another name");
             self.compiler.report(settings.name.at, message);
         }
         let from = match self.resolve_or_attribute(settings.from.value) {

@@ -1,0 +1,130 @@
+//! `afterwrite model`: what follows from a table model before anything runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use afterwrite::config::Settings;
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_datasets::catalogue::{self, BUCKET, Statement};
+use clap::{Args, Subcommand};
+
+use crate::print::print;
+
+/// What can be asked of a model.
+#[derive(Debug, Subcommand)]
+pub enum ModelCommand {
+    /// Write the SQL that makes a model's datasets known to Athena: tables, views and saved queries.
+    Ddl(DdlArguments),
+}
+
+/// The arguments of `afterwrite model ddl`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite model ddl\n  afterwrite model ddl exambuddy --out infra/athena/exambuddy\n  afterwrite model ddl my-model.toml --bucket my-bucket --out sql"
+)]
+pub struct DdlArguments {
+    /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
+    model: Option<String>,
+    /// Write files under this folder (tables/, views/, queries/) and say which, instead of printing the SQL.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The bucket of the datasets; without it `${bucket}` stands where its name goes.
+    #[arg(long, value_name = "NAME")]
+    bucket: Option<String>,
+}
+
+impl ModelCommand {
+    /// Does what was asked for; says whether all was right.
+    ///
+    /// # Errors
+    /// A model that does not load, a folder that cannot be written.
+    pub fn run(&self) -> Result<bool> {
+        match self {
+            Self::Ddl(arguments) => arguments.run(),
+        }
+    }
+}
+
+impl DdlArguments {
+    fn run(&self) -> Result<bool> {
+        let statements = self.statements()?;
+        match &self.out {
+            Some(folder) => print(&write(folder, &statements)?)?,
+            None => {
+                let text: Vec<String> =
+                    statements.iter().map(|statement| format!("{};\n", statement.sql)).collect();
+                print(&text.join("\n"))?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn statements(&self) -> Result<Vec<Statement>> {
+        let mut statements = catalogue::statements(&load(self.model.as_deref())?);
+        if let Some(bucket) = &self.bucket {
+            for statement in &mut statements {
+                statement.sql = statement.sql.replace(BUCKET, bucket);
+            }
+        }
+        Ok(statements)
+    }
+}
+
+/// The model of this name or file; without one, the one that is set.
+pub(crate) fn load(named: Option<&str>) -> Result<Model> {
+    match named {
+        Some(named) => Model::load(named),
+        None => Model::load(Settings::from_env().model.as_deref().unwrap_or(Model::DEFAULT_NAME)),
+    }
+}
+
+/// Writes a file for each statement, and says which.
+fn write(folder: &Path, statements: &[Statement]) -> Result<String> {
+    let mut written = String::new();
+    for statement in statements {
+        let path = folder.join(statement.path());
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::write(&path, statement.file())).map_err(|error| {
+            Error::new(ErrorKind::Configuration, "a file cannot be written")
+                .with("file", path.display().to_string())
+                .remedy("Name a folder with --out that can be written")
+                .caused_by(error)
+        })?;
+        written.push_str(&path.display().to_string());
+        written.push('\n');
+    }
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments() -> DdlArguments {
+        let model = Some(Model::DEFAULT_NAME.to_owned());
+        DdlArguments { model, out: None, bucket: Some("lake".to_owned()) }
+    }
+
+    #[test]
+    fn the_buckets_name_stands_where_it_goes_and_athenas_own_placeholder_stays() {
+        for Statement { name, sql, .. } in arguments().statements().unwrap() {
+            assert!(!sql.contains(BUCKET), "{name}");
+            assert_eq!(sql.contains("s3://lake/datasets/"), sql.contains("/dt=${dt}/'"), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_statement_gets_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let statements = arguments().statements().unwrap();
+        let written = write(folder.path(), &statements).unwrap();
+        assert_eq!(written.lines().count(), statements.len());
+        for (path, statement) in written.lines().zip(&statements) {
+            assert_eq!(fs::read_to_string(path).unwrap(), statement.file());
+        }
+        let blocked = folder.path().join(statements[0].path());
+        let error = write(&blocked, &statements).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+    }
+}

@@ -1,0 +1,159 @@
+//! The engine: a session of DataFusion that knows a model's datasets as Athena does.
+//!
+//! The views are made by the very statements that Athena gets. The tables are listings of the same folders, with the dataset's
+//! own schema: a file from before a column was added has nulls there.
+
+use std::sync::Arc;
+
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_datasets::catalogue::{self, PARTITION};
+use afterwrite_datasets::schema::schema;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::config::Dialect;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SQLOptions;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+
+use super::objects::ReadOnlyBucket;
+use super::{DATASETS, Place};
+
+/// What the engine calls the place of the datasets, wherever it is.
+const STORE: &str = "afterwrite://bucket";
+
+/// A model's datasets, to be asked.
+pub struct Engine {
+    session: SessionContext,
+    /// The names of views and tables.
+    names: Vec<String>,
+}
+
+/// What a query gave.
+#[derive(Debug)]
+pub struct Answer {
+    /// The columns.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+}
+
+impl Engine {
+    /// Makes the datasets of a model known. Nothing is read yet.
+    ///
+    /// # Errors
+    /// A folder that cannot be read, or S3 settings that are missing.
+    pub async fn open(model: &Model, place: &Place) -> Result<Self> {
+        let store: Arc<dyn ObjectStore> = match place {
+            Place::Folder(folder) => Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(|error| {
+                Error::new(ErrorKind::Configuration, "the folder cannot be read")
+                    .with("folder", folder.display().to_string())
+                    .caused_by(error)
+            })?),
+            Place::Bucket(bucket) => Arc::new(ReadOnlyBucket::open(bucket).await?),
+        };
+        Self::over(model, store).await
+    }
+
+    /// The same, over any store that is like the bucket.
+    ///
+    /// # Errors
+    /// `Model` for a catalogue that the engine does not take.
+    pub async fn over(model: &Model, store: Arc<dyn ObjectStore>) -> Result<Self> {
+        let engine = Self { session: session(), names: names(model) };
+        engine.register(model, store).await.map_err(|error| {
+            Error::new(ErrorKind::Model, "the engine does not take the model's datasets")
+                .with("model", &*model.name)
+                .caused_by(error.strip_backtrace())
+        })?;
+        Ok(engine)
+    }
+
+    async fn register(&self, model: &Model, store: Arc<dyn ObjectStore>) -> Result<(), DataFusionError> {
+        let url = ObjectStoreUrl::parse(STORE)?;
+        self.session.register_object_store(url.as_ref(), store);
+        for dataset in &model.datasets {
+            let folder = ListingTableUrl::parse(format!("{STORE}/{DATASETS}/{}/", dataset.name))?;
+            let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
+                .with_file_extension(".parquet")
+                .with_table_partition_cols(vec![(PARTITION.to_owned(), DataType::Utf8)]);
+            let table =
+                ListingTableConfig::new(folder).with_listing_options(options).with_schema(schema(dataset));
+            self.session
+                .register_table(catalogue::log_name(dataset), Arc::new(ListingTable::try_new(table)?))?;
+            self.session.sql(&catalogue::view(model, dataset)).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers one query. Nothing but a query is taken.
+    ///
+    /// # Errors
+    /// `Configuration` for SQL that is wrong, with the names there are if it names a table that is none; what the place of the
+    /// datasets answered.
+    pub async fn ask(&self, sql: &str) -> Result<Answer> {
+        self.refuse_unknown_names(sql)?;
+        let only_queries =
+            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        let asked = self.session.sql_with_options(sql, only_queries).await.map_err(|error| wrong(&error))?;
+        let schema = Arc::clone(asked.schema().inner());
+        let batches = asked.collect().await.map_err(|error| wrong(&error))?;
+        Ok(Answer { schema, batches })
+    }
+
+    fn refuse_unknown_names(&self, sql: &str) -> Result<()> {
+        let state = self.session.state();
+        let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| wrong(&error))?;
+        let named = state.resolve_table_references(&statement).map_err(|error| wrong(&error))?;
+        let unknown = named.iter().find(|name| !self.names.iter().any(|known| known == name.table()));
+        unknown.map_or(Ok(()), |unknown| {
+            Err(Error::new(ErrorKind::Configuration, "the query asks a dataset that the model does not have")
+                .with("dataset", unknown.table())
+                .remedy(format!("There are {}", self.names.join(", "))))
+        })
+    }
+}
+
+fn session() -> SessionContext {
+    let mut config = SessionConfig::new().with_collect_statistics(false);
+    // As Athena sorts: nulls come last, in whichever order.
+    config.options_mut().sql_parser.default_null_ordering = "nulls_last".to_owned();
+    SessionContext::new_with_config(config)
+}
+
+fn names(model: &Model) -> Vec<String> {
+    let views = model.datasets.iter().map(|dataset| dataset.name.to_string());
+    views.chain(model.datasets.iter().map(catalogue::log_name)).collect()
+}
+
+/// What the engine's error means: what the bucket answered, if it comes from there; a file that is broken; else the SQL.
+fn wrong(error: &DataFusionError) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let mut kind = ErrorKind::Configuration;
+    while let Some(inner) = cause {
+        if let Some(ours) = inner.downcast_ref::<Error>() {
+            return ours.restated();
+        }
+        if inner.is::<object_store::Error>() {
+            kind = ErrorKind::Unavailable;
+        }
+        if matches!(inner.downcast_ref(), Some(DataFusionError::ParquetError(_))) {
+            kind = ErrorKind::State;
+        }
+        cause = inner.source();
+    }
+    let message = match kind {
+        ErrorKind::Unavailable => "the datasets cannot be read",
+        ErrorKind::State => "a file of the datasets is not the Parquet that it should be",
+        _ => "the query cannot be answered",
+    };
+    Error::new(kind, format!("{message}: {}", error.strip_backtrace()))
+}
+
+#[cfg(test)]
+mod tests;

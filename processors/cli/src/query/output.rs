@@ -1,0 +1,229 @@
+//! Answers as text: a table for people, CSV, or JSON.
+//!
+//! Times are RFC 3339 in UTC, days `yyyy-mm-dd`, bytes hexadecimal. In JSON numbers have all their digits; one that is none
+//! (`NaN`) is null.
+
+use std::fmt::Write as _;
+
+use afterwrite::{Error, ErrorKind, Result};
+use comfy_table::{CellAlignment, Table, presets};
+use datafusion::arrow::array::{Array, AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use super::Layout;
+use super::engine::Answer;
+
+/// An answer as it is printed.
+pub(super) fn text(answer: &Answer, layout: Layout) -> Result<String> {
+    let made = match layout {
+        Layout::Table => table(answer),
+        Layout::Csv => csv(answer),
+        Layout::Json => json(answer),
+    };
+    made.map_err(|error| Error::new(ErrorKind::State, "the answer cannot be printed").caused_by(error))
+}
+
+/// The texts of a batch, column by column; `None` is null.
+fn texts(batch: &RecordBatch) -> Result<Vec<Vec<Option<String>>>, ArrowError> {
+    batch.columns().iter().map(|column| column_texts(column)).collect()
+}
+
+fn column_texts(column: &dyn Array) -> Result<Vec<Option<String>>, ArrowError> {
+    let options = FormatOptions::default();
+    let formatter = ArrayFormatter::try_new(column, &options)?;
+    let text =
+        |row| if column.is_null(row) { Ok(None) } else { formatter.value(row).try_to_string().map(Some) };
+    (0..column.len()).map(text).collect()
+}
+
+/// Calls for each row with its fields.
+fn each_row(
+    answer: &Answer,
+    mut row: impl FnMut(&mut dyn Iterator<Item = Option<&str>>),
+) -> Result<(), ArrowError> {
+    for batch in &answer.batches {
+        let columns = texts(batch)?;
+        for index in 0..batch.num_rows() {
+            row(&mut columns.iter().map(|column| column.get(index).and_then(Option::as_deref)));
+        }
+    }
+    Ok(())
+}
+
+fn table(answer: &Answer) -> Result<String, ArrowError> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(answer.schema.fields().iter().map(|field| field.name()));
+    let mut rows: usize = 0;
+    each_row(answer, |fields| {
+        table.add_row(fields.map(Option::unwrap_or_default));
+        rows += 1;
+    })?;
+    for (column, field) in table.column_iter_mut().zip(answer.schema.fields()) {
+        if field.data_type().is_numeric() {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    Ok(format!("{}\n\n{rows} {}\n", table.trim_fmt(), if rows == 1 { "row" } else { "rows" }))
+}
+
+fn csv(answer: &Answer) -> Result<String, ArrowError> {
+    let mut lines = String::new();
+    let names = answer.schema.fields().iter().map(|field| csv_field(Some(field.name())));
+    lines.push_str(&names.collect::<Vec<_>>().join(","));
+    lines.push('\n');
+    each_row(answer, |fields| {
+        lines.push_str(&fields.map(csv_field).collect::<Vec<_>>().join(","));
+        lines.push('\n');
+    })?;
+    Ok(lines)
+}
+
+fn csv_field(text: Option<&str>) -> String {
+    match text {
+        None => String::new(),
+        Some(text) if text.is_empty() || text.contains([',', '"', '\n', '\r']) => {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        }
+        Some(text) => text.to_owned(),
+    }
+}
+
+fn json(answer: &Answer) -> Result<String, ArrowError> {
+    let mut rows = Vec::new();
+    for batch in &answer.batches {
+        let names: Vec<&Field> = answer.schema.fields().iter().map(AsRef::as_ref).collect();
+        let columns: Vec<Vec<String>> =
+            batch.columns().iter().map(|column| column_json(column)).collect::<Result<_, _>>()?;
+        for index in 0..batch.num_rows() {
+            let members =
+                names.iter().zip(&columns).filter_map(|(field, column)| Some((field, column.get(index)?)));
+            rows.push(object(members.map(|(field, value)| (field.name().as_str(), value.as_str()))));
+        }
+    }
+    Ok(if rows.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", rows.join(",\n")) })
+}
+
+/// The values of a column as JSON.
+fn column_json(column: &dyn Array) -> Result<Vec<String>, ArrowError> {
+    let values = match column.data_type() {
+        // A float's text may be no number of JSON.
+        DataType::Float64 => {
+            let numbers = column.as_primitive::<Float64Type>().iter();
+            let number = |number: Option<f64>| number.and_then(serde_json::Number::from_f64);
+            return Ok(numbers.map(|it| number(it).map_or_else(null, |it| it.to_string())).collect());
+        }
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            let element = |row: usize| {
+                let values = column_json(&list.value(row))?;
+                Ok(format!("[{}]", values.join(",")))
+            };
+            (0..column.len()).map(element).collect::<Result<Vec<_>, ArrowError>>()?
+        }
+        DataType::Struct(fields) => {
+            let members = column.as_struct().columns();
+            let members: Vec<Vec<String>> =
+                members.iter().map(|member| column_json(member)).collect::<Result<_, _>>()?;
+            let value = |row: usize| {
+                let members = fields.iter().zip(&members);
+                let members = members.filter_map(|(field, member)| Some((field, member.get(row)?)));
+                object(members.map(|(field, value)| (field.name().as_str(), value.as_str())))
+            };
+            (0..column.len()).map(value).collect()
+        }
+        DataType::Map(..) => {
+            let map = column.as_map();
+            let value = |row: usize| {
+                let entries = map.value(row);
+                let keys = column_texts(entries.column(0))?;
+                let values = column_json(entries.column(1))?;
+                let entries = keys.iter().flatten().zip(&values);
+                Ok(object(entries.map(|(key, value)| (key.as_str(), value.as_str()))))
+            };
+            (0..column.len()).map(value).collect::<Result<Vec<_>, ArrowError>>()?
+        }
+        plain => {
+            let is_bare = plain.is_integer() || plain.is_decimal() || *plain == DataType::Boolean;
+            let value = |text: Option<String>| match text {
+                None => null(),
+                Some(text) if is_bare => text,
+                Some(text) => json_text(&text),
+            };
+            return Ok(column_texts(column)?.into_iter().map(value).collect());
+        }
+    };
+    let value = |(row, value)| if column.is_null(row) { null() } else { value };
+    Ok(values.into_iter().enumerate().map(value).collect())
+}
+
+fn object<'m>(members: impl Iterator<Item = (&'m str, &'m str)>) -> String {
+    let mut object = String::from("{");
+    for (name, value) in members {
+        let comma = if object.len() == 1 { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ = write!(object, "{comma}{}:{value}", json_text(name));
+    }
+    object.push('}');
+    object
+}
+
+fn json_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn null() -> String {
+    "null".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{Decimal128Array, Float64Array, Int64Array, ListArray, StringArray};
+    use datafusion::arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    fn answer() -> Answer {
+        let decimals = Decimal128Array::from(vec![Some(1250), None]).with_precision_and_scale(10, 2).unwrap();
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None]), None]);
+        let batch = RecordBatch::try_from_iter([
+            ("name", Arc::new(StringArray::from(vec![Some("a, \"b\"\n"), Some("")])) as _),
+            ("count", Arc::new(Int64Array::from(vec![Some(i64::MAX), None])) as _),
+            ("price", Arc::new(decimals) as _),
+            ("ratio", Arc::new(Float64Array::from(vec![0.1, f64::NAN])) as _),
+            ("list", Arc::new(lists) as _),
+        ]);
+        let batch = batch.unwrap();
+        Answer { schema: batch.schema(), batches: vec![batch] }
+    }
+
+    #[test]
+    fn json_keeps_every_digit_and_the_order_of_columns() {
+        let expected = concat!(
+            "[\n",
+            r#"{"name":"a, \"b\"\n","count":9223372036854775807,"price":12.50,"ratio":0.1,"list":[1,null]},"#,
+            "\n",
+            r#"{"name":"","count":null,"price":null,"ratio":null,"list":null}"#,
+            "\n]\n"
+        );
+        assert_eq!(text(&answer(), Layout::Json).unwrap(), expected);
+        let nothing = Answer { batches: Vec::new(), ..answer() };
+        assert_eq!(text(&nothing, Layout::Json).unwrap(), "[]\n");
+    }
+
+    #[test]
+    fn csv_tells_an_empty_text_from_a_null() {
+        let expected = "name,count,price,ratio,list\n\"a, \"\"b\"\"\n\",9223372036854775807,12.50,0.1,\"[1, ]\"\n\"\",,,NaN,\n";
+        assert_eq!(text(&answer(), Layout::Csv).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_table_says_how_many_rows_there_are() {
+        let table = text(&answer(), Layout::Table).unwrap();
+        assert!(table.starts_with(" name") && table.ends_with("\n\n2 rows\n"), "{table}");
+    }
+}
