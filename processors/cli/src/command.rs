@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use afterwrite::{Error, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
+use crate::compact::CompactArguments;
 use crate::demo::Demo;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
@@ -36,6 +37,8 @@ enum Command {
     Demo(DemoArguments),
     /// Ask the datasets in SQL, where they lie: the views and saved queries that Athena gets, and no AWS account needed.
     Query(QueryArguments),
+    /// Make the many small files of the datasets few and large, as the function `compactor` does on its schedule.
+    Compact(CompactArguments),
     /// What follows from a table model.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -67,6 +70,7 @@ impl Cli {
         let done = match self.command {
             Command::Demo(arguments) => arguments.run().await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
+            Command::Compact(arguments) => Box::pin(arguments.run()).await,
             Command::Model(command) => command.run(),
         };
         if let Err(error) = &done {

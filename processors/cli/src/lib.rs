@@ -1,6 +1,7 @@
 //! Afterwrite's command line: the commands, and the embedded servers they run on.
 
 pub mod command;
+pub mod compact;
 pub mod demo;
 pub mod local;
 pub mod model;

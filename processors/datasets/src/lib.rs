@@ -7,7 +7,5 @@
 
 pub mod catalogue;
 pub mod compact;
-pub mod event;
 pub mod export;
-pub mod host;
 pub mod schema;

@@ -1,15 +1,18 @@
-//! What analysts get of the demo: the archive as Parquet, left on this machine to be asked.
+//! What analysts get of the demo: the archive as Parquet, compacted, and left on this machine to be asked.
 
 use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use afterwrite::commit::Remembered;
+use afterwrite::commit::{Clock as _, Remembered, SystemClock};
 use afterwrite::config::{Config, Settings};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::{Bucket as _, Listed, S3};
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_datasets::compact::{Compactor, Options};
 use afterwrite_datasets::export::Exporter;
 use aws_sdk_dynamodb::Client;
 use futures::TryStreamExt as _;
@@ -17,6 +20,7 @@ use serde::Serialize;
 
 use super::STATE_TABLE;
 use super::report::{align_right, new_table};
+use crate::query::{self, Layout, Place};
 
 /// What every dataset's key begins with, and the folder of the same name.
 const DATASETS: &str = "datasets/";
@@ -31,8 +35,26 @@ pub(super) struct Lake {
     /// Lines that could not be; rows with values that fit no column.
     rejected: usize,
     rescued: usize,
+    /// Files that the exporter wrote, and that compaction made few.
+    exported_files: usize,
+    /// Rows that compaction found twice.
+    duplicates: u64,
     datasets: Vec<Dataset>,
+    /// Saved queries and what they answer; none if this program was built without an SQL engine.
+    asked: Vec<Asked>,
 }
+
+#[derive(Clone, Debug, Serialize)]
+struct Asked {
+    query: String,
+    about: String,
+    answer: String,
+}
+
+/// The saved queries that the demo ends with.
+const QUERIES: [&str; 2] = ["pass_rate_by_week", "hardest_questions"];
+/// Lines of an answer that are shown.
+const LINES_SHOWN: usize = 14;
 
 #[derive(Clone, Debug, Serialize)]
 struct Dataset {
@@ -68,7 +90,9 @@ pub(super) async fn fill(bucket: &S3, client: &Client, folder: &Path) -> Result<
         lake.rows += tally.rows;
         lake.rejected += tally.rejected;
         lake.rescued += tally.rescued;
+        lake.exported_files += tally.files;
     }
+    lake.duplicates = compact(&model, bucket).await?;
     for dataset in &model.datasets {
         let files = bucket.list(&format!("{DATASETS}{}/", dataset.name)).await?;
         for Listed { key, .. } in &files {
@@ -80,7 +104,30 @@ pub(super) async fn fill(bucket: &S3, client: &Client, folder: &Path) -> Result<
             bytes: files.iter().map(|file| file.size).sum(),
         });
     }
+    lake.asked = ask(&model, folder).await?;
     Ok(lake)
+}
+
+/// Compacts everything, and at once removes what was superseded: no query is under way here that could still want it.
+async fn compact(model: &Arc<Model>, bucket: &S3) -> Result<u64> {
+    let options = Options { grace: Duration::ZERO, ..Options::default() };
+    let compactor = Compactor::new(Arc::clone(model), bucket.clone(), options);
+    let compacted = Box::pin(compactor.compact(None, None, SystemClock.now())).await?;
+    Box::pin(compactor.compact(None, None, SystemClock.now())).await?;
+    Ok(compacted.duplicates)
+}
+
+async fn ask(model: &Model, folder: &Path) -> Result<Vec<Asked>> {
+    let mut asked = Vec::new();
+    if !cfg!(feature = "sql") {
+        return Ok(asked);
+    }
+    for query in model.queries.iter().filter(|query| QUERIES.contains(&&*query.name)) {
+        let place = Place::Folder(folder.to_owned());
+        let answer = Box::pin(query::answer(model, &place, &query.sql, Layout::Table)).await?;
+        asked.push(Asked { query: query.name.to_string(), about: query.about.to_string(), answer });
+    }
+    Ok(asked)
 }
 
 /// Copies an object to the same place within the folder.
@@ -119,16 +166,23 @@ impl fmt::Display for Lake {
             table.add_row([name.clone(), files.to_string(), bytes.to_string()]);
         }
         align_right(&mut table, 1..3);
-        write!(
+        let Self { rows, rejected, rescued, exported_files, duplicates, .. } = self;
+        writeln!(
             f,
-            "Datasets ({} rows, {} lines rejected, {} rows with values that fit no column):\n{table}\n",
-            self.rows, self.rejected, self.rescued
+            "Datasets: {rows} rows in {exported_files} files, compacted ({duplicates} rows lay there twice; {rejected} lines \
+             rejected, {rescued} rows with values that fit no column):\n{table}\n"
         )?;
+        for Asked { about, answer, .. } in &self.asked {
+            writeln!(f, "{about}:")?;
+            answer.lines().take(LINES_SHOWN).try_for_each(|line| writeln!(f, "  {line}"))?;
+            writeln!(f)?;
+        }
         let folder = self.folder.display();
         write!(
             f,
-            "They lie in {folder}. Ask them, with no AWS account:\n  \
-             cargo run --release --features sql -- query --datasets {folder} --list"
+            "The Parquet lies in {folder}/{DATASETS}; ask it, with no AWS account:\n  \
+             cargo run --release --features sql -- query --datasets {folder} --saved {}",
+            QUERIES.first().copied().unwrap_or_default()
         )
     }
 }

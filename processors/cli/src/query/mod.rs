@@ -172,7 +172,7 @@ fn saved_queries(model: &Model, as_json: bool) -> Result<String> {
 
 /// The answer as text.
 #[cfg(feature = "sql")]
-async fn answer(model: &Model, place: &Place, sql: &str, layout: Layout) -> Result<String> {
+pub(crate) async fn answer(model: &Model, place: &Place, sql: &str, layout: Layout) -> Result<String> {
     let engine = engine::Engine::open(model, place).await?;
     let answer = engine.ask(sql).await?;
     output::text(&answer, layout)
@@ -180,7 +180,7 @@ async fn answer(model: &Model, place: &Place, sql: &str, layout: Layout) -> Resu
 
 /// What there is to say without an engine.
 #[cfg(not(feature = "sql"))]
-async fn answer(_: &Model, _: &Place, _: &str, _: Layout) -> Result<String> {
+pub(crate) async fn answer(_: &Model, _: &Place, _: &str, _: Layout) -> Result<String> {
     Err(Error::new(ErrorKind::Configuration, "this build of afterwrite has no SQL engine").remedy(
         "Released binaries have one; from source, build with `cargo build --release --bin afterwrite --features afterwrite-cli/sql`",
     ))

@@ -4,5 +4,5 @@ use lambda_runtime::Error;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    afterwrite_datasets::host::run_exporter().await
+    afterwrite_datasets::export::function::run().await
 }

@@ -13,6 +13,8 @@
 //! as a whole, before anything is written.
 
 mod column;
+pub mod event;
+pub mod function;
 mod json;
 mod lines;
 mod object;

@@ -12,8 +12,8 @@ use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::event::{Created, Notice};
-use crate::export::{Exporter, Tally};
+use super::event::{Created, Notice};
+use super::{Exporter, Tally};
 
 const FUNCTION: &str = "exporter";
 
@@ -44,7 +44,7 @@ pub struct Host<B, T> {
 ///
 /// # Errors
 /// What is unset or wrong in the settings, named by its variable.
-pub async fn run_exporter() -> Result<(), Error> {
+pub async fn run() -> Result<(), Error> {
     tracing::init_default_subscriber();
     let settings = Settings::from_env();
     let config = Config::resolve(&settings, &[])?;

@@ -1,0 +1,93 @@
+//! `afterwrite compact`: what the Lambda function `compactor` does on a schedule, once.
+
+use std::sync::Arc;
+
+use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::config::{Settings, bucket, s3_client};
+use afterwrite::sink::s3::S3;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_datasets::compact::{Compacted, Compactor, Options};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+
+use crate::print::print;
+
+/// The arguments of `afterwrite compact`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite compact --bucket my-bucket\n  afterwrite compact --dataset attempts --dt 2026-02-06 --json\n\nWhat is compacted away stays for an hour, for queries that have listed it, and is removed by the next compaction after that."
+)]
+pub struct CompactArguments {
+    /// One dataset; default: all of the model.
+    #[arg(long, value_name = "NAME")]
+    dataset: Option<String>,
+    /// One day's partition, yyyy-mm-dd; default: all that have anything to compact.
+    #[arg(long, value_name = "DAY")]
+    dt: Option<String>,
+    /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
+    #[arg(long)]
+    model: Option<String>,
+    /// The bucket of the datasets; default: AFTERWRITE_BUCKET.
+    #[arg(long, value_name = "NAME")]
+    bucket: Option<String>,
+    /// Print what was done as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl CompactArguments {
+    /// Does what was asked for. Files that had to be left alone are a problem, though no row is missing.
+    ///
+    /// # Errors
+    /// What was asked wrongly; a bucket that does not answer; a file or manifest that cannot be read.
+    pub async fn run(&self) -> Result<bool> {
+        let model = Arc::new(crate::model::load(self.model.as_deref())?);
+        let mut settings = Settings::from_env();
+        settings.bucket = self.bucket.clone().or(settings.bucket);
+        let name = bucket(&settings)?;
+        let objects = S3::retrying(s3_client().await?, name);
+        let compactor = Compactor::new(model, objects, Options::default());
+        let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        progress.set_message("compacting");
+        progress.enable_steady_tick(std::time::Duration::from_millis(100));
+        let compact = compactor.compact(self.dataset.as_deref(), self.dt.as_deref(), SystemClock.now());
+        let compacted = Box::pin(compact).await;
+        progress.finish_and_clear();
+        let compacted = compacted?;
+        print(&if self.json { json(&compacted)? } else { table(&compacted) })?;
+        Ok(compacted.files_left_alone == 0)
+    }
+}
+
+fn json(compacted: &Compacted) -> Result<String> {
+    let json = serde_json::to_string_pretty(compacted).map_err(|error| {
+        Error::new(ErrorKind::State, "the results cannot be written as JSON").caused_by(error)
+    })?;
+    Ok(format!("{json}\n"))
+}
+
+fn table(compacted: &Compacted) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    for (name, number) in [
+        ("partitions", compacted.partitions),
+        ("files compacted", compacted.files_in),
+        ("files written", compacted.files_out),
+        ("rows read", compacted.rows_in),
+        ("rows written", compacted.rows_out),
+        ("rows that lay there twice", compacted.duplicates),
+        ("rows outdated", compacted.outdated),
+        ("bytes read", compacted.bytes_in),
+        ("bytes written", compacted.bytes_out),
+        ("superseded files removed", compacted.files_removed),
+        ("files left alone (another type, or no Parquet)", compacted.files_left_alone),
+        ("compactions in which another was faster", compacted.overtaken),
+    ] {
+        table.add_row([name.to_owned(), number.to_string()]);
+    }
+    if let Some(numbers) = table.column_mut(1) {
+        numbers.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{table}\n")
+}
