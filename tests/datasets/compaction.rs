@@ -268,7 +268,8 @@ impl World {
             self.begin_query().await;
         }
         if self.random.chance(500) && !self.queries.is_empty() {
-            let place = usize::try_from(self.random.below(u64::try_from(self.queries.len()).unwrap())).unwrap();
+            let place =
+                usize::try_from(self.random.below(u64::try_from(self.queries.len()).unwrap())).unwrap();
             self.done.late_answers += u64::from(place + 1 < self.queries.len());
             let query = self.queries.remove(place);
             self.end_query(query, duckdb).await;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use afterwrite::sink::memory::MemoryTables;
+use afterwrite::commit::Remembered;
+use afterwrite::record::AttributeValue;
+use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::sink::s3::{MemoryObjects, ObjectStore as _};
 use afterwrite::table::Model;
 use afterwrite_datasets::export::{Exporter, Tally};
@@ -56,7 +58,7 @@ pub fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().expect("text is packed")
 }
 
-/// Exports objects into a bucket that holds nothing else but them, one after the other.
+/// Exports objects into a bucket, one after the other.
 ///
 /// # Panics
 /// If one cannot be exported.
@@ -65,9 +67,45 @@ pub async fn export(
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
 ) -> Vec<Tally> {
+    export_remembering(model, bucket, objects, None).await
+}
+
+/// The same, by an exporter that finds remembered whose each of the recording's projects is.
+///
+/// # Panics
+/// If one cannot be exported.
+pub async fn export_knowing_owners(
+    model: &Arc<Model>,
+    bucket: &Arc<MemoryObjects>,
+    objects: &BTreeMap<String, Vec<u8>>,
+    recording: &Recording,
+) -> Vec<Tally> {
+    let state = MemoryTables::new();
+    state.create_table(TableDefinition::new("state", "PK").sort("SK"));
+    for image in recording.last_images() {
+        let key = |name: &str| image[name]["S"].as_str().unwrap_or_default().to_owned();
+        let (partition, sort) = (key("PK"), key("SK"));
+        if let (Some(admin), Some(project)) =
+            (partition.strip_prefix("ADMIN#"), sort.strip_prefix("PROJECT#"))
+        {
+            let gives = AttributeValue::M([("admin_id".into(), AttributeValue::text(admin))].into());
+            let lookup = AttributeValue::text(format!("LOOKUP#project_owner#{project}"));
+            let item = [("PK", lookup), ("SK", "-".into()), ("gives", gives)];
+            state.put("state", item.map(|(name, value)| (name.into(), value)).into()).expect("an item");
+        }
+    }
+    let remembered = Remembered::new(Arc::clone(model), Arc::from("state"), state);
+    export_remembering(model, bucket, objects, Some(remembered)).await
+}
+
+async fn export_remembering(
+    model: &Arc<Model>,
+    bucket: &Arc<MemoryObjects>,
+    objects: &BTreeMap<String, Vec<u8>>,
+    remembered: Option<Remembered<MemoryTables>>,
+) -> Vec<Tally> {
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
-    let exporter: Exporter<_, MemoryTables> =
-        Exporter::new(Arc::clone(model), tables, Arc::clone(bucket), None);
+    let exporter = Exporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered);
     let mut tallies = Vec::new();
     for (key, object) in objects {
         bucket.put(key, object.clone()).await.expect("a bucket in memory");

@@ -18,3 +18,5 @@ pub mod recording;
 pub mod redis_server;
 pub mod replay;
 pub mod runtime_api;
+pub mod unreliable_bucket;
+pub mod view_server;

@@ -21,7 +21,8 @@ impl ViewServer {
     /// If Python, DuckDB or sqlglot is not there: run `tests/run`.
     #[must_use]
     pub fn start(model: &str, view: &str) -> Self {
-        let interpreter = std::env::var_os("AFTERWRITE_TEST_PYTHON").expect("AFTERWRITE_TEST_PYTHON is set: run tests/run");
+        let interpreter =
+            std::env::var_os("AFTERWRITE_TEST_PYTHON").expect("AFTERWRITE_TEST_PYTHON is set: run tests/run");
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut process = Command::new(interpreter)
             .arg(root.join("datasets/view_server.py"))

@@ -170,17 +170,23 @@ fn saved_queries(model: &Model, as_json: bool) -> Result<String> {
     Ok(format!("{}\n", table.trim_fmt()))
 }
 
-/// The answer as text.
+/// The answer to one `SELECT`, as text.
+///
+/// # Errors
+/// A place that cannot be read, SQL that means nothing there.
 #[cfg(feature = "sql")]
-pub(crate) async fn answer(model: &Model, place: &Place, sql: &str, layout: Layout) -> Result<String> {
+pub async fn answer(model: &Model, place: &Place, sql: &str, layout: Layout) -> Result<String> {
     let engine = engine::Engine::open(model, place).await?;
     let answer = engine.ask(sql).await?;
     output::text(&answer, layout)
 }
 
 /// What there is to say without an engine.
+///
+/// # Errors
+/// Always: how to get one.
 #[cfg(not(feature = "sql"))]
-pub(crate) async fn answer(_: &Model, _: &Place, _: &str, _: Layout) -> Result<String> {
+pub async fn answer(_: &Model, _: &Place, _: &str, _: Layout) -> Result<String> {
     Err(Error::new(ErrorKind::Configuration, "this build of afterwrite has no SQL engine").remedy(
         "Released binaries have one; from source, build with `cargo build --release --bin afterwrite --features afterwrite-cli/sql`",
     ))
