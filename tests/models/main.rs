@@ -1,0 +1,8 @@
+//! The built-in models beside the first: workloads written by hand through the real consumer, and what must be derived from them,
+//! written by hand as well.
+
+mod algoitny;
+mod glad;
+mod quiz;
+mod shop;
+mod workload;
