@@ -1,5 +1,9 @@
 //! The recorded exam platform's archive → datasets → what analysts see.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected must fail at once"
+)]
 
 mod round_trip;
