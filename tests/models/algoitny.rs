@@ -190,8 +190,8 @@ fn each_change_makes_its_keys_stale() {
     );
 }
 
-#[test]
-fn histories_and_usage_are_rows_of_their_days() {
+#[tokio::test]
+async fn histories_and_usage_are_rows_of_their_days() {
     let mut workload = Workload::of("algoitny");
     assert_eq!(time("2026-02-06T10:00:00Z").epoch_seconds(), FRIDAY);
     workload
@@ -221,4 +221,8 @@ fn histories_and_usage_are_rows_of_their_days() {
         ["1", "hint", "2026-02-06"]
     );
     workload.expire(TABLE, key(&usage)).assert_row("usage 2026-02-06 EXPIRE");
+    let exported = workload.exported().await;
+    assert_eq!([exported["history"].len(), exported["usage"].len()], [2, 2]);
+    let last = exported["usage"].last().expect("a row");
+    assert_eq!([&*last["language"], &*last["created_at"]], ["python", "2026-02-06T10:00:00Z"]);
 }

@@ -71,9 +71,22 @@ async fn the_password_hash_reaches_neither_the_archive_nor_the_state_table_nor_a
     let delivered = workload.deliver("one by one").await;
     let state = format!("{:?}", delivered.tables().scan("state"));
     assert!(state.contains("USER#ann") && !state.contains(HASH) && !state.contains("PasswordHash"));
+    let exported = workload.exported().await;
+    assert_eq!(exported["skills"].len(), 7);
+    assert!(!format!("{exported:?}").contains(HASH));
     for vocabulary in [&workload.model.vocabulary, &workload.model.row_vocabulary] {
         assert_eq!(vocabulary.id("PasswordHash"), None, "it is not even decoded");
     }
+}
+
+#[tokio::test]
+async fn an_error_names_no_value() {
+    let mut workload = Workload::of("glad");
+    let mut skill = skill("ann", "go", "Expert", 1.0, 1);
+    skill["Endorsements"] = json!(HASH);
+    skill["PasswordHash"] = json!(HASH);
+    let failures = workload.put(TABLE, skill).failures().await;
+    assert!(failures.contains("Endorsements") && !failures.contains(HASH), "{failures}");
 }
 
 #[test]

@@ -155,8 +155,8 @@ fn each_change_makes_its_keys_stale() {
     assert_eq!(workload.expire("quiz-sessions", of_session).stale(), ["session:s", "user:u:sessions"]);
 }
 
-#[test]
-fn sessions_progress_and_wrong_answers_are_rows_of_their_days() {
+#[tokio::test]
+async fn sessions_progress_and_wrong_answers_are_rows_of_their_days() {
     let mut workload = Workload::of("quiz");
     workload.put("quiz-sessions", session("s", "u", "COMPLETED")).assert_row("sessions 2026-02-06 INSERT");
     let (_, columns) = workload.rows().remove(0);
@@ -174,4 +174,10 @@ fn sessions_progress_and_wrong_answers_are_rows_of_their_days() {
         .assert_row("wrong_answers 2026-02-06 INSERT");
     let (_, columns) = workload.rows().remove(0);
     assert_eq!([&*columns["question_id"], &*columns["remaining_tries"]], ["q2", "2"]);
+    let exported = workload.exported().await;
+    let rows = ["sessions", "progress", "wrong_answers"].map(|dataset| exported[dataset].len());
+    assert_eq!(rows, [2, 1, 1]);
+    let session = &exported["sessions"][0];
+    assert_eq!([&*session["answered_questions"], &*session["sources"]], ["[q1, q2]", r#"["aws"]"#]);
+    assert_eq!(exported["progress"][0]["is_in_wrong_pool"], "true");
 }

@@ -220,8 +220,8 @@ fn each_change_makes_its_keys_stale() {
     assert_eq!(stale(reading("2026-02-06-10", "2026-02-06T10:00:00Z", 1.0)), [""; 0]);
 }
 
-#[test]
-fn orders_reviews_and_readings_are_rows_of_their_days() {
+#[tokio::test]
+async fn orders_reviews_and_readings_are_rows_of_their_days() {
     let mut workload = Workload::of("shop");
     workload
         .put(TABLE, order("1", "o", 9.99, "2026-02-06T10:00:00Z", Some("PENDING")))
@@ -243,4 +243,8 @@ fn orders_reviews_and_readings_are_rows_of_their_days() {
         .assert_row("readings 2026-02-06 INSERT");
     let (_, columns) = workload.rows().remove(0);
     assert_eq!([&*columns["sensor_id"], &*columns["hour"]], ["S1", "2026-02-06-10"]);
+    let exported = workload.exported().await;
+    assert_eq!(["orders", "reviews", "readings"].map(|dataset| exported[dataset].len()), [2, 1, 1]);
+    assert_eq!(exported["orders"][0]["total"], "9.9900");
+    assert_eq!(exported["readings"][0]["measured_at"], "2026-02-06T10:30:45.123Z");
 }

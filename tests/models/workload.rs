@@ -8,9 +8,11 @@ use afterwrite::entity::SourceKey;
 use afterwrite::projection::{Images, Stale, archive_line, rows};
 use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, Timestamp, decode_record};
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
+use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{Model, Operand};
 use afterwrite_functions::Aggregator;
 use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::datasets::{Row, export, gzip, rows_of};
 use serde_json::{Map, Value, json};
 
 const STATE: &str = "state";
@@ -145,6 +147,22 @@ impl Workload {
         self.records.iter().map(line).collect()
     }
 
+    /// Exports the archive: every change is a row or of no dataset, and every value fits its column. The rows by dataset, as text.
+    pub(crate) async fn exported(&self) -> BTreeMap<String, Vec<Row>> {
+        let bucket = Arc::new(MemoryObjects::default());
+        let object = ("archive/dt=2026-02-07/hh=00/1.gz".to_owned(), gzip(&self.archive()));
+        for tally in export(&self.model, &bucket, &[object].into()).await {
+            assert_eq!((tally.rejected, tally.rescued, tally.unmatched), (0, 0, 0));
+        }
+        let mut exported: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+        for (name, file) in bucket.objects() {
+            if let Some((dataset, _)) = name.strip_prefix("datasets/").and_then(|rest| rest.split_once('/')) {
+                exported.entry(dataset.to_owned()).or_default().extend(rows_of(file));
+            }
+        }
+        exported
+    }
+
     fn last(&self) -> String {
         self.records.last().expect("a change").1.to_string()
     }
@@ -175,6 +193,16 @@ impl Workload {
                 assert_eq!(found, value.as_ref().map(plain), "{how}: {path} of {key}");
             }
         }
+    }
+
+    /// What is said of the last change, which cannot be counted.
+    pub(crate) async fn failures(&self) -> String {
+        let event = json!({ "Records": [self.records.last().expect("a change").1] }).to_string();
+        let delivered = Delivered::new(self);
+        let handled = delivered.aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
+        let failures = handled.unwrap_or_else(|error| panic!("{error}")).failures;
+        assert!(!failures.is_empty());
+        format!("{failures:?}")
     }
 
     /// Delivers everything in one of these ways.
@@ -300,12 +328,12 @@ impl Delivered {
         let items = self.tables().scan(table);
         let item = items.iter().find(|item| key.iter().all(|(name, value)| item.get(name) == Some(value)))?;
         let mut names = path.split('.');
-        let first = item.get(names.next()?)?;
-        let found = names.try_fold(first, |value, name| match value {
-            AttributeValue::M(map) => map.get(name),
-            _ => None,
-        });
-        found.cloned()
+        let mut found = item.get(names.next()?)?;
+        for name in names {
+            let AttributeValue::M(map) = found else { return None };
+            found = map.get(name)?;
+        }
+        Some(found.clone())
     }
 
     /// The items of a table.
