@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use smallvec::SmallVec;
+
 use super::Question;
 use crate::entity::Identity;
 use crate::record::{AttributeValue, Image, Timestamp};
@@ -76,15 +78,16 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         Ok(())
     }
 
-    /// The point in time that a term names: text in RFC 3339, a date, or a number of epoch seconds. As a day it is the
+    /// The point in time that a term names: text in RFC 3339, a date, an hour, or a number of epoch seconds. As a day it is the
     /// day's beginning.
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is absent or none of these.
     pub fn time(&self, term: &Term, format: Format) -> Result<Timestamp> {
         let time = self.required(term)?.time();
-        let time =
-            time.ok_or_else(|| self.unfit(term, "is not a time (RFC 3339 text, a date, or epoch seconds)"))?;
+        let time = time.ok_or_else(|| {
+            self.unfit(term, "is not a time (RFC 3339 text, a date, an hour, or epoch seconds)")
+        })?;
         Ok(match format {
             Format::Plain => time,
             Format::Day => time.start_of_day(),
@@ -167,6 +170,16 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
                     }
                 }
                 Ok(None)
+            }
+            DerivationKind::Part { of, key, variables, variable } => {
+                let text = match self.read(of)? {
+                    Some(Operand::Value(AttributeValue::S(text))) => &**text,
+                    Some(Operand::Text(Cow::Borrowed(text))) => text,
+                    Some(_) | None => return Ok(None),
+                };
+                let mut bindings = SmallVec::<[_; 4]>::from_elem(None, *variables);
+                let value = if key.parse(text, &mut bindings) { bindings.get(*variable) } else { None };
+                Ok(value.copied().flatten().map(|value| Operand::Text(Cow::Borrowed(value))))
             }
             DerivationKind::Percent { part, whole } => {
                 let (Some(part), Some(whole)) = (self.number(part)?, self.number(whole)?) else {

@@ -24,13 +24,14 @@ impl Timestamp {
         Self { epoch_ms: seconds.saturating_mul(1000) }
     }
 
-    /// From text in RFC 3339 (`2026-02-06T14:30:00Z`, offsets and fractions allowed) or a plain date, taken as its
-    /// first moment in UTC.
+    /// From text in RFC 3339 (`2026-02-06T14:30:00Z`, offsets and fractions allowed), or a plain date or hour (`2026-02-06T14`
+    /// or `2026-02-06-14`), taken as its first moment in UTC.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let instant = text.parse::<jiff::Timestamp>().ok().or_else(|| {
-            let date = text.parse::<jiff::civil::Date>().ok().filter(|_| text.len() == "yyyy-mm-dd".len())?;
-            date.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+            let (date, hour) = text.split_at_checked("yyyy-mm-dd".len())?;
+            let start = date.parse::<jiff::civil::Date>().ok()?.at(hour_of_day(hour)?, 0, 0, 0);
+            start.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
         })?;
         // Downwards, also before 1970: a time belongs to the millisecond, and the day, that has begun.
         let epoch_ms = instant.as_nanosecond().div_euclid(1_000_000);
@@ -110,6 +111,16 @@ impl Timestamp {
     }
 }
 
+/// The hour that follows a date: `T14` or `-14`, or nothing, which is its first.
+fn hour_of_day(text: &str) -> Option<i8> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    let digits = text.strip_prefix(['T', '-']).filter(|digits| digits.len() == 2)?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|hour| is_number && *hour < 24)
+}
+
 /// RFC 3339 in UTC, to the second: `2026-02-06T14:30:00Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -151,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_rfc_3339_and_plain_dates() {
+    fn parses_rfc_3339_and_plain_dates_and_hours() {
         let cases = [
             ("1970-01-01T00:00:00Z", 0),
             ("2026-02-06T14:30:00Z", 1_770_388_200_000),
@@ -160,6 +171,9 @@ mod tests {
             ("2026-02-06T15:30:00+01:00", 1_770_388_200_000),
             ("2026-02-06T06:30:00.250-08:00", 1_770_388_200_250),
             ("2026-02-06", 1_770_336_000_000),
+            ("2026-02-06T14", 1_770_386_400_000),
+            ("2026-02-06-14", 1_770_386_400_000),
+            ("2026-02-06-00", 1_770_336_000_000),
             ("1969-12-31T23:59:59.9999Z", -1),
             ("0001-01-01T00:00:00Z", -62_135_596_800_000),
         ];
@@ -180,6 +194,13 @@ mod tests {
             "2026-02-30",
             "2026-13-01",
             "2026-02-06T",
+            "2026-02-06T24",
+            "2026-02-06-24",
+            "2026-02-06T4",
+            "2026-02-06 14",
+            "2026-02-06T+1",
+            "2026-02-30T14",
+            "2026-02-06T14:30",
             "2026-02-06T14:30:00",
             "2026-02-06T25:00:00Z",
             "2026-02-06T14:30:00Z and more",

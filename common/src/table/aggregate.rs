@@ -96,7 +96,7 @@ pub struct Destination {
 /// The time at which a rollup expires.
 #[derive(Debug)]
 pub struct Expiry {
-    /// The moment that it counts from, a variable of the rollup's key: RFC 3339 text, a date, or epoch seconds.
+    /// The moment that it counts from, a variable of the rollup's key: RFC 3339 text, a date, an hour, or epoch seconds.
     pub of: Term,
     /// How the key holds it: what all items that count into the rollup agree on.
     pub format: Format,

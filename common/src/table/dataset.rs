@@ -85,7 +85,7 @@ pub enum ColumnType {
     },
     /// A `BOOL`.
     Boolean,
-    /// A time, to the millisecond: text in RFC 3339, a date, or epoch seconds.
+    /// A time, to the millisecond: text in RFC 3339, a date, an hour, or epoch seconds.
     Timestamp,
     /// The UTC day of a time.
     Date,

@@ -103,6 +103,17 @@ pub enum DerivationKind {
     },
     /// The first of these that is present.
     First(Vec<Term>),
+    /// What stands at one variable of a key that a text is; absent unless the text is such a key.
+    Part {
+        /// The text.
+        of: Term,
+        /// The key.
+        key: Template,
+        /// How many variables it has.
+        variables: usize,
+        /// Which of them is meant.
+        variable: usize,
+    },
 }
 
 /// Something an item does not know itself, asked of an index of the item that does.

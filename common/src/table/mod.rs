@@ -29,9 +29,10 @@
 //!
 //!     [entities.book]
 //!     key = { pk = "SHELF#{shelf_id}", sk = "BOOK#{book_id}" }
-//!     attributes = { price = "N", bought_at = "S", "read.pages" = "N", pages = "N", isbn = "S", isbn13 = "S" }
+//!     attributes = { price = "N", bought_at = "S", "read.pages" = "N", pages = "N", isbn = "S", isbn13 = "S", author = "S" }
 //!     derive.read = { percent = ["read.pages", "pages"] }     # 100·a/b, exact; absent unless b > 0
 //!     derive.number = { first = ["isbn13", "isbn"] }          # the first that is present
+//!     derive.author_id = { part = ["author", "AUTHOR#{author_id}"] }  # of a text that is a key: what stands there
 //!     secret = ["notes"]                      # never leaves the table: nothing may read it, and it is not archived
 //!     on_expiry = "keep"                      # what TTL deletes stays counted (the default), or "subtract"
 //!
@@ -117,7 +118,7 @@
 //! A **name** in a template, a measure or a condition means, in the scope of the aggregate's entity, the first of: a variable
 //! of the key, a derived value, what a lookup gives, a declared attribute. An attribute inside maps is written with dots and
 //! declared either so or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
-//! the UTC day of a time: RFC 3339 text, a date, or epoch seconds.
+//! the UTC day of a time: RFC 3339 text, a date, an hour (`2026-02-06T14`, `2026-02-06-14`), or epoch seconds.
 //!
 //! A **template** has literal text between any two variables. A variable stands for any text that is not empty, one with
 //! `:day` for a date.

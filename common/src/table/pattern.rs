@@ -28,7 +28,7 @@ pub enum Operand<'v> {
 }
 
 impl Operand<'_> {
-    /// The point in time that a value names: text in RFC 3339, a date, or a number of epoch seconds.
+    /// The point in time that a value names: text in RFC 3339, a date, an hour, or a number of epoch seconds.
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
         match self {

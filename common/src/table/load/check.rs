@@ -423,6 +423,7 @@ fn reads<'m>(compiler: &'m Compiler<'_, '_, '_>, entity: &'m Entity) -> Vec<(Str
             DerivationKind::Percent { part, whole } => {
                 [part, whole].into_iter().for_each(|term| read(&reader, term))
             }
+            DerivationKind::Part { of, .. } => read(&reader, of),
             DerivationKind::First(terms) => terms.iter().for_each(|term| read(&reader, term)),
         }
     }

@@ -356,6 +356,10 @@ impl Compiler<'_, '_, '_> {
                     let terms = values.into_iter().map(|value| value.term).collect();
                     (Some(DerivationKind::First(terms)), if is_alike { first } else { ValueType::Any })
                 }
+                DeriveSettings::Part { of, key } => {
+                    let kind = value(*of).and_then(|of| part(problems, &owner, *name, of, *key));
+                    (kind, ValueType::Text)
+                }
             };
             // A wrong one keeps its name, lest every use of it be reported too.
             let name: Arc<str> = Arc::from(name.value);
@@ -389,6 +393,34 @@ impl Compiler<'_, '_, '_> {
             overlaps: Vec::new(),
         });
     }
+}
+
+/// A derived value that is what stands in a key, at the variable of its name.
+fn part(
+    problems: &mut Problems<'_>,
+    owner: &str,
+    name: Written<&str>,
+    of: Resolved,
+    key: Written<&str>,
+) -> Option<DerivationKind> {
+    let mut variables = Vec::new();
+    let problem = match Template::compile(key.value, &mut variables) {
+        Err(problem) => problem.to_string(),
+        Ok(_) if !matches!(of.value_type, ValueType::Text | ValueType::Any) => {
+            format!("what is {} is no key; name a text", of.value_type.described())
+        }
+        Ok(key) => match position(&variables, name.value) {
+            Some(variable) => {
+                return Some(DerivationKind::Part { of: of.term, key, variables: variables.len(), variable });
+            }
+            None => format!(
+                "the key has no variable `{{{0}}}`; write `{{{0}}}` where the value stands in it",
+                name.value
+            ),
+        },
+    };
+    problems.report(key.at, format!("{owner}: {problem}"));
+    None
 }
 
 /// The index of a variable among names.

@@ -111,9 +111,9 @@ fn derived<'d>(
 ) -> Option<DeriveSettings<'d>> {
     let owner = format!("{}: derived value `{}`", entity.owner, name.value);
     let table = reader::table(&owner, value, problems)?;
-    let settings = Settings::new(owner, name.at, table, &["percent", "first"], problems);
-    match (settings.get("percent"), settings.get("first")) {
-        (Some(_), None) => match settings.texts("percent", problems).as_slice() {
+    let settings = Settings::new(owner, name.at, table, &["percent", "first", "part"], problems);
+    match (settings.get("percent"), settings.get("first"), settings.get("part")) {
+        (Some(_), None, None) => match settings.texts("percent", problems).as_slice() {
             [part, whole] => Some(DeriveSettings::Percent { part: *part, whole: *whole }),
             _ => {
                 let message = format!("{}: `percent` takes two attributes: [part, whole]", settings.owner);
@@ -121,7 +121,7 @@ fn derived<'d>(
                 None
             }
         },
-        (None, Some(_)) => {
+        (None, Some(_), None) => {
             let attributes = settings.texts("first", problems);
             if attributes.is_empty() {
                 problems.report(name.at, format!("{}: `first` takes one attribute or more", settings.owner));
@@ -129,9 +129,20 @@ fn derived<'d>(
             }
             Some(DeriveSettings::First(attributes))
         }
+        (None, None, Some(_)) => match settings.texts("part", problems).as_slice() {
+            [of, key] => Some(DeriveSettings::Part { of: *of, key: *key }),
+            _ => {
+                let message = format!(
+                    "{}: `part` takes an attribute and the key that it is: [attribute, \"ORDER#{{{}}}\"]",
+                    settings.owner, name.value
+                );
+                problems.report(name.at, message);
+                None
+            }
+        },
         _ => {
             let message = format!(
-                "{}: say either `percent = [part, whole]` or `first = [attribute, …]`",
+                "{}: say either `percent = [part, whole]` or `first = [attribute, …]` or `part = [attribute, key]`",
                 settings.owner
             );
             problems.report(name.at, message);

@@ -83,6 +83,7 @@ impl ValueType {
 pub(in crate::table::load) enum DeriveSettings<'d> {
     Percent { part: Written<&'d str>, whole: Written<&'d str> },
     First(Vec<Written<&'d str>>),
+    Part { of: Written<&'d str>, key: Written<&'d str> },
 }
 
 pub(in crate::table::load) struct LookupSettings<'d> {
