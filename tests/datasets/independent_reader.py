@@ -104,7 +104,7 @@ def refuse_unfit_columns(connection, pattern):
     unfit = [
         f"{name} ({kind} {converted} {logical})"
         for name, kind, converted, logical in schema
-        if kind == "INT96" or converted.startswith("UINT") or "NANOS" in logical.upper()
+        if kind == "INT96" or converted.startswith("UINT") or "NANOS=NANO" in logical.upper()
     ]
     if unfit:
         sys.exit(f"{pattern}: Athena reads these otherwise than they are meant: {', '.join(unfit)}")
