@@ -34,7 +34,8 @@ pub fn view(model: &Model, dataset: &Dataset) -> String {
 
 /// What the view selects.
 ///
-/// Its columns are the model's, then `dt`, `_changed_at` and `_rescued`. Only days that have partitions are asked for: the
+/// Its columns are the model's, then `dt`, `_operation` (`EXPIRE` tells an item that time to live took and that is kept all the same),
+/// `_changed_at` and `_rescued`. Only days that have partitions are asked for: the
 /// range of the table's days begins two thousand years ago, with the partition of rows without a day.
 ///
 /// Rows of one position are equal, unless a dataset was exported again under a corrected model; then the one of which more fits
@@ -42,8 +43,10 @@ pub fn view(model: &Model, dataset: &Dataset) -> String {
 #[must_use]
 pub fn select(model: &Model, dataset: &Dataset) -> String {
     let shown = dataset.columns.iter().map(|column| &*column.name).filter(|name| !name.starts_with(KEY_ONLY));
-    let shown: Vec<String> =
-        shown.chain([PARTITION, CHANGED_AT, RESCUED]).map(|name| format!("  {}", quoted(name))).collect();
+    let shown: Vec<String> = shown
+        .chain([PARTITION, OPERATION, CHANGED_AT, RESCUED])
+        .map(|name| format!("  {}", quoted(name)))
+        .collect();
     let key = dataset.key.iter().filter_map(|index| dataset.columns.get(*index));
     let item: Vec<String> =
         [quoted(PARTITION)].into_iter().chain(key.map(|column| quoted(&column.name))).collect();

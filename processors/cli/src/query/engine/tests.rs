@@ -224,7 +224,8 @@ async fn a_condition_on_the_day_spares_reading_other_days() {
         let sql = format!("SELECT price FROM books WHERE {condition}");
         assert_eq!(written.asked(&sql).await, ["10"], "{condition}");
     }
-    let engine = Engine::open(&written.model, &Place::Folder(written.folder.path().to_path_buf()));
+    let place = Place::Folder(written.folder.path().to_path_buf());
+    let engine = Engine::open(&written.model, &place);
     let error = engine.await.unwrap().ask("SELECT price FROM books").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::State, "{error}");
 }
