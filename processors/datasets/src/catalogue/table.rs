@@ -60,7 +60,8 @@ fn hive_type(column_type: &ColumnType) -> String {
         ColumnType::Map(value) => return format!("map<string,{}>", hive_type(value)),
         ColumnType::Struct(members) => {
             let members = members.iter();
-            let members = members.map(|(name, member)| format!("{}:{}", member_name(name), hive_type(member)));
+            let members =
+                members.map(|(name, member)| format!("{}:{}", member_name(name), hive_type(member)));
             return format!("struct<{}>", members.collect::<Vec<_>>().join(","));
         }
     };
