@@ -11,20 +11,20 @@ fn checked_in() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/athena")
 }
 
-/// The files under a folder, by their paths within it.
-fn files(folder: &Path) -> BTreeMap<String, String> {
+/// The files under a folder, by their paths within it; none if there is no such folder.
+fn files(folder: &Path) -> std::io::Result<BTreeMap<String, String>> {
     let (mut files, mut folders) = (BTreeMap::new(), vec![folder.to_path_buf()]);
-    while let Some(next) = folders.pop() {
-        for path in next.read_dir().into_iter().flatten().map(|entry| entry.unwrap().path()) {
+    while let Some(next) = folders.pop().filter(|next| next.is_dir()) {
+        for entry in next.read_dir()? {
+            let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().replace('\\', "/");
-                files.insert(name, fs::read_to_string(&path).unwrap());
+            } else if let Ok(name) = path.strip_prefix(folder) {
+                files.insert(name.to_string_lossy().replace('\\', "/"), fs::read_to_string(&path)?);
             }
         }
     }
-    files
+    Ok(files)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn the_sql_that_is_checked_in_is_what_the_models_make() {
     for name in Model::built_in_names() {
         let made = statements(&Model::load(name).unwrap());
         let made: BTreeMap<String, String> = made.iter().map(|it| (it.path(), it.file())).collect();
-        let found = files(&checked_in().join(name));
+        let found = files(&checked_in().join(name)).unwrap();
         for file in made.keys().chain(found.keys()) {
             match (made.get(file), found.get(file)) {
                 (Some(made), Some(found)) if made == found => {}

@@ -159,4 +159,17 @@ mod tests {
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
         }
     }
+
+    #[test]
+    fn what_help_shows_is_understood() {
+        for line in [
+            "query --list --json",
+            "query --saved x --datasets d --model m --csv",
+            "query x --bucket b",
+            "model ddl m --out d",
+        ] {
+            let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
+            assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());
+        }
+    }
 }

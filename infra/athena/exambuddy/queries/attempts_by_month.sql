@@ -1,4 +1,4 @@
--- Attempts across all projects, by month
+/* Attempts across all projects, by month */
 SELECT
   substr(dt, 1, 7) AS "month",
   count(*) AS attempts,

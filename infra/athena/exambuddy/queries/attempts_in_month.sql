@@ -1,4 +1,4 @@
--- Every attempt of a month, across all projects: of the newest month there is; put dt BETWEEN two days in its place for another
+/* Every attempt of a month, across all projects: of the newest month there is; put dt BETWEEN two days in its place for another */
 SELECT
   a.attempt_id,
   a.project_id,

@@ -1,4 +1,4 @@
--- How many attempts were started and never completed, by the day they were started on
+/* How many attempts were started and never completed, by the day they were started on */
 SELECT
   dt AS "day",
   count(*) AS started,

@@ -1,4 +1,4 @@
--- The 20 questions that are answered right least often, with the two wrong answers chosen most
+/* The 20 questions that are answered right least often, with the two wrong answers chosen most */
 WITH questions_answered AS (
   SELECT question_id, count(*) AS answers, count(*) FILTER (WHERE is_correct) AS correct
   FROM answers

@@ -1,4 +1,4 @@
--- The 20 candidates with the most attempts, by name
+/* The 20 candidates with the most attempts, by name */
 WITH candidates AS (
   SELECT
     candidate_id,

@@ -1,4 +1,4 @@
--- How many of the completed attempts passed (70 % or more), by project and week; a week begins on Monday
+/* How many of the completed attempts passed (70 % or more), by project and week; a week begins on Monday */
 WITH weeks AS (
   SELECT
     project_id,

@@ -1,4 +1,4 @@
--- Edits of a question's text or right answer after which it was answered right more or less often than since the edit before
+/* Edits of a question's text or right answer after which it was answered right more or less often than since the edit before */
 WITH versions AS (
   SELECT DISTINCT dt, project_id, question_id, question_text, correct_answer, "_operation", "_changed_at", "_position"
   FROM questions_log
@@ -31,7 +31,7 @@ edits AS (
   FROM compared
   WHERE operation = 'MODIFY'
     AND earlier IS NOT NULL
-    AND (question_text IS DISTINCT FROM earlier_text OR correct_answer IS DISTINCT FROM earlier_answer)
+    AND ((question_text IS DISTINCT FROM earlier_text) OR (correct_answer IS DISTINCT FROM earlier_answer))
 ),
 results AS (
   SELECT

@@ -1,4 +1,4 @@
--- The attempts' measures in the rollup items of totals, of each admin and of each of their projects, counted anew from the dataset
+/* The attempts' measures in the rollup items of totals, of each admin and of each of their projects, counted anew from the dataset */
 WITH counted AS (
   SELECT
     coalesce(a.admin_id, p.admin_id) AS admin_id,

@@ -1,4 +1,4 @@
--- How many completed attempts of each project scored from 0, 10, … 90 % up
+/* How many completed attempts of each project scored from 0, 10, … 90 % up */
 WITH scored AS (
   SELECT
     project_id,

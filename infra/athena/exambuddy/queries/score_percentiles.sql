@@ -1,4 +1,4 @@
--- Percentiles of the completed attempts' scores in percent, by project: each is a score that was reached (nearest rank)
+/* Percentiles of the completed attempts' scores in percent, by project: each is a score that was reached (nearest rank) */
 WITH ranked AS (
   SELECT
     project_id,

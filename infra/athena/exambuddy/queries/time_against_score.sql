@@ -1,4 +1,4 @@
--- How long completed attempts took, by project and by the tens of percent that they scored
+/* How long completed attempts took, by project and by the tens of percent that they scored */
 WITH timed AS (
   SELECT
     project_id,

@@ -18,6 +18,8 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 
@@ -97,7 +99,7 @@ impl Engine {
     /// `Configuration` for SQL that is wrong, with the names there are if it names a table that is none; what the place of the
     /// datasets answered.
     pub async fn ask(&self, sql: &str) -> Result<Answer> {
-        self.refuse_unknown_names(sql)?;
+        self.refuse_what_is_no_query_of_datasets(sql)?;
         let only_queries =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         let asked = self.session.sql_with_options(sql, only_queries).await.map_err(|error| wrong(&error))?;
@@ -106,9 +108,13 @@ impl Engine {
         Ok(Answer { schema, batches })
     }
 
-    fn refuse_unknown_names(&self, sql: &str) -> Result<()> {
+    fn refuse_what_is_no_query_of_datasets(&self, sql: &str) -> Result<()> {
         let state = self.session.state();
         let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| wrong(&error))?;
+        if !is_query(&statement) {
+            return Err(Error::new(ErrorKind::Configuration, "only queries are answered here")
+                .remedy("Begin with SELECT or WITH"));
+        }
         let named = state.resolve_table_references(&statement).map_err(|error| wrong(&error))?;
         let unknown = named.iter().find(|name| !self.names.iter().any(|known| known == name.table()));
         unknown.map_or(Ok(()), |unknown| {
@@ -124,6 +130,14 @@ fn session() -> SessionContext {
     // As Athena sorts: nulls come last, in whichever order.
     config.options_mut().sql_parser.default_null_ordering = "nulls_last".to_owned();
     SessionContext::new_with_config(config)
+}
+
+fn is_query(statement: &Statement) -> bool {
+    match statement {
+        Statement::Explain(_) => true,
+        Statement::Statement(statement) => matches!(**statement, ast::Statement::Query(_)),
+        Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => false,
+    }
 }
 
 fn names(model: &Model) -> Vec<String> {

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use afterwrite::config::Settings;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use comfy_table::{Table, presets};
 
 use crate::print::print;
@@ -31,17 +31,18 @@ const DATASETS: &str = "datasets";
 /// The arguments of `afterwrite query`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite query --list\n  afterwrite query --saved pass_rate_by_week --datasets bucket-copy\n  afterwrite query \"SELECT status, count(*) FROM attempts WHERE dt >= '2026-02-01' GROUP BY status\" --bucket my-bucket --csv\n\nA dataset has a view of its name, an item each, and a table <name>_log, a change each. A condition on dt spares reading other days.\nNeeds a build with the cargo feature `sql`."
+    after_help = "Examples:\n  afterwrite query --list\n  afterwrite query --saved pass_rate_by_week --datasets bucket-copy\n  afterwrite query \"SELECT status, count(*) FROM attempts WHERE dt >= '2026-02-01' GROUP BY status\" --bucket my-bucket --csv\n\nA dataset has a view of its name, an item each, and a table <name>_log, a change each. A condition on dt spares reading other days.\nNeeds a build with the cargo feature `sql`.",
+    group = ArgGroup::new("asked").required(true)
 )]
-#[group(id = "asked", required = true, multiple = false, args = ["sql", "saved", "list"])]
 pub struct QueryArguments {
     /// One SELECT.
+    #[arg(group = "asked")]
     sql: Option<String>,
     /// The name of one of the model's saved queries.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", group = "asked")]
     saved: Option<String>,
     /// Tell the model's saved queries.
-    #[arg(long)]
+    #[arg(long, group = "asked")]
     list: bool,
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
     #[arg(long)]

@@ -81,7 +81,8 @@ pub fn statements(model: &Model) -> Vec<Statement> {
     let queries = model.queries.iter().map(|query| Statement {
         kind: Kind::Query,
         name: query.name.to_string(),
-        sql: format!("-- {}\n{}", query.about.trim().replace('\n', "\n-- "), query.sql.trim()),
+        // Not a comment of the other kind: a command line would take what begins with `--` for an option.
+        sql: format!("/* {} */\n{}", query.about.trim().replace("*/", "* /"), query.sql.trim()),
     });
     tables.chain(views).chain(queries).collect()
 }

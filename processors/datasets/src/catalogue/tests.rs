@@ -117,6 +117,6 @@ fn tables_come_before_views_and_views_before_queries() {
     ];
     assert_eq!(paths, expected);
     let query = statements.last().map(Statement::file).unwrap();
-    assert!(query.starts_with("-- How many books were bought,\n-- by day\nSELECT dt, "), "{query}");
+    assert!(query.starts_with("/* How many books were bought,\nby day */\nSELECT dt, "), "{query}");
     assert!(statements.iter().all(|statement| !statement.sql.contains(';')));
 }
