@@ -1,5 +1,18 @@
 /* The rollup items of attempts by day, of each admin and of each of their projects, counted anew from the dataset */
-WITH counted AS (
+WITH lives AS (
+  SELECT admin_id, project_id, dt, status, score, total_questions, time_taken_seconds
+  FROM attempts
+  WHERE "_operation" <> 'EXPIRE'
+  UNION ALL
+  SELECT admin_id, project_id, dt, status, score, total_questions, time_taken_seconds
+  FROM (
+    SELECT DISTINCT
+      candidate_id, attempt_id, "_position", admin_id, project_id, dt, status, score, total_questions, time_taken_seconds
+    FROM attempts_log
+    WHERE "_operation" = 'EXPIRE'
+  ) AS expired
+),
+counted AS (
   SELECT
     coalesce(a.admin_id, p.admin_id) AS admin_id,
     a.project_id,
@@ -9,7 +22,7 @@ WITH counted AS (
     a.score,
     a.total_questions,
     a.time_taken_seconds
-  FROM attempts AS a
+  FROM lives AS a
   LEFT JOIN (SELECT project_id, max(admin_id) AS admin_id FROM projects GROUP BY project_id) AS p ON p.project_id = a.project_id
 )
 SELECT

@@ -7,6 +7,7 @@ SELECT
   "is_correct",
   "answered_at",
   "dt",
+  "_operation",
   "_changed_at",
   "_rescued"
 FROM (

@@ -11,6 +11,7 @@ SELECT
   "total_questions",
   "time_taken_seconds",
   "dt",
+  "_operation",
   "_changed_at",
   "_rescued"
 FROM (

@@ -10,6 +10,7 @@ SELECT
   "order",
   "created_at",
   "dt",
+  "_operation",
   "_changed_at",
   "_rescued"
 FROM (

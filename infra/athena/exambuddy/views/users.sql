@@ -7,6 +7,7 @@ SELECT
   "created_at",
   "updated_at",
   "dt",
+  "_operation",
   "_changed_at",
   "_rescued"
 FROM (
