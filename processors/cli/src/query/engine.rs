@@ -161,10 +161,12 @@ fn wrong(error: &DataFusionError) -> Error {
         }
         cause = inner.source();
     }
-    let message = match kind {
-        ErrorKind::Unavailable => "the datasets cannot be read",
-        ErrorKind::State => "a file of the datasets is not the Parquet that it should be",
-        _ => "the query cannot be answered",
+    let message = if kind == ErrorKind::Unavailable {
+        "the datasets cannot be read"
+    } else if kind == ErrorKind::State {
+        "a file of the datasets is not the Parquet that it should be"
+    } else {
+        "the query cannot be answered"
     };
     Error::new(kind, format!("{message}: {}", error.strip_backtrace()))
 }

@@ -91,7 +91,10 @@ fn the_view_tells_items_by_their_whole_key_and_shows_the_models_columns() {
         view.starts_with("CREATE OR REPLACE VIEW \"books\" AS\nSELECT\n  \"book_id\",\n  \"order\",\n"),
         "{view}"
     );
-    assert!(view.contains("  \"size\",\n  \"dt\",\n  \"_operation\",\n  \"_changed_at\",\n  \"_rescued\"\nFROM"), "{view}");
+    assert!(
+        view.contains("  \"size\",\n  \"dt\",\n  \"_operation\",\n  \"_changed_at\",\n  \"_rescued\"\nFROM"),
+        "{view}"
+    );
     assert_eq!(view.matches("PARTITION BY \"dt\", \"_key_shelf_id\", \"book_id\"").count(), 2, "{view}");
     assert!(view.contains("\"dt\" = '0001-01-01' OR \"dt\" BETWEEN '2020-01-01' AND '2030-12-31'"), "{view}");
 }
