@@ -47,7 +47,7 @@ pub struct QueryArguments {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
     #[arg(long)]
     model: Option<String>,
-    /// A folder of this machine that is like the bucket: it holds datasets/<name>/dt=<day>/….parquet.
+    /// A folder of this machine that is like the bucket: it holds datasets/NAME/dt=DAY/….parquet.
     #[arg(long, value_name = "PATH", conflicts_with = "bucket")]
     datasets: Option<PathBuf>,
     /// The bucket of the datasets; default: AFTERWRITE_BUCKET.
