@@ -102,10 +102,12 @@ async fn the_embedded_engine_answers_every_saved_query_as_duckdb_does() {
     let model = Model::load("exambuddy").unwrap();
     assert!(model.queries.len() >= 9);
     let place = Place::Folder(folder.path().to_owned());
+    let mut answered = 0;
     for query in &model.queries {
         let ours = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
         let ours: Vec<Value> = serde_json::from_str(&ours).unwrap();
-        assert!(!ours.is_empty(), "{} answers nothing", query.name);
+        answered += usize::from(!ours.is_empty());
         assert_eq!(ours, theirs[&*query.name], "{}", query.name);
     }
+    assert!(answered >= 9, "only {answered} queries have anything to answer");
 }
