@@ -112,7 +112,10 @@ fn column(name: &str, data_type: &DataType, rows: &[Row]) -> ArrayRef {
         (schema::POSITION, _) => texts(|row| row.position.clone()),
         (schema::OPERATION, _) => texts(|row| row.operation.clone()),
         (schema::CHANGED_AT, _) => Arc::new(
-            rows.iter().map(|row| row.changed_at).collect::<TimestampMillisecondArray>().with_timezone("UTC"),
+            rows.iter()
+                .map(|row| row.changed_at)
+                .collect::<TimestampMillisecondArray>()
+                .with_timezone("+00:00"),
         ),
         ("score", DataType::Int64) => Arc::new(rows.iter().map(|row| row.score).collect::<Int64Array>()),
         ("tags", DataType::List(element)) => {
