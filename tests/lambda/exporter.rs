@@ -6,6 +6,7 @@ use afterwrite_tests::archive::{Archive, BUCKET};
 use afterwrite_tests::datasets::{gzip, rows_of};
 use afterwrite_tests::deployment::Deployment;
 use afterwrite_tests::programs::program;
+use afterwrite_tests::runtime_api::{Function, RuntimeApi};
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
@@ -14,6 +15,18 @@ use super::{TIME, error, refusal_to_start_of, response};
 const KEY: &str = "archive/dt=2026-02-06/hh=14/changes one+two.gz";
 /// As S3 writes it in events.
 const KEY_IN_EVENTS: &str = "archive/dt%3D2026-02-06/hh%3D14/changes+one%2Btwo.gz";
+
+/// Starts the function before this archive's bucket.
+async fn start(deployment: &Deployment, archive: &Archive) -> (RuntimeApi, Function) {
+    let s3 = archive.s3.endpoint();
+    let settings = [
+        ("AFTERWRITE_BUCKET", BUCKET),
+        ("AWS_ENDPOINT_URL_S3", &*s3),
+        ("AWS_ACCESS_KEY_ID", CREDENTIAL),
+        ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
+    ];
+    deployment.function(&program("exporter"), &settings).await
+}
 
 fn created(bucket: &str, key: &str) -> Value {
     json!({ "Records": [{ "eventSource": "aws:s3", "s3": { "bucket": { "name": bucket }, "object": { "key": key } } }] })
@@ -24,7 +37,6 @@ fn created(bucket: &str, key: &str) -> Value {
 async fn an_archive_object_becomes_parquet_once() {
     let deployment = Deployment::new().await;
     let archive = Box::pin(Archive::start()).await;
-    let s3 = archive.s3.endpoint();
     // Whoever counts has remembered whose project it is.
     let (counting, counter) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
@@ -32,13 +44,7 @@ async fn an_archive_object_becomes_parquet_once() {
     let records = deployment.records().await;
     let event = afterwrite_tests::deployment::event(&records);
     assert_eq!(response(counting.invoke(event, TIME).await, &counter), json!({ "batchItemFailures": [] }));
-    let settings = [
-        ("AFTERWRITE_BUCKET", BUCKET),
-        ("AWS_ENDPOINT_URL_S3", &*s3),
-        ("AWS_ACCESS_KEY_ID", CREDENTIAL),
-        ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
-    ];
-    let (api, exporter) = deployment.function(&program("exporter"), &settings).await;
+    let (api, exporter) = start(&deployment, &archive).await;
     let bucket = archive.bucket();
     let text: String = records.iter().map(|record| format!("{record}\n")).collect();
     bucket.put(KEY, gzip(&text)).await.unwrap();
@@ -64,14 +70,7 @@ async fn an_archive_object_becomes_parquet_once() {
 async fn of_several_messages_only_the_bad_ones_come_again() {
     let deployment = Deployment::new().await;
     let archive = Box::pin(Archive::start()).await;
-    let s3 = archive.s3.endpoint();
-    let settings = [
-        ("AFTERWRITE_BUCKET", BUCKET),
-        ("AWS_ENDPOINT_URL_S3", &*s3),
-        ("AWS_ACCESS_KEY_ID", CREDENTIAL),
-        ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
-    ];
-    let (api, exporter) = deployment.function(&program("exporter"), &settings).await;
+    let (api, exporter) = start(&deployment, &archive).await;
     archive.bucket().put("archive/cut.gz", gzip("{}\n")[..12].to_vec()).await.unwrap();
     let message = |id: &str, body: &Value| json!({ "messageId": id, "body": body.to_string() });
     let test = json!({ "Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": BUCKET });

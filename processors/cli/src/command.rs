@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::compact::CompactArguments;
 use crate::demo::Demo;
 use crate::model::ModelCommand;
+use crate::print::{json, print};
 use crate::query::QueryArguments;
 
 const FOUND_A_PROBLEM: u8 = 1;
@@ -87,10 +88,7 @@ impl DemoArguments {
         let demo = Demo { seed: self.seed, attempts: self.attempts, datasets };
         let report = Box::pin(demo.run()).await?;
         if self.json {
-            let json = serde_json::to_string_pretty(&report).map_err(|error| {
-                Error::new(ErrorKind::State, "the results cannot be written as JSON").caused_by(error)
-            })?;
-            println!("{json}");
+            print(&json(&report)?)?;
         } else {
             println!("{report}");
         }

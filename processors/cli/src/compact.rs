@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use afterwrite::Result;
 use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::config::{Settings, bucket, s3_client};
 use afterwrite::sink::s3::S3;
-use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{Compacted, Compactor, Options};
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use crate::print::print;
+use crate::print::{align_right, json, new_table, print};
 
 /// The arguments of `afterwrite compact`.
 #[derive(Debug, Args)]
@@ -60,16 +59,8 @@ impl CompactArguments {
     }
 }
 
-fn json(compacted: &Compacted) -> Result<String> {
-    let json = serde_json::to_string_pretty(compacted).map_err(|error| {
-        Error::new(ErrorKind::State, "the results cannot be written as JSON").caused_by(error)
-    })?;
-    Ok(format!("{json}\n"))
-}
-
 fn table(compacted: &Compacted) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+    let mut table = new_table(&[]);
     for (name, number) in [
         ("partitions", compacted.partitions),
         ("files compacted", compacted.files_in),
@@ -86,8 +77,6 @@ fn table(compacted: &Compacted) -> String {
     ] {
         table.add_row([name.to_owned(), number.to_string()]);
     }
-    if let Some(numbers) = table.column_mut(1) {
-        numbers.set_cell_alignment(CellAlignment::Right);
-    }
+    align_right(&mut table, 1..2);
     format!("{table}\n")
 }

@@ -1,8 +1,10 @@
-//! Results on standard output.
+//! Results on standard output: how they look, and that they get there.
 
 use std::io::{ErrorKind as IoErrorKind, Write as _};
 
 use afterwrite::{Error, ErrorKind, Result};
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
 
 /// Prints a result. A reader that has seen enough (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
@@ -13,5 +15,32 @@ pub(crate) fn print(text: &str) -> Result<()> {
                 .caused_by(error))
         }
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// A result as JSON, for machines.
+pub(crate) fn json(result: &impl Serialize) -> Result<String> {
+    let json = serde_json::to_string_pretty(result).map_err(|error| {
+        Error::new(ErrorKind::State, "the results cannot be written as JSON").caused_by(error)
+    })?;
+    Ok(format!("{json}\n"))
+}
+
+/// A table as all results have it: no lines, and a header if there is one.
+pub(crate) fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if !header.is_empty() {
+        table.set_header(header);
+    }
+    table
+}
+
+/// Numbers stand one below the other.
+pub(crate) fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
+    for column in columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
 }

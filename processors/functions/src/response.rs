@@ -12,15 +12,15 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Response {
-    /// At most one.
+    /// Of a stream's records at most one; of a queue's messages each that failed.
     pub batch_item_failures: Vec<BatchItemFailure>,
 }
 
-/// A record from which on the batch is to come again.
+/// A record from which on the batch is to come again, or a message that is to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchItemFailure {
-    /// Its sequence number.
+    /// Its sequence number, or the message's id.
     pub item_identifier: String,
 }
 

@@ -19,7 +19,7 @@ use futures::TryStreamExt as _;
 use serde::Serialize;
 
 use super::STATE_TABLE;
-use super::report::{align_right, new_table};
+use crate::print::{align_right, new_table};
 use crate::query::{self, Layout, Place};
 
 /// What every dataset's key begins with, and the folder of the same name.

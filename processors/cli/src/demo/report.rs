@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use afterwrite::Result;
 use aws_sdk_dynamodb::Client;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use serde::Serialize;
 
 use super::archive::{Archived, InvalidatedByRule};
@@ -17,6 +17,7 @@ use super::subject::Subject;
 use super::verdict::Verdict;
 use super::{Demo, STATE_TABLE};
 use crate::local::progress::{Progress, Skipped};
+use crate::print::{align_right, new_table};
 
 /// How many differences are printed; JSON has them all.
 const DIFFERENCES_SHOWN: usize = 20;
@@ -360,21 +361,4 @@ fn cache_table(rules: &[InvalidatedByRule]) -> Table {
     }
     align_right(&mut table, 2..3);
     table
-}
-
-pub(super) fn new_table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if !header.is_empty() {
-        table.set_header(header);
-    }
-    table
-}
-
-pub(super) fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
-    for column in columns {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
 }

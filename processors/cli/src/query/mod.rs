@@ -21,9 +21,8 @@ use afterwrite::config::Settings;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use clap::{ArgGroup, Args};
-use comfy_table::{Table, presets};
 
-use crate::print::print;
+use crate::print::{json, new_table, print};
 
 /// The folder of a bucket that holds the datasets.
 const DATASETS: &str = "datasets";
@@ -160,13 +159,9 @@ fn saved_queries(model: &Model, as_json: bool) -> Result<String> {
             .iter()
             .map(|query| serde_json::json!({ "name": &*query.name, "about": &*query.about, "sql": &*query.sql }))
             .collect();
-        let json = serde_json::to_string_pretty(&queries).map_err(|error| {
-            Error::new(ErrorKind::State, "the queries cannot be written as JSON").caused_by(error)
-        })?;
-        return Ok(format!("{json}\n"));
+        return json(&queries);
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["saved query", "answers"]);
+    let mut table = new_table(&["saved query", "answers"]);
     table.add_rows(model.queries.iter().map(|query| [&*query.name, &*query.about]));
     Ok(format!("{}\n", table.trim_fmt()))
 }

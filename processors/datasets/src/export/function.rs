@@ -7,31 +7,16 @@ use afterwrite::config::{Config, Settings, bucket, dynamodb_client, s3_client, s
 use afterwrite::sink::Tables;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::{Bucket, S3};
+use afterwrite_functions::Response;
 use afterwrite_functions::metrics::Line;
+use afterwrite_functions::response::BatchItemFailure;
 use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::event::{Created, Notice};
 use super::{Exporter, Tally};
 
 const FUNCTION: &str = "exporter";
-
-/// Which messages are to come again; empty for an event that S3 sent itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Response {
-    /// One for each message of which something failed.
-    pub batch_item_failures: Vec<FailedMessage>,
-}
-
-/// A message that is to come again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FailedMessage {
-    /// Its id.
-    pub item_identifier: String,
-}
 
 /// Exports what invocations speak of.
 #[derive(Debug)]
@@ -90,7 +75,7 @@ impl<B: Bucket, T: Tables> Host<B, T> {
                     };
                     if let Err(error) = exported {
                         tracing::warn!(message = item_identifier, %error, "a message's objects were not exported");
-                        response.batch_item_failures.push(FailedMessage { item_identifier });
+                        response.batch_item_failures.push(BatchItemFailure { item_identifier });
                     }
                 }
                 Ok(response)

@@ -50,6 +50,7 @@ struct Rejected<'l> {
 
 /// A line that is a change, decoded.
 struct Change<'b> {
+    line: usize,
     text: &'b [u8],
     record: ChangeRecord<'b>,
     old: Option<Image<'b>>,
@@ -83,7 +84,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             self.tally.lines += 1;
             match self.decode(text) {
                 Ok(change) => changes.push(change),
-                Err(error) => self.reject(text, &error)?,
+                Err(error) => self.reject(self.line, text, &error)?,
             }
         }
         // The text after the last line feed was counted as a line.
@@ -102,10 +103,10 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                 .remedy("If one of the model's tables lives under this name, say so in AFTERWRITE_TABLES")
         })?;
         let old = record.old.decode(vocabulary)?;
-        Ok(Change { text, record, old, table })
+        Ok(Change { line: self.line, text, record, old, table })
     }
 
-    fn reject(&mut self, text: &[u8], error: &Error) -> Result<()> {
+    fn reject(&mut self, line: usize, text: &[u8], error: &Error) -> Result<()> {
         self.tally.rejected += 1;
         if self.tally.rejected > BAD_LINES_AT_MOST {
             return Err(Error::new(
@@ -114,8 +115,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             )
             .remedy("It is not one of the archive's; move it elsewhere"));
         }
-        let rejected =
-            Rejected { line: self.line, reason: error.to_string(), text: String::from_utf8_lossy(text) };
+        let rejected = Rejected { line, reason: error.to_string(), text: String::from_utf8_lossy(text) };
         // Text and numbers: there is nothing that JSON cannot say.
         self.rejected.extend(serde_json::to_vec(&rejected).unwrap_or_default());
         self.rejected.push(b'\n');
@@ -153,7 +153,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         let Some(source) = source else {
             let error = Error::new(ErrorKind::Record, "the change's key is not its table's")
                 .remedy("Correct `key` and `types` of the table in the model");
-            return self.reject(change.text, &error);
+            return self.reject(change.line, change.text, &error);
         };
         let Some(identity) = source.identify(model) else {
             self.tally.unmatched += 1;

@@ -193,9 +193,10 @@ fn bad_lines_are_put_aside_with_their_numbers() {
     let wrong = line(101, "INSERT", r#""NewImage":{"pages":{"N":"many"}}"#);
     let unmatched = good.replace("BOOK#1", "CHAIR#1").replace("\"100\"", "\"103\"");
     let shelf = good.replace("SHELF#1", "OWNER#1").replace("BOOK#1", "SHELF#1").replace("\"100\"", "\"104\"");
-    let text = format!("{good}\nnot json\n{foreign}{wrong}{unmatched}{shelf}");
+    let keyless = good.replace("\"sk\"", "\"other\"").replace("\"100\"", "\"105\"");
+    let text = format!("{good}\nnot json\n{foreign}{wrong}{keyless}{unmatched}{shelf}");
     let tally = exported(&bucket, "archive/dt=2026-02-06/hh=14/a.gz", &text).unwrap();
-    assert_eq!((tally.lines, tally.rows, tally.rejected, tally.unmatched), (6, 1, 3, 1));
+    assert_eq!((tally.lines, tally.rows, tally.rejected, tally.unmatched), (7, 1, 4, 1));
     let rejected = bucket.objects().remove("rejected/dt=2026-02-06/hh=14/a.gz.jsonl").unwrap();
     let rejected: Vec<serde_json::Value> =
         rejected.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
@@ -204,8 +205,8 @@ fn bad_lines_are_put_aside_with_their_numbers() {
         .map(|line| (line["line"].as_u64().unwrap(), line["reason"].as_str().unwrap()))
         .collect();
     assert!(
-        matches!(&told[..], [(3, _), (4, table), (5, number)]
-        if table.contains("AFTERWRITE_TABLES") && number.contains("38 digits")),
+        matches!(&told[..], [(3, _), (4, table), (5, number), (6, key)]
+        if key.contains("not its table's") && table.contains("AFTERWRITE_TABLES") && number.contains("38 digits")),
         "{told:?}"
     );
     assert_eq!(rejected[0]["text"], "not json");
