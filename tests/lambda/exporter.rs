@@ -16,8 +16,12 @@ const KEY: &str = "archive/dt=2026-02-06/hh=14/changes one+two.gz";
 /// As S3 writes it in events.
 const KEY_IN_EVENTS: &str = "archive/dt%3D2026-02-06/hh%3D14/changes+one%2Btwo.gz";
 
-/// Starts the function before this archive's bucket.
-async fn start(deployment: &Deployment, archive: &Archive) -> (RuntimeApi, Function) {
+/// Starts a function before this archive's bucket.
+pub(super) async fn start_before_bucket(
+    function: &str,
+    deployment: &Deployment,
+    archive: &Archive,
+) -> (RuntimeApi, Function) {
     let s3 = archive.s3.endpoint();
     let settings = [
         ("AFTERWRITE_BUCKET", BUCKET),
@@ -25,10 +29,11 @@ async fn start(deployment: &Deployment, archive: &Archive) -> (RuntimeApi, Funct
         ("AWS_ACCESS_KEY_ID", CREDENTIAL),
         ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
     ];
-    deployment.function(&program("exporter"), &settings).await
+    deployment.function(&program(function), &settings).await
 }
 
-fn created(bucket: &str, key: &str) -> Value {
+/// The event of an object that was created.
+pub(super) fn created(bucket: &str, key: &str) -> Value {
     json!({ "Records": [{ "eventSource": "aws:s3", "s3": { "bucket": { "name": bucket }, "object": { "key": key } } }] })
 }
 
@@ -44,7 +49,7 @@ async fn an_archive_object_becomes_parquet_once() {
     let records = deployment.records().await;
     let event = afterwrite_tests::deployment::event(&records);
     assert_eq!(response(counting.invoke(event, TIME).await, &counter), json!({ "batchItemFailures": [] }));
-    let (api, exporter) = start(&deployment, &archive).await;
+    let (api, exporter) = start_before_bucket("exporter", &deployment, &archive).await;
     let bucket = archive.bucket();
     let text: String = records.iter().map(|record| format!("{record}\n")).collect();
     bucket.put(KEY, gzip(&text)).await.unwrap();
@@ -70,7 +75,7 @@ async fn an_archive_object_becomes_parquet_once() {
 async fn of_several_messages_only_the_bad_ones_come_again() {
     let deployment = Deployment::new().await;
     let archive = Box::pin(Archive::start()).await;
-    let (api, exporter) = start(&deployment, &archive).await;
+    let (api, exporter) = start_before_bucket("exporter", &deployment, &archive).await;
     archive.bucket().put("archive/cut.gz", gzip("{}\n")[..12].to_vec()).await.unwrap();
     let message = |id: &str, body: &Value| json!({ "messageId": id, "body": body.to_string() });
     let test = json!({ "Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": BUCKET });

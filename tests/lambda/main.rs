@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
 
+mod compactor;
 mod exporter;
 mod relay;
 

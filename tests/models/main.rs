@@ -4,6 +4,7 @@
 #![expect(clippy::indexing_slicing, reason = "a test that meets the unexpected must fail at once")]
 
 mod algoitny;
+mod evolution;
 mod glad;
 mod quiz;
 mod shop;

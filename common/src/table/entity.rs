@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Format, Model, Template};
+use super::{Format, Template};
 use crate::effect::Path;
 use crate::record::AttributeId;
 
@@ -151,40 +151,6 @@ pub struct LookupKey {
 pub struct BoundTemplate {
     /// Its pieces, in order.
     pub pieces: Vec<Piece>,
-}
-
-impl BoundTemplate {
-    /// The template as a model writes it: `book:{book_id}`. What a lookup gives is written by its place: `{1.0}`.
-    #[must_use]
-    pub fn written(&self, model: &Model, entity: &Entity) -> String {
-        let piece = |piece: &Piece| match piece {
-            Piece::Literal(text) => text.to_string(),
-            Piece::Value(term, format) => {
-                let format = if *format == Format::Day { ":day" } else { "" };
-                format!("{{{}{format}}}", term.written(model, entity))
-            }
-        };
-        self.pieces.iter().map(piece).collect()
-    }
-}
-
-impl Term {
-    /// The name by which a model writes it.
-    fn written(&self, model: &Model, entity: &Entity) -> String {
-        match self {
-            Self::Key(index) => entity.variables.get(*index).map(ToString::to_string).unwrap_or_default(),
-            Self::Attribute(path) => {
-                let root = model.row_vocabulary.name(path.root);
-                std::iter::once(root).chain(&path.within).map(|name| &**name).collect::<Vec<_>>().join(".")
-            }
-            Self::Derived(index) => entity
-                .derivations
-                .get(*index)
-                .map(|derivation| derivation.name.to_string())
-                .unwrap_or_default(),
-            Self::Given { lookup, gift } => format!("{lookup}.{gift}"),
-        }
-    }
 }
 
 /// A piece of a [`BoundTemplate`].

@@ -132,6 +132,7 @@ mod cache;
 mod dataset;
 mod entity;
 mod load;
+mod notation;
 mod pattern;
 mod template;
 
@@ -147,6 +148,7 @@ pub use entity::{
     OnExpiry, Piece, Term,
 };
 pub use load::{ModelErrors, Problem};
+pub use notation::{Notation, duration};
 pub use pattern::{Operand, Pattern};
 pub use template::{Format, Template, TemplatePiece};
 

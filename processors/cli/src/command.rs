@@ -152,6 +152,9 @@ mod tests {
             "query",
             "query --list --saved x",
             "query x --csv --json",
+            "model explain m",
+            "model diff a",
+            "model diff a b --items e=x",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
@@ -165,6 +168,10 @@ mod tests {
             "query --saved x --datasets d --model m --csv",
             "query x --bucket b",
             "model ddl m --out d",
+            "model check m --json",
+            "model show",
+            "model explain m --item - --given a=b --table t",
+            "model diff a b --items e=5",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());

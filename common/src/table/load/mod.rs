@@ -24,6 +24,7 @@ mod reader;
 mod resolve;
 mod scope;
 
+use std::borrow::Cow;
 use std::fs;
 
 use toml::de::DeTable;
@@ -59,9 +60,17 @@ impl Model {
     /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file; [`ErrorKind::Model`] with
     /// everything that is wrong with the model.
     pub fn load(name_or_path: &str) -> Result<Self> {
+        let (file, source) = Self::source(name_or_path)?;
+        Self::parse(&source, &file).map_err(ModelErrors::into_error)
+    }
+
+    /// What errors call a model, and its TOML: of a built-in model by its name, of a model file by its path.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file.
+    pub fn source(name_or_path: &str) -> Result<(String, Cow<'static, str>)> {
         if let Some(source) = Self::built_in(name_or_path) {
-            return Self::parse(source, &format!("models/{name_or_path}.toml"))
-                .map_err(ModelErrors::into_error);
+            return Ok((format!("models/{name_or_path}.toml"), Cow::Borrowed(source)));
         }
         let source = fs::read_to_string(name_or_path).map_err(|error| {
             let names: Vec<&str> = Self::built_in_names().collect();
@@ -70,7 +79,7 @@ impl Model {
                 .remedy(format!("Name a built-in model ({}) or the path of a TOML file", listed(&names)))
                 .caused_by(error)
         })?;
-        Self::parse(&source, name_or_path).map_err(ModelErrors::into_error)
+        Ok((name_or_path.to_owned(), Cow::Owned(source)))
     }
 
     /// Compiles a model from its TOML; `file` is what errors call it.

@@ -16,7 +16,7 @@ use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3;
 use afterwrite::sink::{Cache, Invalidated};
-use afterwrite::table::Model;
+use afterwrite::table::{Model, Notation};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::{Relay, SourceTables};
 use flate2::read::MultiGzDecoder;
@@ -129,9 +129,10 @@ impl Archive {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = model.caches.iter().enumerate().filter_map(|(index, rule)| {
             let entity = model.entities.get(rule.of)?;
+            let notation = Notation::of(model, rule.of, &[]);
             Some(InvalidatedByRule {
                 of: entity.name.to_string(),
-                keys: rule.keys.iter().map(|key| key.written(model, entity)).collect(),
+                keys: rule.keys.iter().map(|key| notation.template(key)).collect(),
                 invalidated: keys.get(&index).copied().unwrap_or_default(),
             })
         });

@@ -7,7 +7,8 @@ use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::value::RawValue;
 
 /// A value as JSON has it: numbers keep their digits, bytes are base64, sets are lists.
-pub(super) fn plain_json(value: &AttributeValue<'_>) -> String {
+#[must_use]
+pub fn plain_json(value: &AttributeValue<'_>) -> String {
     text_of(&Plain(value))
 }
 

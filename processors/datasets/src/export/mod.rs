@@ -20,6 +20,8 @@ mod lines;
 mod object;
 mod partition;
 
+pub use json::plain_json;
+
 use std::sync::Arc;
 
 use afterwrite::commit::Remembered;

@@ -1,22 +1,15 @@
-//! `afterwrite model`: what follows from a table model before anything runs.
+//! `afterwrite model ddl`: what makes a model's datasets known to Athena.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use afterwrite::config::Settings;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::catalogue::{self, BUCKET, Statement};
-use clap::{Args, Subcommand};
+use clap::Args;
 
+use super::ModelArgument;
 use crate::print::print;
-
-/// What can be asked of a model.
-#[derive(Debug, Subcommand)]
-pub enum ModelCommand {
-    /// Write the SQL that makes a model's datasets known to Athena: tables, views and saved queries.
-    Ddl(DdlArguments),
-}
 
 /// The arguments of `afterwrite model ddl`.
 #[derive(Debug, Args)]
@@ -24,8 +17,8 @@ pub enum ModelCommand {
     after_help = "Examples:\n  afterwrite model ddl\n  afterwrite model ddl exambuddy --out infra/athena/exambuddy\n  afterwrite model ddl my-model.toml --bucket my-bucket --out sql"
 )]
 pub struct DdlArguments {
-    /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
-    model: Option<String>,
+    #[command(flatten)]
+    model: ModelArgument,
     /// Write files under this folder (tables/, views/, queries/) and say which, instead of printing the SQL.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -34,20 +27,12 @@ pub struct DdlArguments {
     bucket: Option<String>,
 }
 
-impl ModelCommand {
-    /// Does what was asked for; says whether all was right.
+impl DdlArguments {
+    /// Prints or writes the statements.
     ///
     /// # Errors
     /// A model that does not load, a folder that cannot be written.
     pub fn run(&self) -> Result<bool> {
-        match self {
-            Self::Ddl(arguments) => arguments.run(),
-        }
-    }
-}
-
-impl DdlArguments {
-    fn run(&self) -> Result<bool> {
         let statements = self.statements()?;
         match &self.out {
             Some(folder) => print(&write(folder, &statements)?)?,
@@ -61,21 +46,13 @@ impl DdlArguments {
     }
 
     fn statements(&self) -> Result<Vec<Statement>> {
-        let mut statements = catalogue::statements(&load(self.model.as_deref())?);
+        let mut statements = catalogue::statements(&Model::load(&self.model.name())?);
         if let Some(bucket) = &self.bucket {
             for statement in &mut statements {
                 statement.sql = statement.sql.replace(BUCKET, bucket);
             }
         }
         Ok(statements)
-    }
-}
-
-/// The model of this name or file; without one, the one that is set.
-pub(crate) fn load(named: Option<&str>) -> Result<Model> {
-    match named {
-        Some(named) => Model::load(named),
-        None => Model::load(Settings::from_env().model.as_deref().unwrap_or(Model::DEFAULT_NAME)),
     }
 }
 
@@ -102,7 +79,7 @@ mod tests {
     use super::*;
 
     fn arguments() -> DdlArguments {
-        let model = Some(Model::DEFAULT_NAME.to_owned());
+        let model = ModelArgument { model: Some(Model::DEFAULT_NAME.to_owned()) };
         DdlArguments { model, out: None, bucket: Some("lake".to_owned()) }
     }
 

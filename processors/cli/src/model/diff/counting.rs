@@ -1,0 +1,295 @@
+//! What a new model changes of what is counted: entities, lookups, rollups, aggregates.
+//!
+//! What follows is the ledger's doing. An entry holds what its item contributed, aggregate by aggregate. When the item is reconciled
+//! (or changes), the shares of aggregates that the model still has are replaced by what it contributes now; shares of aggregates that
+//! it no longer has are carried along, and go when the item is deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::description::{DescribedAggregate, DescribedEntity, DescribedRollup, Description};
+use super::{Compared, Differences, compared, from_to};
+
+/// A write unit of a transaction costs two.
+const ROLLUP_WRITE: u64 = 2;
+
+pub(super) fn compare(old: &Description, new: &Description, differences: &mut Differences) {
+    entities(old, new, differences);
+    lookups(old, new, differences);
+    rollups(old, new, differences);
+    aggregates(old, new, differences);
+    counted_twice(old, new, differences);
+}
+
+fn entities(old: &Description, new: &Description, differences: &mut Differences) {
+    for (name, change) in compared(&old.entities, &new.entities) {
+        let part = format!("entity {name}");
+        match change {
+            Compared::Added(_) => differences.add(
+                part,
+                "added",
+                "Items with such keys were unmatched, and are matched from now on.",
+            ),
+            Compared::Removed(entity) => {
+                differences.add(
+                    part,
+                    "removed",
+                    "Its items are unmatched from now on: their changes change nothing any more.",
+                );
+                differences.orphaned.push(format!(
+                    "what items {} ({name}) have contributed: it stays counted, whatever becomes of them",
+                    entity.key
+                ));
+            }
+            Compared::Changed(before, now) => entity(name, before, now, new, differences),
+        }
+    }
+}
+
+fn entity(
+    name: &str,
+    old: &DescribedEntity,
+    new: &DescribedEntity,
+    model: &Description,
+    differences: &mut Differences,
+) {
+    let part = || format!("entity {name}");
+    if (&old.table, &old.key) != (&new.table, &new.key) {
+        differences.add(
+            part(),
+            from_to("its key", &format!("{}: {}", old.table, old.key), &format!("{}: {}", new.table, new.key)),
+            "Items that match the old key alone are unmatched from now on; those that match the new one alone begin to count.",
+        );
+        differences
+            .orphaned
+            .push(format!("what items {} that are not {} have contributed ({name})", old.key, new.key));
+        recount(name, model, differences);
+    }
+    if old.on_expiry != new.on_expiry {
+        differences.add(
+            part(),
+            from_to("on_expiry", old.on_expiry, new.on_expiry),
+            "Holds for items that TTL takes from now on; what it took before stays as it was decided then.",
+        );
+    }
+    for (value, change) in compared(&old.derived, &new.derived) {
+        let change = match change {
+            Compared::Added(how) => format!("derived value {value} added: {how}"),
+            Compared::Removed(_) => format!("derived value {value} removed"),
+            Compared::Changed(before, now) => {
+                recount(name, model, differences);
+                from_to(&format!("derived value {value}"), before, now)
+            }
+        };
+        differences.add(
+            part(),
+            change,
+            "What is computed of it is another once an item changes or is reconciled.",
+        );
+    }
+    if old.secret != new.secret {
+        differences.add(
+            part(),
+            from_to(
+                "secret",
+                &format!("[{}]", old.secret.join(", ")),
+                &format!("[{}]", new.secret.join(", ")),
+            ),
+            "Holds for what is archived from now on; what the archive has already stays in it.",
+        );
+    }
+}
+
+/// Everything that is counted of an entity may be another.
+fn recount(entity: &str, model: &Description, differences: &mut Differences) {
+    let of_entity = model.aggregates.values().filter(|aggregate| aggregate.of == entity);
+    let rollups: usize = of_entity.map(|aggregate| aggregate.into.len()).sum();
+    if rollups > 0 {
+        differences.reconcile(entity, 2 * ROLLUP_WRITE * count(rollups));
+    }
+}
+
+fn lookups(old: &Description, new: &Description, differences: &mut Differences) {
+    for (name, change) in compared(&old.lookups, &new.lookups) {
+        let (change, consequence) = match change {
+            Compared::Added(_) => {
+                ("added".to_owned(), "Is asked when the first item needs it, and remembered from then on.")
+            }
+            Compared::Removed(_) => {
+                differences.orphaned.push(format!(
+                    "what lookup {name} has remembered: items LOOKUP#{name}#… of the state table"
+                ));
+                ("removed".to_owned(), "Is asked no more.")
+            }
+            Compared::Changed(..) => (
+                "changed".to_owned(),
+                "What it has remembered never changes; only what was never asked before is asked in the new way. If old answers are wrong now, give the lookup another name.",
+            ),
+        };
+        differences.add(format!("lookup {name}"), change, consequence);
+    }
+}
+
+fn rollups(old: &Description, new: &Description, differences: &mut Differences) {
+    for (name, change) in compared(&old.rollups, &new.rollups) {
+        let part = format!("rollup {name}");
+        match change {
+            Compared::Added(rollup) => differences.add(
+                part,
+                "added",
+                format!("Items {} are made as soon as something counts into them.", rollup.key),
+            ),
+            Compared::Removed(rollup) => {
+                differences.add(
+                    part,
+                    "removed",
+                    "What aggregates that are still there counted into it is subtracted by reconciling.",
+                );
+                differences.orphaned.push(format!("the items {} of rollup {name}", rollup.key));
+            }
+            Compared::Changed(before, now) => rollup(name, before, now, differences),
+        }
+    }
+}
+
+fn rollup(name: &str, old: &DescribedRollup, new: &DescribedRollup, differences: &mut Differences) {
+    let part = || format!("rollup {name}");
+    if old.key != new.key {
+        differences.add(
+            part(),
+            from_to("its key", &old.key, &new.key),
+            "Reconciling moves what is counted; what TTL has settled, and max and min, stay where they are.",
+        );
+        differences.orphaned.push(format!("the items {} of rollup {name}", old.key));
+    }
+    if old.shards != new.shards {
+        differences.add(
+            part(),
+            from_to("shards", &old.shards.to_string(), &new.shards.to_string()),
+            "Items stay on the shard that they were counted on; new ones are spread anew.",
+        );
+        if new.shards < old.shards {
+            differences.problems.push(format!("rollup {name}: shards only grow, for readers add up as many as the model says. Leave it at {} or more.", old.shards));
+        }
+    }
+}
+
+fn aggregates(old: &Description, new: &Description, differences: &mut Differences) {
+    for (name, change) in compared(&old.aggregates, &new.aggregates) {
+        let part = format!("aggregate {name}");
+        match change {
+            Compared::Added(aggregate) => {
+                let of = &aggregate.of;
+                differences.add(part, "added", format!("Items of {of} are counted when they change, and all of them once they are reconciled; of max and min, what they hold then."));
+                differences.reconcile(of, ROLLUP_WRITE * count(aggregate.into.len()));
+            }
+            Compared::Removed(aggregate) => {
+                differences.add(part, "removed", "What it has counted is carried along: nothing is added to it, and items subtract theirs when they are deleted.");
+                for (rollup, measure) in counts(aggregate) {
+                    differences
+                        .orphaned
+                        .push(format!("{measure} of rollup {rollup}, as far as aggregate {name} counted it"));
+                }
+            }
+            Compared::Changed(before, now) => {
+                differences.add(
+                    part,
+                    told(before, now).join("; "),
+                    "Items are counted anew when they change, and all of them once they are reconciled.",
+                );
+                let rollups: BTreeSet<&String> = before.into.values().chain(now.into.values()).collect();
+                differences.reconcile(&now.of, ROLLUP_WRITE * count(rollups.len()));
+                if before.of != now.of {
+                    differences.reconcile(&before.of, ROLLUP_WRITE * count(before.into.len()));
+                }
+                left_measures(before, now, differences);
+            }
+        }
+    }
+    moved_rollups(old, new, differences);
+}
+
+/// Aggregates whose text is the same, while the keys of what they count into are written otherwise: their own `into` tells that.
+fn moved_rollups(old: &Description, new: &Description, differences: &mut Differences) {
+    for (name, aggregate) in &new.aggregates {
+        let resharded = aggregate.into.keys().filter(|rollup| {
+            let shards = |model: &Description| model.rollups.get(*rollup).map_or(1, |rollup| rollup.shards);
+            old.aggregates.get(name) == Some(aggregate) && shards(old) == 1 && shards(new) > 1
+        });
+        let resharded = resharded.count();
+        if resharded > 0 {
+            // Off the one item, onto a shard.
+            differences.reconcile(&aggregate.of, 2 * ROLLUP_WRITE * count(resharded));
+        }
+    }
+}
+
+/// What is another in an aggregate.
+fn told(old: &DescribedAggregate, new: &DescribedAggregate) -> Vec<String> {
+    let mut told = Vec::new();
+    if old.of != new.of {
+        told.push(from_to("of", &old.of, &new.of));
+    }
+    let always = || "always".to_owned();
+    if old.when != new.when {
+        let [before, now] = [&old.when, &new.when].map(|when| when.clone().unwrap_or_else(always));
+        told.push(from_to("when", &before, &now));
+    }
+    for (what, before, now) in [("into", &old.into, &new.into), ("measure", &old.measures, &new.measures)] {
+        for (name, change) in compared(before, now) {
+            told.push(match change {
+                Compared::Added(how) => format!("{what} {name} added: {how}"),
+                Compared::Removed(_) => format!("{what} {name} removed"),
+                Compared::Changed(before, now) => from_to(&format!("{what} {name}"), before, now),
+            });
+        }
+    }
+    told
+}
+
+/// Measures that an aggregate counts no more: sums go down to nought, extremes stay.
+fn left_measures(old: &DescribedAggregate, new: &DescribedAggregate, differences: &mut Differences) {
+    for (measure, how) in old.measures.iter().filter(|(measure, _)| !new.measures.contains_key(*measure)) {
+        let rollups = new.into.keys().cloned().collect::<Vec<_>>().join(", ");
+        let rest = if is_extreme(how) {
+            "it keeps its value"
+        } else {
+            "reconciling brings it to 0, besides what TTL has settled"
+        };
+        differences.orphaned.push(format!("attribute {measure} of {rollups}: {rest}"));
+    }
+}
+
+fn is_extreme(how: &str) -> bool {
+    how.starts_with("max of ") || how.starts_with("min of ")
+}
+
+/// Where an aggregate's numbers go: rollup and measure.
+fn counts(aggregate: &DescribedAggregate) -> impl Iterator<Item = (&String, &String)> {
+    aggregate.into.keys().flat_map(|rollup| aggregate.measures.keys().map(move |measure| (rollup, measure)))
+}
+
+/// An aggregate that is gone leaves its shares behind: one that counts the same under another name would count them once more.
+fn counted_twice(old: &Description, new: &Description, differences: &mut Differences) {
+    let gone: BTreeMap<_, _> =
+        old.aggregates.iter().filter(|(name, _)| !new.aggregates.contains_key(*name)).collect();
+    for (name, aggregate) in &new.aggregates {
+        let known: BTreeSet<_> = old.aggregates.get(name).into_iter().flat_map(counts).collect();
+        for (other, left) in &gone {
+            let left: BTreeSet<_> = counts(left).collect();
+            let twice: Vec<String> = counts(aggregate)
+                .filter(|place| left.contains(place) && !known.contains(place))
+                .map(|(rollup, measure)| format!("{measure} of {rollup}"))
+                .collect();
+            if !twice.is_empty() {
+                differences.problems.push(format!(
+                    "aggregate {name} counts what the removed aggregate {other} has counted, so that it is there twice: {}. Keep the name {other}, or give the measures other names.",
+                    twice.join(", ")
+                ));
+            }
+        }
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

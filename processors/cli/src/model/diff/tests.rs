@@ -1,0 +1,31 @@
+use super::*;
+
+#[test]
+fn what_all_items_cost_is_told_where_their_number_is() {
+    let mut found = Differences::default();
+    found.reconcile("book", 4);
+    found.reconcile("book", 2);
+    found.add("aggregate books".to_owned(), "added", "x");
+    found.count(&[("book".to_owned(), 1_000)]).unwrap();
+    assert_eq!((found.reconcile[0].write_units_an_item, found.reconcile[0].write_units), (8, Some(8_000)));
+    assert!(found.to_string().contains("≤ 8000"), "{found}");
+    let error = found.count(&[("shelf".to_owned(), 1)]).unwrap_err();
+    assert!(error.to_string().contains("book"), "{error}");
+}
+
+#[test]
+fn a_count_has_a_name_and_a_number() {
+    assert_eq!(count("book=5"), Ok(("book".to_owned(), 5)));
+    assert!(count("book").is_err() && count("book=many").is_err());
+}
+
+#[test]
+fn every_built_in_model_is_the_same_as_itself_and_differs_from_the_others() {
+    let models: Vec<Model> = Model::built_in_names().map(|name| Model::load(name).unwrap()).collect();
+    for old in &models {
+        for new in &models {
+            let differences = Differences::between(old, new);
+            assert_eq!(differences.changes.is_empty(), old.name == new.name, "{} {}", old.name, new.name);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+use serde_json::json;
+
+use super::*;
+
+fn explain(model: &str, item: &serde_json::Value, given: &[(&str, &str)]) -> Explanation {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("item.json");
+    std::fs::write(&file, item.to_string()).unwrap();
+    let model = Arc::new(Model::load(model).unwrap());
+    let arguments = ExplainArguments {
+        model: ModelArgument { model: None },
+        item: file.display().to_string(),
+        table: None,
+        given: given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        json: false,
+    };
+    let item = WrittenItem::read(&arguments.item).unwrap();
+    arguments.explain(&model, &item).unwrap()
+}
+
+fn attempt() -> serde_json::Value {
+    json!({
+        "PK": "CANDIDATE#c-1", "SK": "ATTEMPT#a-1", "candidate_id": "c-1", "attempt_id": "a-1", "project_id": "p-1",
+        "status": "COMPLETED", "started_at": "2026-02-06T10:00:00Z", "completed_at": "2026-02-06T10:30:00Z",
+        "score": 8, "total_questions": 10, "time_taken_seconds": 1800,
+    })
+}
+
+#[test]
+fn an_attempt_is_counted_cached_and_a_row() {
+    let explanation = explain("exambuddy", &attempt(), &[("admin_id", "adm-9")]);
+    let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
+    assert_eq!((&*item.entity, &item.problems), ("attempt", &Vec::new()));
+    let keys: Vec<&str> = item.counted.iter().map(|counted| &*counted.sort).collect();
+    assert_eq!(item.counted.len(), 4, "{keys:?}");
+    assert!(item.counted.iter().all(|counted| counted.partition == "ADMIN#adm-9"), "{:?}", item.counted);
+    assert!(keys.contains(&"ROLLUP#PROJECT#p-1#DAY#2026-02-06"), "{keys:?}");
+    assert_eq!(item.counted[0].measures["passed"], "+1");
+    assert_eq!(item.counted[0].measures["score_sum"], "+8");
+    assert!(item.stale_keys.iter().any(|stale| stale.key == "attempt:a-1" && stale.remedy == "delete"));
+    let [row] = item.rows.as_slice() else { panic!("{:?}", item.rows) };
+    assert_eq!(
+        (&*row.dataset, &*row.dt, row.columns["score"].as_deref()),
+        ("attempts", "2026-02-06", Some("8"))
+    );
+}
+
+#[test]
+fn what_is_looked_up_has_its_name_where_it_is_not_given() {
+    let explanation = explain("exambuddy", &attempt(), &[]);
+    let text = explanation.to_string();
+    assert!(text.contains("ADMIN#<admin_id>") && text.contains("admin_id = <admin_id>"), "{text}");
+}
+
+#[test]
+fn an_item_of_no_entity_is_shown_the_keys_there_are() {
+    let explanation = explain("exambuddy", &json!({ "PK": "NOBODY#1", "SK": "NOTHING" }), &[]);
+    assert!(explanation.items.is_empty());
+    let text = explanation.to_string();
+    assert!(text.contains("of no entity") && text.contains("attempt"), "{text}");
+}
+
+#[test]
+fn an_item_whose_record_would_fail_says_why_and_what_still_follows() {
+    let mut item = attempt();
+    item["score"] = json!("eight");
+    let explanation = explain("exambuddy", &item, &[]);
+    let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
+    let [problem] = item.problems.as_slice() else { panic!("{:?}", item.problems) };
+    assert!(problem.contains("score") && !problem.contains("eight"), "{problem}");
+    assert!(!item.stale_keys.is_empty() && !item.rows.is_empty());
+}
+
+#[test]
+fn names_that_the_model_does_not_have_are_refused() {
+    let model = Arc::new(Model::load("exambuddy").unwrap());
+    let arguments = |table: Option<&str>, given: &[&str]| ExplainArguments {
+        model: ModelArgument { model: None },
+        item: "-".to_owned(),
+        table: table.map(str::to_owned),
+        given: given.iter().map(|given| gift(given).unwrap()).collect(),
+        json: false,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("item.json");
+    std::fs::write(&file, attempt().to_string()).unwrap();
+    let item = WrittenItem::read(&file.display().to_string()).unwrap();
+    for arguments in [arguments(Some("Other"), &[]), arguments(None, &["admin=1"])] {
+        let error = arguments.explain(&model, &item).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+    }
+    assert!(gift("no value").is_err());
+}

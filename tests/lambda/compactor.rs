@@ -1,0 +1,87 @@
+//! The function `compactor` as it is deployed.
+
+use afterwrite::sink::s3::{Bucket as _, ObjectStore as _};
+use afterwrite_tests::archive::{Archive, BUCKET};
+use afterwrite_tests::datasets::gzip;
+use afterwrite_tests::deployment::Deployment;
+use afterwrite_tests::runtime_api::{Function, RuntimeApi};
+use serde_json::{Value, json};
+
+use super::exporter::{created, start_before_bucket};
+use super::{TIME, error, refusal_to_start_of, response};
+
+/// What a schedule of EventBridge sends, in so far as it is of no use here.
+fn schedule() -> String {
+    json!({ "version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {} })
+        .to_string()
+}
+
+/// An archive of which several objects hold the same attempts, exported: several files a day.
+async fn exported(deployment: &Deployment, archive: &Archive) {
+    let (api, exporter) = start_before_bucket("exporter", deployment, archive).await;
+    deployment.put_project("p1").await;
+    for attempt in ["t1", "t2", "t3"] {
+        deployment.put_attempt("p1", attempt).await;
+    }
+    let records = deployment.records().await;
+    let text: String = records.iter().map(|record| format!("{record}\n")).collect();
+    for key in ["archive/dt=2026-02-06/hh=14/a.gz", "archive/dt=2026-02-06/hh=15/b.gz"] {
+        archive.bucket().put(key, gzip(&text)).await.unwrap();
+        let answer = response(api.invoke(created(BUCKET, key).to_string(), TIME).await, &exporter);
+        assert_eq!(answer, json!({ "batchItemFailures": [] }), "{}", exporter.output());
+    }
+}
+
+async fn compacted(api: &RuntimeApi, compactor: &Function, request: String) -> Value {
+    response(api.invoke(request, TIME).await, compactor)
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn many_files_become_few_and_then_there_is_nothing_to_do() {
+    let deployment = Deployment::new().await;
+    let archive = Box::pin(Archive::start()).await;
+    exported(&deployment, &archive).await;
+    let (api, compactor) = start_before_bucket("compactor", &deployment, &archive).await;
+
+    let first = compacted(&api, &compactor, schedule()).await;
+    assert_eq!(
+        (&first["partitions"], &first["files_in"], &first["files_out"]),
+        (&json!(2), &json!(4), &json!(2)),
+        "{first}"
+    );
+    assert_eq!(
+        (&first["rows_in"], &first["rows_out"], &first["duplicates"]),
+        (&json!(8), &json!(4), &json!(4)),
+        "{first}"
+    );
+    assert!(!archive.bucket().list("compactions/").await.unwrap().is_empty(), "what readers go by");
+
+    for request in ["{}", "{\"dataset\":\"attempts\"}", "{\"dt\":\"2026-02-06\"}"] {
+        let again = compacted(&api, &compactor, request.to_owned()).await;
+        assert_eq!((&again["files_in"], &again["files_out"]), (&json!(0), &json!(0)), "{again}");
+    }
+    let lines = compactor.output();
+    assert!(lines.contains("CloudWatchMetrics"), "{lines}");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn what_is_asked_for_and_is_not_there_is_named() {
+    let deployment = Deployment::new().await;
+    let archive = Box::pin(Archive::start()).await;
+    let (api, compactor) = start_before_bucket("compactor", &deployment, &archive).await;
+    for (request, named) in
+        [(json!({ "dataset": "atempts" }), "attempts"), (json!({ "dt": "06.02.2026" }), "yyyy-mm-dd")]
+    {
+        let told = error(api.invoke(request.to_string(), TIME).await, &compactor);
+        assert!(told.contains(named), "{request}: {told}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn what_the_compactor_needs_is_named_at_the_start() {
+    let said = refusal_to_start_of("compactor", &[("AWS_REGION", "eu-west-1")]).await;
+    assert!(said.contains("AFTERWRITE_BUCKET"), "{said}");
+}

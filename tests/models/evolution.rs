@@ -1,0 +1,352 @@
+//! What `model diff` says of a new model is what happens: every item of a table is reconciled under it, and then the rollups are those of
+//! a table that never had another model, besides what was said to stay behind; at no more than was said to be the cost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite::commit::{Item as LedgerItem, Ledger, Requests};
+use afterwrite::entity::SourceKey;
+use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp, decode};
+use afterwrite::sink::memory::{MemoryTables, TableDefinition};
+use afterwrite::table::Model;
+use afterwrite_cli::model::diff::Differences;
+use afterwrite_functions::Aggregator;
+use afterwrite_tests::clock::StillClock;
+use serde_json::{Value, json};
+
+const LIBRARY: &str = include_str!("../fixtures/evolution/library.toml");
+const TABLE: &str = "library";
+const STATE: &str = "state";
+const MADE_AT: &str = "2026-02-07T00:00:00Z";
+
+/// Rollups by key, and their measures that are not nought.
+type Rollups = BTreeMap<String, BTreeMap<String, Decimal>>;
+
+fn library() -> Arc<Model> {
+    load(LIBRARY)
+}
+
+fn load(source: &str) -> Arc<Model> {
+    Arc::new(Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}")))
+}
+
+/// The library with these texts in place of others, one generation on.
+fn changed(changes: &[(&str, &str)]) -> Arc<Model> {
+    let mut new = LIBRARY.replace("generation = 1", "generation = 2");
+    for (from, to) in changes {
+        assert!(new.contains(from), "the library has no {from}");
+        new = new.replacen(from, to, 1);
+    }
+    load(&new)
+}
+
+/// The text of the library from here up to there.
+fn part(from: &str, to: &str) -> &'static str {
+    let begin = LIBRARY.find(from).expect("a beginning");
+    let length = LIBRARY[begin..].find(to).expect("an end");
+    &LIBRARY[begin..begin + length]
+}
+
+/// Shelves, and books on them that were bought on a few days; some have no price, some have been read.
+fn items() -> Vec<Value> {
+    let shelves =
+        (0..3).map(|shelf| json!({ "pk": { "S": format!("SHELF#s{shelf}") }, "sk": { "S": "SHELF" } }));
+    let books = (0..40).map(|book| {
+        let mut item = json!({
+            "pk": { "S": format!("SHELF#s{}", book % 3) }, "sk": { "S": format!("BOOK#b{book}") },
+            "bought_at": { "S": format!("2026-01-{:02}T10:00:00Z", 1 + book % 7) },
+            "pages": { "N": "200" }, "read": { "N": (book % 5 * 50).to_string() },
+        });
+        if book % 4 > 0 {
+            item["price"] = json!({ "N": format!("{}.{:02}", 5 + book, book) });
+        }
+        item
+    });
+    shelves.chain(books).collect()
+}
+
+fn record(item: &Value, index: usize) -> Value {
+    json!({
+        "eventID": index.to_string(), "eventName": "INSERT",
+        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:000000000000:table/{TABLE}/stream/2026-01-01T00:00:00.000"),
+        "dynamodb": {
+            "ApproximateCreationDateTime": Timestamp::parse(MADE_AT).expect("a time").epoch_seconds(),
+            "Keys": { "pk": item["pk"], "sk": item["sk"] }, "NewImage": item,
+            "SequenceNumber": format!("{index:025}"), "StreamViewType": "NEW_AND_OLD_IMAGES",
+        },
+    })
+}
+
+/// The library's tables.
+struct Place(Arc<MemoryTables>);
+
+impl Place {
+    /// With all items, of which nothing is counted yet.
+    fn new() -> Self {
+        let tables = MemoryTables::new();
+        tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
+        tables.create_table(TableDefinition::new(TABLE, "pk").sort("sk"));
+        for item in items() {
+            let item = item.as_object().expect("an item").iter();
+            let item: Item = item
+                .map(|(name, value)| match (&value["S"], &value["N"]) {
+                    (Value::String(text), _) => (name.clone().into(), AttributeValue::text(text)),
+                    (_, number) => {
+                        let number = number.as_str().and_then(|number| number.parse().ok());
+                        (name.clone().into(), AttributeValue::N(number.expect("a number")))
+                    }
+                })
+                .collect();
+            tables.put(TABLE, item).expect("an item");
+        }
+        Self(Arc::new(tables))
+    }
+
+    fn ledger(&self, model: &Arc<Model>) -> Ledger<Arc<MemoryTables>, StillClock> {
+        let clock = StillClock::at(Timestamp::parse("2026-02-07T00:01:00Z").expect("a time"));
+        let names = vec![Arc::from(TABLE)];
+        Ledger::new(Arc::clone(model), names, Arc::from(STATE), Arc::clone(&self.0), clock)
+    }
+
+    /// Counts every item from its record.
+    async fn count(&self, model: &Arc<Model>) {
+        let records: Vec<Value> = items().iter().zip(1..).map(|(item, index)| record(item, index)).collect();
+        let event = json!({ "Records": records }).to_string();
+        let aggregator = Aggregator::new(self.ledger(model));
+        let handled = aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
+        assert!(handled.expect("an answer").failures.is_empty());
+    }
+
+    /// Reconciles every item, one by one; the most write units that one of each entity took.
+    async fn reconcile(&self, model: &Arc<Model>) -> BTreeMap<String, u64> {
+        let ledger = self.ledger(model);
+        let mut most: BTreeMap<String, u64> = BTreeMap::new();
+        for (item, index) in items().iter().zip(1..) {
+            let event = json!({ "Records": [record(item, index)] }).to_string();
+            let batch = decode(event.as_bytes(), &model.vocabulary).expect("an event");
+            let record = batch.records[0].as_ref().expect("a record");
+            let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
+            let Some(identity) = source.identify(model) else { continue };
+            let entity = identity.entity.name.to_string();
+            let item = LedgerItem {
+                source: &source,
+                identity: &identity,
+                keys: &record.keys,
+                requests: Requests::new(),
+            };
+            let deadline = Timestamp::from_epoch_ms(i64::MAX);
+            let outcome =
+                ledger.reconcile(vec![item], record.position.label(), deadline).await.expect("an outcome");
+            assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+            let units = most.entry(entity).or_default();
+            *units = (*units).max(outcome.totals.write_units);
+        }
+        most
+    }
+
+    /// Every rollup; shards are added up.
+    fn rollups(&self) -> Rollups {
+        let mut rollups = Rollups::new();
+        for item in self.0.scan(STATE) {
+            if item["EntityType"].as_text() != Some("ROLLUP") {
+                continue;
+            }
+            let [partition, sort] = ["PK", "SK"].map(|name| item[name].as_text().expect("a key"));
+            let partition = partition.split_once("#SHARD#").map_or(partition, |(whole, _)| whole);
+            let rollup = rollups.entry(format!("{partition} / {sort}")).or_default();
+            for (name, value) in item.iter().filter(|(name, _)| &***name != "rev") {
+                let Some(number) = value.as_number().filter(|number| !number.is_zero()) else { continue };
+                let sum = rollup.entry(name.to_string()).or_insert(Decimal::ZERO);
+                *sum = sum.plus(number).expect("a sum");
+            }
+        }
+        rollups.retain(|_, measures| !measures.is_empty());
+        rollups
+    }
+}
+
+/// What the new model's diff says, proven. Beside what a table has that never had another model there may be the measures that `left` names.
+async fn proven(new: &Arc<Model>, left: &[&str]) -> Differences {
+    let differences = Differences::between(&library(), new);
+    assert!(differences.problems.is_empty(), "{:?}", differences.problems);
+    for measure in left {
+        let is_told = |line: &String| line.contains(measure);
+        assert!(differences.orphaned.iter().any(is_told), "{measure}: {:?}", differences.orphaned);
+    }
+
+    let (place, fresh) = (Place::new(), Place::new());
+    place.count(&library()).await;
+    let most = place.reconcile(new).await;
+    fresh.count(new).await;
+
+    let mut found = place.rollups();
+    let expected = fresh.rollups();
+    for (key, measures) in &mut found {
+        let expected = expected.get(key);
+        measures.retain(|name, _| {
+            !left.contains(&name.as_str()) || expected.is_some_and(|known| known.contains_key(name))
+        });
+    }
+    found.retain(|_, measures| !measures.is_empty());
+    assert_eq!(found, expected);
+    for (entity, units) in most {
+        let told = differences.reconcile.iter().find(|known| known.entity == entity);
+        // Of an entity that needs no reconciling nothing but the entry is written, and that outside a transaction.
+        let told = told.map_or(1, |known| known.write_units_an_item);
+        assert!(units <= told, "{entity}: {units} units, {told} were said to be the most");
+    }
+    differences
+}
+
+fn parts(differences: &Differences) -> Vec<String> {
+    differences.changes.iter().map(|change| format!("{}: {}", change.part, change.change)).collect()
+}
+
+fn units(differences: &Differences) -> Vec<(&str, u64)> {
+    differences.reconcile.iter().map(|known| (&*known.entity, known.write_units_an_item)).collect()
+}
+
+const FINISHED: &str = "[[aggregates]]\nname = \"finished\"\nof = \"book\"\ninto = \"shelf\"\nmeasures.finished = { count = true, when.read = [200] }\n\n[[mirrors]]";
+
+#[tokio::test]
+async fn an_added_aggregate_is_counted() {
+    let found = proven(&changed(&[("[[mirrors]]", FINISHED)]), &[]).await;
+    assert_eq!(parts(&found), ["aggregate finished: added"]);
+    assert_eq!(units(&found), [("book", 4)]);
+}
+
+#[tokio::test]
+async fn a_removed_aggregate_stays_behind_and_what_is_left_is_untouched() {
+    let removed = part("[[aggregates]]\nname = \"books\"", "[rollups.prices]");
+    let mirrors = part("[[mirrors]]", "[[caches]]");
+    let found = proven(&changed(&[(removed, ""), (mirrors, "")]), &["books", "spent"]).await;
+    assert!(units(&found).is_empty());
+    assert!(
+        found.orphaned.iter().any(|line| line.starts_with("attribute shelf.books")),
+        "{:?}",
+        found.orphaned
+    );
+}
+
+#[tokio::test]
+async fn a_renamed_measure_moves() {
+    let found = proven(&changed(&[("spent = { sum", "paid = { sum")]), &[]).await;
+    assert_eq!(parts(&found), ["aggregate books: measure paid added: sum of price; measure spent removed"]);
+    assert_eq!(units(&found), [("book", 6)]);
+    assert!(
+        found.orphaned[0].starts_with("attribute spent of day, shelf: reconciling brings it to 0"),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn another_condition_counts_anew() {
+    let when = "into = [\"shelf\", \"day\"]\nwhen.price = [{ exists = true }]";
+    let found = proven(&changed(&[("into = [\"shelf\", \"day\"]", when)]), &[]).await;
+    assert_eq!(parts(&found), ["aggregate books: when was always, is price = [{ exists = true }]"]);
+    assert_eq!(units(&found), [("book", 6)]);
+}
+
+#[tokio::test]
+async fn another_key_of_a_rollup_moves_what_is_counted() {
+    let found = proven(&changed(&[("DAY#{bought_at:day}", "BOUGHT#{bought_at:day}")]), &[]).await;
+    let key = "rollup day: its key was DAY#{bought_at:day} / ROLLUP#BOUGHT, is BOUGHT#{bought_at:day} / ROLLUP#BOUGHT";
+    assert_eq!(parts(&found)[0], key);
+    // The shelf's item, the one that is left, the one that is joined.
+    assert_eq!(units(&found), [("book", 8)]);
+}
+
+#[tokio::test]
+async fn a_rollup_less_is_subtracted() {
+    let found = proven(&changed(&[("into = [\"shelf\", \"day\"]", "into = \"shelf\"")]), &[]).await;
+    assert_eq!(units(&found), [("book", 6)]);
+}
+
+#[tokio::test]
+async fn shards_grow_and_spread_what_is_counted() {
+    let sharded = ("SK = \"ROLLUP#BOUGHT\" }", "SK = \"ROLLUP#BOUGHT\" }\nshards = 4");
+    let new = changed(&[sharded]);
+    let found = proven(&new, &[]).await;
+    assert_eq!(units(&found), [("book", 6)]);
+    let shrunk = Differences::between(&new, &library());
+    assert!(shrunk.problems.iter().any(|problem| problem.contains("Leave it at 4")), "{shrunk:?}");
+}
+
+#[tokio::test]
+async fn another_derived_value_is_computed_anew() {
+    let half = "half = { count = true, when.progress = [{ numeric = [\">=\", 50] }] }";
+    let before = load(&LIBRARY.replace("books = \"count\"", &format!("books = \"count\"\n{half}")));
+    let after = LIBRARY.replace("books = \"count\"", &format!("books = \"count\"\n{half}"));
+    let after = after
+        .replace("generation = 1", "generation = 2")
+        .replace("[\"read\", \"pages\"]", "[\"pages\", \"read\"]");
+    let after = load(&after);
+    let (place, fresh) = (Place::new(), Place::new());
+    place.count(&before).await;
+    place.reconcile(&after).await;
+    fresh.count(&after).await;
+    assert_eq!(place.rollups(), fresh.rollups());
+    let found = Differences::between(&before, &after);
+    assert_eq!(
+        parts(&found),
+        ["entity book: derived value progress was percent of read, pages, is percent of pages, read"]
+    );
+    assert_eq!(found.reconcile.len(), 1);
+}
+
+#[tokio::test]
+async fn a_max_keeps_what_it_has_seen() {
+    let found = proven(
+        &changed(&[("dearest = { max = \"price\" }", "cheapest = { min = \"price\" }")]),
+        &["dearest"],
+    )
+    .await;
+    assert!(
+        found.orphaned.iter().any(|line| line == "attribute dearest of prices: it keeps its value"),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_renamed_aggregate_would_count_twice_as_it_is_said() {
+    let new = changed(&[("name = \"books\"", "name = \"volumes\"")]);
+    let found = Differences::between(&library(), &new);
+    let [problem] = found.problems.as_slice() else { panic!("{found:?}") };
+    assert!(problem.contains("removed aggregate books") && problem.contains("spent of day"), "{problem}");
+    let place = Place::new();
+    place.count(&library()).await;
+    let once = place.rollups();
+    place.reconcile(&new).await;
+    let (once, twice) =
+        (&once["SHELF#s0 / ROLLUP#BOOKS"]["books"], &place.rollups()["SHELF#s0 / ROLLUP#BOOKS"]["books"]);
+    assert_eq!(once.plus(once).expect("a sum"), *twice);
+}
+
+#[test]
+fn nothing_differs_from_itself() {
+    let same = Differences::between(&library(), &changed(&[]));
+    assert!(same.changes.is_empty() && same.problems.is_empty() && same.reconcile.is_empty(), "{same:?}");
+}
+
+#[test]
+fn a_column_may_be_added_and_its_type_may_not_change() {
+    let price = "price = \"decimal(10,2)\"";
+    let added = Differences::between(
+        &library(),
+        &changed(&[(price, "price = \"decimal(10,2)\"\npages = \"int64\"")]),
+    );
+    assert_eq!(parts(&added), ["dataset books: column pages added: int64"]);
+    assert!(added.problems.is_empty(), "{added:?}");
+    let retyped = Differences::between(&library(), &changed(&[(price, "price = \"double\"")]));
+    assert_eq!(retyped.problems.len(), 1, "{retyped:?}");
+    let renamed = Differences::between(&library(), &changed(&[("name = \"library\"", "name = \"books\"")]));
+    assert!(renamed.changes.is_empty(), "{renamed:?}");
+}
+
+#[test]
+fn the_generation_must_grow() {
+    let new = load(&LIBRARY.replace("book:{book_id}", "volume:{book_id}"));
+    let found = Differences::between(&library(), &new);
+    assert_eq!(parts(&found).len(), 2);
+    assert!(found.problems[0].contains("say generation = 2"), "{found:?}");
+}
