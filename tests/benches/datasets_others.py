@@ -1,4 +1,5 @@
-"""The exporter's work as others do it: exporter_others.py duckdb|pyarrow FOLDER. Prints what it took as JSON."""
+"""The work of the exporter and the compactor as others do it, and what lies there in the end:
+datasets_others.py duckdb|pyarrow|duckdb-sorts|sizes FOLDER. Prints what it took, or found, as JSON."""
 
 import glob
 import json
@@ -95,11 +96,79 @@ def by_pyarrow(objects, out):
     return rows
 
 
+def sorted_by_duckdb(folder, out):
+    """Each partition of what was exported as one file: no row twice, in the order that the model asks for."""
+    import duckdb
+
+    con = duckdb.connect(config={"threads": 1})
+    con.execute("SET TimeZone = 'UTC'")
+    rows = 0
+    for partition in sorted(glob.glob(f"{folder}/datasets/attempts/dt=*")):
+        name = os.path.basename(partition)
+        query = f"""SELECT DISTINCT * FROM read_parquet('{partition}/*.parquet', hive_partitioning = false)
+                    ORDER BY project_id, started_at, candidate_id, attempt_id, _position"""
+        os.makedirs(f"{out}/{name}")
+        rows += con.execute(
+            f"COPY ({query}) TO '{out}/{name}/sorted.parquet' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"
+        ).fetchone()[0]
+    return rows
+
+
+QUERIES = "../../infra/athena/exambuddy/queries"
+
+
+def sizes(folder):
+    """What the compacted files take beside the same rows unsorted in SNAPPY: in all, by column, and in the columns that saved queries read."""
+    import re
+
+    import duckdb
+
+    con = duckdb.connect()
+    con.execute("SET TimeZone = 'UTC'")
+    ours = f"{folder}/datasets/attempts/*/*.parquet"
+    os.makedirs(f"{folder}/snappy")
+    for partition in sorted(glob.glob(f"{folder}/datasets/attempts/dt=*")):
+        # As they were delivered: in the order of their positions.
+        con.execute(f"""COPY (SELECT * FROM read_parquet('{partition}/*.parquet', hive_partitioning = false) ORDER BY _position)
+                        TO '{folder}/snappy/{os.path.basename(partition)}.parquet' (FORMAT parquet, COMPRESSION snappy)""")
+
+    def columns(files):
+        return dict(con.execute(
+            f"SELECT path_in_schema, sum(total_compressed_size) FROM parquet_metadata('{files}') GROUP BY 1"
+        ).fetchall())
+
+    compacted, unsorted = columns(ours), columns(f"{folder}/snappy/*.parquet")
+    lines = [f"{'On disk, MB':28} {'compacted':>10} {'SNAPPY':>8}  ratio"]
+
+    def line(name, one, other):
+        lines.append(f"{name:28} {one / 1e6:>10.1f} {other / 1e6:>8.1f}  {one / other if other else 1:.2f}")
+
+    line("all columns", sum(compacted.values()), sum(unsorted.values()))
+    for name in sorted(compacted, key=compacted.get, reverse=True):
+        line("  " + name, compacted[name], unsorted.get(name, 0))
+    lines += ["", "Read by saved queries"]
+    # What the view needs to tell the newest row of an item.
+    of_view = {"candidate_id", "attempt_id", "_position", "_operation", "_changed_at", "_rescued"}
+    for file in sorted(glob.glob(os.path.join(os.path.dirname(__file__), QUERIES, "*.sql"))):
+        words = set(re.findall(r"[a-z_]+", open(file).read().lower()))
+        if "attempts" in words:
+            read = [name for name in compacted if name in words or name in of_view]
+            name = os.path.splitext(os.path.basename(file))[0]
+            line("  " + name, sum(compacted[name] for name in read), sum(unsorted.get(name, 0) for name in read))
+    return "\n".join(lines)
+
+
 def main():
     name, folder = sys.argv[1], sys.argv[2]
+    if name == "sizes":
+        print(json.dumps({"told": sizes(folder)}))
+        return
     out = os.path.join(folder, name)
     os.makedirs(out)
-    rows = {"duckdb": by_duckdb, "pyarrow": by_pyarrow}[name](sorted(glob.glob(f"{folder}/archive/*.gz")), out)
+    if name == "duckdb-sorts":
+        rows = sorted_by_duckdb(folder, out)
+    else:
+        rows = {"duckdb": by_duckdb, "pyarrow": by_pyarrow}[name](sorted(glob.glob(f"{folder}/archive/*.gz")), out)
     used = resource.getrusage(resource.RUSAGE_SELF)
     files = glob.glob(f"{out}/**/*.parquet", recursive=True)
     print(json.dumps({

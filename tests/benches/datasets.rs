@@ -1,7 +1,8 @@
-//! The archive → Parquet: ours beside DuckDB and PyArrow, each on one thread, from the same objects to the same columns.
+//! From the archive to what analysts read: exporting, compacting, and what lies there in the end; beside DuckDB and PyArrow, each on
+//! one thread, from the same objects to the same columns.
 //!
 //! With a Python that has duckdb and pyarrow:
-//! `AFTERWRITE_TEST_PYTHON=… cargo bench --workspace --bench exporter` (`-- 200000` for fewer records than two million).
+//! `AFTERWRITE_TEST_PYTHON=… cargo bench --workspace --bench datasets` (`-- 200000` for fewer records than two million).
 //!
 //! Each runs as a process of its own, so that its processor time and its largest resident memory can be told.
 
@@ -12,45 +13,72 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Instant;
 
+use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::sink::memory::MemoryTables;
 use afterwrite::sink::s3::Bucket as _;
 use afterwrite::table::Model;
+use afterwrite_datasets::compact::{Compactor, Options};
 use afterwrite_datasets::export::Exporter;
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::folder_bucket::FolderBucket;
 use afterwrite_tests::random::Random;
 use serde_json::{Value, json};
 
-/// Tells this program that it is the one that exports.
-const EXPORTS: &str = "AFTERWRITE_BENCH_EXPORTS";
+/// Tells this program what it is to do, and where.
+const ROLE: &str = "AFTERWRITE_BENCH_ROLE";
+const FOLDER: &str = "AFTERWRITE_BENCH_FOLDER";
 const RECORDS: u64 = 2_000_000;
 const RECORDS_PER_OBJECT: u64 = 250_000;
+/// Of so many records one is delivered again, later.
+const AGAIN: u64 = 10;
 
 fn main() {
-    if let Some(folder) = std::env::var_os(EXPORTS) {
-        return export(Path::new(&folder));
+    if let (Ok(role), Some(folder)) = (std::env::var(ROLE), std::env::var_os(FOLDER)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let folder = Path::new(&folder);
+        return match &*role {
+            "export" => runtime.block_on(export(folder)),
+            _ => runtime.block_on(compact(folder)),
+        };
     }
     let records = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(RECORDS);
     let folder = tempfile::tempdir().unwrap();
     let (text, packed) = generate(folder.path(), records);
-    let mb = megabytes(text);
-    println!("{records} changes of attempts, {mb:.0} MB of JSON, {:.0} MB packed", megabytes(packed));
-    let ours = measured(Command::new(std::env::current_exe().unwrap()).env(EXPORTS, folder.path()));
-    let interpreter = std::env::var_os("AFTERWRITE_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/exporter_others.py");
-    let python = |name: &str| measured(Command::new(&interpreter).arg(&script).arg(name).arg(folder.path()));
-    let all = [("exporter", ours), ("DuckDB", python("duckdb")), ("PyArrow", python("pyarrow"))];
     println!(
-        "{:10} {:>9} {:>12} {:>10} {:>12} {:>10}",
-        "", "rows", "MB JSON/s", "CPU s", "peak MB", "file MB"
+        "{records} changes of attempts, one in {AGAIN} twice: {:.0} MB of JSON, {:.0} MB packed\n",
+        megabytes(text),
+        megabytes(packed)
     );
-    for (name, told) in &all {
+    let ours = |role: &str| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        measured(command.env(ROLE, role).env(FOLDER, folder.path()))
+    };
+    let interpreter = std::env::var_os("AFTERWRITE_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/datasets_others.py");
+    let python = |name: &str| measured(Command::new(&interpreter).arg(&script).arg(name).arg(folder.path()));
+
+    let export = [("exporter", ours("export")), ("DuckDB", python("duckdb")), ("PyArrow", python("pyarrow"))];
+    show("Exporting", &export, text);
+    // DuckDB compacts what was exported, before it is compacted and removed.
+    let (sorted, compacted) = (python("duckdb-sorts"), ours("compact"));
+    show("\nCompacting", &[("compactor", compacted), ("DuckDB", sorted)], text);
+    let sizes = python("sizes");
+    println!("\n{}", sizes.get("told").and_then(Value::as_str).unwrap());
+}
+
+/// What some did, a line each.
+fn show(title: &str, all: &[(&str, Value)], text: u64) {
+    let mb = megabytes(text);
+    println!(
+        "{title:10} {:>9} {:>10} {:>12} {:>10} {:>10}",
+        "rows", "CPU s", "MB JSON/s", "peak MB", "file MB"
+    );
+    for (name, told) in all {
         let figure = |name: &str| told[name].as_f64().unwrap();
         let cpu = figure("cpu_seconds");
         println!(
-            "{name:10} {:>9} {:>12.0} {cpu:>10.1} {:>12.0} {:>10.0}",
+            "{name:10} {:>9} {cpu:>10.1} {:>12.0} {:>10.0} {:>10.0}",
             told["rows"],
             mb / cpu,
             figure("peak_kb") / 1024.0,
@@ -76,18 +104,26 @@ fn generate(folder: &Path, records: u64) -> (u64, u64) {
     let mut random = Random::new(42);
     let (mut text, mut packed) = (0, 0);
     fs::create_dir_all(folder.join("archive")).unwrap();
-    let mut number = 0;
+    let mut write = |name: u64, lines: &str| {
+        let object = gzip(lines);
+        text += u64::try_from(lines.len()).unwrap();
+        packed += u64::try_from(object.len()).unwrap();
+        fs::write(folder.join(format!("archive/{name:09}.gz")), object).unwrap();
+    };
+    let (mut number, mut again) = (0, String::new());
     while number < records {
         let mut lines = String::new();
         for _ in 0..RECORDS_PER_OBJECT.min(records - number) {
+            let start = lines.len();
             write_record(&mut lines, number, &mut random);
+            if number.is_multiple_of(AGAIN) {
+                again.push_str(&lines[start..]);
+            }
             number += 1;
         }
-        let object = gzip(&lines);
-        text += u64::try_from(lines.len()).unwrap();
-        packed += u64::try_from(object.len()).unwrap();
-        fs::write(folder.join(format!("archive/{number:09}.gz")), object).unwrap();
+        write(number, &lines);
     }
+    write(number + 1, &again);
     (text, packed)
 }
 
@@ -122,31 +158,43 @@ fn write_record(lines: &mut String, number: u64, random: &mut Random) {
     );
 }
 
-/// Exports everything under `archive/`, and tells what it took.
-fn export(folder: &Path) {
+/// Exports everything under `archive/`.
+async fn export(folder: &Path) {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let bucket = FolderBucket(folder.to_owned());
     let exporter: Exporter<_, MemoryTables> = Exporter::new(model, tables, bucket.clone(), None);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let begun = Instant::now();
     let (mut rows, mut file_bytes) = (0, 0);
-    runtime.block_on(async {
-        for object in bucket.list("archive/").await.unwrap() {
-            let tally = exporter.export(&object.key).await.unwrap();
-            assert_eq!((tally.rejected, tally.rescued), (0, 0));
-            rows += tally.rows;
-            file_bytes += tally.file_bytes;
-        }
-    });
+    for object in bucket.list("archive/").await.unwrap() {
+        let tally = exporter.export(&object.key).await.unwrap();
+        assert_eq!((tally.rejected, tally.rescued), (0, 0));
+        rows += tally.rows;
+        file_bytes += tally.file_bytes;
+    }
+    tell(rows, file_bytes);
+}
+
+/// Compacts what was exported, and has the inputs removed, which readers need no more.
+async fn compact(folder: &Path) {
+    let model = Arc::new(Model::load("exambuddy").unwrap());
+    let options = Options { grace: std::time::Duration::ZERO, ..Options::default() };
+    let compactor = Compactor::new(model, FolderBucket(folder.to_owned()), options);
+    let compacted = compactor.compact(None, None, SystemClock.now()).await.unwrap();
+    tell(compacted.rows_out.try_into().unwrap(), compacted.bytes_out.try_into().unwrap());
+    let later = SystemClock.now().plus(std::time::Duration::from_secs(60));
+    let swept = compactor.compact(None, None, later).await.unwrap();
+    assert_eq!((swept.files_in, swept.files_removed), (0, compacted.files_in));
+}
+
+/// What was done, and what it took so far.
+fn tell(rows: usize, file_bytes: usize) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let peak_kb: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    let told = json!({
-        "rows": rows, "cpu_seconds": cpu_seconds(), "wall_seconds": begun.elapsed().as_secs_f64(),
-        "peak_kb": peak_kb, "file_bytes": file_bytes,
-    });
-    println!("{told}");
+    println!(
+        "{}",
+        json!({ "rows": rows, "cpu_seconds": cpu_seconds(), "peak_kb": peak_kb, "file_bytes": file_bytes })
+    );
 }
 
 /// The processor time of this process, in Linux's hundredths of a second.
