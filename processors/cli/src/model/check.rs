@@ -115,14 +115,16 @@ mod tests {
 
     #[test]
     fn every_problem_is_shown_with_its_line() {
-        let source = "name = \"a b\"\n\tgeneration = 0\n";
+        let source =
+            "name = \"t\"\ngeneration = 1\n[tables.t]\n\tkey = []\n[tables.u]\nkey = [\"a\", \"a\"]\n";
         let errors = Model::parse(source, "x.toml").unwrap_err();
         let shown = shown(&errors, source);
         let lines: Vec<&str> = shown.lines().collect();
-        assert!(lines[0].starts_with("x.toml:1:8: model `a b`"), "{shown}");
-        assert_eq!(lines[1..3], ["     1 | name = \"a b\"", "       |        ^"]);
-        assert!(shown.contains("     2 | \tgeneration = 0\n       | \t             ^\n"), "{shown}");
-        assert!(shown.ends_with("problems found\n"));
+        let [first, line, mark, second, ..] = lines.as_slice() else { panic!("{shown}") };
+        assert!(first.starts_with("x.toml:4:8: table `t`: ") && second.starts_with("x.toml:6:"), "{shown}");
+        // A tab stays one.
+        assert_eq!([*line, *mark], ["     4 | \tkey = []", "       | \t      ^"]);
+        assert!(shown.ends_with("2 problems found\n"), "{shown}");
     }
 
     #[test]

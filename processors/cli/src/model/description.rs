@@ -66,6 +66,23 @@ pub(super) struct DescribedAggregate {
     pub(super) measures: BTreeMap<String, String>,
 }
 
+impl DescribedAggregate {
+    /// Where its numbers go: rollup and measure.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.into.keys().flat_map(|rollup| self.measures.keys().map(move |measure| (rollup, measure)))
+    }
+
+    /// Whether it has a max or a min.
+    pub(super) fn has_extremes(&self) -> bool {
+        self.measures.values().any(|how| is_extreme(how))
+    }
+}
+
+/// Whether a measure, as it is described, is a max or a min.
+pub(super) fn is_extreme(how: &str) -> bool {
+    how.starts_with("max of ") || how.starts_with("min of ")
+}
+
 /// An attribute that an application's item shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct DescribedMirror {

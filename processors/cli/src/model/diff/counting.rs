@@ -6,11 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::description::{DescribedAggregate, DescribedEntity, DescribedRollup, Description};
+use super::super::description::{
+    DescribedAggregate, DescribedEntity, DescribedRollup, Description, is_extreme,
+};
 use super::{Compared, Differences, compared, from_to};
-
-/// A write unit of a transaction costs two.
-const ROLLUP_WRITE: u64 = 2;
 
 pub(super) fn compare(old: &Description, new: &Description, differences: &mut Differences) {
     entities(old, new, differences);
@@ -40,7 +39,7 @@ fn entities(old: &Description, new: &Description, differences: &mut Differences)
                     entity.key
                 ));
             }
-            Compared::Changed(before, now) => entity(name, before, now, new, differences),
+            Compared::Changed(before, now) => entity(name, before, now, [old, new], differences),
         }
     }
 }
@@ -49,7 +48,7 @@ fn entity(
     name: &str,
     old: &DescribedEntity,
     new: &DescribedEntity,
-    model: &Description,
+    models: [&Description; 2],
     differences: &mut Differences,
 ) {
     let part = || format!("entity {name}");
@@ -62,7 +61,7 @@ fn entity(
         differences
             .orphaned
             .push(format!("what items {} that are not {} have contributed ({name})", old.key, new.key));
-        recount(name, model, differences);
+        recount(name, models, differences);
     }
     if old.on_expiry != new.on_expiry {
         differences.add(
@@ -76,7 +75,7 @@ fn entity(
             Compared::Added(how) => format!("derived value {value} added: {how}"),
             Compared::Removed(_) => format!("derived value {value} removed"),
             Compared::Changed(before, now) => {
-                recount(name, model, differences);
+                recount(name, models, differences);
                 from_to(&format!("derived value {value}"), before, now)
             }
         };
@@ -100,11 +99,11 @@ fn entity(
 }
 
 /// Everything that is counted of an entity may be another.
-fn recount(entity: &str, model: &Description, differences: &mut Differences) {
-    let of_entity = model.aggregates.values().filter(|aggregate| aggregate.of == entity);
-    let rollups: usize = of_entity.map(|aggregate| aggregate.into.len()).sum();
-    if rollups > 0 {
-        differences.reconcile(entity, 2 * ROLLUP_WRITE * count(rollups));
+fn recount(entity: &str, models: [&Description; 2], differences: &mut Differences) {
+    for aggregate in models.into_iter().flat_map(|model| model.aggregates.values()) {
+        if aggregate.of == entity {
+            differences.moved(entity, aggregate);
+        }
     }
 }
 
@@ -180,11 +179,11 @@ fn aggregates(old: &Description, new: &Description, differences: &mut Difference
             Compared::Added(aggregate) => {
                 let of = &aggregate.of;
                 differences.add(part, "added", format!("Items of {of} are counted when they change, and all of them once they are reconciled; of max and min, what they hold then."));
-                differences.reconcile(of, ROLLUP_WRITE * count(aggregate.into.len()));
+                differences.reconcile(of, aggregate);
             }
             Compared::Removed(aggregate) => {
                 differences.add(part, "removed", "What it has counted is carried along: nothing is added to it, and items subtract theirs when they are deleted.");
-                for (rollup, measure) in counts(aggregate) {
+                for (rollup, measure) in aggregate.counts() {
                     differences
                         .orphaned
                         .push(format!("{measure} of rollup {rollup}, as far as aggregate {name} counted it"));
@@ -196,29 +195,24 @@ fn aggregates(old: &Description, new: &Description, differences: &mut Difference
                     told(before, now).join("; "),
                     "Items are counted anew when they change, and all of them once they are reconciled.",
                 );
-                let rollups: BTreeSet<&String> = before.into.values().chain(now.into.values()).collect();
-                differences.reconcile(&now.of, ROLLUP_WRITE * count(rollups.len()));
-                if before.of != now.of {
-                    differences.reconcile(&before.of, ROLLUP_WRITE * count(before.into.len()));
+                for aggregate in [before, now] {
+                    differences.reconcile(&aggregate.of, aggregate);
                 }
                 left_measures(before, now, differences);
             }
         }
     }
-    moved_rollups(old, new, differences);
+    spread(old, new, differences);
 }
 
-/// Aggregates whose text is the same, while the keys of what they count into are written otherwise: their own `into` tells that.
-fn moved_rollups(old: &Description, new: &Description, differences: &mut Differences) {
+/// Aggregates that are what they were, while a rollup of theirs is spread now: items leave the one item for a shard.
+fn spread(old: &Description, new: &Description, differences: &mut Differences) {
+    let shards =
+        |model: &Description, rollup: &String| model.rollups.get(rollup).map_or(1, |rollup| rollup.shards);
     for (name, aggregate) in &new.aggregates {
-        let resharded = aggregate.into.keys().filter(|rollup| {
-            let shards = |model: &Description| model.rollups.get(*rollup).map_or(1, |rollup| rollup.shards);
-            old.aggregates.get(name) == Some(aggregate) && shards(old) == 1 && shards(new) > 1
-        });
-        let resharded = resharded.count();
-        if resharded > 0 {
-            // Off the one item, onto a shard.
-            differences.reconcile(&aggregate.of, 2 * ROLLUP_WRITE * count(resharded));
+        let is_spread = |rollup: &String| shards(old, rollup) == 1 && shards(new, rollup) > 1;
+        if old.aggregates.get(name) == Some(aggregate) && aggregate.into.keys().any(is_spread) {
+            differences.moved(&aggregate.of, aggregate);
         }
     }
 }
@@ -259,24 +253,17 @@ fn left_measures(old: &DescribedAggregate, new: &DescribedAggregate, differences
     }
 }
 
-fn is_extreme(how: &str) -> bool {
-    how.starts_with("max of ") || how.starts_with("min of ")
-}
-
-/// Where an aggregate's numbers go: rollup and measure.
-fn counts(aggregate: &DescribedAggregate) -> impl Iterator<Item = (&String, &String)> {
-    aggregate.into.keys().flat_map(|rollup| aggregate.measures.keys().map(move |measure| (rollup, measure)))
-}
-
 /// An aggregate that is gone leaves its shares behind: one that counts the same under another name would count them once more.
 fn counted_twice(old: &Description, new: &Description, differences: &mut Differences) {
     let gone: BTreeMap<_, _> =
         old.aggregates.iter().filter(|(name, _)| !new.aggregates.contains_key(*name)).collect();
     for (name, aggregate) in &new.aggregates {
-        let known: BTreeSet<_> = old.aggregates.get(name).into_iter().flat_map(counts).collect();
+        let known: BTreeSet<_> =
+            old.aggregates.get(name).into_iter().flat_map(DescribedAggregate::counts).collect();
         for (other, left) in &gone {
-            let left: BTreeSet<_> = counts(left).collect();
-            let twice: Vec<String> = counts(aggregate)
+            let left: BTreeSet<_> = left.counts().collect();
+            let twice: Vec<String> = aggregate
+                .counts()
                 .filter(|place| left.contains(place) && !known.contains(place))
                 .map(|(rollup, measure)| format!("{measure} of {rollup}"))
                 .collect();
@@ -288,8 +275,4 @@ fn counted_twice(old: &Description, new: &Description, differences: &mut Differe
             }
         }
     }
-}
-
-fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

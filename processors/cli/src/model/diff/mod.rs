@@ -11,7 +11,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::description::Description;
+use super::description::{DescribedAggregate, Description};
 use crate::print::{align_right, json, new_table, print};
 
 /// The arguments of `afterwrite model diff`.
@@ -49,6 +49,39 @@ pub struct Differences {
     pub orphaned: Vec<String>,
     /// What would go wrong, and what to do first.
     pub problems: Vec<String>,
+    /// By entity: what reconciling one of its items may write.
+    #[serde(skip)]
+    touched: BTreeMap<String, Touched>,
+}
+
+/// What reconciling an item may write besides its ledger entry.
+#[derive(Debug, Default)]
+struct Touched {
+    /// Rollups, by their keys as the entity's values make them.
+    rollups: BTreeSet<String>,
+    /// Rollup and measure, by name.
+    measures: BTreeSet<(String, String)>,
+}
+
+impl Touched {
+    fn add(&mut self, aggregate: &DescribedAggregate) {
+        self.rollups.extend(aggregate.into.values().cloned());
+        self.measures.extend(aggregate.counts().map(|(rollup, measure)| (rollup.clone(), measure.clone())));
+    }
+
+    /// In a transaction the entry and every rollup take two units a KB; a copy on an application's item is written outside, at one.
+    fn write_units(&self, entity: &str, model: &Description) -> u64 {
+        // Of max and min nobody knows that they have seen a value, so they see it again.
+        let extremes = model.aggregates.values().filter(|known| known.of == entity && known.has_extremes());
+        let rollups: BTreeSet<&String> =
+            self.rollups.iter().chain(extremes.flat_map(|aggregate| aggregate.into.values())).collect();
+        let mirrored = model
+            .mirrors
+            .values()
+            .filter(|mirror| self.measures.contains(&(mirror.rollup.clone(), mirror.measure.clone())));
+        let copies = mirrored.count();
+        u64::try_from(2 + 2 * rollups.len() + copies).unwrap_or(u64::MAX)
+    }
 }
 
 /// One difference.
@@ -67,8 +100,8 @@ pub struct Change {
 pub struct Reconciling {
     /// The entity.
     pub entity: String,
-    /// The most that an item may cost, in write units: its ledger entry and every rollup that it joins, leaves or counts otherwise in, each
-    /// within 1 KB and alone in its transaction. Rollups that items of a batch share are written once for all of them.
+    /// The most that an item may cost, in write units: its ledger entry, every rollup that it joins, leaves or counts otherwise in, and the
+    /// copies of what these show, each within 1 KB and in no index. Rollups that items of a batch share are written once for all of them.
     pub write_units_an_item: u64,
     /// How many items there are, if that was said.
     pub items: Option<u64>,
@@ -84,6 +117,15 @@ impl Differences {
         let mut differences = Self::default();
         counting::compare(&old, &new, &mut differences);
         reading::compare(&old, &new, &mut differences);
+        let touched = std::mem::take(&mut differences.touched).into_iter();
+        differences.reconcile = touched
+            .map(|(entity, touched)| Reconciling {
+                write_units_an_item: touched.write_units(&entity, &new),
+                entity,
+                items: None,
+                write_units: None,
+            })
+            .collect();
         let differs = !differences.changes.is_empty();
         if differs && new.generation <= old.generation {
             let generation = old.generation;
@@ -99,17 +141,16 @@ impl Differences {
         self.changes.push(Change { part, change: change.into(), consequence: consequence.into() });
     }
 
-    fn reconcile(&mut self, entity: &str, write_units: u64) {
-        match self.reconcile.iter_mut().find(|known| known.entity == entity) {
-            Some(known) => known.write_units_an_item += write_units,
-            None => self.reconcile.push(Reconciling {
-                entity: entity.to_owned(),
-                // The entry, in a transaction.
-                write_units_an_item: 2 + write_units,
-                items: None,
-                write_units: None,
-            }),
-        }
+    /// Items of an entity are to be reconciled, because this of them is counted otherwise.
+    fn reconcile(&mut self, entity: &str, aggregate: &DescribedAggregate) {
+        self.touched.entry(entity.to_owned()).or_default().add(aggregate);
+    }
+
+    /// The same, and what it counts into may be other items than before, though their keys are written alike.
+    fn moved(&mut self, entity: &str, aggregate: &DescribedAggregate) {
+        self.reconcile(entity, aggregate);
+        let left = aggregate.into.values().map(|key| format!("{key}, as it was"));
+        self.touched.entry(entity.to_owned()).or_default().rollups.extend(left);
     }
 
     fn count(&mut self, items: &[(String, u64)]) -> Result<()> {

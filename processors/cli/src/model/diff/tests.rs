@@ -2,12 +2,12 @@ use super::*;
 
 #[test]
 fn what_all_items_cost_is_told_where_their_number_is() {
-    let mut found = Differences::default();
-    found.reconcile("book", 4);
-    found.reconcile("book", 2);
+    let unit =
+        Reconciling { entity: "book".to_owned(), write_units_an_item: 8, items: None, write_units: None };
+    let mut found = Differences { reconcile: vec![unit], ..Differences::default() };
     found.add("aggregate books".to_owned(), "added", "x");
     found.count(&[("book".to_owned(), 1_000)]).unwrap();
-    assert_eq!((found.reconcile[0].write_units_an_item, found.reconcile[0].write_units), (8, Some(8_000)));
+    assert_eq!((found.reconcile[0].items, found.reconcile[0].write_units), (Some(1_000), Some(8_000)));
     assert!(found.to_string().contains("≤ 8000"), "{found}");
     let error = found.count(&[("shelf".to_owned(), 1)]).unwrap_err();
     assert!(error.to_string().contains("book"), "{error}");
