@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use afterwrite::effect::Path;
 use afterwrite::table::{
-    Aggregate, ArchiveScope, CacheRule, Dataset, Entity, History, Lookup, Mirror, Model, Notation, OnExpiry,
-    Remedy, Rollup, Table, duration,
+    Aggregate, ArchiveScope, CacheRule, Dataset, Destination, Entity, History, Lookup, Mirror, Model,
+    Notation, OnExpiry, Remedy, Rollup, Table, duration,
 };
 use serde::Serialize;
 
@@ -54,6 +54,8 @@ pub(super) struct DescribedLookup {
 pub(super) struct DescribedRollup {
     pub(super) key: String,
     pub(super) shards: u32,
+    /// How long after which moment of its key.
+    pub(super) expires: Option<String>,
 }
 
 /// What is counted of an entity.
@@ -61,7 +63,7 @@ pub(super) struct DescribedRollup {
 pub(super) struct DescribedAggregate {
     pub(super) of: String,
     pub(super) when: Option<String>,
-    /// By rollup: its key, as this entity's values make it, and when it expires.
+    /// By rollup: its key, as this entity's values make it.
     pub(super) into: BTreeMap<String, String>,
     pub(super) measures: BTreeMap<String, String>,
 }
@@ -129,7 +131,7 @@ impl Description {
             tables: model.tables.iter().map(|table| (table.name.to_string(), key(table))).collect(),
             entities: named(&model.entities, |entity| (&entity.name, describe.entity(entity))),
             lookups: named(&model.lookups, |lookup| (&lookup.name, describe.lookup(lookup))),
-            rollups: named(&model.rollups, |rollup| (&rollup.name, describe_rollup(rollup))),
+            rollups: named(&model.rollups, |rollup| (&rollup.name, describe.rollup(rollup))),
             aggregates: named(&model.aggregates, |counted| (&counted.name, describe.aggregate(counted))),
             mirrors: model.mirrors.iter().flat_map(|mirror| describe.mirror(mirror)).collect(),
             caches: model.caches.iter().map(|rule| describe.cache(rule)).collect(),
@@ -154,11 +156,6 @@ fn key(table: &Table) -> Vec<String> {
         other => format!("{} ({other})", key.name),
     });
     attributes.collect()
-}
-
-fn describe_rollup(rollup: &Rollup) -> DescribedRollup {
-    let [partition, sort] = [&rollup.partition, &rollup.sort].map(|key| key.written(&rollup.variables));
-    DescribedRollup { key: format!("{partition} / {sort}"), shards: rollup.shards }
 }
 
 /// Describes the parts of one model.
@@ -202,17 +199,32 @@ impl Describing<'_> {
         }
     }
 
+    fn rollup(&self, rollup: &Rollup) -> DescribedRollup {
+        let [partition, sort] = [&rollup.partition, &rollup.sort].map(|key| key.written(&rollup.variables));
+        // Whoever counts into it agrees on when it expires.
+        let expires = self.0.aggregates.iter().find_map(|aggregate| {
+            let mut into = aggregate.into.iter();
+            let of_it = |to: &&Destination| {
+                self.0.rollups.get(to.rollup).is_some_and(|known| known.name == rollup.name)
+            };
+            self.expiry(aggregate, into.find(of_it)?)
+        });
+        DescribedRollup { key: format!("{partition} / {sort}"), shards: rollup.shards, expires }
+    }
+
+    fn expiry(&self, aggregate: &Aggregate, destination: &Destination) -> Option<String> {
+        let notation = Notation::of(self.0, aggregate.of, &aggregate.lookups);
+        let expiry = destination.expires.as_ref()?;
+        Some(format!("{} after {}", duration(expiry.after), notation.formatted(&expiry.of, expiry.format)))
+    }
+
     fn aggregate(&self, aggregate: &Aggregate) -> DescribedAggregate {
         let notation = Notation::of(self.0, aggregate.of, &aggregate.lookups);
         let into = aggregate.into.iter().filter_map(|destination| {
             let rollup = self.0.rollups.get(destination.rollup)?;
             let [partition, sort] =
                 [&destination.partition, &destination.sort].map(|key| notation.template(key));
-            let expires = destination.expires.as_ref().map_or_else(String::new, |expiry| {
-                let of = notation.formatted(&expiry.of, expiry.format);
-                format!(", expires {} after {of}", duration(expiry.after))
-            });
-            Some((rollup.name.to_string(), format!("{partition} / {sort}{expires}")))
+            Some((rollup.name.to_string(), format!("{partition} / {sort}")))
         });
         let measures = aggregate.measures.iter().map(|measure| {
             let when = measure.when.as_ref().map(|when| format!(" when {}", notation.condition(when)));

@@ -81,10 +81,10 @@ impl Shown<'_> {
     }
 
     fn rollups(&self) -> Table {
-        let mut table = new_table(&["rollup", "PK / SK", "shards"]);
+        let mut table = new_table(&["rollup", "PK / SK", "shards", "expires"]);
         for (name, rollup) in &self.0.rollups {
             let shards = if rollup.shards > 1 { rollup.shards.to_string() } else { String::new() };
-            table.add_row([name, &rollup.key, &shards]);
+            table.add_row([name, &rollup.key, &shards, rollup.expires.as_deref().unwrap_or_default()]);
         }
         table
     }

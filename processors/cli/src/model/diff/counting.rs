@@ -160,6 +160,15 @@ fn rollup(name: &str, old: &DescribedRollup, new: &DescribedRollup, differences:
         );
         differences.orphaned.push(format!("the items {} of rollup {name}", old.key));
     }
+    if old.expires != new.expires {
+        let never = || "never".to_owned();
+        let [before, now] = [&old.expires, &new.expires].map(|after| after.clone().unwrap_or_else(never));
+        differences.add(
+            part(),
+            from_to("expires", &before, &now),
+            "Holds for items that are counted into from now on; what nobody touches keeps the time it has.",
+        );
+    }
     if old.shards != new.shards {
         differences.add(
             part(),
