@@ -72,7 +72,7 @@ impl Rollups {
         &'r self,
         partition: &str,
         prefix: &'r str,
-    ) -> impl Iterator<Item = (&'r str, &'r Measures)> {
+    ) -> impl Iterator<Item = (&'r str, &'r Measures)> + use<'r> {
         let partition = partition.to_owned();
         let found = self.0.iter().filter(move |(key, _)| key.0 == partition);
         found.filter_map(move |(key, measures)| Some((key.1.strip_prefix(prefix)?, measures)))

@@ -57,7 +57,8 @@ impl Stage {
         for table in &tables {
             create_table(&client, table).await?;
             let stream = server.stream(&table.name).await?;
-            if shows_others(&model, &table.name) { &mut showing } else { &mut streams }.push(stream);
+            let kind = if shows_others(&model, &table.name) { &mut showing } else { &mut streams };
+            kind.push(stream);
         }
         let subject = Subject::new(&model, &table_names, client.clone());
         let archive = Box::pin(Archive::start(&model, &table_names)).await?;

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use jiff::Timestamp;
 
-use super::tools::{ROUNDS, day, in_a_hundred, instant, lanes, moment, one_of, share, short_id, table, time};
+use super::tools::{Actor, day, in_a_hundred, instant, moment, one_of, play, share, short_id, table, time};
 use super::{LANES, Question, Workload};
 use crate::demo::chart::Chart;
 use crate::demo::exact::Exact;
@@ -54,26 +54,13 @@ impl Workload for Glad {
 
     fn script(&self, seed: u64, size: u64, now: i64) -> Script {
         let (mut random, now) = (Rng::with_seed(seed), time(now));
-        let mut offices: Vec<Office> = (0..LANES)
-            .map(|number| {
-                let people = share(size.div_ceil(5).max(8), LANES, number);
-                let people = (0..people).map(|_| format!("user-{}", short_id(&mut random))).collect();
-                Office { random: random.fork(), people, now }
-            })
-            .collect();
-        let mut opening = lanes(LANES);
-        for (office, lane) in offices.iter_mut().zip(&mut opening) {
-            office.register(lane);
-        }
-        let mut rounds = vec![opening];
-        for round in 0..ROUNDS {
-            let mut lanes = lanes(LANES);
-            for (number, (office, lane)) in offices.iter_mut().zip(&mut lanes).enumerate() {
-                office.work(share(share(size, ROUNDS, round), LANES, number), round, lane);
-            }
-            rounds.push(lanes);
-        }
-        Script { rounds }
+        let offices = (0..LANES).map(|number| {
+            let people = share(size.div_ceil(5).max(8), LANES, number);
+            let people = (0..people).map(|_| format!("user-{}", short_id(&mut random))).collect();
+            Office { random: random.fork(), people, now }
+        });
+        let offices: Vec<Office> = offices.collect();
+        play(size, offices, None)
     }
 
     fn recount(&self, outcome: &Outcome) -> Counted {
@@ -171,12 +158,6 @@ fn password_hash(random: &mut Rng) -> String {
 }
 
 impl Office {
-    fn register(&mut self, lane: &mut Lane) {
-        for person in self.people.clone() {
-            lane.put(TABLE, self.profile(&person));
-        }
-    }
-
     fn profile(&mut self, person: &str) -> Item {
         let at = instant(moment(&mut self.random, self.now, 0));
         let mut profile = key(person, "PROFILE");
@@ -189,24 +170,6 @@ impl Office {
             ("UpdatedAt", text(at)),
         ]));
         profile
-    }
-
-    /// Adds so many skills in this round of the month.
-    fn work(&mut self, skills: u64, round: usize, lane: &mut Lane) {
-        for _ in 0..skills {
-            let Some(person) = self.random.choice(&self.people).cloned() else { return };
-            let skill = Skill {
-                person: person.clone(),
-                name: one_of(&mut self.random, &SKILLS),
-                level: one_of(&mut self.random, &LEVELS),
-                halves: self.random.i64(0..=40),
-                endorsements: self.random.i64(0..=9),
-                added_at: moment(&mut self.random, self.now, round),
-            };
-            lane.put(TABLE, skill.item());
-            self.change_later(skill, lane);
-            self.change_person(&person, lane);
-        }
     }
 
     fn change_later(&mut self, mut skill: Skill, lane: &mut Lane) {
@@ -258,6 +221,32 @@ impl Office {
                 let profile = self.profile(person);
                 lane.put(TABLE, profile);
             }
+        }
+    }
+}
+
+impl Actor for Office {
+    fn open(&mut self, lane: &mut Lane) {
+        for person in self.people.clone() {
+            lane.put(TABLE, self.profile(&person));
+        }
+    }
+
+    /// Adds so many skills in this round of the month.
+    fn act(&mut self, skills: u64, round: usize, lane: &mut Lane) {
+        for _ in 0..skills {
+            let Some(person) = self.random.choice(&self.people).cloned() else { return };
+            let skill = Skill {
+                person: person.clone(),
+                name: one_of(&mut self.random, &SKILLS),
+                level: one_of(&mut self.random, &LEVELS),
+                halves: self.random.i64(0..=40),
+                endorsements: self.random.i64(0..=9),
+                added_at: moment(&mut self.random, self.now, round),
+            };
+            lane.put(TABLE, skill.item());
+            self.change_later(skill, lane);
+            self.change_person(&person, lane);
         }
     }
 }

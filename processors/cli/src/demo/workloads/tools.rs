@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::demo::script::Lane;
+use crate::demo::script::{Lane, Script};
 use crate::local::table::{KeyDefinition, TableDefinition};
 
 /// The rounds of a script; time to live takes what has expired after each.
@@ -46,6 +46,42 @@ pub(super) fn lanes(count: usize) -> Vec<Lane> {
 pub(super) fn share(total: u64, parts: usize, part: usize) -> u64 {
     let (parts, part) = (u64::try_from(parts).unwrap_or(1), u64::try_from(part).unwrap_or(0));
     total / parts + u64::from(part < total % parts)
+}
+
+/// One writer of a workload.
+pub(super) trait Actor {
+    /// What it writes before the first round.
+    fn open(&mut self, lane: &mut Lane);
+
+    /// What it writes in a round, for so much of the workload's size.
+    fn act(&mut self, size: u64, round: usize, lane: &mut Lane);
+}
+
+/// The script of actors who share a workload among them, and of one more, if there is, who works behind all of it.
+pub(super) fn play(size: u64, mut actors: Vec<impl Actor>, backstage: Option<&mut dyn Actor>) -> Script {
+    let mut rounds = Vec::new();
+    let mut backstage = backstage;
+    let count = actors.len();
+    for number in 0..=ROUNDS {
+        // The first is the opening.
+        let round = number.checked_sub(1);
+        let of_round = round.map_or(0, |round| share(size, ROUNDS, round));
+        let mut lanes = lanes(count);
+        let write = |actor: &mut dyn Actor, size, lane: &mut Lane| match round {
+            None => actor.open(lane),
+            Some(round) => actor.act(size, round, lane),
+        };
+        for (place, (actor, lane)) in actors.iter_mut().zip(&mut lanes).enumerate() {
+            write(actor, share(of_round, count, place), lane);
+        }
+        if let Some(actor) = &mut backstage {
+            let mut lane = Lane::default();
+            write(&mut **actor, of_round, &mut lane);
+            lanes.push(lane);
+        }
+        rounds.push(lanes);
+    }
+    Script { rounds }
 }
 
 /// The first moment of the month that ends now.

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use self::items::{PLATFORMS, TABLE};
 use self::staff::Staff;
 use self::user::Coders;
-use super::tools::{ROUNDS, day, lanes, share, table, time};
+use super::tools::{day, play, share, table, time};
 use super::{LANES, Question, Workload};
 use crate::demo::chart::{Chart, percent};
 use crate::demo::exact::Exact;
@@ -50,28 +50,12 @@ impl Workload for Algoitny {
     fn script(&self, seed: u64, size: u64, now: i64) -> Script {
         let (mut random, now) = (Rng::with_seed(seed), time(now));
         let problems: Vec<String> = (1..=size.div_ceil(40).clamp(4, 60)).map(|id| id.to_string()).collect();
-        let mut coders: Vec<Coders> = (0..LANES)
-            .map(|number| {
-                let users = share(size.div_ceil(15).max(8), LANES, number);
-                Coders::new(random.fork(), number, users, problems.clone(), now)
-            })
-            .collect();
-        let mut staff = Staff::new(random.fork(), problems, now);
-        let mut opening = lanes(LANES);
-        for (coders, lane) in coders.iter_mut().zip(&mut opening) {
-            coders.register(lane);
-        }
-        opening.push(staff.open());
-        let mut rounds = vec![opening];
-        for round in 0..ROUNDS {
-            let mut lanes = lanes(LANES);
-            for (number, (coders, lane)) in coders.iter_mut().zip(&mut lanes).enumerate() {
-                coders.run(share(share(size, ROUNDS, round), LANES, number), round, lane);
-            }
-            lanes.push(staff.work());
-            rounds.push(lanes);
-        }
-        Script { rounds }
+        let coders = (0..LANES).map(|number| {
+            let users = share(size.div_ceil(15).max(8), LANES, number);
+            Coders::new(random.fork(), number, users, problems.clone(), now)
+        });
+        let coders: Vec<Coders> = coders.collect();
+        play(size, coders, Some(&mut Staff::new(random.fork(), problems, now)))
     }
 
     fn recount(&self, outcome: &Outcome) -> Counted {

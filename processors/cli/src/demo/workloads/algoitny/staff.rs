@@ -10,7 +10,7 @@ use super::items::{
 };
 use crate::demo::item::{text, whole};
 use crate::demo::script::{Lane, PAST};
-use crate::demo::workloads::tools::{in_a_hundred, one_of, short_id};
+use crate::demo::workloads::tools::{Actor, in_a_hundred, one_of, short_id};
 
 /// Keeps problems, test cases, plans and jobs.
 #[derive(Debug)]
@@ -25,31 +25,6 @@ pub(super) struct Staff {
 impl Staff {
     pub(super) fn new(random: Rng, problems: Vec<String>, now: Timestamp) -> Self {
         Self { random, problems, testcases: BTreeMap::new(), now: now.as_second() }
-    }
-
-    /// Plans, and the first problems: some know how often they were run, wrongly; some do not even have a map for it.
-    pub(super) fn open(&mut self) -> Lane {
-        let mut lane = Lane::default();
-        for name in ["Free", "Pro"] {
-            lane.put(TABLE, plan(name, self.now));
-        }
-        for id in self.problems.clone() {
-            self.write_problem(&id, &mut lane);
-            self.add_testcases(&id, &mut lane);
-        }
-        lane
-    }
-
-    /// One round: every problem may change, and some jobs run.
-    pub(super) fn work(&mut self) -> Lane {
-        let mut lane = Lane::default();
-        for id in self.problems.clone() {
-            self.change_problem(&id, &mut lane);
-        }
-        for _ in 0..6 {
-            self.run_job(&mut lane);
-        }
-        lane
     }
 
     fn write_problem(&mut self, id: &str, lane: &mut Lane) {
@@ -108,6 +83,29 @@ impl Staff {
             0..15 => lane.delete(TABLE, job_key(&id)),
             15..30 => lane.set(TABLE, job_key(&id), [("ttl", whole(PAST))]),
             _ => {}
+        }
+    }
+}
+
+impl Actor for Staff {
+    /// Plans, and the first problems: some know how often they were run, wrongly; some do not even have a map for it.
+    fn open(&mut self, lane: &mut Lane) {
+        for name in ["Free", "Pro"] {
+            lane.put(TABLE, plan(name, self.now));
+        }
+        for id in self.problems.clone() {
+            self.write_problem(&id, lane);
+            self.add_testcases(&id, lane);
+        }
+    }
+
+    /// Every problem may change, and some jobs run.
+    fn act(&mut self, _: u64, _: usize, lane: &mut Lane) {
+        for id in self.problems.clone() {
+            self.change_problem(&id, lane);
+        }
+        for _ in 0..6 {
+            self.run_job(lane);
         }
     }
 }

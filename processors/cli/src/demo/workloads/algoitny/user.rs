@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::items::{PLATFORMS, Run, TABLE, USAGE_LIFE, usage, usage_key, user, user_key};
 use crate::demo::item::{text, whole};
 use crate::demo::script::{Lane, PAST};
-use crate::demo::workloads::tools::{day, days_before, in_a_hundred, moment, one_of, short_id};
+use crate::demo::workloads::tools::{Actor, day, days_before, in_a_hundred, moment, one_of, short_id};
 
 /// Logs this old count into days that are long over.
 const LONG_AGO_DAYS: i64 = 95;
@@ -32,26 +32,6 @@ impl Coders {
             0 => AttributeValue::Null(true),
             1..4 => text("Pro"),
             _ => text("Free"),
-        }
-    }
-
-    pub(super) fn register(&mut self, lane: &mut Lane) {
-        for id in self.users.clone() {
-            let (plan, is_active) = (self.plan(), self.random.u8(..10) > 0);
-            let at = moment(&mut self.random, self.now, 0).as_second();
-            lane.put(TABLE, user(&id, plan, is_active, at));
-        }
-    }
-
-    /// Runs so many solutions in this round of the month.
-    pub(super) fn run(&mut self, runs: u64, round: usize, lane: &mut Lane) {
-        for _ in 0..runs {
-            let Some(user) = self.random.choice(&self.users).cloned() else { return };
-            self.log_usage(&user, round, lane);
-            let run = self.solution(&user, round);
-            lane.put(TABLE, run.item());
-            self.change_later(run, lane);
-            self.change_user(&user, lane);
         }
     }
 
@@ -148,6 +128,28 @@ impl Coders {
             }
             6..8 => lane.delete(TABLE, user_key(user)),
             _ => {}
+        }
+    }
+}
+
+impl Actor for Coders {
+    fn open(&mut self, lane: &mut Lane) {
+        for id in self.users.clone() {
+            let (plan, is_active) = (self.plan(), self.random.u8(..10) > 0);
+            let at = moment(&mut self.random, self.now, 0).as_second();
+            lane.put(TABLE, user(&id, plan, is_active, at));
+        }
+    }
+
+    /// Runs so many solutions in this round of the month.
+    fn act(&mut self, runs: u64, round: usize, lane: &mut Lane) {
+        for _ in 0..runs {
+            let Some(user) = self.random.choice(&self.users).cloned() else { return };
+            self.log_usage(&user, round, lane);
+            let run = self.solution(&user, round);
+            lane.put(TABLE, run.item());
+            self.change_later(run, lane);
+            self.change_user(&user, lane);
         }
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::items::{QUESTIONS, Question};
 use crate::demo::item::{text, whole};
 use crate::demo::script::Lane;
-use crate::demo::workloads::tools::{earliest, instant, one_of};
+use crate::demo::workloads::tools::{Actor, earliest, instant, one_of};
 
 const CERTIFICATES: [(&str, &str); 4] = [("AWS", "SAA"), ("AWS", "DVA"), ("CNCF", "CKA"), ("SAP", "試験")];
 const LANGUAGES: [&str; 3] = ["EN", "DE", "FR"];
@@ -29,19 +29,19 @@ impl Author {
         let questions = ids.into_iter().map(question).collect();
         Self { random, questions, created_at: instant(earliest(now)) }
     }
+}
 
+impl Actor for Author {
     /// All questions, as they are at first.
-    pub(super) fn open(&self) -> Lane {
-        let mut lane = Lane::default();
+    fn open(&mut self, lane: &mut Lane) {
         for question in &self.questions {
             lane.put(QUESTIONS, question.item(&self.created_at));
         }
-        lane
     }
 
-    /// One round: every question may change.
-    pub(super) fn edit(&mut self) -> Lane {
-        let (mut lane, random) = (Lane::default(), &mut self.random);
+    /// Every question may change.
+    fn act(&mut self, _: u64, _: usize, lane: &mut Lane) {
+        let random = &mut self.random;
         for question in &mut self.questions {
             let key = question.key();
             match random.u8(..100) {
@@ -74,6 +74,5 @@ impl Author {
                 _ => {}
             }
         }
-        lane
     }
 }

@@ -10,7 +10,7 @@ use super::items::{
 };
 use crate::demo::item::{map, text, texts, whole};
 use crate::demo::script::{Lane, PAST};
-use crate::demo::workloads::tools::{in_a_hundred, instant, moment, new_id, short_id};
+use crate::demo::workloads::tools::{Actor, in_a_hundred, instant, moment, new_id, short_id};
 
 /// Some of the learners, written one after the other.
 #[derive(Debug)]
@@ -43,15 +43,6 @@ impl Learners {
         }
     }
 
-    /// Most learners have an item of their own, with a map for statistics or without; guests have none.
-    pub(super) fn register(&mut self, lane: &mut Lane) {
-        for id in self.users.clone() {
-            if !in_a_hundred(&mut self.random, 15) {
-                self.write_user(&id, lane);
-            }
-        }
-    }
-
     fn write_user(&mut self, id: &str, lane: &mut Lane) {
         let mut user = user(id, &instant(moment(&mut self.random, self.now, 0)));
         if self.random.bool() {
@@ -59,24 +50,6 @@ impl Learners {
             user.insert("stats".to_owned(), map([("streak", streak), ("attempts", attempts)]));
         }
         lane.put(USERS, user);
-    }
-
-    /// Gives so many answers in this round of the month.
-    pub(super) fn learn(&mut self, answers: u64, round: usize, lane: &mut Lane) {
-        for session in std::mem::take(&mut self.to_restore) {
-            lane.put(SESSIONS, session.item());
-        }
-        for _ in 0..answers {
-            let user = self.random.choice(&self.users).cloned();
-            let question = self.random.choice(&self.questions).cloned();
-            let (Some(user), Some(question)) = (user, question) else { return };
-            let at = moment(&mut self.random, self.now, round);
-            let session = self.session(&user, at, lane);
-            self.answer((&user, &question), session, &instant(at), lane);
-            self.change_session(&user, at, lane);
-            self.change_progress((user.clone(), question), &instant(at), lane);
-            self.change_user(&user, lane);
-        }
     }
 
     /// The session that goes on; or a new one.
@@ -223,6 +196,35 @@ impl Learners {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+impl Actor for Learners {
+    /// Most learners have an item of their own, with a map for statistics or without; guests have none.
+    fn open(&mut self, lane: &mut Lane) {
+        for id in self.users.clone() {
+            if !in_a_hundred(&mut self.random, 15) {
+                self.write_user(&id, lane);
+            }
+        }
+    }
+
+    /// Gives so many answers in this round of the month.
+    fn act(&mut self, answers: u64, round: usize, lane: &mut Lane) {
+        for session in std::mem::take(&mut self.to_restore) {
+            lane.put(SESSIONS, session.item());
+        }
+        for _ in 0..answers {
+            let user = self.random.choice(&self.users).cloned();
+            let question = self.random.choice(&self.questions).cloned();
+            let (Some(user), Some(question)) = (user, question) else { return };
+            let at = moment(&mut self.random, self.now, round);
+            let session = self.session(&user, at, lane);
+            self.answer((&user, &question), session, &instant(at), lane);
+            self.change_session(&user, at, lane);
+            self.change_progress((user.clone(), question), &instant(at), lane);
+            self.change_user(&user, lane);
         }
     }
 }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use self::author::Author;
 use self::learners::Learners;
-use super::tools::{ROUNDS, lanes, partition_only, share, table, time};
+use super::tools::{partition_only, play, share, table, time};
 use super::{LANES, Question, Workload};
 use crate::demo::chart::{Chart, percent};
 use crate::demo::item::{Value, at, text_of};
@@ -62,28 +62,12 @@ impl Workload for Quiz {
         let (mut random, now) = (Rng::with_seed(seed), time(now));
         let questions: Vec<String> =
             (1..=size.div_ceil(40).clamp(8, 60)).map(|id| format!("q-{id:03}")).collect();
-        let mut learners: Vec<Learners> = (0..LANES)
-            .map(|number| {
-                let users = share(size.div_ceil(25).max(8), LANES, number);
-                Learners::new(&mut random, users, questions.clone(), now)
-            })
-            .collect();
-        let mut author = Author::new(random.fork(), questions, now);
-        let mut opening = lanes(LANES);
-        for (learners, lane) in learners.iter_mut().zip(&mut opening) {
-            learners.register(lane);
-        }
-        opening.push(author.open());
-        let mut rounds = vec![opening];
-        for round in 0..ROUNDS {
-            let mut lanes = lanes(LANES);
-            for (number, (learners, lane)) in learners.iter_mut().zip(&mut lanes).enumerate() {
-                learners.learn(share(share(size, ROUNDS, round), LANES, number), round, lane);
-            }
-            lanes.push(author.edit());
-            rounds.push(lanes);
-        }
-        Script { rounds }
+        let learners = (0..LANES).map(|number| {
+            let users = share(size.div_ceil(25).max(8), LANES, number);
+            Learners::new(&mut random, users, questions.clone(), now)
+        });
+        let learners: Vec<Learners> = learners.collect();
+        play(size, learners, Some(&mut Author::new(random.fork(), questions, now)))
     }
 
     fn recount(&self, outcome: &Outcome) -> Counted {

@@ -7,7 +7,7 @@ use super::items::{Line, Order, Product, TABLE, review, review_key, user, user_k
 use crate::demo::exact::Exact;
 use crate::demo::item::{Item, item, number, text, whole};
 use crate::demo::script::{Lane, PAST};
-use crate::demo::workloads::tools::{day, in_a_hundred, instant, moment, one_of, short_id};
+use crate::demo::workloads::tools::{Actor, day, in_a_hundred, instant, moment, one_of, short_id};
 
 /// A customer, and whether their client is an old one.
 #[derive(Clone, Debug)]
@@ -36,30 +36,6 @@ pub(super) struct Clerk {
 impl Clerk {
     pub(super) fn new(random: Rng, customers: Vec<Customer>, products: Vec<Product>, now: Timestamp) -> Self {
         Self { random, customers, products, now, to_make_again: Vec::new() }
-    }
-
-    /// Most customers have an item of their own; some only order.
-    pub(super) fn register(&self, lane: &mut Lane) {
-        let mut random = self.random.clone();
-        for customer in self.customers.iter().filter(|_| !in_a_hundred(&mut random, 10)) {
-            lane.put(TABLE, user(&customer.id, customer.is_old));
-        }
-    }
-
-    /// Takes so many orders in this round of the month.
-    pub(super) fn serve(&mut self, orders: u64, round: usize, lane: &mut Lane) {
-        for mut order in std::mem::take(&mut self.to_make_again) {
-            order.shipping = Exact::hundredths(self.random.i64(0..=999));
-            self.make(&order, lane);
-        }
-        for _ in 0..orders {
-            let Some(customer) = self.random.choice(&self.customers).cloned() else { return };
-            let order = self.order(&customer, round);
-            self.make(&order, lane);
-            self.change_later(order, lane);
-            self.review(&customer, round, lane);
-            self.change_customer(&customer, lane);
-        }
     }
 
     fn order(&mut self, customer: &Customer, round: usize) -> Order {
@@ -204,6 +180,33 @@ impl Clerk {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+impl Actor for Clerk {
+    /// Most customers have an item of their own; some only order.
+    fn open(&mut self, lane: &mut Lane) {
+        for customer in &self.customers {
+            if !in_a_hundred(&mut self.random, 10) {
+                lane.put(TABLE, user(&customer.id, customer.is_old));
+            }
+        }
+    }
+
+    /// Takes so many orders in this round of the month.
+    fn act(&mut self, orders: u64, round: usize, lane: &mut Lane) {
+        for mut order in std::mem::take(&mut self.to_make_again) {
+            order.shipping = Exact::hundredths(self.random.i64(0..=999));
+            self.make(&order, lane);
+        }
+        for _ in 0..orders {
+            let Some(customer) = self.random.choice(&self.customers).cloned() else { return };
+            let order = self.order(&customer, round);
+            self.make(&order, lane);
+            self.change_later(order, lane);
+            self.review(&customer, round, lane);
+            self.change_customer(&customer, lane);
         }
     }
 }

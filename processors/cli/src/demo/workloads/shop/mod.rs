@@ -10,14 +10,14 @@ use fastrand::Rng;
 use self::customer::{Clerk, Customer};
 use self::items::{Product, TABLE};
 use self::warehouse::Warehouse;
-use super::tools::{ROUNDS, lanes, share, time};
+use super::tools::{play, share, time};
 use super::{LANES, Question, Workload};
 use crate::demo::chart::Chart;
 use crate::demo::exact::Exact;
 use crate::demo::item::{Value, text_of};
 use crate::demo::recount::{Counted, Outcome};
 use crate::demo::rollups::{Measures, Rollups, number};
-use crate::demo::script::{Lane, Script};
+use crate::demo::script::Script;
 use crate::local::table::{KeyDefinition, TableDefinition};
 
 const SHOWN: usize = 10;
@@ -47,31 +47,13 @@ impl Workload for Shop {
     fn script(&self, seed: u64, size: u64, now: i64) -> Script {
         let (mut random, now) = (Rng::with_seed(seed), time(now));
         let products = Product::some(&mut random, 12);
-        let mut clerks: Vec<Clerk> = (0..LANES)
-            .map(|number| {
-                let customers = share(size.div_ceil(12).max(4), LANES, number);
-                let customers = (0..customers).map(|_| Customer::new(&mut random)).collect();
-                Clerk::new(random.fork(), customers, products.clone(), now)
-            })
-            .collect();
-        let mut warehouse = Warehouse::new(random.fork(), products, now);
-        let mut rounds = Vec::new();
-        let mut opening = lanes(LANES);
-        for (clerk, lane) in clerks.iter().zip(&mut opening) {
-            clerk.register(lane);
-        }
-        opening.push(warehouse.open());
-        rounds.push(opening);
-        for round in 0..ROUNDS {
-            let of_round = share(size, ROUNDS, round);
-            let mut lanes: Vec<Lane> = lanes(LANES);
-            for (number, (clerk, lane)) in clerks.iter_mut().zip(&mut lanes).enumerate() {
-                clerk.serve(share(of_round, LANES, number), round, lane);
-            }
-            lanes.push(warehouse.work(of_round));
-            rounds.push(lanes);
-        }
-        Script { rounds }
+        let clerks = (0..LANES).map(|number| {
+            let customers = share(size.div_ceil(12).max(4), LANES, number);
+            let customers = (0..customers).map(|_| Customer::new(&mut random)).collect();
+            Clerk::new(random.fork(), customers, products.clone(), now)
+        });
+        let clerks: Vec<Clerk> = clerks.collect();
+        play(size, clerks, Some(&mut Warehouse::new(random.fork(), products, now)))
     }
 
     fn recount(&self, outcome: &Outcome) -> Counted {

@@ -7,7 +7,7 @@ use super::items::{Product, TABLE, reading, reading_key};
 use crate::demo::exact::Exact;
 use crate::demo::item::{item, number, text, whole};
 use crate::demo::script::{Lane, PAST};
-use crate::demo::workloads::tools::days_before;
+use crate::demo::workloads::tools::{Actor, days_before};
 
 /// How many sensors there are.
 pub(super) const SENSORS: u8 = 3;
@@ -28,25 +28,6 @@ pub(super) struct Warehouse {
 impl Warehouse {
     pub(super) fn new(random: Rng, products: Vec<Product>, now: Timestamp) -> Self {
         Self { random, products, now, readings: 0 }
-    }
-
-    /// Every product's own item.
-    pub(super) fn open(&self) -> Lane {
-        let mut lane = Lane::default();
-        self.products.iter().for_each(|product| lane.put(TABLE, product.item()));
-        lane
-    }
-
-    /// One round: about half as many readings as there are orders, and a few changes of products.
-    pub(super) fn work(&mut self, orders: u64) -> Lane {
-        let mut lane = Lane::default();
-        for _ in 0..orders.div_ceil(2).max(3) {
-            self.measure(&mut lane);
-        }
-        for _ in 0..3 {
-            self.change_product(&mut lane);
-        }
-        lane
     }
 
     fn measure(&mut self, lane: &mut Lane) {
@@ -103,6 +84,23 @@ impl Warehouse {
                 lane.put(TABLE, product.item());
             }
             _ => lane.set(TABLE, product.key(), [("inventory", whole(self.random.i64(0..=200)))]),
+        }
+    }
+}
+
+impl Actor for Warehouse {
+    /// Every product's own item.
+    fn open(&mut self, lane: &mut Lane) {
+        self.products.iter().for_each(|product| lane.put(TABLE, product.item()));
+    }
+
+    /// About half as many readings as there are orders, and a few changes of products.
+    fn act(&mut self, orders: u64, _: usize, lane: &mut Lane) {
+        for _ in 0..orders.div_ceil(2).max(3) {
+            self.measure(lane);
+        }
+        for _ in 0..3 {
+            self.change_product(lane);
         }
     }
 }
