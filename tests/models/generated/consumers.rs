@@ -24,7 +24,9 @@ use super::values::sdk_item_of;
 const CONSUMERS: usize = 2;
 /// Invocations at a time.
 const TASKS: usize = 3;
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long an invocation may take, amid faults and without any.
+const TIMEOUTS: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(20)];
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Process = Aggregator<Arc<Faulty<MemoryTables>>, StillClock>;
 type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Handled>>>>;
@@ -182,8 +184,9 @@ impl Run {
         // One after the other, whoever had the last batch.
         let consumer = usize::try_from(self.next_task).unwrap() % CONSUMERS;
         let process = Arc::clone(&self.consumers[consumer]);
+        let timeout = self.random.pick(&TIMEOUTS).copied().filter(|_| self.may_fail).unwrap_or(PATIENCE);
         let future = Box::pin(async move {
-            let deadline = process.ledger().clock().now().plus(TIMEOUT);
+            let deadline = process.ledger().clock().now().plus(timeout);
             process.handle(event.as_bytes(), deadline).await
         });
         self.tasks.push(Task { id: self.next_task, consumer, shard, records, future });

@@ -29,7 +29,7 @@ use self::consumers::Run;
 /// Seeds of every test run, of each model.
 const SEEDS: u64 = 50;
 /// How much each of them plays.
-const SIZE: u64 = 24;
+const SIZE: u64 = 48;
 
 fn workload(model: &str) -> &'static dyn Workload {
     workloads::of(model).unwrap_or_else(|error| panic!("{error}"))

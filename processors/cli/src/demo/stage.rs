@@ -19,7 +19,7 @@ use crate::local::dynamodb::{EmbeddedDynamoDb, Options};
 use crate::local::poller::{Faults, Handler, Poller, Settings};
 use crate::local::progress::Progress;
 use crate::local::sample::Sample;
-use crate::local::stream::{EmbeddedStream, StreamSource as _};
+use crate::local::stream::EmbeddedStream;
 use crate::local::table::{KeyDefinition, TableDefinition, create_table};
 
 /// Where the aggregator keeps rollups and ledger.
