@@ -59,9 +59,9 @@ struct DemoArguments {
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// How much is played: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop), or
-    /// skills that people add (glad).
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    attempts: u64,
+    /// skills that people add (glad) [default: 2000, but 1000 orders].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    attempts: Option<u64>,
     /// The folder that the datasets are left in, as Parquet; an earlier demo's are replaced [default: afterwrite-demo in the
     /// folder for temporary files].
     #[arg(long, value_name = "FOLDER")]
@@ -92,7 +92,8 @@ impl DemoArguments {
     async fn run(&self) -> Result<bool, Error> {
         let datasets = self.datasets.clone().unwrap_or_else(|| std::env::temp_dir().join("afterwrite-demo"));
         let workload = workloads::of(&self.model)?;
-        let demo = Demo { workload, seed: self.seed, size: self.attempts, datasets };
+        let size = self.attempts.unwrap_or_else(|| workload.usual_size());
+        let demo = Demo { workload, seed: self.seed, size, datasets };
         let report = Box::pin(demo.run()).await?;
         if self.json {
             print(&json(&report)?)?;

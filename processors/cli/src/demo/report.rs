@@ -26,6 +26,8 @@ pub struct Report {
     /// Whether every number is right, no record was given up, and every change is archived.
     right: bool,
     model: &'static str,
+    #[serde(skip)]
+    about: &'static str,
     seed: u64,
     /// How much was played, and of what.
     size: u64,
@@ -131,6 +133,7 @@ impl Report {
                 && played.archived.is_whole()
                 && played.lake.is_whole(),
             model: demo.workload.model(),
+            about: demo.workload.about(),
             seed: demo.seed,
             size: demo.size,
             unit: demo.workload.unit(),
@@ -160,6 +163,8 @@ fn ratio(part: u64, whole: u64) -> f64 {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, about, seed, size, unit, .. } = self;
+        writeln!(f, "{about}: {size} {unit} (model {model}, seed {seed}).\n")?;
         self.charts.iter().try_for_each(|chart| writeln!(f, "{chart}\n"))?;
         writeln!(f, "What it cost:\n{}\n", cost_table(&self.cost))?;
         for skipped in &self.skipped {
@@ -194,12 +199,15 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a recount of the base tables {} all {} values of {} rollups and {} mirrored attributes.",
+            "a recount of the base tables {} all {} values of {} rollups",
             if self.is_equal() { "confirms" } else { "DOES NOT CONFIRM" },
             self.values,
-            self.rollups,
-            self.mirrored
+            self.rollups
         )?;
+        match self.mirrored {
+            0 => write!(f, "."),
+            mirrored => write!(f, " and {mirrored} mirrored attributes."),
+        }?;
         for difference in self.differences.iter().take(DIFFERENCES_SHOWN) {
             write!(
                 f,

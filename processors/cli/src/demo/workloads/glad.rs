@@ -40,7 +40,7 @@ impl Workload for Glad {
     }
 
     fn about(&self) -> &'static str {
-        "a month of a company's skills"
+        "A month of a company's skills"
     }
 
     fn unit(&self) -> &'static str {

@@ -27,11 +27,16 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// The built-in model's name.
     fn model(&self) -> &'static str;
 
-    /// What is played, in a few words: "a month of an exam platform".
+    /// What is played, in a few words: "A month of an exam platform".
     fn about(&self) -> &'static str;
 
     /// What the size counts: "attempts at exams".
     fn unit(&self) -> &'static str;
+
+    /// How much is played unless it is said: some seconds' worth.
+    fn usual_size(&self) -> u64 {
+        2000
+    }
 
     /// The source tables as the design has them.
     fn tables(&self) -> Vec<TableDefinition>;

@@ -32,7 +32,7 @@ impl Workload for Algoitny {
     }
 
     fn about(&self) -> &'static str {
-        "a month of a judge of algorithms"
+        "A month of a judge of algorithms"
     }
 
     fn unit(&self) -> &'static str {

@@ -28,7 +28,7 @@ impl Workload for ExamBuddy {
     }
 
     fn about(&self) -> &'static str {
-        "a month of an exam platform"
+        "A month of an exam platform"
     }
 
     fn unit(&self) -> &'static str {

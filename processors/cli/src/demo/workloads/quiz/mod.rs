@@ -30,7 +30,7 @@ impl Workload for Quiz {
     }
 
     fn about(&self) -> &'static str {
-        "a month of a quiz"
+        "A month of a quiz"
     }
 
     fn unit(&self) -> &'static str {
@@ -152,7 +152,7 @@ fn certificates(rollups: &Rollups) -> Chart {
             continue;
         };
         let (questions, sum) = (number(measures, "questions"), number(measures, "difficulty_sum"));
-        let difficulty = sum.over(questions).map_or_else(String::new, |average| average.rounded(1));
+        let Some(difficulty) = sum.over(questions).map(|average| average.rounded(1)) else { continue };
         let cells = vec![certificate.to_owned(), language.to_owned(), difficulty, questions.to_string()];
         chart.bar(cells, questions);
     }

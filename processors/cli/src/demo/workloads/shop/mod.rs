@@ -32,11 +32,16 @@ impl Workload for Shop {
     }
 
     fn about(&self) -> &'static str {
-        "a month of a shop"
+        "A month of a shop"
     }
 
     fn unit(&self) -> &'static str {
         "orders"
+    }
+
+    /// An order is some nine items.
+    fn usual_size(&self) -> u64 {
+        1000
     }
 
     fn tables(&self) -> Vec<TableDefinition> {
