@@ -25,7 +25,7 @@ const CONSUMERS: usize = 2;
 /// Invocations at a time.
 const TASKS: usize = 3;
 /// How long an invocation may take, amid faults and without any.
-const TIMEOUTS: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(20)];
+const TIMEOUTS: [Duration; 3] = [Duration::from_millis(20), Duration::from_secs(1), Duration::from_secs(20)];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Process = Aggregator<Arc<Faulty<MemoryTables>>, StillClock>;
@@ -120,7 +120,8 @@ impl Run {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.random.below(u64::try_from(end).unwrap())).unwrap()
+        let end = u64::try_from(end).expect("a length");
+        usize::try_from(self.random.below(end)).expect("less than a length")
     }
 
     fn step(&mut self) {
@@ -182,7 +183,7 @@ impl Run {
     fn invoke(&mut self, shard: Option<usize>, records: Vec<usize>) {
         let event = self.streams.event(&records);
         // One after the other, whoever had the last batch.
-        let consumer = usize::try_from(self.next_task).unwrap() % CONSUMERS;
+        let consumer = usize::try_from(self.next_task).expect("a small number") % CONSUMERS;
         let process = Arc::clone(&self.consumers[consumer]);
         let timeout = self.random.pick(&TIMEOUTS).copied().filter(|_| self.may_fail).unwrap_or(PATIENCE);
         let future = Box::pin(async move {

@@ -11,6 +11,7 @@ pub(super) fn item_of(item: &SdkItem) -> Item {
     item.iter().map(|(name, value)| (name.clone().into(), value_of(value))).collect()
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the SDK keeps the variant for unknown types private")]
 fn value_of(value: &Sdk) -> AttributeValue<'static> {
     match value {
         Sdk::S(text) => AttributeValue::text(text),
@@ -40,7 +41,12 @@ fn sdk_value_of(value: &AttributeValue<'_>) -> Sdk {
         AttributeValue::M(map) => {
             Sdk::M(map.iter().map(|(name, value)| (name.to_string(), sdk_value_of(value))).collect())
         }
-        other => panic!("nobody writes a {}", other.type_name()),
+        other @ (AttributeValue::B(_)
+        | AttributeValue::Ss(_)
+        | AttributeValue::Ns(_)
+        | AttributeValue::Bs(_)) => {
+            panic!("nobody writes a {}", other.type_name())
+        }
     }
 }
 
@@ -58,6 +64,11 @@ fn value_json(value: &AttributeValue<'_>) -> Value {
         AttributeValue::Null => json!({ "NULL": true }),
         AttributeValue::L(list) => json!({ "L": list.iter().map(value_json).collect::<Vec<_>>() }),
         AttributeValue::M(map) => json!({ "M": json_of(map.iter().map(|(name, value)| (&**name, value))) }),
-        other => panic!("nobody writes a {}", other.type_name()),
+        other @ (AttributeValue::B(_)
+        | AttributeValue::Ss(_)
+        | AttributeValue::Ns(_)
+        | AttributeValue::Bs(_)) => {
+            panic!("nobody writes a {}", other.type_name())
+        }
     }
 }
