@@ -1,5 +1,11 @@
 //! `afterwrite demo`, as a stranger runs it.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a report that is otherwise must fail the test at once"
+)]
+
 use std::process::{Command, Output};
 
 use afterwrite_cli::demo::workloads;
