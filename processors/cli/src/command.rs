@@ -6,11 +6,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 
 use crate::compact::CompactArguments;
-use crate::demo::Demo;
+use crate::demo::{Demo, workloads};
 use crate::model::ModelCommand;
 use crate::print::{json, print};
 use crate::query::QueryArguments;
@@ -34,7 +35,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Play a month of an exam platform on this machine, count it from its stream, and check every number.
+    /// Play an application on this machine, count it from its streams, and check every number.
     Demo(DemoArguments),
     /// Ask the datasets in SQL, where they lie: the views and saved queries that Athena gets, and no AWS account needed.
     Query(QueryArguments),
@@ -47,15 +48,20 @@ enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite demo\n  afterwrite demo --seed 7 --attempts 500\n  afterwrite demo --json | jq .cost"
+    after_help = "Examples:\n  afterwrite demo\n  afterwrite demo --model shop\n  afterwrite demo --seed 7 --attempts 500\n  afterwrite demo --model glad --json | jq .cost"
 )]
 struct DemoArguments {
+    /// The built-in model whose application is played: exambuddy (exams), algoitny (a judge of algorithms), quiz (a quiz in five
+    /// tables), shop (orders, reviews, sensors) or glad (people's skills).
+    #[arg(long, value_name = "NAME", default_value = Model::DEFAULT_NAME)]
+    model: String,
     /// What all that is random follows.
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// How many attempts at exams the month has.
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    attempts: u64,
+    /// How much is played: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop), or
+    /// skills that people add (glad) [default: 2000, but 1000 orders].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    attempts: Option<u64>,
     /// The folder that the datasets are left in, as Parquet; an earlier demo's are replaced [default: afterwrite-demo in the
     /// folder for temporary files].
     #[arg(long, value_name = "FOLDER")]
@@ -85,7 +91,9 @@ impl DemoArguments {
     /// Says whether all was right.
     async fn run(&self) -> Result<bool, Error> {
         let datasets = self.datasets.clone().unwrap_or_else(|| std::env::temp_dir().join("afterwrite-demo"));
-        let demo = Demo { seed: self.seed, attempts: self.attempts, datasets };
+        let workload = workloads::of(&self.model)?;
+        let size = self.attempts.unwrap_or_else(|| workload.usual_size());
+        let demo = Demo { workload, seed: self.seed, size, datasets };
         let report = Box::pin(demo.run()).await?;
         if self.json {
             print(&json(&report)?)?;
@@ -164,6 +172,7 @@ mod tests {
     #[test]
     fn what_help_shows_is_understood() {
         for line in [
+            "demo --model shop --seed 7 --attempts 500 --json",
             "query --list --json",
             "query --saved x --datasets d --model m --csv",
             "query x --bucket b",

@@ -17,6 +17,7 @@ use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::Redis;
 use afterwrite::sink::s3::S3;
 use futures::future::{OptionFuture, join};
+use lambda_runtime::tracing::subscriber::fmt::writer::MakeWriterExt as _;
 use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
 use serde_json::value::RawValue;
 
@@ -39,7 +40,7 @@ struct Host {
 /// # Errors
 /// What is unset or wrong in the settings, named by its variable.
 pub async fn run(function: &'static str, default: &[Projection]) -> Result<(), Error> {
-    tracing::init_default_subscriber();
+    log();
     let settings = Settings::from_env();
     let config = Config::resolve(&settings, default)?;
     let host = Host {
@@ -48,6 +49,11 @@ pub async fn run(function: &'static str, default: &[Projection]) -> Result<(), E
         relay: Box::pin(relay(&settings, &config)).await?,
     };
     lambda_runtime::run(service_fn(|event| host.handle(event))).await
+}
+
+/// Logs as Lambda's settings say, but never at TRACE: there the runtime writes out every event, and with it what items keep secret.
+fn log() {
+    tracing::init_default_subscriber_with_writer(std::io::stdout.with_max_level(tracing::Level::DEBUG));
 }
 
 async fn aggregator(

@@ -1,4 +1,4 @@
-//! The stream's second reader in the demo: every change goes through a delivery stream into an S3, as it would on AWS, and
+//! The streams' second reader in the demo: every change goes through a delivery stream into an S3, as it would on AWS, and
 //! what lies there in the end is read back. Cache keys are invalidated in a cache that only counts them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::config::{Config, Settings};
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::{Archiver, Totals};
@@ -74,7 +73,7 @@ pub(super) struct Archived {
     pub(super) lines: u64,
     /// The different changes among them: a change that was delivered twice may be there twice.
     pub(super) changes: u64,
-    /// The changes that the stream had.
+    /// The changes that the streams had.
     pub(super) expected: u64,
     /// What Firehose would bill: records in units of 5 KB.
     pub(super) billed_units: u64,
@@ -88,20 +87,19 @@ impl Archived {
 }
 
 impl Archive {
-    pub(super) async fn start() -> Result<Self> {
+    pub(super) async fn start(model: &Arc<Model>, table_names: &[Arc<str>]) -> Result<Self> {
         let s3 = EmbeddedS3::start(s3::Options::default()).await?;
         s3.create_bucket(BUCKET).await?;
         let firehose = EmbeddedFirehose::start(firehose::Options::new(STREAM, BUCKET), &s3.client()).await?;
-        let Config { model, table_names, .. } = Config::resolve(&Settings::default(), &[])?;
         let stream = Firehose::new(&firehose.client(), Arc::from(STREAM));
         let archiver = Archiver::new(stream, S3::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
-        let invalidator = Invalidator::new(model.clone(), Some(CountingCache), None, SystemClock);
-        let tables = SourceTables::new(model, table_names);
+        let invalidator = Invalidator::new(Arc::clone(model), Some(CountingCache), None, SystemClock);
+        let tables = SourceTables::new(Arc::clone(model), table_names.to_vec());
         let relay = Relay::new(tables, Some(invalidator), Some(archiver), SystemClock);
         Ok(Self { s3, firehose, relay, totals: Mutex::default(), keys: Mutex::default() })
     }
 
-    /// Writes what is buffered, and reads everything back. The stream had `expected` changes.
+    /// Writes what is buffered, and reads everything back. The streams had `expected` changes.
     pub(super) async fn read_back(&self, expected: u64) -> Result<Archived> {
         self.firehose.flush().await?;
         let billed_units = self.totals.lock().unwrap_or_else(PoisonError::into_inner).billed_units;

@@ -7,18 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, Remembered, SystemClock};
-use afterwrite::config::{Config, Settings};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::{Bucket as _, Listed, S3};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{Compactor, Options};
 use afterwrite_datasets::export::Exporter;
-use aws_sdk_dynamodb::Client;
 use futures::TryStreamExt as _;
 use serde::Serialize;
 
-use super::STATE_TABLE;
+use super::stage::{STATE_TABLE, Stage};
+use super::workloads::{Question, Workload};
 use crate::print::{align_right, new_table};
 use crate::query::{self, Layout, Place};
 
@@ -40,19 +39,20 @@ pub(super) struct Lake {
     /// Rows that compaction found twice.
     duplicates: u64,
     datasets: Vec<Dataset>,
-    /// Saved queries and what they answer; none if this program was built without an SQL engine.
+    /// Questions and what they are answered; none if this program was built without an SQL engine.
     asked: Vec<Asked>,
+    /// What is to be typed to ask more.
+    #[serde(skip)]
+    ask_more: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Asked {
-    query: String,
     about: String,
+    sql: String,
     answer: String,
 }
 
-/// The saved queries that the demo ends with.
-const QUERIES: [&str; 2] = ["pass_rate_by_week", "hardest_questions"];
 /// Lines of an answer that are shown.
 const LINES_SHOWN: usize = 14;
 
@@ -80,10 +80,12 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
 ///
 /// # Errors
 /// An object could not be exported, or a file not be written.
-pub(super) async fn fill(bucket: &S3, client: &Client, folder: &Path) -> Result<Lake> {
-    let Config { model, table_names, .. } = Config::resolve(&Settings::default(), &[])?;
-    let remembered = Remembered::new(model.clone(), Arc::from(STATE_TABLE), DynamoDb::new(client.clone()));
-    let exporter = Exporter::new(model.clone(), table_names, bucket.clone(), Some(remembered));
+pub(super) async fn fill(stage: &Stage, workload: &dyn Workload, folder: &Path) -> Result<Lake> {
+    let (model, bucket) = (&stage.model, &stage.archive.bucket());
+    let tables = DynamoDb::new(stage.server.client());
+    let remembered = Remembered::new(Arc::clone(model), Arc::from(STATE_TABLE), tables);
+    let names = stage.table_names.clone();
+    let exporter = Exporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));
     let mut lake = Lake { folder: folder.to_owned(), ..Lake::default() };
     for object in bucket.list("archive/").await? {
         let tally = Box::pin(exporter.export(&object.key)).await?;
@@ -92,7 +94,7 @@ pub(super) async fn fill(bucket: &S3, client: &Client, folder: &Path) -> Result<
         lake.rescued += tally.rescued;
         lake.exported_files += tally.files;
     }
-    lake.duplicates = compact(&model, bucket).await?;
+    lake.duplicates = compact(model, bucket).await?;
     for dataset in &model.datasets {
         let files = bucket.list(&format!("{DATASETS}{}/", dataset.name)).await?;
         for Listed { key, .. } in &files {
@@ -104,7 +106,8 @@ pub(super) async fn fill(bucket: &S3, client: &Client, folder: &Path) -> Result<
             bytes: files.iter().map(|file| file.size).sum(),
         });
     }
-    lake.asked = ask(&model, folder).await?;
+    lake.asked = ask(model, workload, folder).await?;
+    lake.ask_more = how_to_ask(model, workload);
     Ok(lake)
 }
 
@@ -117,17 +120,36 @@ async fn compact(model: &Arc<Model>, bucket: &S3) -> Result<u64> {
     Ok(compacted.duplicates)
 }
 
-async fn ask(model: &Model, folder: &Path) -> Result<Vec<Asked>> {
+async fn ask(model: &Model, workload: &dyn Workload, folder: &Path) -> Result<Vec<Asked>> {
     let mut asked = Vec::new();
     if !cfg!(feature = "sql") {
         return Ok(asked);
     }
-    for query in model.queries.iter().filter(|query| QUERIES.contains(&&*query.name)) {
+    for question in workload.questions() {
+        let (about, sql) = match question {
+            Question::Sql(about, sql) => (*about, *sql),
+            Question::Saved(name) => match model.queries.iter().find(|query| *query.name == **name) {
+                Some(query) => (&*query.about, &*query.sql),
+                None => continue,
+            },
+        };
         let place = Place::Folder(folder.to_owned());
-        let answer = Box::pin(query::answer(model, &place, &query.sql, Layout::Table)).await?;
-        asked.push(Asked { query: query.name.to_string(), about: query.about.to_string(), answer });
+        let answer = Box::pin(query::answer(model, &place, sql, Layout::Table)).await?;
+        asked.push(Asked { about: about.to_owned(), sql: sql.to_owned(), answer });
     }
     Ok(asked)
+}
+
+/// The arguments of `query` that ask the first question, folder aside.
+fn how_to_ask(model: &Model, workload: &dyn Workload) -> String {
+    let model_option =
+        if *model.name == *Model::DEFAULT_NAME { String::new() } else { format!("--model {} ", model.name) };
+    let question = match workload.questions().first() {
+        Some(Question::Saved(name)) => format!("--saved {name}"),
+        Some(Question::Sql(_, sql)) => format!("\"{sql}\""),
+        None => "--list".to_owned(),
+    };
+    format!("{model_option}{question}")
 }
 
 /// Copies an object to the same place within the folder.
@@ -181,8 +203,8 @@ impl fmt::Display for Lake {
         write!(
             f,
             "The Parquet lies in {folder}/{DATASETS}; ask it, with no AWS account:\n  \
-             cargo run --release --features sql -- query --datasets {folder} --saved {}",
-            QUERIES.first().copied().unwrap_or_default()
+             cargo run --release --features sql -- query --datasets {folder} {}",
+            self.ask_more
         )
     }
 }

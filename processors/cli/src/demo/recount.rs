@@ -1,168 +1,179 @@
-//! What must have been counted, found out anew from the items themselves.
+//! A second opinion on everything that is derived: what a workload's own recount is made of.
 //!
-//! This is the demo's second opinion: it knows what the platform derives, and shares nothing with the engine, neither code
-//! nor the model file. It counts in whole numbers, item by item.
+//! A recount knows what its workload derives, and shares nothing with the engine, neither code nor the model file. It goes
+//! through the items that are there in the end and those that time to live took; and, for what does not retract, through every
+//! state that any item was ever written in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use super::exact::Exact;
+use super::item::{Item, Placed, Value, at};
 
-use super::platform::{Item, Key};
+/// The key of an item of the state table: `PK`, without a shard, and `SK`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(pub String, pub String);
 
-/// Measures by name.
-pub(super) type Measures = BTreeMap<String, i64>;
+impl Key {
+    /// A key.
+    pub fn new(partition: impl Into<String>, sort: impl Into<String>) -> Self {
+        Self(partition.into(), sort.into())
+    }
+}
 
-/// What items alone do not tell, because what told it may have been deleted since.
+/// Sums by measure.
+pub type Sums = BTreeMap<String, Exact>;
+
+/// How a workload ended.
 #[derive(Clone, Debug, Default)]
-pub(super) struct History {
-    /// The first owner of each project.
-    pub(super) owners: BTreeMap<String, String>,
-    /// The project of each question.
-    pub(super) projects: BTreeMap<String, String>,
+pub struct Outcome {
+    /// When it was written, in epoch seconds.
+    pub now: i64,
+    /// The items of all source tables in the end.
+    pub items: Vec<Placed>,
     /// The items that time to live took, as they were.
-    pub(super) expired: Vec<Item>,
+    pub expired: Vec<Placed>,
+    /// Every state that every item was ever written in.
+    pub images: Vec<Placed>,
+}
+
+/// An item that may count, and whether time to live took it.
+#[derive(Clone, Copy, Debug)]
+pub struct Countable<'o> {
+    /// Its table.
+    pub table: &'o str,
+    /// The item.
+    pub item: &'o Item,
+    /// Whether it has expired.
+    pub expired: bool,
+}
+
+impl Outcome {
+    /// What is there, and what expired.
+    pub fn countable(&self) -> impl Iterator<Item = Countable<'_>> {
+        let there = self.items.iter().map(|placed| (placed, false));
+        there
+            .chain(self.expired.iter().map(|placed| (placed, true)))
+            .map(|(Placed { table, item }, expired)| Countable { table, item, expired })
+    }
+}
+
+/// Which of two values stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The largest ever seen.
+    Largest,
+    /// The smallest ever seen.
+    Smallest,
+}
+
+/// What an application's item shows of a rollup, and what it must show.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// The item.
+    pub place: String,
+    /// The attribute's path.
+    pub path: String,
+    /// What must stand there.
+    pub expected: Option<Value>,
+    /// What does.
+    pub found: Option<Value>,
 }
 
 /// Everything that must be found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
-    /// The measures of each rollup, what expired included.
-    pub(super) rollups: BTreeMap<Key, Measures>,
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// The sums of each rollup, what expired included.
+    pub sums: BTreeMap<Key, Sums>,
     /// What of them comes from expired items.
-    pub(super) settled: BTreeMap<Key, Measures>,
-    /// The `question_count` of each project that is there.
-    pub(super) question_counts: BTreeMap<Key, i64>,
+    pub settled: BTreeMap<Key, Sums>,
+    /// Averages and extremes: a value, or none.
+    pub computed: BTreeMap<Key, BTreeMap<String, Value>>,
+    /// The names of averages and extremes: where one is not expected, nought is as wrong as anything.
+    pub computed_names: BTreeSet<String>,
+    /// When rollups expire, of all that may be there.
+    pub expiries: BTreeMap<Key, i64>,
+    /// What applications' items show.
+    pub shown: Vec<Shown>,
 }
 
-/// Counts the items of the platform's table and what expired.
-pub(super) fn recount(items: &[Item], history: &History) -> Counted {
-    let mut counted = Counted::default();
-    for item in items {
-        count(item, history, &mut counted.rollups);
+impl Counted {
+    /// Counts an item into a rollup.
+    pub fn add(&mut self, key: &Key, measures: &[(&str, Exact)], expired: bool) {
+        add(&mut self.sums, key, measures);
+        if expired {
+            add(&mut self.settled, key, measures);
+        }
     }
-    for item in &history.expired {
-        count(item, history, &mut counted.rollups);
-        count(item, history, &mut counted.settled);
-    }
-    let mut questions = BTreeMap::<&str, i64>::new();
-    for item in items.iter().filter(|item| kind(item) == "QUESTION") {
-        *questions.entry(text(item, "project_id")).or_default() += 1;
-    }
-    for project in items.iter().filter(|item| kind(item) == "PROJECT") {
-        let key = Key(text(project, "PK").to_owned(), text(project, "SK").to_owned());
-        let count = questions.get(text(project, "project_id")).copied().unwrap_or(0);
-        counted.question_counts.insert(key, count);
-    }
-    counted
-}
 
-fn count(item: &Item, history: &History, into: &mut BTreeMap<Key, Measures>) {
-    match kind(item) {
-        "PROJECT" => count_project(item, into),
-        "QUESTION" => count_question(item, history, into),
-        "ATTEMPT" => count_attempt(item, history, into),
-        "ANSWER" => count_answer(item, history, into),
-        _ => {}
+    /// Shows a value to an extreme.
+    pub fn see(&mut self, key: &Key, name: &str, value: Value, keep: Keep) {
+        self.computed_names.insert(name.to_owned());
+        let extremes = self.computed.entry(key.clone()).or_default();
+        let is_beaten = extremes.get(name).is_none_or(|known| match keep {
+            Keep::Largest => value > *known,
+            Keep::Smallest => value < *known,
+        });
+        if is_beaten {
+            extremes.insert(name.to_owned(), value);
+        }
     }
-}
 
-fn count_project(item: &Item, into: &mut BTreeMap<Key, Measures>) {
-    let measure = match item.get("archived") {
-        Some(AttributeValue::Bool(true)) => "projects_archived",
-        Some(AttributeValue::Bool(false)) => "projects_active",
-        _ => return,
-    };
-    add(into, admin_total(text(item, "admin_id")), &[(measure, 1)]);
-}
+    /// Computes an average in every rollup that has counted something.
+    pub fn average(&mut self, name: &str, sum: &str, count: &str) {
+        self.computed_names.insert(name.to_owned());
+        for (key, sums) in &self.sums {
+            let of = |name: &str| sums.get(name).copied().unwrap_or_default();
+            if let Some(average) = of(sum).over(of(count)) {
+                let computed = self.computed.entry(key.clone()).or_default();
+                computed.insert(name.to_owned(), Value::Number(average));
+            }
+        }
+    }
 
-fn count_question(item: &Item, history: &History, into: &mut BTreeMap<Key, Measures>) {
-    let project = text(item, "project_id");
-    let Some(admin) = history.owners.get(project) else { return };
-    add(into, admin_total(admin), &[("questions", 1)]);
-    add(into, project_total(admin, project), &[("questions", 1)]);
-}
+    /// Drops the rollups that are over: nothing is counted into them any more.
+    pub fn drop_expired(&mut self, now: i64) {
+        let over = |key: &Key| self.expiries.get(key).is_some_and(|at| *at <= now);
+        self.sums.retain(|key, _| !over(key));
+        self.settled.retain(|key, _| !over(key));
+        self.computed.retain(|key, _| !over(key));
+        self.expiries.retain(|_, at| *at > now);
+    }
 
-fn count_attempt(item: &Item, history: &History, into: &mut BTreeMap<Key, Measures>) {
-    let project = text(item, "project_id");
-    let Some(admin) = history.owners.get(project) else { return };
-    let day = text(item, "started_at").get(..10).unwrap_or_default();
-    let measures = attempt_measures(item);
-    let measures: Vec<(&str, i64)> = measures.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-    for target in [
-        admin_total(admin),
-        Key(format!("ADMIN#{admin}"), format!("ROLLUP#DAY#{day}")),
-        project_total(admin, project),
-        Key(format!("ADMIN#{admin}"), format!("ROLLUP#PROJECT#{project}#DAY#{day}")),
-    ] {
-        add(into, target, &measures);
+    /// A sum as an item shows it: one that never counted is nought.
+    #[must_use]
+    pub fn sum(&self, key: &Key, name: &str) -> Option<Value> {
+        let sum = self.sums.get(key).and_then(|sums| sums.get(name)).copied();
+        Some(Value::Number(sum.unwrap_or_default()))
+    }
+
+    /// An average or extreme as an item shows it: one of nothing is absent.
+    #[must_use]
+    pub fn computed(&self, key: &Key, name: &str) -> Option<Value> {
+        self.computed.get(key).and_then(|computed| computed.get(name)).cloned()
+    }
+
+    /// Notes what must stand at a path of an item that is there.
+    pub fn show(&mut self, place: &str, item: &Item, path: &str, expected: Option<Value>) {
+        let found = at(item, path).map(Value::of);
+        self.shown.push(Shown { place: place.to_owned(), path: path.to_owned(), expected, found });
     }
 }
 
-fn attempt_measures(item: &Item) -> Vec<(String, i64)> {
-    let mut measures = vec![("attempts".to_owned(), 1)];
-    if text(item, "status") != "COMPLETED" {
-        return measures;
-    }
-    measures.push(("completed".to_owned(), 1));
-    let (Some(score), Some(questions)) = (number(item, "score"), number(item, "total_questions")) else {
-        return measures;
-    };
-    if questions <= 0 {
-        return measures;
-    }
-    if 100 * score >= 70 * questions {
-        measures.push(("passed".to_owned(), 1));
-    }
-    let bin = (10 * score).div_euclid(questions).clamp(0, 9);
-    measures.push((format!("pct_{bin}0"), 1));
-    measures.push(("score_sum".to_owned(), score));
-    measures.push(("questions_sum".to_owned(), questions));
-    measures.push(("time_taken_sum".to_owned(), number(item, "time_taken_seconds").unwrap_or(0)));
-    measures
-}
-
-fn count_answer(item: &Item, history: &History, into: &mut BTreeMap<Key, Measures>) {
-    let question = text(item, "question_id");
-    let Some(project) = history.projects.get(question) else { return };
-    let is_correct = item.get("is_correct") == Some(&AttributeValue::Bool(true));
-    let target = Key(format!("PROJECT#{project}"), format!("ROLLUP#QUESTION#{question}"));
-    add(into, target, &[("answers", 1), ("correct", i64::from(is_correct))]);
-}
-
-fn admin_total(admin: &str) -> Key {
-    Key(format!("ADMIN#{admin}"), "ROLLUP#TOTAL".to_owned())
-}
-
-fn project_total(admin: &str, project: &str) -> Key {
-    Key(format!("ADMIN#{admin}"), format!("ROLLUP#PROJECT#{project}#TOTAL"))
-}
-
-fn add(into: &mut BTreeMap<Key, Measures>, target: Key, measures: &[(&str, i64)]) {
-    let counted = into.entry(target).or_default();
+fn add(into: &mut BTreeMap<Key, Sums>, key: &Key, measures: &[(&str, Exact)]) {
+    let sums = into.entry(key.clone()).or_default();
     for (name, value) in measures {
-        *counted.entry((*name).to_owned()).or_default() += value;
+        *sums.entry((*name).to_owned()).or_default() += *value;
     }
 }
 
-fn kind(item: &Item) -> &str {
-    text(item, "EntityType")
+/// The variable part of a text between these.
+#[must_use]
+pub fn within<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
+    text.strip_prefix(before)?.strip_suffix(after).filter(|part| !part.is_empty())
 }
 
-/// The text of an attribute; empty if there is none.
-pub(super) fn text<'a>(item: &'a Item, name: &str) -> &'a str {
-    match item.get(name) {
-        Some(AttributeValue::S(text)) => text,
-        _ => "",
-    }
+/// The first second of a date, `yyyy-mm-dd`.
+#[must_use]
+pub fn start_of_day(date: &str) -> Option<i64> {
+    format!("{date}T00:00:00Z").parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second)
 }
-
-/// The whole number of an attribute, if it is one.
-pub(super) fn number(item: &Item, name: &str) -> Option<i64> {
-    match item.get(name) {
-        Some(AttributeValue::N(number)) => number.parse().ok(),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,39 +1,40 @@
-//! What the demo shows: one admin's month, the projects, what it cost, and the verdict. As tables, or as JSON.
+//! What the demo shows: the most telling rollups, what it cost, and the verdict. As tables, or as JSON.
 
 use std::fmt;
 use std::time::Duration;
 
-use afterwrite::Result;
-use aws_sdk_dynamodb::Client;
 use comfy_table::Table;
 use serde::Serialize;
 
+use super::Demo;
 use super::archive::{Archived, InvalidatedByRule};
-use super::generator::{Month, earliest};
+use super::chart::Chart;
 use super::lake::Lake;
-use super::platform::{self, Item, failed, text as s};
-use super::recount::{number, text};
 use super::subject::Subject;
 use super::verdict::Verdict;
-use super::{Demo, STATE_TABLE};
 use crate::local::progress::{Progress, Skipped};
 use crate::print::{align_right, new_table};
 
 /// How many differences are printed; JSON has them all.
 const DIFFERENCES_SHOWN: usize = 20;
-const BAR_WIDTH: i64 = 24;
+/// What stands for a value that is not there.
+const NOTHING: &str = "nothing";
 
 /// All results of a demo.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Whether every number is right, no record was given up, and every change is archived.
     right: bool,
+    model: &'static str,
+    #[serde(skip)]
+    about: &'static str,
     seed: u64,
-    attempts: u64,
+    /// How much was played, and of what.
+    size: u64,
+    unit: &'static str,
     /// From the start of the server until every record was counted and the recount had been made once.
     seconds: f64,
-    admin: AdminMonth,
-    projects: Vec<ProjectLine>,
+    charts: Vec<Chart>,
     cost: Cost,
     archive: Archived,
     cache_keys: Vec<InvalidatedByRule>,
@@ -48,7 +49,7 @@ pub struct Report {
 /// What was played, for [`Report::new`]: what changes in the end is taken as it was when all was counted first.
 pub(super) struct Played<'a> {
     pub(super) demo: &'a Demo,
-    pub(super) month: &'a Month,
+    pub(super) charts: Vec<Chart>,
     pub(super) subject: &'a Subject,
     pub(super) cost: Cost,
     pub(super) archived: Archived,
@@ -59,33 +60,6 @@ pub(super) struct Played<'a> {
     /// Of counting, of archiving, and of the old records.
     pub(super) progress: [&'a Progress; 3],
     pub(super) counted: Duration,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct AdminMonth {
-    admin_id: String,
-    days: Vec<Day>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Day {
-    day: String,
-    attempts: i64,
-    completed: i64,
-    passed: i64,
-    score_sum: i64,
-    questions_sum: i64,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct ProjectLine {
-    title: String,
-    project_id: String,
-    /// The count that its application stored at first.
-    stored_at_first: i64,
-    /// The count that it shows now; none if it was deleted.
-    question_count: Option<i64>,
-    archived: bool,
 }
 
 /// What counting cost, until all was counted.
@@ -106,11 +80,11 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) fn new(month: &Month, subject: &Subject, progress: &Progress) -> Self {
+    pub(super) fn new(items_written: u64, subject: &Subject, progress: &Progress) -> Self {
         let (counts, sums) = (progress.counts(), subject.sums());
         let totals = sums.totals;
         Self {
-            items_written: month.world.application.writes(),
+            items_written,
             records: counts.read,
             batches: counts.batches,
             retried_batches: counts.retries,
@@ -135,7 +109,7 @@ impl Cost {
             ("duplicates skipped", self.duplicates_skipped.to_string()),
             ("records folded into a newer one", self.folded.to_string()),
             ("transactions", self.transactions.to_string()),
-            ("mirrored counts refreshed", self.mirrors.to_string()),
+            ("mirrors refreshed", self.mirrors.to_string()),
             ("write units", self.write_units.to_string()),
             ("write units a record", format!("{:.2}", self.write_units_a_record)),
         ]
@@ -143,8 +117,8 @@ impl Cost {
 }
 
 impl Report {
-    pub(super) async fn new(client: &Client, played: Played<'_>) -> Result<Self> {
-        let Played { demo, month, subject, progress, .. } = played;
+    pub(super) fn new(played: Played<'_>) -> Self {
+        let Played { demo, subject, progress, .. } = played;
         let mut skipped: Vec<Skipped> = progress.iter().flat_map(|progress| progress.skipped()).collect();
         let reasons = subject.sums().reasons;
         for skipped in &mut skipped {
@@ -153,16 +127,18 @@ impl Report {
             }
         }
         let [.., again] = progress;
-        Ok(Self {
+        Self {
             right: played.verdicts.iter().all(Verdict::is_equal)
                 && skipped.is_empty()
                 && played.archived.is_whole()
                 && played.lake.is_whole(),
+            model: demo.workload.model(),
+            about: demo.workload.about(),
             seed: demo.seed,
-            attempts: demo.attempts,
+            size: demo.size,
+            unit: demo.workload.unit(),
             seconds: played.counted.as_secs_f64(),
-            admin: busiest_admin(client, month).await?,
-            projects: projects(client, month).await?,
+            charts: played.charts,
             cost: played.cost,
             archive: played.archived,
             cache_keys: played.invalidated,
@@ -170,7 +146,7 @@ impl Report {
             delivered_again: again.counts().accepted,
             verdicts: played.verdicts,
             skipped,
-        })
+        }
     }
 
     /// Whether every number is right and no record was given up.
@@ -180,65 +156,6 @@ impl Report {
     }
 }
 
-/// The month of the admin with the most attempts.
-async fn busiest_admin(client: &Client, month: &Month) -> Result<AdminMonth> {
-    let mut busiest = AdminMonth { admin_id: String::new(), days: Vec::new() };
-    for admin_id in month.admins() {
-        let days = days(client, admin_id, month).await?;
-        let attempts = |days: &[Day]| days.iter().map(|day| day.attempts).sum::<i64>();
-        if busiest.admin_id.is_empty() || attempts(&days) > attempts(&busiest.days) {
-            busiest = AdminMonth { admin_id: admin_id.clone(), days };
-        }
-    }
-    Ok(busiest)
-}
-
-/// An admin's last 31 days: one query of at most 31 small items.
-async fn days(client: &Client, admin_id: &str, month: &Month) -> Result<Vec<Day>> {
-    let key_of = |time: jiff::Timestamp| format!("ROLLUP#DAY#{}", time.strftime("%Y-%m-%d"));
-    let queried = client
-        .query()
-        .table_name(STATE_TABLE)
-        .key_condition_expression("PK = :admin AND SK BETWEEN :first AND :last")
-        .expression_attribute_values(":admin", s(format!("ADMIN#{admin_id}")))
-        .expression_attribute_values(":first", s(key_of(earliest(month.world.now))))
-        .expression_attribute_values(":last", s(key_of(month.world.now)))
-        .consistent_read(true)
-        .send()
-        .await
-        .map_err(|error| failed("reading an admin's days", error.into_service_error()))?;
-    Ok(queried.items.unwrap_or_default().iter().map(day).collect())
-}
-
-fn day(item: &Item) -> Day {
-    let of = |name: &str| number(item, name).unwrap_or(0);
-    Day {
-        day: text(item, "SK").rsplit('#').next().unwrap_or_default().to_owned(),
-        attempts: of("attempts"),
-        completed: of("completed"),
-        passed: of("passed"),
-        score_sum: of("score_sum"),
-        questions_sum: of("questions_sum"),
-    }
-}
-
-async fn projects(client: &Client, month: &Month) -> Result<Vec<ProjectLine>> {
-    let items = platform::scan(client, platform::TABLE).await?;
-    let line = |course: &super::generator::Course| {
-        let key = course.project.key();
-        let item = items.iter().find(|item| text(item, "PK") == key.0 && text(item, "SK") == key.1);
-        let archived = item.and_then(|item| item.get("archived")?.as_bool().ok().copied());
-        ProjectLine {
-            title: course.project.title.clone(),
-            project_id: course.project.id.clone(),
-            stored_at_first: course.believed,
-            question_count: item.and_then(|item| number(item, "question_count")),
-            archived: archived.unwrap_or(false),
-        }
-    };
-    Ok(month.world.courses.iter().map(line).collect())
-}
-
 #[expect(clippy::cast_precision_loss, reason = "counts of a demo are far below 2^53")]
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
@@ -246,8 +163,9 @@ fn ratio(part: u64, whole: u64) -> f64 {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "The last 31 days of admin {} (one query):\n{}\n", self.admin.admin_id, self.admin)?;
-        writeln!(f, "Projects:\n{}\n", projects_table(&self.projects))?;
+        let Self { model, about, seed, size, unit, .. } = self;
+        writeln!(f, "{about}: {size} {unit} (model {model}, seed {seed}).\n")?;
+        self.charts.iter().try_for_each(|chart| writeln!(f, "{chart}\n"))?;
         writeln!(f, "What it cost:\n{}\n", cost_table(&self.cost))?;
         for skipped in &self.skipped {
             writeln!(f, "Given up: record {}: {}", skipped.sequence_number, skipped.reason)?;
@@ -277,49 +195,27 @@ impl fmt::Display for Archived {
     }
 }
 
-impl fmt::Display for AdminMonth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = self.days.iter().map(|day| day.attempts).max().unwrap_or(0).max(1);
-        let mut table = new_table(&["day", "attempts", "completed", "passed", "average", ""]);
-        for day in &self.days {
-            let average = match (day.score_sum * 100).checked_div(day.questions_sum) {
-                Some(percent) => format!("{percent} %"),
-                None => String::new(),
-            };
-            let bar = usize::try_from((day.attempts * BAR_WIDTH + most - 1) / most).unwrap_or(0);
-            table.add_row(vec![
-                day.day.clone(),
-                day.attempts.to_string(),
-                day.completed.to_string(),
-                day.passed.to_string(),
-                average,
-                "█".repeat(bar),
-            ]);
-        }
-        align_right(&mut table, 1..5);
-        write!(f, "{table}")
-    }
-}
-
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a recount of the table {} all {} numbers of {} rollups and {} mirrored question counts.",
+            "a recount of the base tables {} all {} values of {} rollups",
             if self.is_equal() { "confirms" } else { "DOES NOT CONFIRM" },
-            self.numbers,
-            self.rollups,
-            self.question_counts
+            self.values,
+            self.rollups
         )?;
+        match self.mirrored {
+            0 => write!(f, "."),
+            mirrored => write!(f, " and {mirrored} mirrored attributes."),
+        }?;
         for difference in self.differences.iter().take(DIFFERENCES_SHOWN) {
             write!(
                 f,
-                "\n  {} {} {}: counted {}, must be {}",
-                difference.partition,
-                difference.sort,
-                difference.measure,
-                difference.found,
-                difference.expected
+                "\n  {} {}: is {}, must be {}",
+                difference.place,
+                difference.attribute,
+                difference.found.as_deref().unwrap_or(NOTHING),
+                difference.expected.as_deref().unwrap_or(NOTHING)
             )?;
         }
         match self.differences.len().checked_sub(DIFFERENCES_SHOWN) {
@@ -327,22 +223,6 @@ impl fmt::Display for Verdict {
             _ => Ok(()),
         }
     }
-}
-
-fn projects_table(projects: &[ProjectLine]) -> Table {
-    let mut table = new_table(&["project", "status", "stored at first", "question_count"]);
-    for project in projects {
-        let status = match (project.question_count, project.archived) {
-            (None, _) => "deleted",
-            (Some(_), true) => "archived",
-            (Some(_), false) => "active",
-        };
-        let count = project.question_count.map_or_else(String::new, |count| count.to_string());
-        let row = [project.title.clone(), status.to_owned(), project.stored_at_first.to_string(), count];
-        table.add_row(row);
-    }
-    align_right(&mut table, 2..4);
-    table
 }
 
 fn cost_table(cost: &Cost) -> Table {

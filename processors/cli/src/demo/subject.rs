@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, Ledger, SystemClock, Totals};
-use afterwrite::config::{Config, Settings};
 use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::Aggregator;
 use aws_sdk_dynamodb::Client;
 
+use super::stage::STATE_TABLE;
 use crate::local::poller::Handler;
 
 /// What is kept back of an invocation's time, to answer in.
@@ -36,12 +37,12 @@ pub(super) struct Sums {
 }
 
 impl Subject {
-    /// The aggregator with the built-in default model.
-    pub(super) fn new(client: Client, state_table: &str) -> Result<Self> {
-        let Config { model, table_names, .. } = Config::resolve(&Settings::default(), &[])?;
+    /// The aggregator of a model whose tables live under these names.
+    pub(super) fn new(model: &Arc<Model>, table_names: &[Arc<str>], client: Client) -> Self {
         let tables = DynamoDb::new(client);
-        let ledger = Ledger::new(model, table_names, Arc::from(state_table), tables, SystemClock);
-        Ok(Self { aggregator: Aggregator::new(ledger), sums: Mutex::default() })
+        let (model, names) = (Arc::clone(model), table_names.to_vec());
+        let ledger = Ledger::new(model, names, Arc::from(STATE_TABLE), tables, SystemClock);
+        Self { aggregator: Aggregator::new(ledger), sums: Mutex::default() }
     }
 
     pub(super) fn sums(&self) -> Sums {

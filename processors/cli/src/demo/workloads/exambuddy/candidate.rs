@@ -1,17 +1,14 @@
 //! One writer's candidates: they start attempts, answer, finish; some are regraded, deleted, expire, start anew.
 
-use std::sync::atomic::Ordering;
-
-use afterwrite::Result;
 use aws_sdk_dynamodb::types::AttributeValue;
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 
-use super::generator::{Course, World, instant, moment, new_id};
-use super::platform::{Application, Item, Key, answer, attempt, attempt_key, number, text};
-
-/// A time to live that has passed: DynamoDB takes the item when it sweeps.
-const PAST: i64 = 1_700_000_000;
+use super::generator::{Course, World};
+use super::items::{Key, TABLE, answer, attempt, attempt_key};
+use crate::demo::item::{Item, text, text_of, whole as number};
+use crate::demo::script::{Lane, PAST};
+use crate::demo::workloads::tools::{in_a_hundred, instant, moment, new_id};
 
 /// Writes attempts, one after the other.
 #[derive(Debug)]
@@ -47,26 +44,23 @@ impl Candidate {
     }
 
     /// Sits so many exams in this round of the month.
-    pub(super) async fn sit(&mut self, world: &World, exams: u64, round: usize) -> Result<()> {
+    pub(super) fn sit(&mut self, world: &World, exams: u64, round: usize, lane: &mut Lane) {
         for mut attempt in std::mem::take(&mut self.to_live_again) {
             attempt.started_at = moment(&mut self.random, world.now, round);
-            world.application.put(attempt.item()).await?;
-            self.finish(&world.application, &attempt, 10).await?;
+            lane.put(TABLE, attempt.item());
+            self.finish(lane, &attempt, 10);
         }
         for _ in 0..exams {
-            self.sit_one(world, round).await?;
-            world.attempts_done.fetch_add(1, Ordering::Relaxed);
+            self.sit_one(world, round, lane);
         }
-        Ok(())
     }
 
-    async fn sit_one(&mut self, world: &World, round: usize) -> Result<()> {
+    fn sit_one(&mut self, world: &World, round: usize, lane: &mut Lane) {
         let (Some(course), Some(candidate)) =
             (self.random.choice(&world.courses), self.random.choice(&world.candidates))
         else {
-            return Ok(());
+            return;
         };
-        let application = &world.application;
         let mut attempt = Attempt {
             candidate_id: candidate.clone(),
             id: new_id(&mut self.random),
@@ -75,11 +69,11 @@ impl Candidate {
             answers: Vec::new(),
         };
         attempt.answers = self.answers(&attempt, course);
-        self.start(application, &attempt).await?;
-        if !self.in_a_hundred(6) {
-            self.finish(application, &attempt, course.questions.len()).await?;
+        self.start(lane, &attempt);
+        if !in_a_hundred(&mut self.random, 6) {
+            self.finish(lane, &attempt, course.questions.len());
         }
-        self.change_later(application, attempt).await
+        self.change_later(lane, attempt);
     }
 
     /// Answers to some of the questions, keyed by the question or by the answer, as both are seen.
@@ -96,95 +90,88 @@ impl Candidate {
     }
 
     /// Starts an attempt: with its answers in one transaction, or each as it is given.
-    async fn start(&mut self, application: &Application, attempt: &Attempt) -> Result<()> {
-        if self.in_a_hundred(25) {
+    fn start(&mut self, lane: &mut Lane, attempt: &Attempt) {
+        if in_a_hundred(&mut self.random, 25) {
             let together = std::iter::once(attempt.item()).chain(attempt.answers.iter().cloned());
-            return application.put_together(together.collect()).await;
+            return lane.put_together(TABLE, together.collect());
         }
-        application.put(attempt.item()).await?;
+        lane.put(TABLE, attempt.item());
         for answer in &attempt.answers {
-            application.put(answer.clone()).await?;
+            lane.put(TABLE, answer.clone());
         }
-        Ok(())
     }
 
     /// Completes an attempt; a few lack a score, or are of an exam without questions.
-    async fn finish(&mut self, application: &Application, attempt: &Attempt, questions: usize) -> Result<()> {
+    fn finish(&mut self, lane: &mut Lane, attempt: &Attempt, questions: usize) {
         let seconds = self.random.i64(60..5400);
         let completed_at = attempt.started_at + SignedDuration::from_secs(seconds);
-        let questions = if self.in_a_hundred(2) { 0 } else { i64::try_from(questions).unwrap_or(0) };
-        let mut result = vec![
+        let is_empty = in_a_hundred(&mut self.random, 2);
+        let questions = if is_empty { 0 } else { i64::try_from(questions).unwrap_or(0) };
+        let result = [
             ("status", text("COMPLETED")),
             ("completed_at", text(instant(completed_at))),
             ("total_questions", number(questions)),
             ("time_taken_seconds", number(seconds)),
         ];
-        if !self.in_a_hundred(2) {
-            result.push(("score", number(self.random.i64(0..=questions))));
+        let key = attempt.key().item();
+        if in_a_hundred(&mut self.random, 2) {
+            return lane.set(TABLE, key, result);
         }
-        application.set(&attempt.key(), result).await
+        let [status, completed_at, total, time] = result;
+        let score = ("score", number(self.random.i64(0..=questions)));
+        lane.set(TABLE, key, [status, completed_at, total, time, score]);
     }
 
     /// What becomes of some attempts afterwards.
-    async fn change_later(&mut self, application: &Application, mut attempt: Attempt) -> Result<()> {
-        let key = attempt.key();
+    fn change_later(&mut self, lane: &mut Lane, mut attempt: Attempt) {
+        let key = attempt.key().item();
         match self.random.u8(..100) {
             // Regraded, sometimes twice.
             0..12 => {
                 for _ in 0..self.random.u8(1..=2) {
                     let score = number(self.random.i64(0..=4));
-                    application.set(&key, vec![("score", score), ("total_questions", number(5))]).await?;
+                    lane.set(TABLE, key.clone(), [("score", score), ("total_questions", number(5))]);
                 }
             }
             // Moved to another day.
             12..15 => {
                 attempt.started_at -= SignedDuration::from_hours(24);
-                application.set(&key, vec![("started_at", text(instant(attempt.started_at)))]).await?;
+                lane.set(TABLE, key, [("started_at", text(instant(attempt.started_at)))]);
             }
             // Written again as it is.
-            15..17 => application.set(&key, vec![("project_id", text(&attempt.project_id))]).await?,
+            15..17 => lane.set(TABLE, key, [("project_id", text(&attempt.project_id))]),
             // An answer is marked anew.
             17..24 => {
-                if let Some(key) = attempt.answers.first().and_then(key_of) {
+                if let Some(key) = attempt.answers.first().map(key_of) {
                     let mark = AttributeValue::Bool(self.random.bool());
-                    application.set(&key, vec![("is_correct", mark)]).await?;
+                    lane.set(TABLE, key, [("is_correct", mark)]);
                 }
             }
             // Deleted, and perhaps started anew.
             24..30 => {
-                for key in attempt.answers.iter().filter_map(key_of) {
-                    application.delete(&key).await?;
+                for key in attempt.answers.iter().map(key_of) {
+                    lane.delete(TABLE, key);
                 }
-                application.delete(&key).await?;
+                lane.delete(TABLE, key);
                 if self.random.bool() {
-                    application.put(attempt.item()).await?;
+                    lane.put(TABLE, attempt.item());
                 }
             }
             // Expires.
             30..38 => {
-                for key in attempt.answers.iter().filter_map(key_of) {
-                    application.set(&key, vec![("ttl", number(PAST))]).await?;
+                for key in attempt.answers.iter().map(key_of) {
+                    lane.set(TABLE, key, [("ttl", number(PAST))]);
                 }
-                application.set(&key, vec![("ttl", number(PAST))]).await?;
+                lane.set(TABLE, key, [("ttl", number(PAST))]);
                 if self.random.bool() {
                     self.to_live_again.push(attempt);
                 }
             }
             _ => {}
         }
-        Ok(())
-    }
-
-    fn in_a_hundred(&mut self, times: u8) -> bool {
-        self.random.u8(..100) < times
     }
 }
 
-fn key_of(item: &Item) -> Option<Key> {
-    match (item.get("PK"), item.get("SK")) {
-        (Some(AttributeValue::S(partition)), Some(AttributeValue::S(sort))) => {
-            Some(Key(partition.clone(), sort.clone()))
-        }
-        _ => None,
-    }
+fn key_of(item: &Item) -> Item {
+    Key(text_of(item, "PK").to_owned(), text_of(item, "SK").to_owned()).item()
 }

@@ -1,0 +1,127 @@
+//! Tables' changes as Lambda delivers them: in shards, each in order, and all of an item's in one.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use afterwrite::record::Item;
+use afterwrite::sink::memory::ItemChange;
+use serde_json::{Value, json};
+
+use super::values::{json_of, sdk_item_of};
+use afterwrite_cli::demo::item::Item as SdkItem;
+
+const SHARDS_OF_A_TABLE: u64 = 3;
+
+/// One change.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) table: String,
+    pub(super) sequence_number: String,
+    pub(super) old: Option<SdkItem>,
+    pub(super) new: Option<SdkItem>,
+    /// As Lambda writes it.
+    pub(super) json: String,
+}
+
+impl Record {
+    /// The images that it holds.
+    pub(super) fn images(&self) -> impl Iterator<Item = &SdkItem> {
+        [&self.old, &self.new].into_iter().flatten()
+    }
+}
+
+/// A part of a stream, and how far it has been delivered.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    table: String,
+    number: u64,
+    /// Its records, by their places among all.
+    pub(super) records: Vec<usize>,
+    pub(super) checkpoint: usize,
+    /// The delivery of what follows the checkpoint.
+    pub(super) in_flight: Option<u64>,
+}
+
+/// All records, and all shards.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    pub(super) records: Vec<Record>,
+    pub(super) shards: Vec<Shard>,
+}
+
+impl Streams {
+    /// Takes in what changed.
+    pub(super) fn append(&mut self, changes: Vec<ItemChange>) {
+        for change in changes {
+            let place = self.records.len();
+            let record = record(place, &change);
+            let mut hasher = DefaultHasher::new();
+            format!("{:?}", change.key).hash(&mut hasher);
+            let number = hasher.finish() % SHARDS_OF_A_TABLE;
+            self.shard(&record.table, number).records.push(place);
+            self.records.push(record);
+        }
+    }
+
+    fn shard(&mut self, table: &str, number: u64) -> &mut Shard {
+        let is_it = |shard: &Shard| shard.table == table && shard.number == number;
+        let place = self.shards.iter().position(is_it).unwrap_or_else(|| {
+            self.shards.push(Shard { table: table.to_owned(), number, ..Shard::default() });
+            self.shards.len() - 1
+        });
+        &mut self.shards[place]
+    }
+
+    /// Whether everything has been delivered.
+    pub(super) fn is_drained(&self) -> bool {
+        self.shards.iter().all(|shard| shard.checkpoint == shard.records.len())
+    }
+
+    /// The event that delivers these records.
+    pub(super) fn event(&self, records: &[usize]) -> String {
+        event(records.iter().map(|record| self.records[*record].json.as_str()))
+    }
+}
+
+/// An event of records as they are written.
+pub(super) fn event<'r>(records: impl Iterator<Item = &'r str>) -> String {
+    format!("{{\"Records\":[{}]}}", records.collect::<Vec<_>>().join(","))
+}
+
+fn record(place: usize, change: &ItemChange) -> Record {
+    let table = change.key.table.to_string();
+    // Numbers of different lengths meet.
+    let sequence_number = (999_999_999_999_999_999_950_u128 + place as u128).to_string();
+    let operation = match (&change.old, &change.new) {
+        (None, _) => "INSERT",
+        (Some(_), Some(_)) => "MODIFY",
+        (Some(_), None) => "REMOVE",
+    };
+    let keys = [Some(&change.key.partition), change.key.sort.as_ref()].into_iter().flatten();
+    let mut written = json!({
+        "ApproximateCreationDateTime": change.time.epoch_seconds(), "SequenceNumber": sequence_number, "SizeBytes": 100,
+        "StreamViewType": "NEW_AND_OLD_IMAGES", "Keys": json_of(keys.map(|key| (&*key.name, &key.value))),
+    });
+    for (name, image) in [("OldImage", &change.old), ("NewImage", &change.new)] {
+        if let Some(image) = image {
+            written[name] = image_json(image);
+        }
+    }
+    let mut record = json!({
+        "eventID": format!("event-{place}"), "eventName": operation, "awsRegion": "eu-west-1", "dynamodb": written,
+        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:123456789012:table/{table}/stream/2026-02-01T00:00:00.000"),
+    });
+    if change.is_expiry {
+        record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
+    }
+    Record {
+        table,
+        sequence_number,
+        old: change.old.as_ref().map(sdk_item_of),
+        new: change.new.as_ref().map(sdk_item_of),
+        json: record.to_string(),
+    }
+}
+
+fn image_json(image: &Item) -> Value {
+    json_of(image.iter().map(|(name, value)| (&**name, value)))
+}

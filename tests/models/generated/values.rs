@@ -1,0 +1,74 @@
+//! The AWS SDK's values ⇄ our own, ⇄ DynamoDB's JSON: as much of them as workloads write.
+
+use std::collections::BTreeMap;
+
+use afterwrite::record::{AttributeValue, Item};
+use afterwrite_cli::demo::item::Item as SdkItem;
+use aws_sdk_dynamodb::types::AttributeValue as Sdk;
+use serde_json::{Map, Value, json};
+
+pub(super) fn item_of(item: &SdkItem) -> Item {
+    item.iter().map(|(name, value)| (name.clone().into(), value_of(value))).collect()
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the SDK keeps the variant for unknown types private")]
+fn value_of(value: &Sdk) -> AttributeValue<'static> {
+    match value {
+        Sdk::S(text) => AttributeValue::text(text),
+        Sdk::N(digits) => AttributeValue::N(digits.parse().expect("a number")),
+        Sdk::Bool(flag) => AttributeValue::Bool(*flag),
+        Sdk::Null(_) => AttributeValue::Null,
+        Sdk::L(list) => AttributeValue::L(list.iter().map(value_of).collect()),
+        Sdk::M(map) => {
+            let map = map.iter().map(|(name, value)| (name.clone().into(), value_of(value)));
+            AttributeValue::M(map.collect::<BTreeMap<_, _>>())
+        }
+        other => panic!("workloads write no {other:?}"),
+    }
+}
+
+pub(super) fn sdk_item_of(item: &Item) -> SdkItem {
+    item.iter().map(|(name, value)| (name.to_string(), sdk_value_of(value))).collect()
+}
+
+fn sdk_value_of(value: &AttributeValue<'_>) -> Sdk {
+    match value {
+        AttributeValue::S(text) => Sdk::S(text.to_string()),
+        AttributeValue::N(number) => Sdk::N(number.to_string()),
+        AttributeValue::Bool(flag) => Sdk::Bool(*flag),
+        AttributeValue::Null => Sdk::Null(true),
+        AttributeValue::L(list) => Sdk::L(list.iter().map(sdk_value_of).collect()),
+        AttributeValue::M(map) => {
+            Sdk::M(map.iter().map(|(name, value)| (name.to_string(), sdk_value_of(value))).collect())
+        }
+        other @ (AttributeValue::B(_)
+        | AttributeValue::Ss(_)
+        | AttributeValue::Ns(_)
+        | AttributeValue::Bs(_)) => {
+            panic!("nobody writes a {}", other.type_name())
+        }
+    }
+}
+
+/// Attributes as a stream's record has them.
+pub(super) fn json_of<'i>(attributes: impl IntoIterator<Item = (&'i str, &'i AttributeValue<'i>)>) -> Value {
+    let named = attributes.into_iter().map(|(name, value)| (name.to_owned(), value_json(value)));
+    Value::Object(named.collect::<Map<_, _>>())
+}
+
+fn value_json(value: &AttributeValue<'_>) -> Value {
+    match value {
+        AttributeValue::S(text) => json!({ "S": text }),
+        AttributeValue::N(number) => json!({ "N": number.to_string() }),
+        AttributeValue::Bool(flag) => json!({ "BOOL": flag }),
+        AttributeValue::Null => json!({ "NULL": true }),
+        AttributeValue::L(list) => json!({ "L": list.iter().map(value_json).collect::<Vec<_>>() }),
+        AttributeValue::M(map) => json!({ "M": json_of(map.iter().map(|(name, value)| (&**name, value))) }),
+        other @ (AttributeValue::B(_)
+        | AttributeValue::Ss(_)
+        | AttributeValue::Ns(_)
+        | AttributeValue::Bs(_)) => {
+            panic!("nobody writes a {}", other.type_name())
+        }
+    }
+}
