@@ -6,5 +6,6 @@
 mod algoitny;
 mod glad;
 mod quiz;
+mod reference;
 mod shop;
 mod workload;

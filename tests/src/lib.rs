@@ -12,6 +12,7 @@ pub mod faults;
 pub mod folder_bucket;
 mod loopback;
 pub mod moto;
+pub mod page;
 pub mod programs;
 pub mod random;
 pub mod recording;
