@@ -1,22 +1,130 @@
-//! What the documentation shows is what the product does.
+//! What the documentation shows is what the product does: the examples of `docs/MODEL.md` are one model that loads, and there is
+//! nothing that a model can say and the page does not show. (What follows from the page's items is tested with the models.)
+//!
+//! The loader itself is asked what it knows: the page's model is broken in one place after the other, and the loader's messages say what
+//! could have stood there. So a key that is new in the loader is missed on the page until it has an example.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::table::Model;
+use afterwrite_tests::page;
+use serde_json::{Value, json};
 
-/// The TOML examples of a page, put together; every other line is blank, so that problems name the page's own lines.
-fn examples(page: &str) -> String {
-    let mut is_example = false;
-    let mut shown = |line: &'_ str| -> String {
-        let is_fence = line.starts_with("```");
-        is_example = if is_fence { line == "```toml" } else { is_example };
-        if is_example && !is_fence { format!("{line}\n") } else { "\n".to_owned() }
-    };
-    page.lines().map(&mut shown).collect()
+const PAGE: &str = include_str!("../docs/MODEL.md");
+
+/// A key and a value that no model knows.
+const NONSENSE: &str = "zzzzzz";
+
+/// What the loader says before it lists the keys that there can be.
+const BEFORE_KEYS: [&str; 4] =
+    ["nown keys are ", "say exactly one of ", "a matcher has one key, one of ", "takes values, or one of "];
+
+/// What it says before it lists the values that there can be.
+const BEFORE_VALUES: [&str; 3] = ["known types are ", "a column is ", "must be \""];
+
+#[test]
+fn the_examples_of_the_models_page_are_one_model_that_loads() {
+    let model = Model::parse(&page::model(PAGE), "docs/MODEL.md").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(&*model.name, "exams");
+    assert_eq!((model.tables.len(), model.entities.len(), model.aggregates.len()), (2, 3, 3));
 }
 
 #[test]
-fn the_examples_of_the_table_model_page_are_one_model_that_loads() {
-    let model = examples(include_str!("../docs/TABLE_MODEL.md"));
-    let model = Model::parse(&model, "docs/TABLE_MODEL.md").unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(&*model.name, "exams");
-    assert_eq!((model.entities.len(), model.aggregates.len(), model.mirrors.len()), (2, 2, 1));
+fn every_key_that_a_model_can_have_stands_in_an_example() {
+    // For each list of keys that the loader knows, those that stand in an example where it knows just these.
+    let mut shown: BTreeMap<Vec<String>, BTreeSet<String>> = BTreeMap::new();
+    each_place(&model(), &mut |place, value| {
+        let Value::Object(keys) = value else { return };
+        let mut with_one_more = keys.clone();
+        with_one_more.insert(NONSENSE.to_owned(), json!(1));
+        for broken in [Value::Object(with_one_more), json!({ NONSENSE: 1 }), json!({})] {
+            for message in messages(place, broken) {
+                if let Some(known) = listed(&message, &BEFORE_KEYS, '`') {
+                    shown.entry(known).or_default().extend(keys.keys().cloned());
+                }
+            }
+        }
+    });
+    // The file, its ten sections, and what lies within them: derived values, expiry, measures (as such, and of six kinds),
+    // matchers, exclusions, a tombstone, a column.
+    let kinds = shown.len();
+    assert!(kinds >= 23, "the loader told of {kinds} kinds of places only: {:?}", shown.keys());
+    for (known, shown) in shown {
+        let missing: Vec<&String> = known.iter().filter(|key| !shown.contains(*key)).collect();
+        assert!(missing.is_empty(), "the page has no example of {missing:?}, of the keys {known:?}");
+    }
+}
+
+#[test]
+fn every_value_that_a_setting_can_have_is_named() {
+    let mut lists = BTreeSet::new();
+    each_place(&model(), &mut |place, value| {
+        if value.is_string() {
+            let lists_of = |message: &String| {
+                let quoted = listed(message, &BEFORE_VALUES, '"').filter(|_| message.contains("must be \""));
+                quoted.or_else(|| listed(message, &BEFORE_VALUES, '`'))
+            };
+            lists.extend(messages(place, json!(NONSENSE)).iter().filter_map(lists_of));
+        }
+    });
+    // The types of attributes and of columns, what is archived, what becomes of expired items, remedies, histories.
+    assert!(lists.len() >= 6, "{lists:?}");
+    for value in lists.into_iter().flatten() {
+        let is_named = PAGE.contains(&format!("`{value}`")) || PAGE.contains(&format!("\"{value}\""));
+        assert!(is_named, "the page does not name {value}");
+    }
+}
+
+/// The page's model, as its examples have it.
+fn model() -> Value {
+    toml::from_str(&page::model(PAGE)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Calls `visit` with every value within one, itself included, and the pointer to it.
+fn each_place(value: &Value, visit: &mut impl FnMut(&str, &Value)) {
+    let mut open = vec![(String::new(), value)];
+    while let Some((place, value)) = open.pop() {
+        visit(&place, value);
+        match value {
+            Value::Object(members) => open.extend(members.iter().map(|(key, value)| {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                (format!("{place}/{key}"), value)
+            })),
+            Value::Array(all) => {
+                open.extend(all.iter().enumerate().map(|(index, value)| (format!("{place}/{index}"), value)));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// What the loader says of the page's model with another value in one place.
+fn messages(place: &str, value: Value) -> Vec<String> {
+    let mut model = model();
+    *model.pointer_mut(place).expect("a place of the model") = value;
+    let sections = model.as_object().expect("a model").iter();
+    let source: String = sections.map(|(key, value)| format!("{key} = {}\n", inline(value))).collect();
+    match Model::parse(&source, "model.toml") {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.problems.into_iter().map(|problem| problem.message).collect(),
+    }
+}
+
+/// A value as TOML has it within a line: only tables differ from JSON.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let member = |(key, value): (&String, &Value)| format!("{} = {}", json!(key), inline(value));
+            format!("{{ {} }}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(all) => format!("[{}]", all.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+    }
+}
+
+/// What stands between quotation marks in a message, after one of these beginnings of a list.
+fn listed(message: &str, before: &[&str], quote: char) -> Option<Vec<String>> {
+    let begin = before.iter().find_map(|before| message.find(before))?;
+    let words = message.get(begin..)?.split(quote).skip(1).step_by(2);
+    Some(words.map(str::to_owned).collect())
 }

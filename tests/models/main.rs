@@ -8,5 +8,6 @@ mod evolution;
 mod generated;
 mod glad;
 mod quiz;
+mod reference;
 mod shop;
 mod workload;

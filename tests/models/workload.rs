@@ -7,9 +7,9 @@ use afterwrite::commit::Ledger;
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{Images, Stale, archive_line, rows};
 use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, Timestamp, decode_record};
-use afterwrite::sink::memory::{MemoryTables, TableDefinition};
+use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite::sink::s3::MemoryObjects;
-use afterwrite::table::{Model, Operand};
+use afterwrite::table::{KeySchema, KeyType, Model, Operand};
 use afterwrite_functions::Aggregator;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{Row, export, gzip, rows_of};
@@ -35,7 +35,10 @@ pub(crate) struct Workload {
 
 impl Workload {
     pub(crate) fn of(model: &str) -> Self {
-        let model = Model::load(model).unwrap_or_else(|error| panic!("{error}"));
+        Self::of_model(Model::load(model).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    pub(crate) fn of_model(model: Model) -> Self {
         Self { model: Arc::new(model), items: BTreeMap::new(), records: Vec::new() }
     }
 
@@ -89,8 +92,15 @@ impl Workload {
         self
     }
 
-    /// The cache keys that the last change makes stale.
+    /// The cache keys that the last change makes stale; it makes no path stale.
     pub(crate) fn stale(&self) -> Vec<String> {
+        let stale = self.all_stale();
+        assert_eq!(stale.paths().count(), 0);
+        stale.keys().map(|stale| stale.key).collect()
+    }
+
+    /// The cache keys and the paths that the last change makes stale.
+    pub(crate) fn all_stale(&self) -> Stale {
         let line = self.last();
         let record = decode_record(line.as_bytes(), &self.model.vocabulary).expect("a record");
         let old = record.old.decode(&self.model.vocabulary).expect("an image");
@@ -98,8 +108,7 @@ impl Workload {
         let identity = source.identify(&self.model).expect("an entity");
         let mut stale = Stale::default();
         stale.add(&self.model, &identity, 0, (old.as_ref(), record.new.as_ref())).expect("keys");
-        assert_eq!(stale.paths().count(), 0);
-        stale.keys().map(|stale| stale.key).collect()
+        stale
     }
 
     /// The rows that the last change makes: `dataset day OPERATION`, and every column that holds a text or number.
@@ -254,9 +263,9 @@ impl Delivered {
         let tables = MemoryTables::new();
         tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
         for table in &workload.model.tables {
-            let mut definition = TableDefinition::new(table.name.as_ref(), &*table.partition_key.name);
+            let mut definition = TableDefinition::new(table.name.as_ref(), defined(&table.partition_key));
             if let Some(key) = &table.sort_key {
-                definition = definition.sort(&*key.name);
+                definition = definition.sort(defined(key));
             }
             tables.create_table(definition);
         }
@@ -286,7 +295,7 @@ impl Delivered {
     }
 
     /// Every rollup with its measures that are not nought, and `expires_at`; the shards of one are one.
-    fn rollups(&self) -> Items {
+    pub(crate) fn rollups(&self) -> Items {
         let mut rollups = Items::new();
         for item in self.tables().scan(STATE) {
             if item.get("EntityType").and_then(AttributeValue::as_text) != Some("ROLLUP") {
@@ -323,7 +332,7 @@ impl Delivered {
     }
 
     /// What stands at a path of an item.
-    fn shown(&self, table: &str, key: &Value, path: &str) -> Option<AttributeValue<'static>> {
+    pub(crate) fn shown(&self, table: &str, key: &Value, path: &str) -> Option<AttributeValue<'static>> {
         let key = attributes(key);
         let items = self.tables().scan(table);
         let item = items.iter().find(|item| key.iter().all(|(name, value)| item.get(name) == Some(value)))?;
@@ -359,6 +368,15 @@ pub(crate) fn time(text: &str) -> Timestamp {
 /// So many days after a time, in epoch seconds.
 pub(crate) fn days_after(days: i64, text: &str) -> i64 {
     time(text).epoch_seconds() + days * 86_400
+}
+
+fn defined(key: &KeySchema) -> KeyDefinition {
+    let key_type = match key.key_type {
+        KeyType::Text => memory::KeyType::Text,
+        KeyType::Number => memory::KeyType::Number,
+        KeyType::Binary => memory::KeyType::Binary,
+    };
+    KeyDefinition::new(&*key.name, key_type)
 }
 
 fn named(

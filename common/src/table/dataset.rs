@@ -67,6 +67,9 @@ pub struct Column {
     pub required: bool,
 }
 
+/// How deep types lie within one another at most: as deep as an attribute's own.
+const DEEPEST: usize = 32;
+
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnType {
@@ -113,16 +116,23 @@ impl ColumnType {
         ("json", Self::Json),
     ];
 
-    /// Reads what [`fmt::Display`] writes; white space between the parts is allowed.
+    /// Reads what [`fmt::Display`] writes; white space between the parts is allowed. Types lie within one another as attributes do:
+    /// at most 32 deep.
     ///
     /// ```
     /// use afterwrite::table::ColumnType;
     /// let lines = "list<struct<sku:string,price:decimal(10,2)>>";
     /// assert_eq!(ColumnType::parse(lines).map(|parsed| parsed.to_string()).as_deref(), Some(lines));
     /// assert_eq!(ColumnType::parse("decimal(39,2)"), None);
+    /// assert_eq!(ColumnType::parse(&format!("{}string{}", "list<".repeat(40), ">".repeat(40))), None);
     /// ```
     #[must_use]
     pub fn parse(written: &str) -> Option<Self> {
+        Self::parse_within(written, DEEPEST)
+    }
+
+    fn parse_within(written: &str, depth: usize) -> Option<Self> {
+        let depth = depth.checked_sub(1)?;
         let written = written.trim();
         if let Some((_, plain)) = Self::PLAIN.iter().find(|(name, _)| *name == written) {
             return Some(plain.clone());
@@ -136,13 +146,14 @@ impl ColumnType {
             return is_decimal.then_some(Self::Decimal { precision, scale });
         }
         if let Some(element) = inside("list<", ">") {
-            return Some(Self::List(Box::new(Self::parse(element)?)));
+            return Some(Self::List(Box::new(Self::parse_within(element, depth)?)));
         }
         if let Some(value) = inside("map<", ">") {
-            return Some(Self::Map(Box::new(Self::parse(value)?)));
+            return Some(Self::Map(Box::new(Self::parse_within(value, depth)?)));
         }
         let members = members(inside("struct<", ">")?)?.into_iter();
-        let members = members.map(|(name, member)| Some((Arc::from(name), Self::parse(member)?)));
+        let members =
+            members.map(|(name, member)| Some((Arc::from(name), Self::parse_within(member, depth)?)));
         Some(Self::Struct(members.collect::<Option<_>>()?))
     }
 }

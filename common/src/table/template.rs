@@ -165,6 +165,11 @@ impl Template {
     /// answer may then be `true` for templates that only equal values keep apart.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
+        // Most templates of a model begin differently, and no more need be read of them.
+        let mut beginnings = self.leading_literal().bytes().zip(other.leading_literal().bytes());
+        if beginnings.any(|(mine, theirs)| mine != theirs) {
+            return false;
+        }
         let (mine, theirs) = (self.symbols(), other.symbols());
         // Both are read at once: a state is how far each has come.
         let width = theirs.len() + 1;

@@ -1,15 +1,16 @@
-//! What only the whole model can tell: names used twice, keys that overlap, limits, and what would feed on itself.
+//! What only the whole model can tell: names used twice, limits, and what would feed on itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::apart::{self, has_state_key};
 use super::document::Document;
 use super::problem::Problems;
 use super::reader::Written;
 use super::resolve::{Compiler, terms_of};
 use crate::table::{
-    Aggregate, AttributePath, DerivationKind, Entity, Format, KeyPattern, MeasureKind, OnExpiry, Piece,
-    Rollup, Template, TemplatePiece, Term,
+    Aggregate, AttributePath, DerivationKind, Entity, Format, MeasureKind, OnExpiry, Piece, Template,
+    TemplatePiece, Term,
 };
 
 /// A transaction's actions: DynamoDB's limit.
@@ -20,9 +21,6 @@ const RESERVED: [&str; 2] = ["LEDGER#", "LOOKUP#"];
 
 /// The attributes of a rollup that are not measures, beside `settled_<measure>`.
 const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
-
-/// The key attributes of the state table.
-const STATE_KEY: (&str, &str) = ("PK", "SK");
 
 /// Names are plain, and each is given once.
 pub(super) fn names(document: &Document<'_>, problems: &mut Problems<'_>) {
@@ -69,151 +67,15 @@ pub(super) fn names(document: &Document<'_>, problems: &mut Problems<'_>) {
 
 /// Everything that concerns more than one part of the model.
 pub(super) fn whole(compiler: &mut Compiler<'_, '_, '_>) {
-    entities_apart(compiler);
-    rollups_apart(compiler);
-    entities_apart_from_rollups(compiler);
+    apart::entities(compiler);
+    apart::rollups(compiler);
+    apart::entities_from_rollups(compiler);
     reserved_keys(compiler);
     measure_names(compiler);
     transaction_size(compiler);
     mirrored_paths(compiler);
     nothing_reads_mirrored(compiler);
     nothing_reads_secrets(compiler);
-}
-
-/// Two entities of one table must have keys that can be told apart.
-fn entities_apart(compiler: &mut Compiler<'_, '_, '_>) {
-    let entities = &compiler.model.entities;
-    for (index, entity) in entities.iter().enumerate() {
-        for other in entities.iter().take(index) {
-            if entity.table == other.table && key_overlaps(&entity.key, &other.key) {
-                let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
-                let message = format!(
-                    "entity `{}`: a key can match it and entity `{}` too; give them literal text that differs",
-                    entity.name, other.name
-                );
-                compiler.problems.report(at, message);
-            }
-        }
-    }
-}
-
-fn key_overlaps(a: &KeyPattern, b: &KeyPattern) -> bool {
-    // A template that could not be read has no pieces, and says nothing.
-    let overlap = |a: &Template, b: &Template| !a.pieces.is_empty() && !b.pieces.is_empty() && a.overlaps(b);
-    overlap(&a.partition, &b.partition)
-        && match (&a.sort, &b.sort) {
-            (Some(a), Some(b)) => overlap(a, b),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        }
-}
-
-/// The key of a rollup's items; those of a sharded one have their shard's number appended.
-fn stored_key(rollup: &Rollup) -> KeyPattern {
-    let mut partition = rollup.partition.clone();
-    if rollup.shards > 1 {
-        partition.pieces.push(TemplatePiece::Literal(Arc::from("#SHARD#")));
-        partition.pieces.push(TemplatePiece::Variable(rollup.variables.len(), Format::Plain));
-    }
-    KeyPattern { partition, sort: Some(rollup.sort.clone()) }
-}
-
-/// Two rollups that can be one item must not hold measures of one name, nor be kept in different ways. Within one rollup
-/// a name is used once as well.
-fn rollups_apart(compiler: &mut Compiler<'_, '_, '_>) {
-    let rollups = &compiler.model.rollups;
-    let (mut found, mut overlaps) = (Vec::new(), Vec::new());
-    for (position, held) in compiler.held.iter().enumerate() {
-        for other in compiler.held.iter().take(position) {
-            let (Some(mine), Some(theirs)) = (rollups.get(held.rollup), rollups.get(other.rollup)) else {
-                continue;
-            };
-            // A rollup that one aggregate names twice was reported as that.
-            if held.at == other.at && held.rollup == other.rollup {
-                continue;
-            }
-            if held.attribute != other.attribute || !one_item(held.rollup, mine, other.rollup, theirs) {
-                continue;
-            }
-            let aggregate =
-                |index: usize| compiler.model.aggregates.get(index).map_or("", |aggregate| &*aggregate.name);
-            let line = compiler.problems.line_of(other.at);
-            let target = if held.rollup == other.rollup {
-                format!("rollup `{}`", mine.name)
-            } else {
-                format!("rollup `{}`, whose key overlaps that of `{}`,", mine.name, theirs.name)
-            };
-            let message = format!(
-                "aggregate `{}`: {target} already has a measure `{}` from aggregate `{}` (line {line}); rename one",
-                aggregate(held.aggregate),
-                held.attribute,
-                aggregate(other.aggregate)
-            );
-            found.push((held.at, message));
-        }
-    }
-    for (index, rollup) in rollups.iter().enumerate() {
-        for (other_index, other) in rollups.iter().enumerate().take(index) {
-            if !one_item(index, rollup, other_index, other) {
-                continue;
-            }
-            let settings = |index: usize| compiler.document.rollups.get(index);
-            let expiry =
-                |index: usize| settings(index).and_then(|settings| settings.expires.map(|(after, _)| after));
-            overlaps.extend([(index, other_index), (other_index, index)]);
-            if rollup.shards != other.shards
-                || rollup.is_computed()
-                || other.is_computed()
-                || expiry(index) != expiry(other_index)
-            {
-                let at = settings(index).map_or(0, |settings| settings.name.at);
-                let message = format!(
-                    "rollup `{}`: its key overlaps that of rollup `{}`, but they differ in shards or expiry, or have `max`, `min` or `avg`; give one of them literal text that differs",
-                    rollup.name, other.name
-                );
-                found.push((at, message));
-            }
-        }
-    }
-    for (index, other) in overlaps {
-        if let Some(rollup) = compiler.model.rollups.get_mut(index) {
-            rollup.overlaps.push(other);
-        }
-    }
-    for (at, message) in found {
-        compiler.report(at, message);
-    }
-}
-
-fn one_item(index: usize, rollup: &Rollup, other_index: usize, other: &Rollup) -> bool {
-    index == other_index || key_overlaps(&stored_key(rollup), &stored_key(other))
-}
-
-/// Our own items, fed back by a state table that someone gave a stream, must match no entity.
-fn entities_apart_from_rollups(compiler: &mut Compiler<'_, '_, '_>) {
-    for (index, entity) in compiler.model.entities.iter().enumerate() {
-        if !has_state_key(compiler, entity) {
-            continue;
-        }
-        for rollup in &compiler.model.rollups {
-            if key_overlaps(&entity.key, &stored_key(rollup)) {
-                let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
-                let message = format!(
-                    "entity `{}`: its keys overlap those of rollup `{}`, so the rollup's own items could be counted; give them literal text that differs",
-                    entity.name, rollup.name
-                );
-                compiler.problems.report(at, message);
-            }
-        }
-    }
-}
-
-/// Whether an entity's table has key attributes of the same names as the state table.
-fn has_state_key(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> bool {
-    compiler.model.tables.get(entity.table).is_some_and(|table| {
-        let sort_key = table.sort_key.as_ref().map(|key| &*key.name);
-        *table.partition_key.name == *STATE_KEY.0 && sort_key == Some(STATE_KEY.1)
-    })
 }
 
 fn reserved_keys(compiler: &mut Compiler<'_, '_, '_>) {
@@ -342,7 +204,8 @@ fn nothing_reads_mirrored(compiler: &mut Compiler<'_, '_, '_>) {
 
 /// What is secret stays in its table: it is in no key, path, measure or condition.
 fn nothing_reads_secrets(compiler: &mut Compiler<'_, '_, '_>) {
-    for (index, settings) in compiler.document.entities.iter().enumerate() {
+    let all = compiler.document.entities.iter().enumerate();
+    for (index, settings) in all.filter(|(_, settings)| !settings.secrets.is_empty()) {
         let Some(entity) = compiler.model.entities.get(index) else { continue };
         let table = compiler.model.tables.get(entity.table);
         let mut readers = reads(compiler, entity);

@@ -78,7 +78,13 @@ impl Compiler<'_, '_, '_> {
         let mut types = Vec::new();
         for gift in &settings.gives {
             let Some(resolved) = Self::resolve(problems, vocabulary, owner, scope, *gift) else { continue };
-            if resolved.format != Format::Plain || !resolved.value_type.fits_key(Format::Plain) {
+            if resolved.format != Format::Plain {
+                let message = format!(
+                    "{owner}: `{}`: a lookup gives a value as it is; leave the format out",
+                    gift.value
+                );
+                problems.report(gift.at, message);
+            } else if !resolved.value_type.fits_key(Format::Plain) {
                 let described = resolved.value_type.described();
                 problems.report(
                     gift.at,

@@ -4,12 +4,13 @@
 //! document   the settings as they are written, each with its place
 //! resolve    names become indexes: tables, entities, lookups, rollups
 //! aggregates, mirrors, caches, datasets, condition    the same for what is counted, shown, cached, kept as rows, tested
-//! check      what only the whole can tell: overlaps, limits, feedback
+//! check      what only the whole can tell: limits, feedback; and apart: keys that must not overlap
 //! ```
 //!
 //! No step stops at the first problem; a later step runs as long as the names that it needs can be told.
 
 mod aggregates;
+mod apart;
 mod caches;
 mod check;
 mod condition;
@@ -25,7 +26,7 @@ mod resolve;
 mod scope;
 
 use std::borrow::Cow;
-use std::fs;
+use std::{fs, io};
 
 use toml::de::DeTable;
 
@@ -57,7 +58,7 @@ impl Model {
     /// Loads a built-in model by its name, or a model file by its path.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file; [`ErrorKind::Model`] with
+    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file, or it is no text; [`ErrorKind::Model`] with
     /// everything that is wrong with the model.
     pub fn load(name_or_path: &str) -> Result<Self> {
         let (file, source) = Self::source(name_or_path)?;
@@ -67,14 +68,19 @@ impl Model {
     /// What errors call a model, and its TOML: of a built-in model by its name, of a model file by its path.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file.
+    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file, or it is no text.
     pub fn source(name_or_path: &str) -> Result<(String, Cow<'static, str>)> {
         if let Some(source) = Self::built_in(name_or_path) {
             return Ok((format!("models/{name_or_path}.toml"), Cow::Borrowed(source)));
         }
         let source = fs::read_to_string(name_or_path).map_err(|error| {
             let names: Vec<&str> = Self::built_in_names().collect();
-            Error::new(ErrorKind::Configuration, "there is no such table model")
+            let message = if error.kind() == io::ErrorKind::NotFound {
+                "there is no such table model"
+            } else {
+                "the table model cannot be read as a text file"
+            };
+            Error::new(ErrorKind::Configuration, message)
                 .with("model", name_or_path)
                 .remedy(format!("Name a built-in model ({}) or the path of a TOML file", listed(&names)))
                 .caused_by(error)
@@ -90,7 +96,11 @@ impl Model {
         let mut problems = Problems::of(source);
         let (root, errors) = DeTable::parse_recoverable(source);
         for error in &errors {
-            problems.report(error.span().map_or(0, |span| span.start), error.message());
+            let message = match error.message() {
+                "duplicate key" => "the key is given a second time; give it once",
+                message => message,
+            };
+            problems.report(error.span().map_or(0, |span| span.start), message);
         }
         let document = if errors.is_empty() { Document::read(root.get_ref(), &mut problems) } else { None };
         let model = document.map(|document| resolve::compile(&document, &mut problems));

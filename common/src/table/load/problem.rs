@@ -48,21 +48,22 @@ impl ModelErrors {
 /// Collects problems while a model is loaded.
 pub(super) struct Problems<'s> {
     source: &'s str,
+    /// Where each line begins.
+    lines: Vec<usize>,
     found: Vec<(usize, String)>,
     incomplete: bool,
 }
 
 impl<'s> Problems<'s> {
     pub(super) fn of(source: &'s str) -> Self {
-        Self { source, found: Vec::new(), incomplete: false }
+        let later = source.match_indices('\n').map(|(end, _)| end + 1);
+        let lines = std::iter::once(0).chain(later).collect();
+        Self { source, lines, found: Vec::new(), incomplete: false }
     }
 
     /// Notes a problem at this offset of the source. The same problem at the same place is noted once.
     pub(super) fn report(&mut self, at: usize, message: impl Into<String>) {
-        let problem = (at, message.into());
-        if !self.found.contains(&problem) {
-            self.found.push(problem);
-        }
+        self.found.push((at, in_one_line(message.into())));
     }
 
     /// Says that something could not be read at all, so that what refers to it cannot be judged.
@@ -77,7 +78,7 @@ impl<'s> Problems<'s> {
 
     /// The line of an offset, from 1.
     pub(super) fn line_of(&self, at: usize) -> usize {
-        self.place_of(at).0
+        self.lines.partition_point(|begin| *begin <= at)
     }
 
     /// Ends the loading: `Ok` if nothing was found.
@@ -87,19 +88,38 @@ impl<'s> Problems<'s> {
         }
         let mut found = std::mem::take(&mut self.found);
         found.sort_by_key(|(at, _)| *at);
-        let problems = found.into_iter().map(|(at, message)| {
-            let (line, column) = self.place_of(at);
-            Problem { line, column, message }
-        });
-        Err(ModelErrors { file: file.to_owned(), problems: problems.collect() })
+        let mut problems: Vec<Problem> = Vec::new();
+        let (mut place, mut told_of_it) = (None, 0);
+        for (at, message) in found {
+            if place != Some(at) {
+                (place, told_of_it) = (Some(at), problems.len());
+            }
+            if problems.iter().skip(told_of_it).all(|problem| problem.message != message) {
+                let (line, column) = self.place_of(at);
+                problems.push(Problem { line, column, message });
+            }
+        }
+        Err(ModelErrors { file: file.to_owned(), problems })
     }
 
     fn place_of(&self, at: usize) -> (usize, usize) {
-        let before = self.source.get(..at).unwrap_or(self.source);
-        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        let column = before.rsplit('\n').next().map_or(0, |text| text.chars().count()) + 1;
-        (line, column)
+        let line = self.line_of(at);
+        let begin = line.checked_sub(1).and_then(|line| self.lines.get(line)).copied().unwrap_or(0);
+        let before = self.source.get(begin..at).or_else(|| self.source.get(begin..)).unwrap_or_default();
+        (line, before.chars().count() + 1)
     }
+}
+
+/// A message as it fits into a line: names are quoted as they were written, and may hold anything.
+fn in_one_line(message: String) -> String {
+    if !message.contains(char::is_control) {
+        return message;
+    }
+    let escaped = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    message.chars().map(escaped).collect()
 }
 
 /// What to say of a name that is not among the known ones: the nearest, or all of them if there are few.
@@ -179,6 +199,27 @@ mod tests {
         assert_eq!(suggestion("admin_dya", ["admin", "admin_day"]), "; did you mean `admin_day`?");
         assert_eq!(suggestion("zzzzz", ["b", "a"]), "; known are `a` and `b`");
         assert_eq!(suggestion("zzzzz", []), "; there is none");
+    }
+
+    #[test]
+    fn what_is_said_twice_of_a_place_is_told_once() {
+        let mut problems = Problems::of("a = 1\nb = 2");
+        for (at, message) in [(6, "one"), (0, "two"), (6, "three"), (6, "one"), (0, "one")] {
+            problems.report(at, message);
+        }
+        let errors = problems.finish("x.toml").unwrap_err();
+        assert_eq!(
+            errors.to_string(),
+            "x.toml:1:1: two\nx.toml:1:1: one\nx.toml:2:1: one\nx.toml:2:1: three"
+        );
+    }
+
+    #[test]
+    fn a_problem_is_a_line_whatever_it_quotes() {
+        let mut problems = Problems::of("a");
+        problems.report(0, "the name `é\n\u{1b}[31m` is none");
+        let errors = problems.finish("x.toml").unwrap_err();
+        assert_eq!(errors.to_string(), "x.toml:1:1: the name `é\\n\\u{1b}[31m` is none");
     }
 
     #[test]

@@ -149,6 +149,11 @@ impl<'d> Settings<'d> {
         self.get(name).map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
 
+    /// Whether a setting is a list that holds nothing. One that holds what it must not was reported as that.
+    pub(super) fn is_empty_list(&self, name: &str) -> bool {
+        self.get(name).and_then(|value| value.get_ref().as_array()).is_some_and(|array| array.is_empty())
+    }
+
     pub(super) fn required_texts(&self, name: &str, problems: &mut Problems<'_>) -> Vec<Written<&'d str>> {
         let value = self.require(name, problems);
         value.map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()

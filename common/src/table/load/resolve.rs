@@ -214,10 +214,13 @@ impl Compiler<'_, '_, '_> {
         let mut scope = EntityScope::default();
         let table = self.table_of(&owner, settings);
         let key = table.and_then(|table| self.entity_key(&owner, table, settings, &mut scope.variables));
-        // A template that is wrong still tells its variables; one that is missing does not.
+        // A template that is wrong still tells its variables; one that is missing, or of an attribute too many, does not.
         let wanted = table.and_then(|table| self.document.tables.get(table)).map(|table| &table.key);
         scope.is_incomplete = wanted.is_none_or(|wanted| {
-            wanted.iter().any(|name| settings.key.iter().all(|(attribute, _)| attribute.value != name.value))
+            let is_given = |name: &str| settings.key.iter().any(|(attribute, _)| attribute.value == name);
+            let is_wanted = |name: &str| wanted.iter().any(|attribute| attribute.value == name);
+            !wanted.iter().all(|name| is_given(name.value))
+                || !settings.key.iter().all(|(attribute, _)| is_wanted(attribute.value))
         });
         scope.attributes = settings
             .attributes

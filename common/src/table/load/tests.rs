@@ -1,15 +1,12 @@
-//! Models that load as they should, and for every mistake the message that it gets.
+//! Models that load as they should.
 
 use std::fmt::Write as _;
 
 use super::*;
 use crate::table::{Format, MeasureKind, Piece, Term};
 
-/// A sound model, small enough to be read whole.
-const LIBRARY: &str = include_str!("golden/library.toml");
-
-/// Changes to it (`-` this text, `+` that instead) and the problems that follow, a paragraph each.
-const PROBLEMS: &str = include_str!("golden/problems.txt");
+/// A sound model, small enough to be read whole. What is told of the broken ones beside it is tested with them.
+const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
 
 fn load(source: &str) -> Model {
     Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
@@ -17,43 +14,6 @@ fn load(source: &str) -> Model {
 
 fn problems(source: &str) -> String {
     Model::parse(source, "library.toml").map_or_else(|errors| errors.to_string(), |_| "no problem".to_owned())
-}
-
-/// Applies the `-` and `+` lines of a case, in pairs.
-fn changed(lines: &[&str]) -> String {
-    let mut source = LIBRARY.to_owned();
-    for change in lines.chunk_by(|before, after| before.starts_with('-') || after.starts_with('+')) {
-        let side = |sign: &str| {
-            let lines: Vec<&str> = change.iter().filter_map(|line| line.strip_prefix(sign)).collect();
-            lines.join("\n")
-        };
-        let (before, after) = (side("- "), side("+ "));
-        assert!(source.contains(&before), "the library has no {before}");
-        source = source.replacen(&before, &after, 1);
-    }
-    source
-}
-
-#[test]
-fn every_mistake_gets_its_message() {
-    load(LIBRARY);
-    let mut differences = String::new();
-    let mut count = 0;
-    for case in PROBLEMS.split("\n\n").map(str::trim_end).filter(|case| !case.starts_with("# ")) {
-        let lines: Vec<&str> = case.lines().collect();
-        let changes =
-            lines.iter().take_while(|line| line.starts_with("- ") || line.starts_with("+ ")).count();
-        let expected: Vec<String> =
-            lines[changes..].iter().map(|line| format!("library.toml:{line}")).collect();
-        assert!(!expected.is_empty(), "{case}");
-        let found = problems(&changed(&lines[..changes]));
-        if found != expected.join("\n") {
-            writeln!(differences, "{}\n{found}\n", lines[..changes].join("\n")).unwrap();
-        }
-        count += 1;
-    }
-    assert!(differences.is_empty(), "these cases give other messages:\n\n{differences}");
-    assert!(count > 100, "only {count} cases were found");
 }
 
 #[test]
@@ -71,6 +31,13 @@ fn a_model_that_is_not_there() {
     assert_eq!(error.kind(), ErrorKind::Configuration);
     let text = error.to_string();
     assert!(text.contains("nowhere.toml") && text.contains(Model::DEFAULT_NAME), "{text}");
+}
+
+#[test]
+fn a_model_that_is_no_file() {
+    let error = Model::load(env!("CARGO_MANIFEST_DIR")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.to_string().contains("cannot be read as a text file"), "{error}");
 }
 
 #[test]
@@ -127,43 +94,7 @@ fn the_vocabulary_is_what_is_read() {
 
 #[test]
 fn everything_else_that_a_model_can_say() {
-    let model = load(&changed(&[
-        "- generation = 1",
-        "+ generation = 7",
-        "- [tables.items]",
-        "+ [tables.users]",
-        "+ key = [\"id\"]",
-        "+ [tables.items]",
-        "- [entities.shelf]",
-        "+ [entities.reader]",
-        "+ table = \"users\"",
-        "+ key = { id = \"{reader_id}\" }",
-        "+ on_expiry = \"subtract\"",
-        "+ attributes = { at = \"N\", \"stats.read\" = \"N\", stats2 = \"M\", old_name = \"S\", name = \"S\" }",
-        "+ derive.called = { first = [\"name\", \"old_name\"] }",
-        "+ [entities.shelf]",
-        "+ table = \"items\"",
-        "- [entities.book]",
-        "+ [entities.book]",
-        "+ table = \"items\"",
-        "- [[mirrors]]",
-        "+ [rollups.readers]",
-        "+ key = { PK = \"READERS#{called}\", SK = \"ROLLUP#READERS#{at:day}\" }",
-        "+ expires = { after = \"2 weeks\", of = \"at\" }",
-        "+ [[aggregates]]",
-        "+ name = \"readers\"",
-        "+ of = \"reader\"",
-        "+ into = \"readers\"",
-        "+ when = { called = [\"a\"], stats2.inner.most = [{ exists = true }] }",
-        "+ [aggregates.measures]",
-        "+ readers = \"count\"",
-        "+ read = { sum = [\"stats.read\", \"at\"] }",
-        "+ last_day = { max = \"at:day\" }",
-        "+ first = { min = \"at\" }",
-        "+ readAvg = { avg = \"read\", over = \"readers\" }",
-        "+ spread = { histogram = \"stats.read\", width = 25, bins = 5 }",
-        "+ [[mirrors]]",
-    ]));
+    let model = load(include_str!("../../../../tests/fixtures/models/library-and-readers.toml"));
     assert_eq!(model.generation, 7);
     assert_eq!(model.tables[0].sort_key, None);
     let reader = &model.entities[0];
@@ -225,15 +156,7 @@ fn one_change_must_fit_into_a_transaction() {
 
 #[test]
 fn datasets_name_attributes_that_nothing_else_reads() {
-    let model = load(&changed(&[
-        "- [[mirrors]]",
-        "+ [datasets.books]",
-        "+ of = \"book\"",
-        "+ partition = \"added.at:day\"",
-        "+ sort = \"cost\"",
-        "+ columns = { cost = \"decimal(10,2)\", title = { type = \"string\", from = \"label.title\" } }",
-        "+ [[mirrors]]",
-    ]));
+    let model = load(include_str!("../../../../tests/fixtures/models/library-with-a-dataset.toml"));
     let dataset = &model.datasets[0];
     let columns: Vec<&str> = dataset.columns.iter().map(|column| &*column.name).collect();
     assert_eq!(columns, ["cost", "title", "_key_shelf_id", "_key_book_id"], "the key is always there");
@@ -244,26 +167,7 @@ fn datasets_name_attributes_that_nothing_else_reads() {
 
 #[test]
 fn what_is_cached_and_what_is_archived() {
-    let model = load(&changed(&[
-        "- generation = 1",
-        "+ generation = 1",
-        "+ archive = \"matched\"",
-        "- derive.share",
-        "+ secret = [\"notes\", \"tags.inner\"]",
-        "+ derive.share",
-        "- [[mirrors]]",
-        "+ [[caches]]",
-        "+ of = [\"shelf\", \"book\"]",
-        "+ keys = [\"shelf:{shelf_id}\"]",
-        "+ [[caches]]",
-        "+ of = \"book\"",
-        "+ keys = [\"book:{title}:{bought_at:day}\"]",
-        "+ paths = [\"/books/{book_id}/*\"]",
-        "+ when.price = [{ exists = true }]",
-        "+ depends_on = [\"title\", \"bought_at\"]",
-        "+ remedy = { tombstone = \"1500ms\" }",
-        "+ [[mirrors]]",
-    ]));
+    let model = load(include_str!("../../../../tests/fixtures/models/library-with-caches.toml"));
     assert_eq!(model.archive, crate::table::ArchiveScope::Matched);
     let [shelf, book] = model.entities.as_slice() else { panic!("{:?}", model.entities) };
     assert_eq!((&shelf.caches, &book.caches), (&vec![0], &vec![1, 2]));

@@ -25,18 +25,19 @@ pub(super) fn cache<'d>(
     };
     let settings = Settings::new(owner, at, value, &known, problems);
     let of = settings.required_texts("of", problems);
-    if settings.get("of").is_some() && of.is_empty() {
+    if settings.is_empty_list("of") {
         problems.report(at, format!("{}: `of` names no entity", settings.owner));
     }
     let keys = settings.texts("keys", problems);
     let paths = settings.texts("paths", problems);
-    if keys.is_empty() && paths.is_empty() {
+    let names_any = |name| settings.get(name).is_some() && !settings.is_empty_list(name);
+    if !names_any("keys") && !names_any("paths") {
         problems.report(at, format!("{}: it names neither `keys` nor `paths`", settings.owner));
     }
     let remedy = match settings.get("remedy") {
         None => Remedy::Delete,
         Some(value) => {
-            if keys.is_empty() {
+            if !names_any("keys") {
                 let message = format!("{}: a remedy is of `keys`, and there are none", settings.owner);
                 problems.report(place(value), message);
             }
@@ -44,7 +45,7 @@ pub(super) fn cache<'d>(
         }
     };
     let depends_on = settings.texts("depends_on", problems);
-    if depends_on.is_empty()
+    if settings.is_empty_list("depends_on")
         && let Some(value) = settings.get("depends_on")
     {
         let message =

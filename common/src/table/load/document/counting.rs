@@ -11,6 +11,7 @@ const MEASURE_KINDS: [&str; 6] = ["count", "sum", "max", "min", "histogram", "av
 
 /// More bins than this make an item that nobody reads.
 const MAX_BINS: i64 = 200;
+
 pub(super) fn aggregate<'d>(
     at: usize,
     value: &'d DeTable<'d>,
@@ -26,7 +27,7 @@ pub(super) fn aggregate<'d>(
     let of = settings.required_text("of", problems);
     let into = settings.required_texts("into", problems);
     let measures = settings.require("measures", problems);
-    if settings.get("into").is_some() && into.is_empty() {
+    if settings.is_empty_list("into") {
         problems.report(at, format!("{}: `into` names no rollup; name one", settings.owner));
         problems.mark_incomplete();
     }
@@ -89,7 +90,7 @@ fn measure<'d>(
         }
         ["sum"] => {
             let terms = settings.required_texts("sum", problems);
-            if terms.is_empty() {
+            if settings.is_empty_list("sum") {
                 problems.report(
                     name.at,
                     format!("{}: `sum` names nothing to sum; name an attribute", settings.owner),

@@ -169,7 +169,7 @@ pub(super) fn lookup<'d>(
         );
         problems.report(name.at, message);
     }
-    if settings.get("gives").is_some() && gives.is_empty() {
+    if settings.is_empty_list("gives") {
         problems
             .report(name.at, format!("{}: `gives` names nothing; name what is looked up", settings.owner));
         problems.mark_incomplete();

@@ -260,6 +260,8 @@ fn listed_tables<'d>(
         return Vec::new();
     };
     let all = array.iter();
-    all.filter_map(|value| Some((place(value), reader::table(&format!("`{what}`"), value, problems)?)))
-        .collect()
+    all.filter_map(|value| {
+        Some((place(value), reader::table(&format!("an entry of `{what}`"), value, problems)?))
+    })
+    .collect()
 }

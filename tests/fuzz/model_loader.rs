@@ -1,0 +1,56 @@
+//! Any bytes are a model or not: then there is something to be said of them, of a place in them, in one line each.
+
+#![no_main]
+
+use afterwrite::table::{Model, Problem};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(source) = std::str::from_utf8(bytes) else { return };
+    match Model::parse(source, "model.toml") {
+        Ok(model) => assert_whole(&model),
+        Err(errors) => {
+            assert!(!errors.problems.is_empty(), "refused, and nobody knows why");
+            errors.problems.iter().for_each(|problem| assert_in(source, problem));
+            assert_eq!(errors.to_string().lines().count(), errors.problems.len());
+        }
+    }
+});
+
+/// A problem has a place in the file, or right behind its end.
+fn assert_in(source: &str, problem: &Problem) {
+    let lines: Vec<&str> = source.split('\n').collect();
+    let line = problem.line.checked_sub(1).and_then(|line| lines.get(line));
+    let line = line.unwrap_or_else(|| panic!("there is no line for {problem:?}"));
+    assert!((1..=line.chars().count() + 1).contains(&problem.column), "no column for {problem:?}");
+    assert!(!problem.message.trim().is_empty());
+}
+
+/// The indexes in a model's parts point into its lists.
+fn assert_whole(model: &Model) {
+    assert!(model.generation > 0);
+    for entity in &model.entities {
+        assert!(entity.table < model.tables.len());
+        assert!(entity.aggregates.iter().all(|aggregate| *aggregate < model.aggregates.len()));
+        assert!(entity.mirrors.iter().all(|mirror| *mirror < model.mirrors.len()));
+        assert!(entity.caches.iter().all(|cache| *cache < model.caches.len()));
+        assert!(entity.datasets.iter().all(|dataset| *dataset < model.datasets.len()));
+    }
+    assert!(model.lookups.iter().all(|lookup| lookup.of < model.entities.len()));
+    for aggregate in &model.aggregates {
+        assert!(aggregate.of < model.entities.len());
+        assert!(!aggregate.into.is_empty());
+        assert!(aggregate.into.iter().all(|destination| destination.rollup < model.rollups.len()));
+        assert!(aggregate.lookups.iter().all(|key| key.lookup < model.lookups.len()));
+    }
+    for rollup in &model.rollups {
+        assert!(rollup.overlaps.iter().all(|other| *other < model.rollups.len()));
+    }
+    for mirror in &model.mirrors {
+        assert!(mirror.onto < model.entities.len() && mirror.from < model.rollups.len());
+        assert!(!mirror.attributes.is_empty());
+    }
+    for dataset in &model.datasets {
+        assert!(dataset.key.iter().chain(&*dataset.sort).all(|column| *column < dataset.columns.len()));
+    }
+}
