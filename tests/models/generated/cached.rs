@@ -1,4 +1,4 @@
-//! Which cache keys hold a copy of an item, and which dataset its changes are rows of: said a second time, by hand.
+//! Which cache keys hold a copy of an item: said a second time, by hand.
 
 use afterwrite_cli::demo::item::{Item, text_of, whole_of};
 
@@ -10,23 +10,6 @@ pub(super) fn cached_under(model: &str, table: &str, item: &Item) -> Vec<String>
         "shop" => of_shop(item),
         "glad" => of_glad(item),
         other => panic!("no model {other}"),
-    }
-}
-
-/// The dataset that a change of the item is a row of.
-pub(super) fn dataset_of(model: &str, table: &str, item: &Item) -> Option<&'static str> {
-    let (partition, sort) = key(item);
-    match (model, table) {
-        ("algoitny", _) if partition.starts_with("HIST#") => Some("history"),
-        ("algoitny", _) if sort.starts_with("USAGE#") => Some("usage"),
-        ("quiz", "quiz-sessions") => Some("sessions"),
-        ("quiz", "quiz-progress") => Some("progress"),
-        ("quiz", "quiz-wrong-answers") => Some("wrong_answers"),
-        ("shop", _) if partition.starts_with("USER#") && sort.starts_with("ORDER#") => Some("orders"),
-        ("shop", _) if sort.starts_with("REVIEW#") => Some("reviews"),
-        ("shop", _) if sort.starts_with("TIMESTAMP#") => Some("readings"),
-        ("glad", _) if sort.starts_with("SKILL#") => Some("skills"),
-        _ => None,
     }
 }
 

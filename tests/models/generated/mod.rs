@@ -7,12 +7,13 @@
 //!                                └──────────────── rollups, mirrored attributes ◀───────────────┘
 //! ```
 //!
-//! Then all records go to the stream's second reader and to the exporter, and nothing that a workload keeps secret is anywhere.
+//! Then all records go to the stream's second reader and to the exporter, whose rows are compared column by column; and nothing that a workload keeps secret is anywhere.
 
 mod application;
 mod cached;
 mod consumers;
 mod passed_on;
+mod rows;
 mod secrets;
 mod stream;
 mod values;

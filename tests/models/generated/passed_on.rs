@@ -19,8 +19,9 @@ use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{Row, export, gzip, rows_of};
 
 use super::application::NOW;
-use super::cached::{cached_under, dataset_of};
+use super::cached::cached_under;
 use super::consumers::Run;
+use super::rows::rows_of_change;
 use super::stream::{Record, event};
 
 /// Seeds that are passed on, of each model.
@@ -92,8 +93,15 @@ pub(super) async fn exported(run: &Run, lines: &str) -> (BTreeMap<String, Vec<Ro
     }
     let mut rows: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for (name, file) in bucket.objects() {
-        if let Some((dataset, _)) = name.strip_prefix("datasets/").and_then(|rest| rest.split_once('/')) {
-            rows.entry(dataset.to_owned()).or_default().extend(rows_of(file));
+        let place = name.strip_prefix("datasets/").and_then(|rest| rest.split_once("/dt="));
+        if let Some((dataset, (day, _))) =
+            place.and_then(|(dataset, file)| Some((dataset, file.split_once('/')?)))
+        {
+            let with_day = |mut row: Row| {
+                row.insert("dt".to_owned(), day.to_owned());
+                row
+            };
+            rows.entry(dataset.to_owned()).or_default().extend(rows_of(file).into_iter().map(with_day));
         }
     }
     (rows, bucket)
@@ -127,18 +135,17 @@ async fn check(model: &str, run: &Run) {
         let written: Vec<&str> = run.streams.records.iter().map(|record| record.json.as_str()).collect();
         assert_eq!(lines.lines().collect::<Vec<_>>(), written);
     }
-    let mut expected: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for record in &run.streams.records {
-        let image = record.images().next().expect("an image");
-        if let Some(dataset) = dataset_of(model, &record.table, image) {
-            expected.entry(dataset.to_owned()).or_default().insert(record.sequence_number.clone());
-        }
+    let mut expected: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for (dataset, row) in run.streams.records.iter().flat_map(|record| rows_of_change(model, record)) {
+        expected.entry(dataset.to_owned()).or_default().push(row);
     }
-    let (rows, _) = exported(run, &lines).await;
-    let number =
-        |row: &Row| row["_position"].rsplit('#').next().unwrap_or("").trim_start_matches('0').to_owned();
-    let found: BTreeMap<String, BTreeSet<String>> =
-        rows.iter().map(|(dataset, rows)| (dataset.clone(), rows.iter().map(number).collect())).collect();
+    let (mut found, _) = exported(run, &lines).await;
+    for row in found.values_mut().flatten() {
+        // Before it the stream's label, and noughts.
+        let position = row["_position"].rsplit('#').next().unwrap_or("").trim_start_matches('0').to_owned();
+        row.insert("_position".to_owned(), position);
+    }
+    expected.values_mut().chain(found.values_mut()).for_each(|rows| rows.sort_unstable());
     assert_eq!(found, expected, "{model}");
     assert_eq!(found.len(), run.model().datasets.len(), "{model}: every dataset has rows");
 }

@@ -16,6 +16,10 @@ const SHARDS_OF_A_TABLE: u64 = 3;
 pub(super) struct Record {
     pub(super) table: String,
     pub(super) sequence_number: String,
+    /// In epoch seconds.
+    pub(super) changed_at: i64,
+    /// Whether time to live deleted the item.
+    pub(super) is_expiry: bool,
     pub(super) old: Option<SdkItem>,
     pub(super) new: Option<SdkItem>,
     /// As Lambda writes it.
@@ -116,6 +120,8 @@ fn record(place: usize, change: &ItemChange) -> Record {
     Record {
         table,
         sequence_number,
+        changed_at: change.time.epoch_seconds(),
+        is_expiry: change.is_expiry,
         old: change.old.as_ref().map(sdk_item_of),
         new: change.new.as_ref().map(sdk_item_of),
         json: record.to_string(),
