@@ -1,4 +1,4 @@
-/* The attempts' measures in the rollup items of totals, of each admin and of each of their projects, counted anew from the dataset */
+/* The attempts' measures in the rollup items, of each admin and of each of their projects, by day and in total, counted anew from the dataset */
 WITH lives AS (
   SELECT admin_id, project_id, dt, status, score, total_questions, time_taken_seconds
   FROM attempts
@@ -28,8 +28,10 @@ counted AS (
 SELECT
   'ADMIN#' || admin_id AS pk,
   CASE
-    WHEN grouping(project_id) = 1 THEN 'ROLLUP#TOTAL'
-    ELSE 'ROLLUP#PROJECT#' || project_id || '#TOTAL'
+    WHEN grouping(dt) = 0 AND grouping(project_id) = 0 THEN 'ROLLUP#PROJECT#' || project_id || '#DAY#' || dt
+    WHEN grouping(dt) = 0 THEN 'ROLLUP#DAY#' || dt
+    WHEN grouping(project_id) = 0 THEN 'ROLLUP#PROJECT#' || project_id || '#TOTAL'
+    ELSE 'ROLLUP#TOTAL'
   END AS sk,
   count(*) AS attempts,
   count(*) FILTER (WHERE is_completed) AS completed,
@@ -49,5 +51,6 @@ SELECT
   count(*) FILTER (WHERE is_scored AND 10 * score >= 9 * total_questions) AS pct_90
 FROM counted
 WHERE admin_id IS NOT NULL AND project_id IS NOT NULL
-GROUP BY GROUPING SETS ((admin_id), (admin_id, project_id))
+GROUP BY GROUPING SETS ((admin_id, dt), (admin_id, project_id, dt), (admin_id), (admin_id, project_id))
+HAVING grouping(dt) = 1 OR dt <> '0001-01-01'
 ORDER BY 1, 2
