@@ -41,6 +41,12 @@ impl Question<'_> {
         Self { lookup, key: Cow::Owned(escaped.collect::<Vec<_>>().join("#")) }
     }
 
+    /// The same question, owning its text.
+    #[must_use]
+    pub fn into_owned(self) -> Question<'static> {
+        Question { lookup: self.lookup, key: Cow::Owned(self.key.into_owned()) }
+    }
+
     /// The values it is asked by, of a lookup that is asked by `count`.
     #[must_use]
     pub fn values(&self, count: usize) -> Vec<Cow<'_, str>> {

@@ -15,15 +15,15 @@
 //! Where a JSON key is given twice the last one counts. Fields that are not named here are ignored, whatever they hold.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use super::json::{Context, read};
-use super::record_json::{RecordSeed, identify};
+use super::json::Context;
+use super::reader::{Reader, Unreadable};
+use super::record_json::identify;
 use super::{BadRecord, Batch, ChangeRecord, Vocabulary};
 use crate::{Error, ErrorKind, Result};
 
@@ -38,9 +38,9 @@ const TYPICAL_BYTES: usize = 1024;
 pub fn decode<'a>(event: &'a [u8], vocabulary: &Vocabulary) -> Result<Batch<'a>> {
     let event = text(event)?;
     let context = Context::new(vocabulary);
-    let strict =
-        read(event, EventSeed(RecordsSeed { context: &context, capacity: event.len() / TYPICAL_BYTES }));
-    if let Ok(records) = strict {
+    if let Ok(records) =
+        Reader::whole(event, |reader| strictly(reader, &context, event.len() / TYPICAL_BYTES))
+    {
         return Ok(Batch { records });
     }
     let records = cut(event)?;
@@ -59,7 +59,8 @@ fn text(event: &[u8]) -> Result<&str> {
 }
 
 fn cut(event: &str) -> Result<Vec<&RawValue>> {
-    read(event, EventSeed(PhantomData::<Vec<&RawValue>>)).map_err(|error| {
+    let raw: serde_json::Result<RawEvent<'_>> = serde_json::from_str(event);
+    raw.map(|event| event.records).map_err(|error| {
         let message = match error.classify() {
             Category::Data => "the event has no list `Records`",
             Category::Io | Category::Syntax | Category::Eof => "the event is not JSON",
@@ -92,7 +93,35 @@ pub fn decode_record<'a>(
 /// One record on its own.
 fn decode_alone<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
     let context = Context::new(vocabulary);
-    read(json, RecordSeed(&context)).map_err(|_| Box::new(identify(json, context.into_error())))
+    let record = Reader::whole(json, |reader| context.record(reader));
+    record.map_err(|_| Box::new(identify(json, context.into_error())))
+}
+
+/// All records of an event, none of them malformed.
+fn strictly<'a>(
+    reader: &mut Reader<'a>,
+    context: &Context<'_>,
+    capacity: usize,
+) -> Result<Vec<Result<ChangeRecord<'a>, Box<BadRecord<'a>>>>, Unreadable> {
+    let mut records = None;
+    reader.object(|reader, name| {
+        if name != "Records" {
+            return reader.skip().map(drop);
+        }
+        let mut list = Vec::with_capacity(capacity);
+        reader.list(|reader| {
+            list.push(Ok(context.record(reader)?));
+            Ok(())
+        })?;
+        records = Some(list);
+        Ok(())
+    })?;
+    records.ok_or(Unreadable)
+}
+
+/// An event whose records are only cut apart. Serde does it, because it can tell where JSON is none.
+struct RawEvent<'a> {
+    records: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -103,19 +132,16 @@ enum EventField {
     Other,
 }
 
-/// An event, its `Records` read by another seed.
-struct EventSeed<S>(S);
-
-impl<'de, S: DeserializeSeed<'de> + Clone> DeserializeSeed<'de> for EventSeed<S> {
-    type Value = S::Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
+impl<'de: 'a, 'a> Deserialize<'de> for RawEvent<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(RawEventVisitor)
     }
 }
 
-impl<'de, S: DeserializeSeed<'de> + Clone> Visitor<'de> for EventSeed<S> {
-    type Value = S::Value;
+struct RawEventVisitor;
+
+impl<'de> Visitor<'de> for RawEventVisitor {
+    type Value = RawEvent<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an event")
@@ -125,44 +151,14 @@ impl<'de, S: DeserializeSeed<'de> + Clone> Visitor<'de> for EventSeed<S> {
         let mut records = None;
         while let Some(field) = map.next_key()? {
             match field {
-                EventField::Records => records = Some(map.next_value_seed(self.0.clone())?),
+                EventField::Records => records = Some(map.next_value()?),
                 EventField::Other => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        records.ok_or_else(|| de::Error::missing_field("Records"))
-    }
-}
-
-/// All records of an event, none of them malformed.
-#[derive(Clone, Copy)]
-struct RecordsSeed<'c, 'v> {
-    context: &'c Context<'v>,
-    capacity: usize,
-}
-
-impl<'de> DeserializeSeed<'de> for RecordsSeed<'_, '_> {
-    type Value = Vec<Result<ChangeRecord<'de>, Box<BadRecord<'de>>>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for RecordsSeed<'_, '_> {
-    type Value = Vec<Result<ChangeRecord<'de>, Box<BadRecord<'de>>>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of records")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut records = Vec::with_capacity(self.capacity);
-        while let Some(record) = list.next_element_seed(RecordSeed(self.context))? {
-            records.push(Ok(record));
-        }
-        Ok(records)
+        let records = records.ok_or_else(|| de::Error::missing_field("Records"))?;
+        Ok(RawEvent { records })
     }
 }
 

@@ -5,7 +5,7 @@ use super::{AttributeId, AttributeValue, Item, Vocabulary};
 use crate::Result;
 
 /// How many attributes of an item a model mostly uses at most; a guess that saves growing the list.
-const TYPICAL_ATTRIBUTES: usize = 8;
+const TYPICAL_ATTRIBUTES: usize = 12;
 
 /// The state of one item, before or after a change: only the attributes of a [`Vocabulary`].
 ///

@@ -7,6 +7,7 @@ mod image;
 mod json;
 mod position;
 mod raw;
+mod reader;
 mod record_json;
 mod time;
 mod value;

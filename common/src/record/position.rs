@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -118,6 +119,13 @@ impl PartialEq for Position<'_> {
 }
 
 impl Eq for Position<'_> {}
+
+/// Of what makes positions equal: the label and the digits that count.
+impl Hash for Position<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&*self.label, self.significant_digits()).hash(state);
+    }
+}
 
 impl fmt::Display for Position<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use jiff::{SignedDuration, Unit};
-use serde::Deserialize;
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{self, Deserializer as _, Visitor};
 
-use super::json::{Context, ImageSeed, KeysSeed, Maybe, Text, read};
+use super::json::Context;
+use super::reader::{Reader, Unreadable};
 use super::{
     BadRecord, ChangeRecord, Image, Keys, OldImage, Operation, Position, StreamView, Timestamp, Vocabulary,
 };
@@ -16,26 +15,6 @@ use crate::{Error, Result};
 
 /// A time from here on is in milliseconds: in seconds it would be the year 5138.
 const FIRST_IN_MILLISECONDS: i64 = 100_000_000_000;
-
-/// One record, strictly.
-pub(super) struct RecordSeed<'c, 'v>(pub(super) &'c Context<'v>);
-
-#[derive(Deserialize)]
-#[serde(field_identifier)]
-enum RecordField {
-    #[serde(rename = "eventID")]
-    EventId,
-    #[serde(rename = "eventName")]
-    EventName,
-    #[serde(rename = "eventSourceARN")]
-    EventSourceArn,
-    #[serde(rename = "userIdentity")]
-    UserIdentity,
-    #[serde(rename = "dynamodb")]
-    Dynamodb,
-    #[serde(other)]
-    Other,
-}
 
 /// What a record says outside its `dynamodb`, and that.
 #[derive(Default)]
@@ -47,60 +26,40 @@ struct Parts<'a> {
     stream: StreamPart<'a>,
 }
 
-impl<'de> DeserializeSeed<'de> for RecordSeed<'_, '_> {
-    type Value = ChangeRecord<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for RecordSeed<'_, '_> {
-    type Value = ChangeRecord<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a change record")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let context = self.0;
+impl Context<'_> {
+    /// One record, strictly.
+    pub(super) fn record<'a>(&self, reader: &mut Reader<'a>) -> Result<ChangeRecord<'a>, Unreadable> {
         let mut parts = Parts::default();
-        while let Some(field) = map.next_key()? {
-            match field {
-                RecordField::EventId => {
-                    // One that is no text spoils no record: nothing is counted by it.
-                    parts.event_id = text(map.next_value::<&'de RawValue>()?.get()).unwrap_or_default();
+        reader.object(|reader, name| {
+            match &*name {
+                // One that is no text spoils no record: nothing is counted by it.
+                "eventID" => parts.event_id = text(reader.skip()?).unwrap_or_default(),
+                "eventName" => {
+                    let name = self.within("eventName", reader.text())?;
+                    parts.operation = Operation::from_event_name(&name);
                 }
-                RecordField::EventName => {
-                    let name = context.within("eventName", map.next_value::<Text<'de>>())?;
-                    parts.operation = Operation::from_event_name(&name.0);
+                "eventSourceARN" => {
+                    parts.source = Source::from_arn(self.within("eventSourceARN", reader.text())?);
                 }
-                RecordField::EventSourceArn => {
-                    let arn = context.within("eventSourceARN", map.next_value::<Text<'de>>())?;
-                    parts.source = Source::from_arn(arn.0);
-                }
-                RecordField::UserIdentity => {
-                    let identity =
-                        context.within("userIdentity", map.next_value::<Option<UserIdentity>>())?;
+                "userIdentity" => {
+                    let identity = self.within("userIdentity", reader.unless_null(UserIdentity::read))?;
                     parts.is_by_service = identity.is_some_and(|identity| identity.is_time_to_live);
                 }
-                RecordField::Dynamodb => {
+                "dynamodb" => {
                     parts.stream = StreamPart::default();
-                    let seed = StreamSeed { context, part: &mut parts.stream };
-                    context.within("dynamodb", map.next_value_seed(seed))?;
+                    self.within("dynamodb", self.stream(reader, &mut parts.stream))?;
                 }
-                RecordField::Other => {
-                    map.next_value::<IgnoredAny>()?;
+                _ => {
+                    reader.skip()?;
                 }
             }
-        }
-        self.record(parts)
+            Ok(())
+        })?;
+        self.whole(parts)
     }
-}
 
-impl RecordSeed<'_, '_> {
-    fn record<'de, E: de::Error>(self, parts: Parts<'de>) -> Result<ChangeRecord<'de>, E> {
-        let missing = |what| self.0.wrong(what);
+    fn whole<'a>(&self, parts: Parts<'a>) -> Result<ChangeRecord<'a>, Unreadable> {
+        let missing = |what| self.wrong(what);
         let operation =
             parts.operation.ok_or_else(|| missing("eventName must be INSERT, MODIFY or REMOVE"))?;
         let Source { table, label } =
@@ -121,6 +80,35 @@ impl RecordSeed<'_, '_> {
             new: stream.new,
             old: stream.old,
             view: stream.view,
+        })
+    }
+
+    /// What a record says in `dynamodb`: fills a part in place, which saves moving it.
+    fn stream<'a>(&self, reader: &mut Reader<'a>, part: &mut StreamPart<'a>) -> Result<(), Unreadable> {
+        reader.object(|reader, name| {
+            match &*name {
+                name @ "ApproximateCreationDateTime" => {
+                    let created_at = CreatedAt::from_json(reader.skip()?).ok_or(Unreadable);
+                    part.created_at = self.within(name, created_at)?.0;
+                }
+                name @ "Keys" => part.keys = Some(self.within(name, self.keys(reader))?),
+                name @ "NewImage" => {
+                    part.new = self.within(name, reader.unless_null(|reader| self.image(reader)))?;
+                }
+                "OldImage" => {
+                    let old = OldImage::from_json(reader.skip()?);
+                    part.old = old.ok_or_else(|| self.wrong("OldImage must be a map"))?;
+                }
+                name @ "SequenceNumber" => part.sequence_number = Some(self.within(name, reader.text())?),
+                name @ "StreamViewType" => {
+                    let view = self.within(name, reader.unless_null(Reader::text))?;
+                    part.view = view.and_then(|view| StreamView::from_name(&view));
+                }
+                _ => {
+                    reader.skip()?;
+                }
+            }
+            Ok(())
         })
     }
 }
@@ -158,50 +146,26 @@ struct UserIdentity {
 }
 
 /// Lambda writes these in lower case, DynamoDB's own API does not.
-#[derive(Deserialize)]
-#[serde(field_identifier)]
-enum IdentityField {
-    #[serde(rename = "type", alias = "Type")]
-    Type,
-    #[serde(rename = "principalId", alias = "PrincipalId")]
-    PrincipalId,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de> Deserialize<'de> for UserIdentity {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(UserIdentityVisitor)
-    }
-}
-
-struct UserIdentityVisitor;
-
-impl<'de> Visitor<'de> for UserIdentityVisitor {
-    type Value = UserIdentity;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a user identity")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+impl UserIdentity {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Unreadable> {
         let (mut is_service, mut is_dynamodb) = (false, false);
-        while let Some(field) = map.next_key()? {
-            match field {
-                IdentityField::Type => {
-                    is_service =
-                        map.next_value::<Option<Text<'de>>>()?.is_some_and(|kind| kind.0 == "Service");
+        reader.object(|reader, name| {
+            match &*name {
+                "type" | "Type" => {
+                    let kind = reader.unless_null(Reader::text)?;
+                    is_service = kind.is_some_and(|kind| kind == "Service");
                 }
-                IdentityField::PrincipalId => {
-                    let principal = map.next_value::<Option<Text<'de>>>()?;
-                    is_dynamodb = principal.is_some_and(|principal| principal.0 == "dynamodb.amazonaws.com");
+                "principalId" | "PrincipalId" => {
+                    let principal = reader.unless_null(Reader::text)?;
+                    is_dynamodb = principal.is_some_and(|principal| principal == "dynamodb.amazonaws.com");
                 }
-                IdentityField::Other => {
-                    map.next_value::<IgnoredAny>()?;
+                _ => {
+                    reader.skip()?;
                 }
             }
-        }
-        Ok(UserIdentity { is_time_to_live: is_service && is_dynamodb })
+            Ok(())
+        })?;
+        Ok(Self { is_time_to_live: is_service && is_dynamodb })
     }
 }
 
@@ -216,82 +180,12 @@ struct StreamPart<'a> {
     view: Option<StreamView>,
 }
 
-#[derive(Deserialize)]
-#[serde(field_identifier)]
-enum StreamField {
-    ApproximateCreationDateTime,
-    Keys,
-    NewImage,
-    OldImage,
-    SequenceNumber,
-    StreamViewType,
-    #[serde(other)]
-    Other,
-}
-
-/// Fills a part in place, which saves moving it.
-struct StreamSeed<'p, 'c, 'v, 'de> {
-    context: &'c Context<'v>,
-    part: &'p mut StreamPart<'de>,
-}
-
-impl<'de> DeserializeSeed<'de> for StreamSeed<'_, '_, '_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for StreamSeed<'_, '_, '_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a stream record")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let Self { context, part } = self;
-        while let Some(field) = map.next_key()? {
-            match field {
-                StreamField::ApproximateCreationDateTime => {
-                    let created_at =
-                        context.within("ApproximateCreationDateTime", map.next_value::<CreatedAt>());
-                    part.created_at = created_at?.0;
-                }
-                StreamField::Keys => {
-                    part.keys = Some(context.within("Keys", map.next_value_seed(KeysSeed(context)))?);
-                }
-                StreamField::NewImage => {
-                    part.new = context.within("NewImage", map.next_value_seed(Maybe(ImageSeed(context))))?;
-                }
-                StreamField::OldImage => {
-                    let old = OldImage::from_json(map.next_value::<&'de RawValue>()?.get());
-                    part.old = old.ok_or_else(|| context.wrong("OldImage must be a map"))?;
-                }
-                StreamField::SequenceNumber => {
-                    let number = context.within("SequenceNumber", map.next_value::<Text<'de>>())?;
-                    part.sequence_number = Some(number.0);
-                }
-                StreamField::StreamViewType => {
-                    let view = context.within("StreamViewType", map.next_value::<Option<Text<'de>>>())?;
-                    part.view = view.and_then(|view| StreamView::from_name(&view.0));
-                }
-                StreamField::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// A time in seconds, whole or not, or in milliseconds; or null.
 struct CreatedAt(Option<Timestamp>);
 
-impl<'de> Deserialize<'de> for CreatedAt {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CreatedAtVisitor)
+impl CreatedAt {
+    fn from_json(json: &str) -> Option<Self> {
+        serde_json::Deserializer::from_str(json).deserialize_any(CreatedAtVisitor).ok()
     }
 }
 
@@ -342,9 +236,10 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
     let position =
         label.zip(sequence_number.clone()).and_then(|(label, number)| Position::new(label, number).ok());
     let nothing = Vocabulary::default();
-    let keys = stream.json("Keys").and_then(|json| read(json, KeysSeed(&Context::new(&nothing))).ok());
-    let identity =
-        record.json("userIdentity").and_then(|json| serde_json::from_str::<UserIdentity>(json).ok());
+    let keys = stream
+        .json("Keys")
+        .and_then(|json| Reader::whole(json, |reader| Context::new(&nothing).keys(reader)).ok());
+    let identity = record.json("userIdentity").and_then(|json| Reader::whole(json, UserIdentity::read).ok());
     // Where the event's name is what is wrong, it may have been a removal: only what is surely none passes for none.
     let operation = record.text("eventName").and_then(|name| Operation::from_event_name(&name));
     let may_be_removal = !matches!(operation, Some(Operation::Insert | Operation::Modify));
@@ -359,47 +254,30 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
 
 /// The text that a JSON value is, if it is one.
 fn text(json: &str) -> Option<Cow<'_, str>> {
-    serde_json::from_str::<Text<'_>>(json).ok().map(|text| text.0)
+    Reader::whole(json, Reader::text).ok()
 }
 
 /// The fields of a JSON object, unread; none, if the JSON is something else.
 #[derive(Default)]
-struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Fields<'a> {
     fn of(json: &'a str) -> Self {
-        serde_json::from_str(json).unwrap_or_default()
+        let mut fields = Vec::new();
+        let read = Reader::whole(json, |reader| {
+            reader.object(|reader, name| {
+                fields.push((name, reader.skip()?));
+                Ok(())
+            })
+        });
+        read.map(|()| Self(fields)).unwrap_or_default()
     }
 
     fn json(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().rfind(|(held, _)| held == name).map(|(_, json)| json.get())
+        self.0.iter().rfind(|(held, _)| held == name).map(|(_, json)| *json)
     }
 
     fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.json(name)?)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(FieldsVisitor)
-    }
-}
-
-struct FieldsVisitor;
-
-impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = Fields::default();
-        while let Some((Text(name), json)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            fields.0.push((name, json));
-        }
-        Ok(fields)
     }
 }

@@ -28,6 +28,13 @@ impl Timestamp {
     /// or `2026-02-06-14`), taken as its first moment in UTC.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        match UtcTime::parse(text) {
+            Some(time) => Some(Self::from_epoch_seconds(time.epoch_seconds())),
+            None => Self::parse_any(text),
+        }
+    }
+
+    fn parse_any(text: &str) -> Option<Self> {
         let instant = text.parse::<jiff::Timestamp>().ok().or_else(|| {
             let (date, hour) = text.split_at_checked("yyyy-mm-dd".len())?;
             let start = date.parse::<jiff::civil::Date>().ok()?.at(hour_of_day(hour)?, 0, 0, 0);
@@ -42,25 +49,7 @@ impl Timestamp {
     /// else; it may still be a time.
     #[must_use]
     pub fn day_of_utc(text: &str) -> Option<&str> {
-        const SHAPE: &[u8; 20] = b"0000-00-00T00:00:00Z";
-        let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
-        let is_shaped = SHAPE.iter().zip(bytes).fold(true, |all, (expected, byte)| {
-            all & if *expected == b'0' { byte.is_ascii_digit() } else { byte == expected }
-        });
-        let number = |at: usize| match bytes.get(at..at + 2) {
-            Some([tens, units]) => u32::from(tens & 0xf) * 10 + u32::from(units & 0xf),
-            Some(_) | None => 0,
-        };
-        let (century, year, month, day) = (number(0), number(2), number(5), number(8));
-        let is_leap = if year == 0 { century % 4 == 0 } else { year % 4 == 0 };
-        let days = match month {
-            1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-            4 | 6 | 9 | 11 => 30,
-            2 => 28 + u32::from(is_leap),
-            _ => 0,
-        };
-        let is_time = (1..=days).contains(&day) && number(11) < 24 && number(14) < 60 && number(17) < 60;
-        if is_shaped && is_time { text.get(..10) } else { None }
+        UtcTime::parse(text).and_then(|_| text.get(.."yyyy-mm-dd".len()))
     }
 
     /// Milliseconds since the epoch.
@@ -80,6 +69,12 @@ impl Timestamp {
     pub fn day(self) -> Option<String> {
         let instant = jiff::Timestamp::from_millisecond(self.epoch_ms).ok()?;
         Some(TimeZone::UTC.to_datetime(instant).date().to_string())
+    }
+
+    /// Whether it has a [`Timestamp::day`].
+    #[must_use]
+    pub fn has_day(self) -> bool {
+        jiff::Timestamp::from_millisecond(self.epoch_ms).is_ok()
     }
 
     /// The first moment of the UTC day.
@@ -111,6 +106,52 @@ impl Timestamp {
     }
 }
 
+/// A time in UTC to the second, as nearly all texts are that are times: `2026-02-06T14:30:00Z`.
+struct UtcTime {
+    year: i64,
+    month: i64,
+    day: i64,
+    second_of_day: i64,
+}
+
+impl UtcTime {
+    fn parse(text: &str) -> Option<Self> {
+        const SHAPE: &[u8; 20] = b"0000-00-00T00:00:00Z";
+        let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
+        let is_shaped = SHAPE.iter().zip(bytes).fold(true, |all, (expected, byte)| {
+            all & if *expected == b'0' { byte.is_ascii_digit() } else { byte == expected }
+        });
+        let number = |at: usize| match bytes.get(at..at + 2) {
+            Some([tens, units]) => i64::from(tens & 0xf) * 10 + i64::from(units & 0xf),
+            Some(_) | None => 0,
+        };
+        let (century, of_century, month, day) = (number(0), number(2), number(5), number(8));
+        let is_leap = if of_century == 0 { century % 4 == 0 } else { of_century % 4 == 0 };
+        let days = match month {
+            1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+            4 | 6 | 9 | 11 => 30,
+            2 => 28 + i64::from(is_leap),
+            _ => 0,
+        };
+        let (hour, minute, second) = (number(11), number(14), number(17));
+        let is_time = (1..=days).contains(&day) && hour < 24 && minute < 60 && second < 60;
+        let (year, second_of_day) = (century * 100 + of_century, (hour * 60 + minute) * 60 + second);
+        (is_shaped && is_time).then_some(Self { year, month, day, second_of_day })
+    }
+
+    fn epoch_seconds(&self) -> i64 {
+        // Years that begin with March end with the leap day.
+        let years = self.year - i64::from(self.month < 3);
+        let months = (self.month + 9) % 12;
+        let leap_days = years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400);
+        let days = years * 365 + leap_days + (months * 153 + 2) / 5 + self.day - 1;
+        (days - MARCH_0000_TO_1970) * 86_400 + self.second_of_day
+    }
+}
+
+/// Days from the first of March of the year 0 to the epoch.
+const MARCH_0000_TO_1970: i64 = 719_468;
+
 /// The hour that follows a date: `T14` or `-14`, or nothing, which is its first.
 fn hour_of_day(text: &str) -> Option<i8> {
     if text.is_empty() {
@@ -139,12 +180,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_way_to_a_day_is_the_long_one(
+        fn the_short_way_is_the_long_one(
             text in "(0[0-9]00|[0-9]{4})-(02-(2[0-9]|30)|[01][0-9]-[0-3][0-9])T([01][0-9]|2[0-5]):[0-6][0-9]:[0-6][0-9]Z",
         ) {
-            let long = Timestamp::parse(&text).and_then(Timestamp::day);
+            let long = Timestamp::parse_any(&text);
+            prop_assert_eq!(Timestamp::parse(&text), long);
             match Timestamp::day_of_utc(&text) {
-                Some(day) => prop_assert_eq!(Some(day.to_owned()), long),
+                Some(day) => prop_assert_eq!(Some(day.to_owned()), long.and_then(Timestamp::day)),
                 // A leap second is a time, and goes the long way.
                 None => prop_assert!(long.is_none() || text.ends_with(":60Z")),
             }
@@ -222,6 +264,10 @@ mod tests {
             ("0099-03-01", "0099-03-01"),
         ] {
             assert_eq!(Timestamp::parse(text).unwrap().day().as_deref(), Some(day), "{text}");
+        }
+        for epoch_ms in [-377_705_023_201_001, -377_705_023_201_000, 253_402_207_200_999, i64::MAX] {
+            let time = Timestamp::from_epoch_ms(epoch_ms);
+            assert_eq!(time.has_day(), time.day().is_some(), "{epoch_ms}");
         }
         assert_eq!(Timestamp::from_epoch_ms(i64::MAX).day(), None);
     }

@@ -16,7 +16,10 @@ use std::sync::Arc;
 use afterwrite::table::{Column, ColumnType, Dataset};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::properties::{
+    EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
+};
+use parquet::schema::types::ColumnPath;
 use sha2::{Digest as _, Sha256};
 
 /// Where the change stands among its item's changes.
@@ -97,13 +100,19 @@ pub(crate) fn hex(hash: &[u8], bytes: usize) -> String {
     hash.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// How files are written: ZSTD, statistics for each page, so that readers can skip.
+/// Bytes of a column's different values up to which they are written as a dictionary. With more of them, what the dictionary saves
+/// is spent on naming its entries.
+const DICTIONARY: usize = 16 * 1024;
+
+/// How files are written: ZSTD, statistics for each page, so that readers can skip. Positions are all different, so they make no
+/// dictionary.
 #[must_use]
-pub fn writer_properties() -> WriterProperties {
+pub fn writer_properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_statistics_enabled(EnabledStatistics::Page)
+        .set_dictionary_page_size_limit(DICTIONARY)
+        .set_column_dictionary_enabled(ColumnPath::from(POSITION), false)
         .set_max_row_group_row_count(Some(1_000_000))
-        .build()
 }

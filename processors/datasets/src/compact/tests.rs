@@ -19,6 +19,7 @@ use arrow_schema::DataType;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Encoding;
 
 use super::*;
 use crate::schema;
@@ -139,7 +140,8 @@ fn parquet(model: &Model, rows: &[Row]) -> Vec<u8> {
     let columns = schema.fields().iter().map(|field| column(field.name(), field.data_type(), rows)).collect();
     let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
     let mut file = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut file, schema, Some(schema::writer_properties())).unwrap();
+    let properties = schema::writer_properties().build();
+    let mut writer = ArrowWriter::try_new(&mut file, schema, Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     file

@@ -386,7 +386,7 @@ fn boolean(value: &Operand<'_>) -> Option<bool> {
 
 /// A time of the calendar: one that readers can write.
 fn calendar_time(value: &Operand<'_>) -> Option<afterwrite::record::Timestamp> {
-    value.time().filter(|time| time.day().is_some())
+    value.time().filter(|time| time.has_day())
 }
 
 fn date(value: &Operand<'_>) -> Option<i32> {

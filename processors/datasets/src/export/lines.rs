@@ -1,12 +1,14 @@
 //! An archive object as it arrives → blocks of whole lines.
 
 use std::io::Write as _;
+use std::iter::once;
 
 use afterwrite::{Error, ErrorKind, Result};
 use flate2::write::MultiGzDecoder;
+use memchr::{memchr_iter, memrchr};
 
-/// How much text is handed on at once.
-const BLOCK_BYTES: usize = 2 * 1024 * 1024;
+/// How much text is handed on at once: what a processor's own cache holds beside all that is made of it.
+const BLOCK_BYTES: usize = 512 * 1024;
 
 /// A line that is longer is none: DynamoDB's items have at most 400 KB, and a line holds two images in JSON.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -14,26 +16,29 @@ const LONGEST_LINE: usize = 16 * 1024 * 1024;
 /// Unpacks an object chunk by chunk.
 pub(super) struct Lines {
     unpacked: MultiGzDecoder<Vec<u8>>,
+    /// How much of it has been handed on.
+    taken: usize,
     begun: bool,
 }
 
 impl Lines {
     pub(super) fn new() -> Self {
-        Self { unpacked: MultiGzDecoder::new(Vec::new()), begun: false }
+        Self { unpacked: MultiGzDecoder::new(Vec::new()), taken: 0, begun: false }
     }
 
     /// Takes the next chunk; the lines that are whole by now, once they are enough to be worth handing on.
     ///
     /// # Errors
     /// [`ErrorKind::Rejected`] if the object is not gzip, is damaged, or holds no lines.
-    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Option<&[u8]>> {
         self.begun |= !chunk.is_empty();
+        self.unpacked.get_mut().drain(..std::mem::take(&mut self.taken));
         self.unpacked.write_all(chunk).map_err(damaged)?;
-        let text = self.unpacked.get_mut();
+        let text = self.unpacked.get_ref();
         if text.len() < BLOCK_BYTES {
             return Ok(None);
         }
-        let Some(end) = text.iter().rposition(|byte| *byte == b'\n') else {
+        let Some(last) = memrchr(b'\n', text) else {
             if text.len() > LONGEST_LINE {
                 return Err(Error::new(
                     ErrorKind::Rejected,
@@ -43,18 +48,25 @@ impl Lines {
             }
             return Ok(None);
         };
-        let rest = text.split_off(end + 1);
-        Ok(Some(std::mem::replace(text, rest)))
+        self.taken = last + 1;
+        Ok(text.get(..self.taken))
     }
 
     /// The lines that are left.
     ///
     /// # Errors
     /// [`ErrorKind::Rejected`] if the object ends too early.
-    pub(super) fn finish(self) -> Result<Vec<u8>> {
+    pub(super) fn finish(mut self) -> Result<Vec<u8>> {
+        self.unpacked.get_mut().drain(..self.taken);
         // An object of no bytes is no gzip either, but nothing is missing of it.
         if self.begun { self.unpacked.finish().map_err(damaged) } else { Ok(Vec::new()) }
     }
+}
+
+/// The lines of a block, and what follows its last line feed: mostly nothing.
+pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let ends = memchr_iter(b'\n', block).chain(once(block.len()));
+    ends.scan(0, |begin, end| block.get(std::mem::replace(begin, end + 1)..end))
 }
 
 fn damaged(error: std::io::Error) -> Error {

@@ -121,7 +121,7 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         let mut export = ObjectExport::new(self);
         while let Some(chunk) = chunks.try_next().await? {
             if let Some(block) = lines.push(&chunk)? {
-                export.block(&block).await?;
+                export.block(block).await?;
             }
         }
         export.block(&lines.finish()?).await?;

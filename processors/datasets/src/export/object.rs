@@ -1,7 +1,6 @@
 //! One archive object: its lines become rows, its rows files.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
@@ -10,10 +9,13 @@ use afterwrite::projection::{Gifts, Images, Question, Scope, rows};
 use afterwrite::record::{ChangeRecord, Image, decode_record};
 use afterwrite::sink::Tables;
 use afterwrite::sink::s3::Bucket;
-use afterwrite::table::Dataset;
+use afterwrite::table::{Dataset, Model};
 use afterwrite::{Error, ErrorKind, Result};
+use hashbrown::hash_map::EntryRef;
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use serde::Serialize;
 
+use super::lines::lines;
 use super::partition::Partition;
 use super::{Exporter, Tally};
 
@@ -29,11 +31,12 @@ const BAD_LINES_AT_MOST: usize = 10_000;
 /// What has been made of an object so far.
 pub(super) struct ObjectExport<'e, B, T> {
     exporter: &'e Exporter<B, T>,
-    partitions: BTreeMap<(usize, String), Partition>,
+    /// For each of the model's datasets, by day.
+    partitions: Vec<HashMap<String, Partition>>,
     staged_bytes: usize,
-    /// The changes that were there, by hashes of their keys and positions.
+    /// The changes that were there, by two hashes of their keys and positions: one that nobody can foresee, and a faster one.
     seen: HashSet<[u64; 2]>,
-    hashers: [RandomState; 2],
+    hashers: (RandomState, DefaultHashBuilder),
     answers: HashMap<Question<'static>, Option<Arc<Gifts>>>,
     rejected: Vec<u8>,
     line: usize,
@@ -61,10 +64,10 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     pub(super) fn new(exporter: &'e Exporter<B, T>) -> Self {
         Self {
             exporter,
-            partitions: BTreeMap::new(),
+            partitions: exporter.model.datasets.iter().map(|_| HashMap::new()).collect(),
             staged_bytes: 0,
             seen: HashSet::new(),
-            hashers: [RandomState::new(), RandomState::new()],
+            hashers: Default::default(),
             answers: HashMap::new(),
             rejected: Vec::new(),
             line: 0,
@@ -75,7 +78,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     /// Exports a block of whole lines.
     pub(super) async fn block(&mut self, block: &[u8]) -> Result<()> {
         let mut changes = Vec::new();
-        for text in block.split(|byte| *byte == b'\n') {
+        for text in lines(block) {
             self.line += 1;
             let text = text.trim_ascii();
             if text.is_empty() {
@@ -132,7 +135,9 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             let Some(identity) = source.identify(model) else { continue };
             for dataset in self.exporter.datasets_of(&identity) {
                 for image in change.record.new.iter().chain(&change.old) {
-                    asked.extend(questions(model, dataset, &identity, image).flatten());
+                    asked.extend(
+                        questions(model, dataset, &identity, image).flatten().map(Question::into_owned),
+                    );
                 }
             }
         }
@@ -159,10 +164,9 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             self.tally.unmatched += 1;
             return Ok(());
         };
-        let position = record.position.to_text();
-        let hash = |hasher: &RandomState| hasher.hash_one((&source, &position));
-        let [first, second] = &self.hashers;
-        if !self.seen.insert([hash(first), hash(second)]) {
+        let change_key = (&source, &record.position);
+        let (secret, fast) = &self.hashers;
+        if !self.seen.insert([secret.hash_one(change_key), fast.hash_one(change_key)]) {
             self.tally.duplicates += 1;
             return Ok(());
         }
@@ -171,16 +175,12 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             identity.entity.datasets.iter().filter_map(|index| Some((*index, model.datasets.get(*index)?)))
         {
             for mut row in rows(model, dataset, &identity, record, images) {
-                let answers: Vec<Option<&Arc<Gifts>>> = questions(model, dataset, &identity, row.scope.image)
-                    .map(|question| self.answers.get(&question?)?.as_ref())
-                    .collect();
-                let gifts: Vec<&Gifts> =
-                    answers.iter().map(|answer| answer.map_or(&[][..], |gifts| gifts)).collect();
+                let gifts = gifts(&self.answers, questions(model, dataset, &identity, row.scope.image));
                 row.scope.gifts = &gifts;
-                let day = row.day.clone().into_owned();
-                let partition = match self.partitions.entry((index, day)) {
-                    std::collections::btree_map::Entry::Occupied(held) => held.into_mut(),
-                    std::collections::btree_map::Entry::Vacant(vacant) => {
+                let Some(days) = self.partitions.get_mut(index) else { continue };
+                let partition = match days.entry_ref(&*row.day) {
+                    EntryRef::Occupied(held) => held.into_mut(),
+                    EntryRef::Vacant(vacant) => {
                         vacant.insert(Partition::new(dataset, exporter.schema(index))?)
                     }
                 };
@@ -201,12 +201,13 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             return Ok(());
         }
         self.staged_bytes = 0;
-        self.partitions.values_mut().try_for_each(Partition::encode)?;
-        let encoded: usize = self.partitions.values().map(Partition::encoded_bytes).sum();
+        let mut partitions: Vec<_> = self.partitions.iter_mut().flat_map(HashMap::values_mut).collect();
+        partitions.iter_mut().try_for_each(|partition| partition.encode())?;
+        let encoded: usize = partitions.iter().map(|partition| partition.encoded_bytes()).sum();
         if encoded < ENCODED_BYTES {
             return Ok(());
         }
-        self.partitions.values_mut().try_for_each(Partition::compress)
+        partitions.into_iter().try_for_each(Partition::compress)
     }
 
     /// Writes the files, and the lines that were rejected.
@@ -215,7 +216,10 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         if !self.rejected.is_empty() {
             exporter.bucket.put(&super::rejected_key(key), self.rejected).await?;
         }
-        for ((dataset, day), partition) in self.partitions {
+        let partitions = self.partitions.into_iter().enumerate();
+        let partitions =
+            partitions.flat_map(|(dataset, days)| days.into_iter().map(move |day| (dataset, day)));
+        for (dataset, (day, partition)) in partitions {
             let key = exporter.file_key(dataset, &day, key);
             let file = partition.finish()?;
             let bytes = file.len();
@@ -234,14 +238,23 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
 
 /// What an image asks the dataset's lookups, each; `None` where it lacks what to ask by.
 fn questions<'q>(
-    model: &'q afterwrite::table::Model,
+    model: &'q Model,
     dataset: &'q Dataset,
     identity: &'q Identity<'_, '_>,
     image: &'q Image<'q>,
-) -> impl Iterator<Item = Option<Question<'static>>> + 'q {
+) -> impl Iterator<Item = Option<Question<'q>>> {
     let scope = Scope::of(model, identity, image);
-    dataset.lookups.iter().map(move |key| {
-        let question = scope.question(key).ok()?;
-        Some(Question { lookup: question.lookup, key: Cow::Owned(question.key.into_owned()) })
-    })
+    dataset.lookups.iter().map(move |key| scope.question(key).ok())
+}
+
+/// What is known to have been given to these questions, each.
+fn gifts<'q>(
+    answers: &'q HashMap<Question<'q>, Option<Arc<Gifts>>>,
+    questions: impl Iterator<Item = Option<Question<'q>>>,
+) -> Vec<&'q Gifts> {
+    if answers.is_empty() {
+        return Vec::new();
+    }
+    let answer = |question: Option<Question<'q>>| answers.get(&question?)?.as_deref();
+    questions.map(|question| answer(question).unwrap_or_default()).collect()
 }

@@ -53,7 +53,7 @@ impl Partition {
     /// # Errors
     /// [`ErrorKind::Rejected`] if Parquet has no such column.
     pub(super) fn new(dataset: &Dataset, schema: &SchemaRef) -> Result<Self> {
-        let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(writer_properties()));
+        let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(writer_properties().build()));
         Ok(Self {
             schema: schema.clone(),
             columns: dataset.columns.iter().map(|column| ColumnBuilder::new(&column.column_type)).collect(),

@@ -202,3 +202,29 @@ fn the_footer_tells_the_order() {
         .collect();
     assert_eq!(names, ["project_id", "attempt_id", "_position", "_operation", "_changed_at"]);
 }
+
+#[test]
+fn values_that_make_no_dictionary_are_written_to_be_small() {
+    let model = plain();
+    let rows: Vec<Row> = (0..10_000).map(|number| row(number % 7, number, number, "INSERT")).collect();
+    let bucket = bucket(&model, &[rows]);
+    compact(&model, &bucket, options(), NOW);
+    let file = Bytes::from(bucket.objects()[&only_compacted(&bucket)].clone());
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let group = builder.metadata().row_group(0);
+    let encodings = |name: &str| {
+        let column = group.columns().iter().find(|column| column.column_path().string() == name).unwrap();
+        column.encodings().collect::<Vec<_>>()
+    };
+    for (name, encoding) in [
+        ("attempt_id", Encoding::DELTA_LENGTH_BYTE_ARRAY),
+        ("_changed_at", Encoding::DELTA_BINARY_PACKED),
+        ("_position", Encoding::DELTA_BYTE_ARRAY),
+        ("project_id", Encoding::RLE_DICTIONARY),
+        ("score", Encoding::RLE_DICTIONARY),
+        ("tags.list.element", Encoding::RLE_DICTIONARY),
+    ] {
+        assert!(encodings(name).contains(&encoding), "{name}: {:?}", encodings(name));
+    }
+    assert!(!encodings("_position").contains(&Encoding::RLE_DICTIONARY));
+}

@@ -1,0 +1,427 @@
+//! A reader of JSON that is told what to expect: what is wanted is borrowed from the text, all else is passed over.
+//!
+//! What is passed over is held to JSON's grammar as strictly as what is wanted, so that a text that was read to its end is JSON.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+
+/// How deep objects and lists may lie in each other where they are read, not passed over: each takes room on the stack.
+/// DynamoDB's items have 32 levels, of two objects each.
+const MAX_LEVELS: u8 = 127;
+
+/// The text is no JSON, or has another value there than the one that is wanted.
+#[derive(Debug)]
+pub(super) struct Unreadable;
+
+type Result<T> = std::result::Result<T, Unreadable>;
+
+/// A JSON text, and how far it has been read.
+pub(super) struct Reader<'a> {
+    json: &'a str,
+    at: usize,
+    levels_left: u8,
+    /// Whether the string that was passed last has escapes in it.
+    is_escaped: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads a whole text by `read`.
+    pub(super) fn whole<T>(json: &'a str, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let mut reader = Self { json, at: 0, levels_left: MAX_LEVELS, is_escaped: false };
+        let value = read(&mut reader)?;
+        match reader.peek() {
+            None => Ok(value),
+            Some(_) => Err(Unreadable),
+        }
+    }
+
+    /// Reads an object: `member` is told each name, and reads the value that follows.
+    #[inline]
+    pub(super) fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>,
+    ) -> Result<()> {
+        self.enter(b'{')?;
+        let mut goes_on = !self.has(b'}');
+        while goes_on {
+            let name = self.text()?;
+            self.colon()?;
+            member(self, name)?;
+            goes_on = self.goes_on(b'}')?;
+        }
+        self.levels_left += 1;
+        Ok(())
+    }
+
+    /// Reads a list: `member` reads each value.
+    #[inline]
+    pub(super) fn list(&mut self, mut member: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        self.enter(b'[')?;
+        let mut goes_on = !self.has(b']');
+        while goes_on {
+            member(self)?;
+            goes_on = self.goes_on(b']')?;
+        }
+        self.levels_left += 1;
+        Ok(())
+    }
+
+    /// Reads a string.
+    #[inline]
+    pub(super) fn text(&mut self) -> Result<Cow<'a, str>> {
+        let raw = self.string()?;
+        if self.is_escaped { unescaped(raw) } else { Ok(Cow::Borrowed(raw)) }
+    }
+
+    /// Reads a boolean.
+    pub(super) fn boolean(&mut self) -> Result<bool> {
+        let is_true = self.peek() == Some(b't');
+        self.literal(if is_true { b"true" } else { b"false" })?;
+        Ok(is_true)
+    }
+
+    /// Reads what `read` reads, or null.
+    #[inline]
+    pub(super) fn unless_null<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match self.peek() {
+            Some(b'n') => self.literal(b"null").map(|()| None),
+            Some(_) | None => read(self).map(Some),
+        }
+    }
+
+    /// Passes over one value, however deep; its JSON.
+    pub(super) fn skip(&mut self) -> Result<&'a str> {
+        self.peek();
+        let start = self.at;
+        // What is open around the value, innermost last: 1 for an object, 0 for a list, after a 1 that stays.
+        let mut open = 1_u128;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.string()?;
+                }
+                Some(b'{' | b'[') if open.leading_zeros() == 0 => self.skip_deep()?,
+                Some(b'{') => {
+                    self.at += 1;
+                    if !self.has(b'}') {
+                        open = open << 1 | 1;
+                        self.name()?;
+                        continue;
+                    }
+                }
+                Some(b'[') => {
+                    self.at += 1;
+                    if !self.has(b']') {
+                        open <<= 1;
+                        continue;
+                    }
+                }
+                Some(b't') => self.literal(b"true")?,
+                Some(b'f') => self.literal(b"false")?,
+                Some(b'n') => self.literal(b"null")?,
+                Some(_) | None => self.number()?,
+            }
+            loop {
+                if open == 1 {
+                    return self.json.get(start..self.at).ok_or(Unreadable);
+                }
+                let is_object = open & 1 == 1;
+                if self.goes_on(if is_object { b'}' } else { b']' })? {
+                    if is_object {
+                        self.name()?;
+                    }
+                    break;
+                }
+                open >>= 1;
+            }
+        }
+    }
+
+    /// Passes over one value deeper in others than any of DynamoDB's.
+    #[cold]
+    fn skip_deep(&mut self) -> Result<()> {
+        let rest = self.json.get(self.at..).ok_or(Unreadable)?;
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        let is_passed = matches!(values.next(), Some(Ok(_)));
+        self.at += values.byte_offset();
+        if is_passed { Ok(()) } else { Err(Unreadable) }
+    }
+
+    /// The next byte that is no white space, to which it goes.
+    #[inline]
+    fn peek(&mut self) -> Option<u8> {
+        loop {
+            match self.byte()? {
+                b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
+                byte => return Some(byte),
+            }
+        }
+    }
+
+    #[inline]
+    fn byte(&self) -> Option<u8> {
+        self.json.as_bytes().get(self.at).copied()
+    }
+
+    /// Whether this byte is next; then it is passed.
+    #[inline]
+    fn has(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    #[inline]
+    fn enter(&mut self, opening: u8) -> Result<()> {
+        self.levels_left = self.levels_left.checked_sub(1).ok_or(Unreadable)?;
+        if self.has(opening) { Ok(()) } else { Err(Unreadable) }
+    }
+
+    /// After a member of an object or a list: whether there is another.
+    #[inline]
+    fn goes_on(&mut self, closing: u8) -> Result<bool> {
+        let next = self.peek();
+        self.at += 1;
+        match next {
+            Some(b',') => Ok(true),
+            Some(byte) if byte == closing => Ok(false),
+            Some(_) | None => Err(Unreadable),
+        }
+    }
+
+    /// Passes over the name of a member, and the colon after it.
+    #[inline]
+    fn name(&mut self) -> Result<()> {
+        self.string()?;
+        self.colon()
+    }
+
+    #[inline]
+    fn colon(&mut self) -> Result<()> {
+        if self.has(b':') { Ok(()) } else { Err(Unreadable) }
+    }
+
+    /// A string, as it stands between its quotes.
+    #[inline]
+    fn string(&mut self) -> Result<&'a str> {
+        if self.has(b'"') { self.until_quote() } else { Err(Unreadable) }
+    }
+
+    fn until_quote(&mut self) -> Result<&'a str> {
+        let start = self.at;
+        self.is_escaped = false;
+        loop {
+            self.at += plain_length(self.json.as_bytes().get(self.at..).unwrap_or_default());
+            match self.byte() {
+                Some(b'"') => break,
+                Some(b'\\') => self.escape()?,
+                Some(_) | None => return Err(Unreadable),
+            }
+        }
+        let raw = self.json.get(start..self.at).ok_or(Unreadable)?;
+        self.at += 1;
+        Ok(raw)
+    }
+
+    #[cold]
+    fn escape(&mut self) -> Result<()> {
+        let length = match self.json.as_bytes().get(self.at + 1..).ok_or(Unreadable)? {
+            [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => 6,
+            _ => return Err(Unreadable),
+        };
+        self.at += length;
+        self.is_escaped = true;
+        Ok(())
+    }
+
+    fn literal(&mut self, literal: &[u8]) -> Result<()> {
+        let is_next = self.json.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(literal));
+        self.at += literal.len();
+        if is_next { Ok(()) } else { Err(Unreadable) }
+    }
+
+    fn number(&mut self) -> Result<()> {
+        self.one_of(b"-");
+        if !self.one_of(b"0") {
+            self.digits()?;
+        }
+        if self.one_of(b".") {
+            self.digits()?;
+        }
+        if self.one_of(b"eE") {
+            self.one_of(b"+-");
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn one_of(&mut self, bytes: &[u8]) -> bool {
+        let is_next = self.byte().is_some_and(|byte| bytes.contains(&byte));
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    fn digits(&mut self) -> Result<()> {
+        let start = self.at;
+        while self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        if self.at > start { Ok(()) } else { Err(Unreadable) }
+    }
+}
+
+/// The text that a string with escapes means.
+#[cold]
+fn unescaped<'a>(raw: &str) -> Result<Cow<'a, str>> {
+    let json = ["\"", raw, "\""].concat();
+    serde_json::from_str(&json).map(Cow::Owned).map_err(|_| Unreadable)
+}
+
+/// How many bytes there are before the first that ends a string, escapes in it or may not stand in it.
+#[inline]
+fn plain_length(bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    while let Some((eight, after)) = rest.split_first_chunk() {
+        let special = special_bytes(u64::from_le_bytes(*eight));
+        if special != 0 {
+            return bytes.len() - rest.len() + (special.trailing_zeros() / 8) as usize;
+        }
+        rest = after;
+    }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
+    bytes.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
+}
+
+/// Of eight bytes: marks the highest bit of the first that is a quote, a backslash or a control character; those after it may
+/// be marked whatever they are.
+#[inline]
+fn special_bytes(bytes: u64) -> u64 {
+    const fn each(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
+    // A byte below what is subtracted borrows from its highest bit. With the second bit turned, a quote is a space and the
+    // control characters stay below it.
+    let quote_or_control = (bytes ^ each(b'"' ^ b' ')).wrapping_sub(each(b' ' + 1));
+    let backslash = (bytes ^ each(b'\\')).wrapping_sub(each(1));
+    (quote_or_control | backslash) & !bytes & each(0x80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn skipped(json: &str) -> Option<&str> {
+        Reader::whole(json, Reader::skip).ok()
+    }
+
+    fn text(json: &str) -> Option<Cow<'_, str>> {
+        Reader::whole(json, Reader::text).ok()
+    }
+
+    #[test]
+    fn what_is_json_is_passed_over() {
+        for json in [
+            "null",
+            "true",
+            "false",
+            "0",
+            "-0",
+            "10",
+            "-1.50",
+            "1e5",
+            "1E+05",
+            "0.1e-999",
+            r#""""#,
+            r#""a\"\\\/\b\f\n\r\t\u00e9""#,
+            r#""\ud800""#,
+            "[]",
+            "[ ]",
+            "{}",
+            "{\n}",
+            "[1,[2,[]],{}]",
+            r#"{"a":1,"":{"b":[]},"c":[{}]}"#,
+            "[1 , 2\t]",
+            r#"{"a" : "é試🙂" }"#,
+        ] {
+            assert_eq!(skipped(json), Some(json));
+            assert_eq!(skipped(&format!(" \r\n\t{json} ")), Some(json));
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for json in [
+            "",
+            " ",
+            "nul",
+            "True",
+            "truefalse",
+            "01",
+            "-",
+            "+1",
+            ".5",
+            "1.",
+            "1e",
+            "1e+",
+            "--1",
+            "0x1",
+            "NaN",
+            r#"""#,
+            r#""a"#,
+            r#""\x""#,
+            r#""\u12g4""#,
+            r#""\u12"#,
+            "\"\n\"",
+            "\"12345678\u{1f}\"",
+            "'a'",
+            "[",
+            "]",
+            "[1",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "{",
+            "}",
+            "[}",
+            "{]",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1,}"#,
+            r#"{"a" 1}"#,
+            "{1:2}",
+            "{,}",
+            "1 2",
+            "[] []",
+        ] {
+            assert_eq!(skipped(json), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn depth_is_limited_only_where_it_is_read() {
+        fn nested(reader: &mut Reader<'_>) -> Result<()> {
+            reader.list(nested)
+        }
+        let lists = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(skipped(&lists(100_000)), Some(&*lists(100_000)));
+        let most = usize::from(MAX_LEVELS);
+        assert!(Reader::whole(&lists(most), nested).is_ok());
+        assert!(Reader::whole(&lists(most + 1), nested).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn strings_are_read_as_serde_reads_them(json in r#""([a-z "\\\\/éü試🙂]|\\\\u[0-9a-fD]{4}|\\\\[nt"\\\\]){0,30}"?"#) {
+            let expected: Option<String> = serde_json::from_str(&json).ok();
+            prop_assert_eq!(text(&json).map(Cow::into_owned), expected);
+        }
+
+        #[test]
+        fn the_same_texts_are_json_as_for_serde(json in r#"[\[\]{}:,"\\\\a0-2.eE+\- \n]{0,12}|\[[0-9.eE+-]{0,8}\]"#) {
+            prop_assert_eq!(skipped(&json).is_some(), serde_json::from_str::<IgnoredAny>(&json).is_ok(), "{}", json);
+        }
+    }
+}
