@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::effect::{Key, KeyAttribute};
 use crate::entity::SourceKey;
 use crate::projection::{Question, Target};
-use crate::record::{AttributeValue, Item, Position};
+use crate::record::{Item, Position};
 use crate::table::Model;
 
 pub(super) const ENTITY_TYPE: &str = "EntityType";
@@ -101,7 +101,10 @@ impl StateKeys {
 
 /// An item that holds its type alone.
 pub(super) fn typed(entity_type: &'static str) -> Item {
-    Item::from([(Cow::Borrowed(ENTITY_TYPE), AttributeValue::S(Cow::Borrowed(entity_type)))])
+    // Not `Item::from`, which sorts a list first.
+    let mut item = Item::new();
+    item.insert(Cow::Borrowed(ENTITY_TYPE), entity_type.into());
+    item
 }
 
 fn ledger_partition(model: &Model, source: &SourceKey<'_>) -> String {

@@ -69,7 +69,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     async fn run(&self, works: Vec<Work<'_>>, deadline: Timestamp) -> Result<Outcome> {
         let invocation = Invocation { deadline, tally: Tally::default() };
-        let targets = Targets::of(&self.model);
+        let targets = Targets::with_capacity(&self.model, works.len());
         let mut batch = Batch { works, targets, answered: Answered::default() };
         invocation.tally.duplicates.add_len(batch.works.iter().map(|work| work.repeated).sum());
         let mut attempt = 0;
@@ -108,7 +108,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// Reads what is stored of every item whose entry is not known: its entry, and the markers of its expiries.
     async fn read_entries(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
-        let (mut keys, mut owners) = (Vec::with_capacity(batch.works.len()), Vec::new());
+        let most = batch.works.len();
+        let (mut keys, mut owners) = (Vec::with_capacity(most), Vec::with_capacity(most));
         for (index, work) in
             batch.works.iter().enumerate().filter(|(_, work)| work.is_pending() && !work.is_known)
         {

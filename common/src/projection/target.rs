@@ -70,10 +70,16 @@ impl Targets {
     /// No targets yet, of the rollups of this model.
     #[must_use]
     pub fn of(model: &Arc<Model>) -> Self {
+        Self::with_capacity(model, 0)
+    }
+
+    /// No targets yet, and room for so many.
+    #[must_use]
+    pub fn with_capacity(model: &Arc<Model>, capacity: usize) -> Self {
         Self {
             model: Arc::clone(model),
-            list: Vec::new(),
-            by_key: HashTable::new(),
+            list: Vec::with_capacity(capacity),
+            by_key: HashTable::with_capacity(capacity),
             hasher: DefaultHashBuilder::default(),
             buffers: Default::default(),
         }

@@ -55,10 +55,10 @@ impl Context<'_> {
             }
             Ok(())
         })?;
-        self.whole(parts)
+        self.complete(parts)
     }
 
-    fn whole<'a>(&self, parts: Parts<'a>) -> Result<ChangeRecord<'a>, Unreadable> {
+    fn complete<'a>(&self, parts: Parts<'a>) -> Result<ChangeRecord<'a>, Unreadable> {
         let missing = |what| self.wrong(what);
         let operation =
             parts.operation.ok_or_else(|| missing("eventName must be INSERT, MODIFY or REMOVE"))?;
@@ -145,8 +145,8 @@ struct UserIdentity {
     is_time_to_live: bool,
 }
 
-/// Lambda writes these in lower case, DynamoDB's own API does not.
 impl UserIdentity {
+    /// Lambda writes its names in lower case, DynamoDB's own API does not.
     fn read(reader: &mut Reader<'_>) -> Result<Self, Unreadable> {
         let (mut is_service, mut is_dynamodb) = (false, false);
         reader.object(|reader, name| {
