@@ -43,13 +43,20 @@ pub(super) fn rows_of_change(model: &str, record: &Record) -> Vec<(&'static str,
 }
 
 fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<Columns<'i>> {
-    let of = |names: [&'static str; 2]| {
-        names.map(|name| text_of(item, name)).into_iter().find(|text| !text.is_empty()).unwrap_or("")
-    };
-    let (partition, sort) = (of(["PK", "pk"]), of(["SK", "sk"]));
-    let columns = match (model, table) {
-        ("algoitny", _) if partition.starts_with("HIST#") => Columns::of("history", item, "ca")
-            .said("history_id", partition.strip_prefix("HIST#"))
+    match model {
+        "algoitny" => of_algoitny(item),
+        "quiz" => of_quiz(table, item),
+        "shop" => of_shop(item),
+        "glad" => of_glad(item),
+        other => panic!("no model {other}"),
+    }
+}
+
+fn of_algoitny(item: &Item) -> Option<Columns<'_>> {
+    let (partition, sort) = (text_of(item, "pk"), text_of(item, "sk"));
+    if let Some(history) = partition.strip_prefix("HIST#") {
+        let columns = Columns::of("history", item, "ca")
+            .said("history_id", Some(history))
             .said("user_id", text_of(item, "uid").strip_prefix("USER#"))
             .said("problem_id", text_of(item, "pid").strip_prefix("PROB#"))
             .plain("platform", "pf")
@@ -61,19 +68,24 @@ fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<Columns<'i>> 
             .plain("failed", "fc")
             .plain("total", "tc")
             .plain("is_public", "icp")
-            .instant("created_at", "ca"),
-        ("algoitny", _) if sort.starts_with("USAGE#") => {
-            let parts: Vec<&str> = sort.split('#').collect();
-            Columns::of("usage", item, "ca")
-                .said("user_id", partition.strip_prefix("USER#"))
-                .said("used_on", Some(parts[1]))
-                .said("action", Some(parts[2]))
-                .said("logged_at", Some(parts[3]))
-                .plain("problem", "pid")
-                .plain("language", "md.language")
-                .instant("created_at", "ca")
-        }
-        ("quiz", "quiz-sessions") => Columns::of("sessions", item, "startedAt")
+            .instant("created_at", "ca");
+        return Some(columns);
+    }
+    let usage: Vec<&str> = sort.strip_prefix("USAGE#")?.split('#').collect();
+    let columns = Columns::of("usage", item, "ca")
+        .said("user_id", partition.strip_prefix("USER#"))
+        .said("used_on", Some(usage[0]))
+        .said("action", Some(usage[1]))
+        .said("logged_at", Some(usage[2]))
+        .plain("problem", "pid")
+        .plain("language", "md.language")
+        .instant("created_at", "ca");
+    Some(columns)
+}
+
+fn of_quiz<'i>(table: &str, item: &'i Item) -> Option<Columns<'i>> {
+    let columns = match table {
+        "quiz-sessions" => Columns::of("sessions", item, "startedAt")
             .plain("session_id", "sessionId")
             .plain("user_id", "userId")
             .plain("status", "status")
@@ -85,7 +97,7 @@ fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<Columns<'i>> 
             .list("wrong_answers", "wrongAnswers")
             .json("sources", "sources")
             .json("config", "config"),
-        ("quiz", "quiz-progress") => Columns::of("progress", item, "firstSeenAt")
+        "quiz-progress" => Columns::of("progress", item, "firstSeenAt")
             .plain("user_id", "userId")
             .plain("question_id", "questionId")
             .plain("session_id", "sessionId")
@@ -97,7 +109,7 @@ fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<Columns<'i>> 
             .json("is_in_wrong_pool", "isInWrongPool")
             .instant("first_seen_at", "firstSeenAt")
             .instant("last_attempt_at", "lastAttemptAt"),
-        ("quiz", "quiz-wrong-answers") => Columns::of("wrong_answers", item, "timestamp")
+        "quiz-wrong-answers" => Columns::of("wrong_answers", item, "timestamp")
             .plain("user_id", "userId")
             .plain("missed_at", "timestamp")
             .plain("question_id", "questionId")
@@ -106,21 +118,31 @@ fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<Columns<'i>> 
             .instant("last_attempt_at", "lastAttemptAt")
             .json("shuffled_answers", "shuffledAnswers")
             .json("attempts", "attempts"),
-        ("shop", _) if partition.starts_with("USER#") && sort.starts_with("ORDER#") => {
-            let (date, order) = sort["ORDER#".len()..].split_once('#').expect("an order's key");
+        _ => return None,
+    };
+    Some(columns)
+}
+
+fn of_shop(item: &Item) -> Option<Columns<'_>> {
+    let (partition, sort) = (text_of(item, "PK"), text_of(item, "SK"));
+    let (what, rest) = sort.split_once('#')?;
+    let (of, id) = partition.split_once('#')?;
+    let columns = match (of, what) {
+        ("USER", "ORDER") => {
+            let (date, order) = rest.split_once('#')?;
             Columns::of("orders", item, "orderDate")
                 .said("order_id", Some(order))
-                .said("user_id", partition.strip_prefix("USER#"))
+                .said("user_id", Some(id))
                 .said("listed_on", Some(date))
                 .instant("ordered_at", "orderDate")
                 .decimal("total", "total", 4)
                 .plain("status", "status")
         }
-        ("shop", _) if sort.starts_with("REVIEW#") => {
+        ("PRODUCT", "REVIEW") => {
             let names = ["userId", "user_identifier"].map(|name| text_of(item, name));
             Columns::of("reviews", item, "reviewDate")
-                .said("product_id", partition.strip_prefix("PRODUCT#"))
-                .said("review_id", sort.strip_prefix("REVIEW#"))
+                .said("product_id", Some(id))
+                .said("review_id", Some(rest))
                 .said("user_id", names.into_iter().find(|name| !name.is_empty()))
                 .plain("user_name", "userName")
                 .decimal("rating", "rating", 2)
@@ -128,29 +150,34 @@ fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<Columns<'i>> 
                 .instant("reviewed_at", "reviewDate")
                 .plain("status", "status")
         }
-        ("shop", _) if sort.starts_with("TIMESTAMP#") => {
-            let (sensor, hour) = partition["SENSOR#".len()..].split_once("#HOUR#").expect("a reading's key");
+        ("SENSOR", "TIMESTAMP") => {
+            let (sensor, hour) = id.split_once("#HOUR#")?;
             Columns::of("readings", item, "timestamp")
                 .said("sensor_id", Some(sensor))
                 .said("hour", Some(hour))
-                .said("reading_id", sort.strip_prefix("TIMESTAMP#"))
+                .said("reading_id", Some(rest))
                 .instant("measured_at", "timestamp")
                 .double("temperature", "temperature")
                 .double("humidity", "humidity")
                 .double("pressure", "pressure")
                 .plain("status", "status")
         }
-        ("glad", _) if sort.starts_with("SKILL#") => Columns::of("skills", item, "CreatedAt")
-            .said("username", partition.strip_prefix("USER#"))
-            .said("skill_name", sort.strip_prefix("SKILL#"))
-            .plain("proficiency_level", "ProficiencyLevel")
-            .decimal("years_of_experience", "YearsOfExperience", 2)
-            .plain("endorsements", "Endorsements")
-            .plain("last_used_date", "LastUsedDate")
-            .instant("created_at", "CreatedAt")
-            .instant("updated_at", "UpdatedAt"),
         _ => return None,
     };
+    Some(columns)
+}
+
+fn of_glad(item: &Item) -> Option<Columns<'_>> {
+    let skill = text_of(item, "SK").strip_prefix("SKILL#")?;
+    let columns = Columns::of("skills", item, "CreatedAt")
+        .said("username", text_of(item, "PK").strip_prefix("USER#"))
+        .said("skill_name", Some(skill))
+        .plain("proficiency_level", "ProficiencyLevel")
+        .decimal("years_of_experience", "YearsOfExperience", 2)
+        .plain("endorsements", "Endorsements")
+        .plain("last_used_date", "LastUsedDate")
+        .instant("created_at", "CreatedAt")
+        .instant("updated_at", "UpdatedAt");
     Some(columns)
 }
 
@@ -179,7 +206,7 @@ impl<'i> Columns<'i> {
     }
 
     fn instant(self, column: &str, path: &str) -> Self {
-        let value = self.scalar(path).map(|time| written(time));
+        let value = self.scalar(path).map(written);
         self.said(column, value.as_deref())
     }
 
