@@ -29,7 +29,8 @@ use serde_json::{Value, json};
 const ROLE: &str = "AFTERWRITE_BENCH_ROLE";
 const FOLDER: &str = "AFTERWRITE_BENCH_FOLDER";
 const RECORDS: u64 = 2_000_000;
-const RECORDS_PER_OBJECT: u64 = 250_000;
+/// So many make an object of 128 MiB, larger than any that Firehose writes by itself.
+const RECORDS_PER_OBJECT: u64 = 810_000;
 /// Of so many records one is delivered again, later.
 const AGAIN: u64 = 10;
 

@@ -213,6 +213,19 @@ fn bad_lines_are_put_aside_with_their_numbers() {
 }
 
 #[test]
+fn one_bad_line_among_a_million_keeps_no_other_back() {
+    const BAD: u64 = 700_000;
+    let bucket = Arc::new(MemoryObjects::default());
+    let good = |number| line(number, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"}}"#);
+    let lines = (1..=1_000_000).map(|number| if number == BAD { "cut o\n".to_owned() } else { good(number) });
+    let tally = exported(&bucket, "archive/a.gz", &lines.collect::<String>()).unwrap();
+    assert_eq!((tally.lines, tally.rows, tally.rejected), (1_000_000, 999_999, 1));
+    let rejected: serde_json::Value =
+        serde_json::from_slice(&bucket.objects()["rejected/a.gz.jsonl"]).unwrap();
+    assert_eq!((&rejected["line"], &rejected["text"]), (&BAD.into(), &"cut o".into()));
+}
+
+#[test]
 fn what_is_no_archive_object_has_a_clear_outcome() {
     let bucket = Arc::new(MemoryObjects::default());
     let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
