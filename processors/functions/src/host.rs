@@ -51,8 +51,9 @@ pub async fn run(function: &'static str, default: &[Projection]) -> Result<(), E
     lambda_runtime::run(service_fn(|event| host.handle(event))).await
 }
 
-/// Logs as Lambda's settings say, but never at TRACE: there the runtime writes out every event, and with it what items keep secret.
-fn log() {
+/// Logs as Lambda's settings say, but never at TRACE: there the runtime writes out every event, and with it what items keep secret. All
+/// functions begin with it.
+pub fn log() {
     tracing::init_default_subscriber_with_writer(std::io::stdout.with_max_level(tracing::Level::DEBUG));
 }
 

@@ -5,8 +5,9 @@ use std::time::Instant;
 use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::config::{Config, Settings, bucket, s3_client};
 use afterwrite::sink::s3::{Bucket, S3};
+use afterwrite_functions::host::log;
 use afterwrite_functions::metrics::Line;
-use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Deserialize;
 
 use super::{Compacted, Compactor, Options};
@@ -25,7 +26,7 @@ struct Request {
 /// # Errors
 /// What is unset or wrong in the settings, named by its variable.
 pub async fn run() -> Result<(), Error> {
-    tracing::init_default_subscriber();
+    log();
     let settings = Settings::from_env();
     let config = Config::resolve(&settings, &[])?;
     let name = bucket(&settings)?;

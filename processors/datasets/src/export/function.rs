@@ -8,6 +8,7 @@ use afterwrite::sink::Tables;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::{Bucket, S3};
 use afterwrite_functions::Response;
+use afterwrite_functions::host::log;
 use afterwrite_functions::metrics::Line;
 use afterwrite_functions::response::BatchItemFailure;
 use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
@@ -30,7 +31,7 @@ pub struct Host<B, T> {
 /// # Errors
 /// What is unset or wrong in the settings, named by its variable.
 pub async fn run() -> Result<(), Error> {
-    tracing::init_default_subscriber();
+    log();
     let settings = Settings::from_env();
     let config = Config::resolve(&settings, &[])?;
     let name = bucket(&settings)?;
