@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use afterwrite::commit::Ledger;
 use afterwrite::entity::SourceKey;
-use afterwrite::projection::{Images, Stale, archive_line, rows};
+use afterwrite::projection::{Images, Stale, archive_line, old_image, rows};
 use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, Timestamp, decode_record};
 use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite::sink::s3::MemoryObjects;
@@ -115,9 +115,9 @@ impl Workload {
     pub(crate) fn rows(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let line = self.last();
         let record = decode_record(line.as_bytes(), &self.model.row_vocabulary).expect("a record");
-        let old = record.old.decode(&self.model.row_vocabulary).expect("an image");
         let source = self.source(&record);
         let identity = source.identify(&self.model).expect("an entity");
+        let old = old_image(&self.model, &identity, &record).expect("an image");
         let images = Images { new: record.new.as_ref(), old: old.as_ref() };
         let mut all = Vec::new();
         for dataset in identity.entity.datasets.iter().map(|index| &self.model.datasets[*index]) {

@@ -13,7 +13,7 @@ mod target;
 pub use archive::{AttributePath, archive_line};
 pub use contributions::{Contributions, Extreme, Keep, Measures, Projected, Share, TargetIds, contributions};
 pub use invalidation::{Stale, StaleKey, StalePath};
-pub use rows::{Images, Row, RowOperation, rows};
+pub use rows::{Images, Row, RowOperation, old_image, rows};
 pub use scope::{Gifts, Scope, attribute};
 pub use target::{Sharding, Target, TargetId, TargetKey, Targets};
 

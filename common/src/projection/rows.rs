@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 
 use super::scope::{Scope, attribute};
+use crate::Result;
 use crate::entity::Identity;
 use crate::record::{AttributeValue, ChangeRecord, Image, Operation};
 use crate::table::{Dataset, Format, Model, NO_DAY, Operand, Term};
@@ -77,8 +78,30 @@ fn value<'s, 'a: 's>(scope: &Scope<'s, 'a>, from: &Term) -> Option<Operand<'s>> 
 pub struct Images<'s, 'a> {
     /// After it.
     pub new: Option<&'s Image<'a>>,
-    /// Before it.
+    /// Before it, where [`old_image`] gives one.
     pub old: Option<&'s Image<'a>>,
+}
+
+/// The image before a change, if a row is made of it: the item is gone, or leaves a partition. Else no more of it is decoded than what
+/// tells the day.
+///
+/// # Errors
+/// [`crate::ErrorKind::Record`] if what is decoded is malformed.
+pub fn old_image<'a>(
+    model: &Model,
+    identity: &Identity<'_, '_>,
+    record: &ChangeRecord<'a>,
+) -> Result<Option<Image<'a>>> {
+    if record.operation != Operation::Remove {
+        let Some(old) = record.old.decode(&model.day_vocabulary)? else { return Ok(None) };
+        let new = record.new.as_ref().unwrap_or(&NOTHING);
+        let (before, after) = (Scope::of(model, identity, &old), Scope::of(model, identity, new));
+        let mut datasets = identity.entity.datasets.iter().filter_map(|index| model.datasets.get(*index));
+        if datasets.all(|dataset| day(&before, dataset) == day(&after, dataset)) {
+            return Ok(None);
+        }
+    }
+    record.old.decode(&model.row_vocabulary)
 }
 
 /// Stands for an image that a stream of another view type does not carry.

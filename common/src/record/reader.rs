@@ -45,8 +45,8 @@ impl<'a> Reader<'a> {
         self.enter(b'{')?;
         let mut goes_on = !self.has(b'}');
         while goes_on {
-            let name = self.text()?;
-            self.colon()?;
+            let name = self.name()?;
+            let name = if self.is_escaped { unescaped(name)? } else { Cow::Borrowed(name) };
             member(self, name)?;
             goes_on = self.goes_on(b'}')?;
         }
@@ -72,6 +72,23 @@ impl<'a> Reader<'a> {
     pub(super) fn text(&mut self) -> Result<Cow<'a, str>> {
         let raw = self.string()?;
         if self.is_escaped { unescaped(raw) } else { Ok(Cow::Borrowed(raw)) }
+    }
+
+    /// Reads a string; passes over any other value, and over a string whose escapes mean no text.
+    pub(super) fn text_if_any(&mut self) -> Result<Option<Cow<'a, str>>> {
+        if self.peek() != Some(b'"') {
+            return self.skip().map(|_| None);
+        }
+        let raw = self.string()?;
+        Ok(if self.is_escaped { unescaped(raw).ok() } else { Some(Cow::Borrowed(raw)) })
+    }
+
+    /// Reads `{"S":"…"}`, an object of one string under a letter, as nearly all of DynamoDB's values are written; else `None`, and
+    /// nothing is passed over.
+    #[inline]
+    pub(super) fn lettered_text(&mut self) -> Result<Option<(&'a str, Cow<'a, str>)>> {
+        let Some((letter, raw)) = self.lettered()? else { return Ok(None) };
+        Ok(Some((letter, if self.is_escaped { unescaped(raw)? } else { Cow::Borrowed(raw) })))
     }
 
     /// Reads a boolean.
@@ -102,6 +119,7 @@ impl<'a> Reader<'a> {
                     self.string()?;
                 }
                 Some(b'{' | b'[') if open.leading_zeros() == 0 => self.skip_deep()?,
+                Some(b'{') if self.lettered()?.is_some() => {}
                 Some(b'{') => {
                     self.at += 1;
                     if !self.has(b'}') {
@@ -148,6 +166,23 @@ impl<'a> Reader<'a> {
         if is_passed { Ok(()) } else { Err(Unreadable) }
     }
 
+    /// Passes over `{"S":"…"}`, if that is next: the letter, and the string as it stands between its quotes.
+    #[inline]
+    fn lettered(&mut self) -> Result<Option<(&'a str, &'a str)>> {
+        let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
+        let Some([b'{', b'"', b'A'..=b'Z', b'"', b':', b'"']) = rest.first_chunk() else { return Ok(None) };
+        let start = self.at;
+        let letter = self.json.get(start + 2..start + 3).ok_or(Unreadable)?;
+        self.at += 6;
+        let raw = self.until_quote()?;
+        if self.byte() == Some(b'}') {
+            self.at += 1;
+            return Ok(Some((letter, raw)));
+        }
+        self.at = start;
+        Ok(None)
+    }
+
     /// The next byte that is no white space, to which it goes.
     #[inline]
     fn peek(&mut self) -> Option<u8> {
@@ -190,11 +225,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over the name of a member, and the colon after it.
+    /// The name of a member as it stands between its quotes; passes over the colon after it.
     #[inline]
-    fn name(&mut self) -> Result<()> {
-        self.string()?;
-        self.colon()
+    fn name(&mut self) -> Result<&'a str> {
+        let name = self.string()?;
+        self.colon()?;
+        Ok(name)
     }
 
     #[inline]
@@ -417,6 +453,23 @@ mod tests {
         fn strings_are_read_as_serde_reads_them(json in r#""([a-z "\\\\/éü試🙂]|\\\\u[0-9a-fD]{4}|\\\\[nt"\\\\]){0,30}"?"#) {
             let expected: Option<String> = serde_json::from_str(&json).ok();
             prop_assert_eq!(text(&json).map(Cow::into_owned), expected);
+        }
+
+        #[test]
+        fn members_are_read_as_serde_reads_them(json in r#"\{ ?"([A-Za\\é]|\\[nu]|\\u004[0-9d]){0,2}" ?: ?"S",?"S":(1|"B"|\{"S":2\})\}"#) {
+            let mut names = Vec::new();
+            let read = Reader::whole(&json, |reader| reader.object(|reader, name| {
+                names.push(name.into_owned());
+                reader.skip().map(drop)
+            }));
+            let expected: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&json).ok();
+            prop_assert_eq!(read.is_ok(), expected.is_some(), "{}", json);
+            if let Some(expected) = expected {
+                prop_assert!(names.iter().all(|name| expected.contains_key(name)), "{}", json);
+                names.sort_unstable();
+                names.dedup();
+                prop_assert_eq!(names.len(), expected.len());
+            }
         }
 
         #[test]

@@ -1,10 +1,8 @@
 //! One record of an event, as Lambda writes it → [`ChangeRecord`], or what can be read of a malformed one.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use jiff::{SignedDuration, Unit};
-use serde::de::{self, Deserializer as _, Visitor};
 
 use super::json::Context;
 use super::reader::{Reader, Unreadable};
@@ -33,7 +31,7 @@ impl Context<'_> {
         reader.object(|reader, name| {
             match &*name {
                 // One that is no text spoils no record: nothing is counted by it.
-                "eventID" => parts.event_id = text(reader.skip()?).unwrap_or_default(),
+                "eventID" => parts.event_id = reader.text_if_any()?.unwrap_or_default(),
                 "eventName" => {
                     let name = self.within("eventName", reader.text())?;
                     parts.operation = Operation::from_event_name(&name);
@@ -88,8 +86,7 @@ impl Context<'_> {
         reader.object(|reader, name| {
             match &*name {
                 name @ "ApproximateCreationDateTime" => {
-                    let created_at = CreatedAt::from_json(reader.skip()?).ok_or(Unreadable);
-                    part.created_at = self.within(name, created_at)?.0;
+                    part.created_at = self.within(name, created_at(reader.skip()?))?;
                 }
                 name @ "Keys" => part.keys = Some(self.within(name, self.keys(reader))?),
                 name @ "NewImage" => {
@@ -181,48 +178,29 @@ struct StreamPart<'a> {
 }
 
 /// A time in seconds, whole or not, or in milliseconds; or null.
-struct CreatedAt(Option<Timestamp>);
-
-impl CreatedAt {
-    fn from_json(json: &str) -> Option<Self> {
-        serde_json::Deserializer::from_str(json).deserialize_any(CreatedAtVisitor).ok()
+fn created_at(json: &str) -> Result<Option<Timestamp>, Unreadable> {
+    if json == "null" {
+        return Ok(None);
     }
+    if let Ok(number) = json.parse() {
+        return Ok(Some(whole(number)));
+    }
+    // A float holds today's time to a fraction of a microsecond, so rounding finds the millisecond that was meant.
+    let seconds: f64 = json.parse().map_err(|_| Unreadable)?;
+    let duration = SignedDuration::try_from_secs_f64(seconds).map_err(|_| Unreadable)?;
+    if duration.as_secs() >= FIRST_IN_MILLISECONDS {
+        return Ok(Some(whole(duration.as_secs())));
+    }
+    let duration = duration.round(Unit::Millisecond).map_err(|_| Unreadable)?;
+    let epoch_ms = i64::try_from(duration.as_millis()).map_err(|_| Unreadable)?;
+    Ok(Some(Timestamp::from_epoch_ms(epoch_ms)))
 }
 
-struct CreatedAtVisitor;
-
-impl Visitor<'_> for CreatedAtVisitor {
-    type Value = CreatedAt;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a time as a number")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<CreatedAt, E> {
-        Ok(CreatedAt(None))
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<CreatedAt, E> {
-        Ok(CreatedAt(Some(if number < FIRST_IN_MILLISECONDS {
-            Timestamp::from_epoch_seconds(number)
-        } else {
-            Timestamp::from_epoch_ms(number)
-        })))
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<CreatedAt, E> {
-        self.visit_i64(i64::try_from(number).map_err(E::custom)?)
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<CreatedAt, E> {
-        // A float holds today's time to a fraction of a microsecond, so rounding finds the millisecond that was meant.
-        let duration = SignedDuration::try_from_secs_f64(number).map_err(E::custom)?;
-        if duration.as_secs() >= FIRST_IN_MILLISECONDS {
-            return self.visit_i64(duration.as_secs());
-        }
-        let duration = duration.round(Unit::Millisecond).map_err(E::custom)?;
-        let epoch_ms = i64::try_from(duration.as_millis()).map_err(E::custom)?;
-        Ok(CreatedAt(Some(Timestamp::from_epoch_ms(epoch_ms))))
+fn whole(number: i64) -> Timestamp {
+    if number < FIRST_IN_MILLISECONDS {
+        Timestamp::from_epoch_seconds(number)
+    } else {
+        Timestamp::from_epoch_ms(number)
     }
 }
 

@@ -45,13 +45,26 @@ impl Vocabulary {
             return id;
         }
         let id = AttributeId(self.names.len());
+        self.know(Arc::clone(&name), id);
+        self.names.push(name);
+        id
+    }
+
+    /// The same ids, of these alone: every other name is unknown to it.
+    pub(crate) fn narrowed(&self, ids: impl IntoIterator<Item = AttributeId>) -> Self {
+        let mut narrowed = Self { names: self.names.clone(), ..Self::default() };
+        for id in ids {
+            narrowed.know(Arc::clone(self.name(id)), id);
+        }
+        narrowed
+    }
+
+    fn know(&mut self, name: Arc<str>, id: AttributeId) {
         let (word, bit) = shape(&name);
         if let Some(shapes) = self.shapes.get_mut(word) {
             *shapes |= bit;
         }
-        self.ids.insert(Arc::clone(&name), id);
-        self.names.push(name);
-        id
+        self.ids.insert(name, id);
     }
 
     /// The id of a name, if the model uses it.
@@ -75,13 +88,13 @@ impl Vocabulary {
     /// How many names it holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.names.len()
+        self.ids.len()
     }
 
     /// Whether it holds none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.ids.is_empty()
     }
 }
 

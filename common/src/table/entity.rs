@@ -91,6 +91,21 @@ pub struct Derivation {
     pub kind: DerivationKind,
 }
 
+impl Entity {
+    /// Calls `visit` with every attribute that a term is read from, or derived from.
+    pub(super) fn each_attribute(&self, term: &Term, visit: &mut dyn FnMut(&AttributePath)) {
+        match term {
+            Term::Attribute(path) => visit(path),
+            Term::Derived(index) => {
+                let derivation = self.derivations.get(*index);
+                let terms = derivation.into_iter().flat_map(|derivation| derivation.kind.terms());
+                terms.for_each(|term| self.each_attribute(term, visit));
+            }
+            Term::Key(_) | Term::Given { .. } => {}
+        }
+    }
+}
+
 /// How a derived value is computed.
 #[derive(Debug)]
 pub enum DerivationKind {
@@ -114,6 +129,18 @@ pub enum DerivationKind {
         /// Which of them is meant.
         variable: usize,
     },
+}
+
+impl DerivationKind {
+    /// What it is computed from.
+    pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
+        let (pair, all): (_, &[Term]) = match self {
+            Self::Percent { part, whole } => ([Some(part), Some(whole)], &[]),
+            Self::Part { of, .. } => ([Some(of), None], &[]),
+            Self::First(terms) => ([None, None], terms),
+        };
+        pair.into_iter().flatten().chain(all)
+    }
 }
 
 /// Something an item does not know itself, asked of an index of the item that does.

@@ -185,6 +185,8 @@ pub struct Model {
     pub vocabulary: Vocabulary,
     /// The same, and what datasets read; what is of both has one id.
     pub row_vocabulary: Vocabulary,
+    /// Of these, the names that tell the day of a row's partition, with the same ids.
+    pub day_vocabulary: Vocabulary,
 }
 
 /// A source table.

@@ -19,17 +19,21 @@ columns = { book_id = "string", price = "int64" }
 
 /// `day OPERATION price`, for each row.
 fn rows_of(change: &str) -> Vec<String> {
-    let model = Model::parse(MODEL, "library.toml").unwrap();
+    try_rows_of(MODEL, change).unwrap()
+}
+
+fn try_rows_of(model: &str, change: &str) -> Result<Vec<String>> {
+    let model = Model::parse(model, "library.toml").unwrap();
     let line = format!(
         r#"{{"eventID":"1","eventSourceARN":"arn:aws:dynamodb:eu-west-1:1:table/library/stream/2026-01-01T00:00:00.000",{change}}}"#
     );
     let record = decode_record(line.as_bytes(), &model.row_vocabulary).unwrap();
-    let old = record.old.decode(&model.row_vocabulary).unwrap();
     let source = SourceKey::of_keys(&model, 0, &record.keys).unwrap();
     let identity = source.identify(&model).unwrap();
+    let old = old_image(&model, &identity, &record)?;
     let dataset = &model.datasets[0];
     let images = Images { new: record.new.as_ref(), old: old.as_ref() };
-    rows(&model, dataset, &identity, &record, images)
+    let rows = rows(&model, dataset, &identity, &record, images)
         .map(|row| {
             let price = dataset.columns.iter().find(|column| &*column.name == "price").unwrap();
             let price = match row.value(&price.from) {
@@ -38,7 +42,8 @@ fn rows_of(change: &str) -> Vec<String> {
             };
             format!("{} {} {price}", row.day, row.operation.name())
         })
-        .collect()
+        .collect();
+    Ok(rows)
 }
 
 fn change(event: &str, images: &str) -> String {
@@ -84,6 +89,30 @@ fn an_item_that_changes_its_day_is_removed_from_the_day_it_leaves() {
     assert_eq!(
         rows_of(&change("MODIFY", &format!(r#""NewImage":{new},"OldImage":{old},"#))),
         ["2026-03-01 MODIFY N(Decimal(Integer(6)))", "2026-02-06 REMOVE N(Decimal(Integer(5)))"]
+    );
+}
+
+#[test]
+fn of_an_old_image_no_more_is_decoded_than_is_needed() {
+    let (same, other) = (r#"{"S":"2026-02-06"}"#, r#"{"S":"2026-02-07"}"#);
+    let change = |old: &str| {
+        let (new, old) = (image(same, r#"{"N":"6"}"#), image(old, r#"{"N":"no number"}"#));
+        change("MODIFY", &format!(r#""NewImage":{new},"OldImage":{old},"#))
+    };
+    assert_eq!(rows_of(&change(same)), ["2026-02-06 MODIFY N(Decimal(Integer(6)))"]);
+    assert_eq!(try_rows_of(MODEL, &change(other)).unwrap_err().kind(), crate::ErrorKind::Record);
+}
+
+#[test]
+fn a_day_may_be_derived_from_several_attributes() {
+    let derived = r#"attributes = { price = "N", bought_at = "S", given_at = "S" }
+derive.begun = { first = ["bought_at", "given_at"] }"#;
+    let model =
+        MODEL.replace("bought_at:day", "begun:day").replace(r#"attributes = { price = "N" }"#, derived);
+    let images = r#""NewImage":{"bought_at":{"S":"2026-02-06"},"price":{"N":"5"}},"OldImage":{"given_at":{"S":"2026-02-07"},"price":{"N":"6"}},"#;
+    assert_eq!(
+        try_rows_of(&model, &change("MODIFY", images)).unwrap(),
+        ["2026-02-06 MODIFY N(Decimal(Integer(5)))", "2026-02-07 REMOVE N(Decimal(Integer(6)))"]
     );
 }
 

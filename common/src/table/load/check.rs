@@ -9,8 +9,7 @@ use super::problem::Problems;
 use super::reader::Written;
 use super::resolve::{Compiler, terms_of};
 use crate::table::{
-    Aggregate, AttributePath, DerivationKind, Entity, Format, MeasureKind, OnExpiry, Piece, Template,
-    TemplatePiece, Term,
+    Aggregate, AttributePath, Entity, Format, MeasureKind, OnExpiry, Piece, Template, TemplatePiece, Term,
 };
 
 /// A transaction's actions: DynamoDB's limit.
@@ -282,13 +281,7 @@ fn reads<'m>(compiler: &'m Compiler<'_, '_, '_>, entity: &'m Entity) -> Vec<(Str
     };
     for derivation in &entity.derivations {
         let reader = format!("derived value `{}`", derivation.name);
-        match &derivation.kind {
-            DerivationKind::Percent { part, whole } => {
-                [part, whole].into_iter().for_each(|term| read(&reader, term))
-            }
-            DerivationKind::Part { of, .. } => read(&reader, of),
-            DerivationKind::First(terms) => terms.iter().for_each(|term| read(&reader, term)),
-        }
+        derivation.kind.terms().for_each(|term| read(&reader, term));
     }
     for answer in &entity.answers {
         let name = compiler.model.lookups.get(answer.lookup).map_or("", |lookup| &*lookup.name);

@@ -7,8 +7,9 @@ use super::part::Part;
 use super::problem::{listed, suggestion};
 use super::resolve::Compiler;
 use super::scope::{EntityScope, Scope, attribute_path};
+use crate::record::Vocabulary;
 use crate::table::dataset::is_column_name;
-use crate::table::{Column, ColumnType, Dataset, Format, SavedQuery, Term};
+use crate::table::{Column, ColumnType, Dataset, Format, Model, SavedQuery, Term};
 
 /// What SQL calls the day of a row's partition.
 const PARTITION: &str = "dt";
@@ -48,6 +49,17 @@ pub(super) fn dataset(compiler: &mut Compiler<'_, '_, '_>, settings: &DatasetSet
         sort,
         history: settings.history,
     });
+}
+
+/// The attributes that tell the days of all rows.
+pub(super) fn day_vocabulary(model: &Model) -> Vocabulary {
+    let mut ids = Vec::new();
+    for dataset in &model.datasets {
+        if let Some(entity) = model.entities.get(dataset.of) {
+            entity.each_attribute(&dataset.partition.0, &mut |path| ids.push(path.root));
+        }
+    }
+    model.row_vocabulary.narrowed(ids)
 }
 
 fn refuse_unfit_name(compiler: &mut Compiler<'_, '_, '_>, owner: &str, name: super::reader::Written<&str>) {

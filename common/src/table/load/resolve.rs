@@ -77,6 +77,7 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
         queries: Vec::new(),
         vocabulary: Vocabulary::default(),
         row_vocabulary: Vocabulary::default(),
+        day_vocabulary: Vocabulary::default(),
     };
     let mut compiler = Compiler {
         document,
@@ -114,6 +115,7 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
         datasets::dataset(&mut compiler, dataset);
     }
     compiler.model.row_vocabulary = std::mem::replace(&mut compiler.model.vocabulary, counted);
+    compiler.model.day_vocabulary = datasets::day_vocabulary(&compiler.model);
     for query in &document.queries {
         datasets::query(&mut compiler, query);
     }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use afterwrite::entity::{Identity, SourceKey};
-use afterwrite::projection::{Gifts, Images, Question, Scope, rows};
+use afterwrite::projection::{Gifts, Images, Question, Scope, old_image, rows};
 use afterwrite::record::{ChangeRecord, Image, decode_record};
 use afterwrite::sink::Tables;
 use afterwrite::sink::s3::Bucket;
@@ -23,8 +23,10 @@ use super::{Exporter, Tally};
 const STAGED_BYTES: usize = 24 * 1024 * 1024;
 /// Rows of one partition that are encoded at once.
 const STAGED_ROWS: usize = 8 * 1024;
-/// Encoded rows that are kept before they are compressed.
-const ENCODED_BYTES: usize = 128 * 1024 * 1024;
+/// Encoded rows that are kept before the row groups of all partitions are ended: what is not a whole page yet is compressed then.
+const ENCODED_BYTES: usize = 64 * 1024 * 1024;
+/// A guess that saves growing the list of a block's lines.
+const TYPICAL_LINE_BYTES: usize = 1024;
 /// An object with more bad lines is no object of the archive.
 const BAD_LINES_AT_MOST: usize = 10_000;
 
@@ -56,8 +58,20 @@ struct Change<'b> {
     line: usize,
     text: &'b [u8],
     record: ChangeRecord<'b>,
-    old: Option<Image<'b>>,
     table: usize,
+}
+
+/// A change of an item that the model knows, and what its rows are made of.
+struct ItemChange<'c, 'b> {
+    change: &'c Change<'b>,
+    identity: Identity<'c, 'c>,
+    old: Option<Image<'b>>,
+}
+
+impl<'b> ItemChange<'_, 'b> {
+    fn images(&self) -> Images<'_, 'b> {
+        Images { new: self.change.record.new.as_ref(), old: self.old.as_ref() }
+    }
 }
 
 impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
@@ -77,7 +91,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
 
     /// Exports a block of whole lines.
     pub(super) async fn block(&mut self, block: &[u8]) -> Result<()> {
-        let mut changes = Vec::new();
+        let mut changes = Vec::with_capacity(block.len() / TYPICAL_LINE_BYTES);
         for text in lines(block) {
             self.line += 1;
             let text = text.trim_ascii();
@@ -92,21 +106,59 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         }
         // The text after the last line feed was counted as a line.
         self.line -= usize::from(block.last() == Some(&b'\n'));
-        self.look_up(&changes).await?;
-        changes.iter().try_for_each(|change| self.append(change))
+        let model = &self.exporter.model;
+        let sources: Vec<_> = changes
+            .iter()
+            .map(|change| SourceKey::of_keys(model, change.table, &change.record.keys))
+            .collect();
+        let mut items = Vec::with_capacity(changes.len());
+        for (change, source) in changes.iter().zip(&sources) {
+            match self.known(change, source.as_ref()) {
+                Ok(item) => items.extend(item),
+                Err(error) => self.reject(change.line, change.text, &error)?,
+            }
+        }
+        self.look_up(&items).await?;
+        items.iter().try_for_each(|item| self.append(item))
     }
 
     fn decode<'b>(&self, text: &'b [u8]) -> Result<Change<'b>> {
-        let vocabulary = &self.exporter.model.row_vocabulary;
-        let record = decode_record(text, vocabulary).map_err(|bad| bad.error)?;
+        let record = decode_record(text, &self.exporter.model.row_vocabulary).map_err(|bad| bad.error)?;
         let table = self.exporter.tables.iter().position(|known| **known == *record.table);
         let table = table.ok_or_else(|| {
             Error::new(ErrorKind::Record, "the change is of a table that the model does not know")
                 .with("table", &*record.table)
                 .remedy("If one of the model's tables lives under this name, say so in AFTERWRITE_TABLES")
         })?;
-        let old = record.old.decode(vocabulary)?;
-        Ok(Change { line: self.line, text, record, old, table })
+        Ok(Change { line: self.line, text, record, table })
+    }
+
+    /// A change as one of an item that the model knows; `None` if it is none, or was there before.
+    fn known<'c, 'b>(
+        &mut self,
+        change: &'c Change<'b>,
+        source: Option<&'c SourceKey<'c>>,
+    ) -> Result<Option<ItemChange<'c, 'b>>>
+    where
+        'e: 'c,
+    {
+        let (model, record) = (&self.exporter.model, &change.record);
+        let source = source.ok_or_else(|| {
+            Error::new(ErrorKind::Record, "the change's key is not its table's")
+                .remedy("Correct `key` and `types` of the table in the model")
+        })?;
+        let Some(identity) = source.identify(model) else {
+            self.tally.unmatched += 1;
+            return Ok(None);
+        };
+        let old = old_image(model, &identity, record)?;
+        let change_key = (source, &record.position);
+        let (secret, fast) = &self.hashers;
+        if !self.seen.insert([secret.hash_one(change_key), fast.hash_one(change_key)]) {
+            self.tally.duplicates += 1;
+            return Ok(None);
+        }
+        Ok(Some(ItemChange { change, identity, old }))
     }
 
     fn reject(&mut self, line: usize, text: &[u8], error: &Error) -> Result<()> {
@@ -126,18 +178,16 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     }
 
     /// Reads what lookups have given for these changes, as far as it is not known yet.
-    async fn look_up(&mut self, changes: &[Change<'_>]) -> Result<()> {
+    async fn look_up(&mut self, items: &[ItemChange<'_, '_>]) -> Result<()> {
         let model = &self.exporter.model;
         let Some(remembered) = &self.exporter.remembered else { return Ok(()) };
         let mut asked: HashSet<Question<'static>> = HashSet::new();
-        for change in changes {
-            let Some(source) = SourceKey::of_keys(model, change.table, &change.record.keys) else { continue };
-            let Some(identity) = source.identify(model) else { continue };
-            for dataset in self.exporter.datasets_of(&identity) {
-                for image in change.record.new.iter().chain(&change.old) {
-                    asked.extend(
-                        questions(model, dataset, &identity, image).flatten().map(Question::into_owned),
-                    );
+        for item in items {
+            let Images { new, old } = item.images();
+            for dataset in self.exporter.datasets_of(&item.identity) {
+                for image in new.into_iter().chain(old) {
+                    let questions = questions(model, dataset, &item.identity, image);
+                    asked.extend(questions.flatten().map(Question::into_owned));
                 }
             }
         }
@@ -151,31 +201,16 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         Ok(())
     }
 
-    fn append(&mut self, change: &Change<'_>) -> Result<()> {
+    fn append(&mut self, item: &ItemChange<'_, '_>) -> Result<()> {
         let exporter = self.exporter;
-        let (model, record) = (&exporter.model, &change.record);
-        let source = SourceKey::of_keys(model, change.table, &record.keys);
-        let Some(source) = source else {
-            let error = Error::new(ErrorKind::Record, "the change's key is not its table's")
-                .remedy("Correct `key` and `types` of the table in the model");
-            return self.reject(change.line, change.text, &error);
-        };
-        let Some(identity) = source.identify(model) else {
-            self.tally.unmatched += 1;
-            return Ok(());
-        };
-        let change_key = (&source, &record.position);
-        let (secret, fast) = &self.hashers;
-        if !self.seen.insert([secret.hash_one(change_key), fast.hash_one(change_key)]) {
-            self.tally.duplicates += 1;
-            return Ok(());
-        }
-        let images = Images { new: record.new.as_ref(), old: change.old.as_ref() };
+        let model = &exporter.model;
+        let (ItemChange { change, identity, .. }, images) = (item, item.images());
+        let record = &change.record;
         for (index, dataset) in
             identity.entity.datasets.iter().filter_map(|index| Some((*index, model.datasets.get(*index)?)))
         {
-            for mut row in rows(model, dataset, &identity, record, images) {
-                let gifts = gifts(&self.answers, questions(model, dataset, &identity, row.scope.image));
+            for mut row in rows(model, dataset, identity, record, images) {
+                let gifts = gifts(&self.answers, questions(model, dataset, identity, row.scope.image));
                 row.scope.gifts = &gifts;
                 let Some(days) = self.partitions.get_mut(index) else { continue };
                 let partition = match days.entry_ref(&*row.day) {

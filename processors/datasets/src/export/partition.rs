@@ -1,6 +1,7 @@
 //! The rows of one partition → one Parquet file, in memory.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use afterwrite::projection::Row;
 use afterwrite::record::{AttributeValue, ChangeRecord};
@@ -15,6 +16,9 @@ use serde_json::value::RawValue;
 use super::column::ColumnBuilder;
 use super::json::dynamodb_json;
 use crate::schema::{self, writer_properties};
+
+/// Rows of a page. Pages are compressed as soon as they are whole: what is not yet, of all partitions, is most of the memory.
+const PAGE_ROWS: usize = 1024;
 
 /// A partition's file in the making.
 pub(super) struct Partition {
@@ -53,7 +57,8 @@ impl Partition {
     /// # Errors
     /// [`ErrorKind::Rejected`] if Parquet has no such column.
     pub(super) fn new(dataset: &Dataset, schema: &SchemaRef) -> Result<Self> {
-        let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(writer_properties().build()));
+        let properties = writer_properties().set_data_page_row_count_limit(PAGE_ROWS).build();
+        let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties));
         Ok(Self {
             schema: schema.clone(),
             columns: dataset.columns.iter().map(|column| ColumnBuilder::new(&column.column_type)).collect(),
@@ -73,7 +78,9 @@ impl Partition {
                 rescued.insert(&column.name, raw(value.as_ref()));
             }
         }
-        self.own.position.append_value(record.position.to_text());
+        // Writing to a builder cannot fail; what is written begins the value that is appended.
+        let _ = write!(self.own.position, "{}", record.position);
+        self.own.position.append_value("");
         self.own.operation.append_value(row.operation.name());
         self.own.changed_at.append_option(record.created_at.map(|time| time.epoch_ms()));
         let is_whole = rescued.is_empty();
@@ -111,7 +118,7 @@ impl Partition {
         self.writer.write(&batch).map_err(unwritten)
     }
 
-    /// Compresses what is encoded, so that it takes less memory.
+    /// Compresses what is encoded, so that it takes less memory: ends the row group.
     pub(super) fn compress(&mut self) -> Result<()> {
         self.encode()?;
         self.writer.flush().map_err(unwritten)
