@@ -34,6 +34,6 @@ fn secrets(dotted: &[&str]) -> Vec<AttributePath> {
 /// Every record of the recording as a line, by event id.
 fn recorded_lines(secrets: &[AttributePath]) -> Vec<(String, String)> {
     let recording = Recording::load(RECORDING);
-    let line = |record: &RawValue| (event_id(record.get()), archive_line(record, secrets).unwrap());
+    let line = |record: &RawValue| (event_id(record.get()), archive_line(record.get(), secrets).unwrap());
     recording.records().map(line).collect()
 }

@@ -23,6 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Some(json) = json else { return };
     let records = json.get("Records").and_then(Value::as_array).expect("an event has records");
     assert_eq!(batch.records.len(), records.len());
+    let texts: Vec<Value> = batch.json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    assert_eq!(&texts, records);
     for (record, json) in batch.records.iter().zip(records) {
         match record {
             Ok(record) => assert_same(record, json),

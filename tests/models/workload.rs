@@ -149,10 +149,8 @@ impl Workload {
         let paths = self.model.entities.iter().flat_map(|entity| &entity.secrets);
         let secrets: Vec<Vec<Arc<str>>> =
             paths.map(|path| std::iter::once(&path.root).chain(&path.within).cloned().collect()).collect();
-        let line = |(_, record): &(String, Value)| {
-            let record = serde_json::value::to_raw_value(record).expect("JSON");
-            archive_line(&record, &secrets).expect("a line")
-        };
+        let line =
+            |(_, record): &(String, Value)| archive_line(&record.to_string(), &secrets).expect("a line");
         self.records.iter().map(line).collect()
     }
 

@@ -18,14 +18,13 @@ use crate::{Error, ErrorKind, Result};
 /// The way to an attribute: its name, or the names of the maps it lies in, the outermost first, and its name.
 pub type AttributePath = Vec<Arc<str>>;
 
-/// The archive's line of `record`, newline included; `record` is the JSON as it was cut out of an event.
+/// The archive's line of `record`, newline included; `record` is its JSON, as a batch holds it.
 /// What `secrets` name is not in its images any more.
 ///
 /// # Errors
 /// [`ErrorKind::Record`] if the record is no JSON object, or an image cannot be searched for secrets: it is archived
 /// whole and clean, or not at all.
-pub fn archive_line(record: &RawValue, secrets: &[AttributePath]) -> Result<String> {
-    let record = record.get();
+pub fn archive_line(record: &str, secrets: &[AttributePath]) -> Result<String> {
     let mut line = String::with_capacity(record.len() + 1);
     let secrets: Vec<&[Arc<str>]> =
         secrets.iter().map(Vec::as_slice).filter(|path| !path.is_empty()).collect();

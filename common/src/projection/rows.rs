@@ -92,16 +92,20 @@ pub fn old_image<'a>(
     identity: &Identity<'_, '_>,
     record: &ChangeRecord<'a>,
 ) -> Result<Option<Image<'a>>> {
-    if record.operation != Operation::Remove {
-        let Some(old) = record.old.decode(&model.day_vocabulary)? else { return Ok(None) };
-        let new = record.new.as_ref().unwrap_or(&NOTHING);
-        let (before, after) = (Scope::of(model, identity, &old), Scope::of(model, identity, new));
-        let mut datasets = identity.entity.datasets.iter().filter_map(|index| model.datasets.get(*index));
-        if datasets.all(|dataset| day(&before, dataset) == day(&after, dataset)) {
-            return Ok(None);
-        }
-    }
-    record.old.decode(&model.row_vocabulary)
+    let is_needed = match record.operation {
+        Operation::Insert => false,
+        Operation::Modify => leaves_a_day(model, identity, record)?,
+        Operation::Remove => true,
+    };
+    if is_needed { record.old.decode(&model.row_vocabulary) } else { Ok(None) }
+}
+
+fn leaves_a_day(model: &Model, identity: &Identity<'_, '_>, record: &ChangeRecord<'_>) -> Result<bool> {
+    let Some(old) = record.old.decode(&model.day_vocabulary)? else { return Ok(false) };
+    let new = record.new.as_ref().unwrap_or(&NOTHING);
+    let (before, after) = (Scope::of(model, identity, &old), Scope::of(model, identity, new));
+    let mut datasets = identity.entity.datasets.iter().filter_map(|index| model.datasets.get(*index));
+    Ok(datasets.any(|dataset| day(&before, dataset) != day(&after, dataset)))
 }
 
 /// Stands for an image that a stream of another view type does not carry.

@@ -10,6 +10,8 @@ use crate::Error;
 pub struct Batch<'a> {
     /// The records.
     pub records: Vec<Result<ChangeRecord<'a>, Box<BadRecord<'a>>>>,
+    /// The JSON of each, as it came: what the archive keeps.
+    pub json: Vec<&'a str>,
 }
 
 /// A change to one item.

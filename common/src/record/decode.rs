@@ -38,18 +38,12 @@ const TYPICAL_BYTES: usize = 1024;
 pub fn decode<'a>(event: &'a [u8], vocabulary: &Vocabulary) -> Result<Batch<'a>> {
     let event = text(event)?;
     let context = Context::new(vocabulary);
-    if let Ok(records) =
-        Reader::whole(event, |reader| strictly(reader, &context, event.len() / TYPICAL_BYTES))
+    if let Ok(batch) = Reader::whole(event, |reader| strictly(reader, &context, event.len() / TYPICAL_BYTES))
     {
-        return Ok(Batch { records });
+        return Ok(batch);
     }
-    let records = cut(event)?;
-    Ok(Batch { records: records.into_iter().map(|raw| decode_alone(raw.get(), vocabulary)).collect() })
-}
-
-/// Cuts an event into its records.
-pub(super) fn raw(event: &[u8]) -> Result<Vec<&RawValue>> {
-    cut(text(event)?)
+    let json: Vec<&str> = cut(event)?.into_iter().map(RawValue::get).collect();
+    Ok(Batch { records: json.iter().map(|json| decode_alone(json, vocabulary)).collect(), json })
 }
 
 fn text(event: &[u8]) -> Result<&str> {
@@ -102,21 +96,23 @@ fn strictly<'a>(
     reader: &mut Reader<'a>,
     context: &Context<'_>,
     capacity: usize,
-) -> Result<Vec<Result<ChangeRecord<'a>, Box<BadRecord<'a>>>>, Unreadable> {
-    let mut records = None;
+) -> Result<Batch<'a>, Unreadable> {
+    let mut batch = None;
     reader.object(|reader, name| {
         if name != "Records" {
             return reader.skip().map(drop);
         }
-        let mut list = Vec::with_capacity(capacity);
+        let (mut records, mut json) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
         reader.list(|reader| {
-            list.push(Ok(context.record(reader)?));
+            let start = reader.start();
+            records.push(Ok(context.record(reader)?));
+            json.push(reader.since(start)?);
             Ok(())
         })?;
-        records = Some(list);
+        batch = Some(Batch { records, json });
         Ok(())
     })?;
-    records.ok_or(Unreadable)
+    batch.ok_or(Unreadable)
 }
 
 /// An event whose records are only cut apart. Serde does it, because it can tell where JSON is none.

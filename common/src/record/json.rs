@@ -117,7 +117,7 @@ impl Context<'_> {
 
     /// One attribute value.
     fn value<'a>(&self, reader: &mut Reader<'a>) -> Read<AttributeValue<'a>> {
-        if let Some((tag, text)) = reader.lettered_text()? {
+        if let Some((tag, text)) = reader.typed_text()? {
             return self.tagged_text(tag, text);
         }
         let mut last: Option<AttributeValue<'a>> = None;

@@ -183,20 +183,20 @@ fn created_at(json: &str) -> Result<Option<Timestamp>, Unreadable> {
         return Ok(None);
     }
     if let Ok(number) = json.parse() {
-        return Ok(Some(whole(number)));
+        return Ok(Some(seconds_or_ms(number)));
     }
     // A float holds today's time to a fraction of a microsecond, so rounding finds the millisecond that was meant.
     let seconds: f64 = json.parse().map_err(|_| Unreadable)?;
     let duration = SignedDuration::try_from_secs_f64(seconds).map_err(|_| Unreadable)?;
     if duration.as_secs() >= FIRST_IN_MILLISECONDS {
-        return Ok(Some(whole(duration.as_secs())));
+        return Ok(Some(seconds_or_ms(duration.as_secs())));
     }
     let duration = duration.round(Unit::Millisecond).map_err(|_| Unreadable)?;
     let epoch_ms = i64::try_from(duration.as_millis()).map_err(|_| Unreadable)?;
     Ok(Some(Timestamp::from_epoch_ms(epoch_ms)))
 }
 
-fn whole(number: i64) -> Timestamp {
+fn seconds_or_ms(number: i64) -> Timestamp {
     if number < FIRST_IN_MILLISECONDS {
         Timestamp::from_epoch_seconds(number)
     } else {

@@ -1,5 +1,6 @@
 //! What an item is, and where the values in templates and conditions come from.
 
+use std::iter;
 use std::sync::Arc;
 
 use super::{Format, Template};
@@ -33,6 +34,15 @@ pub struct Entity {
     pub datasets: Vec<usize>,
     /// The attributes that must not leave the table: nothing of the model reads them, and the archive leaves them out.
     pub secrets: Vec<Path>,
+}
+
+impl Entity {
+    /// The attributes that a term is read or derived from; what is derived is not derived from another.
+    pub(super) fn attributes_of<'e>(&'e self, term: &'e Term) -> impl Iterator<Item = &'e AttributePath> {
+        let derivation = if let Term::Derived(index) = term { self.derivations.get(*index) } else { None };
+        let terms = iter::once(term).chain(derivation.into_iter().flat_map(|derived| derived.kind.terms()));
+        terms.filter_map(|term| if let Term::Attribute(path) = term { Some(path) } else { None })
+    }
 }
 
 /// The pattern of a primary key.
@@ -89,21 +99,6 @@ pub struct Derivation {
     pub name: Arc<str>,
     /// How it is computed.
     pub kind: DerivationKind,
-}
-
-impl Entity {
-    /// Calls `visit` with every attribute that a term is read from, or derived from.
-    pub(super) fn each_attribute(&self, term: &Term, visit: &mut dyn FnMut(&AttributePath)) {
-        match term {
-            Term::Attribute(path) => visit(path),
-            Term::Derived(index) => {
-                let derivation = self.derivations.get(*index);
-                let terms = derivation.into_iter().flat_map(|derivation| derivation.kind.terms());
-                terms.for_each(|term| self.each_attribute(term, visit));
-            }
-            Term::Key(_) | Term::Given { .. } => {}
-        }
-    }
 }
 
 /// How a derived value is computed.

@@ -1,9 +1,9 @@
 //! The stream's second reader: caches invalidated, every change archived.
 //!
 //! ```text
-//!            ┌─▶ decode ─▶ what is it? ─▶ invalidate: keys and paths of the old and the new image ─┐
-//! event ─────┤                                                                                   ├─▶ lowest failure
-//!            └─▶ cut into records ──────▶ archive: a line each, without secrets ─────────────────┘
+//!                   ┌─▶ what is it? ─▶ invalidate: keys and paths of the old and the new image ┐
+//! event ─▶ decode ──┤                                                                          ├─▶ lowest failure
+//!                   └─▶ as it came ──▶ archive: a line each, without secrets ──────────────────┘
 //! ```
 //!
 //! The two are done side by side and know nothing of each other: a dead cache keeps no record out of the archive, nor the reverse.
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use afterwrite::commit::{Clock, Failure};
 use afterwrite::entity::{Identity, SourceKey};
 use afterwrite::projection::archive_line;
-use afterwrite::record::{Batch, ChangeRecord, Image, Operation, Timestamp, decode, raw_records};
+use afterwrite::record::{Batch, ChangeRecord, Image, Operation, Timestamp, decode};
 use afterwrite::relay::archive::{self, Archiver, Line};
 use afterwrite::relay::invalidate::{self, Change, Invalidator};
 use afterwrite::sink::firehose::DeliveryStream;
@@ -24,7 +24,6 @@ use afterwrite::sink::{Cache, Distribution};
 use afterwrite::table::{ArchiveScope, Model};
 use afterwrite::{ErrorKind, Result};
 use futures::future::{OptionFuture, join};
-use serde_json::value::RawValue;
 
 use crate::response::{FailedRecord, Response, failed_records};
 use crate::tables::{SourceTables, age_ms, foreign_key, missing_image};
@@ -90,10 +89,9 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
     /// invalidation needs are missing ([`ErrorKind::Stream`]). Whatever concerns single records is in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Relayed> {
         let batch = decode(event, &self.model().vocabulary)?;
-        let raw = raw_records(event)?;
         let sources = self.tables.sources(&batch)?;
         let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &batch, &sources, deadline));
-        let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, &raw, deadline));
+        let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, deadline));
         let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
         let (invalidated, stale) = invalidated.transpose()?.unzip();
         let (archived, unarchived) = archived.unzip();
@@ -168,10 +166,9 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         archiver: &Archiver<S, O, C>,
         batch: &Batch<'_>,
         sources: &[Option<SourceKey<'_>>],
-        raw: &[&RawValue],
         deadline: Timestamp,
     ) -> (archive::Totals, Vec<Failure>) {
-        let (mut texts, mut failures) = (Vec::with_capacity(raw.len()), Vec::new());
+        let (mut texts, mut failures) = (Vec::with_capacity(batch.json.len()), Vec::new());
         let is_wanted = |index: usize| match self.model().archive {
             ArchiveScope::All => true,
             // What cannot be told is kept: nobody could bring it back.
@@ -180,7 +177,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
                 _ => true,
             },
         };
-        for (index, record) in raw.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
+        for (index, record) in batch.json.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
             match archive_line(record, &self.secrets) {
                 Ok(text) => texts.push((index, text)),
                 Err(error) => failures.push(Failure { index, error }),

@@ -17,7 +17,7 @@ days = ["2020-01-01", "2030-12-31"]
 columns = { book_id = "string", price = "int64" }
 "##;
 
-/// `day OPERATION price`, for each row.
+/// `day OPERATION price`, for each row of each dataset.
 fn rows_of(change: &str) -> Vec<String> {
     try_rows_of(MODEL, change).unwrap()
 }
@@ -31,19 +31,19 @@ fn try_rows_of(model: &str, change: &str) -> Result<Vec<String>> {
     let source = SourceKey::of_keys(&model, 0, &record.keys).unwrap();
     let identity = source.identify(&model).unwrap();
     let old = old_image(&model, &identity, &record)?;
-    let dataset = &model.datasets[0];
     let images = Images { new: record.new.as_ref(), old: old.as_ref() };
-    let rows = rows(&model, dataset, &identity, &record, images)
-        .map(|row| {
-            let price = dataset.columns.iter().find(|column| &*column.name == "price").unwrap();
+    let mut told = Vec::new();
+    for dataset in &model.datasets {
+        let price = dataset.columns.iter().find(|column| &*column.name == "price").unwrap();
+        for row in rows(&model, dataset, &identity, &record, images) {
             let price = match row.value(&price.from) {
                 Some(Operand::Value(value)) => format!("{value:?}"),
                 other => format!("{other:?}"),
             };
-            format!("{} {} {price}", row.day, row.operation.name())
-        })
-        .collect();
-    Ok(rows)
+            told.push(format!("{} {} {price}", row.day, row.operation.name()));
+        }
+    }
+    Ok(told)
 }
 
 fn change(event: &str, images: &str) -> String {
@@ -101,6 +101,25 @@ fn of_an_old_image_no_more_is_decoded_than_is_needed() {
     };
     assert_eq!(rows_of(&change(same)), ["2026-02-06 MODIFY N(Decimal(Integer(6)))"]);
     assert_eq!(try_rows_of(MODEL, &change(other)).unwrap_err().kind(), crate::ErrorKind::Record);
+}
+
+#[test]
+fn of_two_datasets_only_the_one_whose_day_changes_loses_a_row() {
+    let second = r#"attributes = { price = "N" }
+[datasets.gifts]
+of = "book"
+partition = "given_at:day"
+days = ["2020-01-01", "2030-12-31"]
+columns = { book_id = "string", price = "int64" }"#;
+    let model = MODEL.replace(r#"attributes = { price = "N" }"#, second);
+    let with_gift = |given_at: &str| {
+        image(r#"{"S":"2026-02-06"},"given_at":{"S":"GIVEN"}"#, r#"{"N":"5"}"#).replace("GIVEN", given_at)
+    };
+    let images = format!(r#""NewImage":{},"OldImage":{},"#, with_gift("2026-03-01"), with_gift("2026-03-02"));
+    let mut rows = try_rows_of(&model, &change("MODIFY", &images)).unwrap();
+    rows.sort();
+    let expected = ["2026-02-06 MODIFY", "2026-03-01 MODIFY", "2026-03-02 REMOVE"];
+    assert_eq!(rows, expected.map(|row| format!("{row} N(Decimal(Integer(5)))")));
 }
 
 #[test]

@@ -236,6 +236,9 @@ fn times_in_seconds_fractions_and_milliseconds() {
         ("99999999999", Some(99_999_999_999_000)),
         ("100000000000", Some(100_000_000_000)),
         ("0", Some(0)),
+        ("-0", Some(0)),
+        ("-1", Some(-1000)),
+        ("-1.5", Some(-1500)),
         ("null", None),
     ];
     for (json, epoch_ms) in cases {
@@ -359,6 +362,22 @@ fn of_a_key_given_twice_the_last_counts() {
     let records = format!(r#"{{"Records":[1,2],"Records":[{text}]}}"#);
     let batch = decode(records.as_bytes(), &vocabulary()).unwrap();
     assert!(batch.records.len() == 1 && batch.records[0].is_ok());
+}
+
+#[test]
+fn records_are_there_as_they_came_whatever_they_hold() {
+    let good = serde_json::to_string_pretty(&record()).unwrap();
+    for others in [
+        vec![],
+        vec!["5", r#"{"eventID":7}"#],
+        vec![r#"{"eventID":"a", "x":[1 ] }"#, r#"{"eventID":"\u0062"}"#],
+    ] {
+        let all: Vec<&str> = [&*good].into_iter().chain(others).chain([&*good]).collect();
+        let event = format!("{{\"first\":1,\"Records\" :[ {}\n],\"more\":{{}}}}", all.join(" ,\n"));
+        let batch = decode(event.as_bytes(), &vocabulary()).unwrap();
+        assert_eq!(batch.json, all);
+        assert_eq!(batch.records.len(), all.len());
+    }
 }
 
 #[test]

@@ -53,12 +53,10 @@ pub(super) fn dataset(compiler: &mut Compiler<'_, '_, '_>, settings: &DatasetSet
 
 /// The attributes that tell the days of all rows.
 pub(super) fn day_vocabulary(model: &Model) -> Vocabulary {
-    let mut ids = Vec::new();
-    for dataset in &model.datasets {
-        if let Some(entity) = model.entities.get(dataset.of) {
-            entity.each_attribute(&dataset.partition.0, &mut |path| ids.push(path.root));
-        }
-    }
+    let ids = model.datasets.iter().flat_map(|dataset| {
+        let entity = model.entities.get(dataset.of).into_iter();
+        entity.flat_map(|entity| entity.attributes_of(&dataset.partition.0)).map(|path| path.root)
+    });
     model.row_vocabulary.narrowed(ids)
 }
 

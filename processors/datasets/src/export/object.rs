@@ -9,7 +9,7 @@ use afterwrite::projection::{Gifts, Images, Question, Scope, old_image, rows};
 use afterwrite::record::{ChangeRecord, Image, decode_record};
 use afterwrite::sink::Tables;
 use afterwrite::sink::s3::Bucket;
-use afterwrite::table::{Dataset, Model};
+use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use hashbrown::hash_map::EntryRef;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
@@ -113,7 +113,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             .collect();
         let mut items = Vec::with_capacity(changes.len());
         for (change, source) in changes.iter().zip(&sources) {
-            match self.known(change, source.as_ref()) {
+            match self.identify(change, source.as_ref()) {
                 Ok(item) => items.extend(item),
                 Err(error) => self.reject(change.line, change.text, &error)?,
             }
@@ -134,7 +134,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     }
 
     /// A change as one of an item that the model knows; `None` if it is none, or was there before.
-    fn known<'c, 'b>(
+    fn identify<'c, 'b>(
         &mut self,
         change: &'c Change<'b>,
         source: Option<&'c SourceKey<'c>>,
@@ -151,6 +151,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             self.tally.unmatched += 1;
             return Ok(None);
         };
+        // Before it is remembered: a copy that cannot be read must not pass for the one that can.
         let old = old_image(model, &identity, record)?;
         let change_key = (source, &record.position);
         let (secret, fast) = &self.hashers;
@@ -183,11 +184,9 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         let Some(remembered) = &self.exporter.remembered else { return Ok(()) };
         let mut asked: HashSet<Question<'static>> = HashSet::new();
         for item in items {
-            let Images { new, old } = item.images();
             for dataset in self.exporter.datasets_of(&item.identity) {
-                for image in new.into_iter().chain(old) {
-                    let questions = questions(model, dataset, &item.identity, image);
-                    asked.extend(questions.flatten().map(Question::into_owned));
+                for row in rows(model, dataset, &item.identity, &item.change.record, item.images()) {
+                    asked.extend(questions(dataset, row.scope).flatten().map(Question::into_owned));
                 }
             }
         }
@@ -204,13 +203,12 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     fn append(&mut self, item: &ItemChange<'_, '_>) -> Result<()> {
         let exporter = self.exporter;
         let model = &exporter.model;
-        let (ItemChange { change, identity, .. }, images) = (item, item.images());
-        let record = &change.record;
+        let ItemChange { change, identity, .. } = item;
         for (index, dataset) in
             identity.entity.datasets.iter().filter_map(|index| Some((*index, model.datasets.get(*index)?)))
         {
-            for mut row in rows(model, dataset, identity, record, images) {
-                let gifts = gifts(&self.answers, questions(model, dataset, identity, row.scope.image));
+            for mut row in rows(model, dataset, identity, &change.record, item.images()) {
+                let gifts = gifts(&self.answers, questions(dataset, row.scope));
                 row.scope.gifts = &gifts;
                 let Some(days) = self.partitions.get_mut(index) else { continue };
                 let partition = match days.entry_ref(&*row.day) {
@@ -219,7 +217,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                         vacant.insert(Partition::new(dataset, exporter.schema(index))?)
                     }
                 };
-                self.tally.rescued += usize::from(partition.append(dataset, &row, record));
+                self.tally.rescued += usize::from(partition.append(dataset, &row, &change.record));
                 self.tally.rows += 1;
                 if partition.staged() >= STAGED_ROWS {
                     partition.encode()?;
@@ -230,7 +228,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         self.keep_small()
     }
 
-    /// Rows of many partitions are encoded before they are many, and compressed before they are large.
+    /// Rows of many partitions are encoded before they are many, and their row groups end before they are large.
     fn keep_small(&mut self) -> Result<()> {
         if self.staged_bytes < STAGED_BYTES {
             return Ok(());
@@ -271,14 +269,8 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     }
 }
 
-/// What an image asks the dataset's lookups, each; `None` where it lacks what to ask by.
-fn questions<'q>(
-    model: &'q Model,
-    dataset: &'q Dataset,
-    identity: &'q Identity<'_, '_>,
-    image: &'q Image<'q>,
-) -> impl Iterator<Item = Option<Question<'q>>> {
-    let scope = Scope::of(model, identity, image);
+/// What a row asks the dataset's lookups, each; `None` where it lacks what to ask by.
+fn questions<'q>(dataset: &'q Dataset, scope: Scope<'q, 'q>) -> impl Iterator<Item = Option<Question<'q>>> {
     dataset.lookups.iter().map(move |key| scope.question(key).ok())
 }
 

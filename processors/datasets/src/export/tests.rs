@@ -299,12 +299,30 @@ fn what_lookups_gave_is_a_column_where_it_is_remembered() {
     let bucket = Arc::new(MemoryObjects::default());
     let remembered = Remembered::new(Arc::clone(&model), Arc::from("state"), state);
     let exporter = Exporter::new(model, vec![Arc::from("library")], Arc::clone(&bucket), Some(remembered));
+    let export = |key: &'static str, text: String| {
+        block_on(async {
+            bucket.put(key, gzip(&text)).await.unwrap();
+            exporter.export(key).await.unwrap().rows
+        })
+    };
     let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
-    let tally = block_on(async {
-        bucket.put("archive/a.gz", gzip(&good)).await.unwrap();
-        exporter.export("archive/a.gz").await
-    });
-    assert_eq!(tally.map(|tally| tally.rows).ok(), Some(1));
+    assert_eq!(export("archive/a.gz", good), 1);
     let (_, file) = parquet_of(&bucket, "datasets/").remove(0);
     assert!(rows_of(file)[0].starts_with("book_id=1 owner_id=o1 "));
+    // A stream that carries no new images: the key alone asks.
+    let keys_only = line(101, "MODIFY", r#""StreamViewType":"KEYS_ONLY""#);
+    assert_eq!(export("archive/b.gz", keys_only), 1);
+    let (_, file) = parquet_of(&bucket, "datasets/books/dt=0001-01-01").remove(0);
+    assert!(rows_of(file)[0].starts_with("book_id=1 owner_id=o1 "));
+}
+
+#[test]
+fn a_copy_that_cannot_be_read_keeps_no_good_one_back() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let removed = |pages: &str| {
+        line(100, "REMOVE", &format!(r#""OldImage":{{"bought_at":{{"S":"2026-02-06"}},"pages":{pages}}}"#))
+    };
+    let text = [removed(r#"{"N":"no number"}"#), removed(r#"{"N":"7"}"#), removed(r#"{"N":"7"}"#)].concat();
+    let tally = exported(&bucket, "archive/a.gz", &text).unwrap();
+    assert_eq!((tally.rejected, tally.rows, tally.duplicates), (1, 1, 1));
 }
