@@ -117,9 +117,6 @@ impl Context<'_> {
 
     /// One attribute value.
     fn value<'a>(&self, reader: &mut Reader<'a>) -> Read<AttributeValue<'a>> {
-        if let Some((tag, text)) = reader.typed_text()? {
-            return self.tagged_text(tag, text);
-        }
         let mut last: Option<AttributeValue<'a>> = None;
         reader.object(|reader, tag| {
             let value = self.tagged(&tag, reader)?;
@@ -135,7 +132,9 @@ impl Context<'_> {
     /// What an attribute value holds, by the tag of its type.
     fn tagged<'a>(&self, tag: &str, reader: &mut Reader<'a>) -> Read<AttributeValue<'a>> {
         Ok(match tag {
-            "S" | "N" | "B" => self.tagged_text(tag, reader.text()?)?,
+            "S" => AttributeValue::S(reader.text()?),
+            "N" => AttributeValue::N(self.number(&reader.text()?)?),
+            "B" => AttributeValue::B(self.bytes(&reader.text()?)?),
             "BOOL" => AttributeValue::Bool(reader.boolean()?),
             "NULL" => match reader.boolean()? {
                 true => AttributeValue::Null,
@@ -146,23 +145,8 @@ impl Context<'_> {
             "SS" => AttributeValue::Ss(list(reader, Reader::text)?),
             "NS" => AttributeValue::Ns(list(reader, |reader| self.number(&reader.text()?))?),
             "BS" => AttributeValue::Bs(list(reader, |reader| self.bytes(&reader.text()?))?),
-            _ => return Err(self.unknown_type()),
+            _ => return Err(self.wrong("an attribute value has an unknown type")),
         })
-    }
-
-    /// What an attribute value holds whose type is written as a string.
-    fn tagged_text<'a>(&self, tag: &str, text: Cow<'a, str>) -> Read<AttributeValue<'a>> {
-        Ok(match tag {
-            "S" => AttributeValue::S(text),
-            "N" => AttributeValue::N(self.number(&text)?),
-            "B" => AttributeValue::B(self.bytes(&text)?),
-            "M" | "L" => return Err(Unreadable),
-            _ => return Err(self.unknown_type()),
-        })
-    }
-
-    fn unknown_type(&self) -> Unreadable {
-        self.wrong("an attribute value has an unknown type")
     }
 
     fn members<'a>(&self, reader: &mut Reader<'a>) -> Read<BTreeMap<Cow<'a, str>, AttributeValue<'a>>> {

@@ -83,14 +83,6 @@ impl<'a> Reader<'a> {
         Ok(if self.is_escaped { unescaped(raw).ok() } else { Some(Cow::Borrowed(raw)) })
     }
 
-    /// Reads `{"S":"…"}`, a string under a tag of one letter, as nearly all of DynamoDB's values are written; else `None`, and
-    /// nothing is passed over.
-    #[inline]
-    pub(super) fn typed_text(&mut self) -> Result<Option<(&'a str, Cow<'a, str>)>> {
-        let Some((tag, raw)) = self.typed_string()? else { return Ok(None) };
-        Ok(Some((tag, if self.is_escaped { unescaped(raw)? } else { Cow::Borrowed(raw) })))
-    }
-
     /// Reads a boolean.
     pub(super) fn boolean(&mut self) -> Result<bool> {
         let is_true = self.peek() == Some(b't');
@@ -129,7 +121,6 @@ impl<'a> Reader<'a> {
                     self.string()?;
                 }
                 Some(b'{' | b'[') if open.leading_zeros() == 0 => self.skip_deep()?,
-                Some(b'{') if self.typed_string()?.is_some() => {}
                 Some(b'{') => {
                     self.at += 1;
                     if !self.has(b'}') {
@@ -174,23 +165,6 @@ impl<'a> Reader<'a> {
         let is_passed = matches!(values.next(), Some(Ok(_)));
         self.at += values.byte_offset();
         if is_passed { Ok(()) } else { Err(Unreadable) }
-    }
-
-    /// Passes over `{"S":"…"}`, if that is next: the tag, and the string as it stands between its quotes.
-    #[inline]
-    fn typed_string(&mut self) -> Result<Option<(&'a str, &'a str)>> {
-        let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
-        let Some([b'{', b'"', b'A'..=b'Z', b'"', b':', b'"']) = rest.first_chunk() else { return Ok(None) };
-        let start = self.at;
-        let tag = self.json.get(start + 2..start + 3).ok_or(Unreadable)?;
-        self.at += 6;
-        let raw = self.until_quote()?;
-        if self.byte() == Some(b'}') {
-            self.at += 1;
-            return Ok(Some((tag, raw)));
-        }
-        self.at = start;
-        Ok(None)
     }
 
     /// The next byte that is no white space, to which it goes.
@@ -238,6 +212,14 @@ impl<'a> Reader<'a> {
     /// The name of a member as it stands between its quotes; passes over the colon after it.
     #[inline]
     fn name(&mut self) -> Result<&'a str> {
+        let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
+        // The tags of DynamoDB's types, which are every other name, mostly have one letter.
+        if let Some([b'"', b'A'..=b'Z', b'"', b':']) = rest.first_chunk() {
+            let name = self.json.get(self.at + 1..self.at + 2).ok_or(Unreadable)?;
+            self.at += 4;
+            self.is_escaped = false;
+            return Ok(name);
+        }
         let name = self.string()?;
         self.colon()?;
         Ok(name)
