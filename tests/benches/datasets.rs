@@ -31,6 +31,10 @@ const FOLDER: &str = "AFTERWRITE_BENCH_FOLDER";
 const RECORDS: u64 = 2_000_000;
 /// So many make an object of 128 MiB, larger than any that Firehose writes by itself.
 const RECORDS_PER_OBJECT: u64 = 810_000;
+/// Over how many days the attempts are spread, from when, in epoch seconds; and in an object of very many.
+const DAYS: u64 = 28;
+const FIRST_DAY: i64 = 1_769_904_000;
+const MANY_DAYS: u64 = 1_500;
 /// Of so many records one is delivered again, later.
 const AGAIN: u64 = 10;
 
@@ -45,7 +49,7 @@ fn main() {
     }
     let records = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(RECORDS);
     let folder = tempfile::tempdir().unwrap();
-    let (text, packed) = generate(folder.path(), records);
+    let (text, packed) = generate(folder.path(), records, DAYS);
     println!(
         "{records} changes of attempts, one in {AGAIN} twice: {:.0} MB of JSON, {:.0} MB packed\n",
         megabytes(text),
@@ -61,6 +65,12 @@ fn main() {
 
     let export = [("exporter", ours("export")), ("DuckDB", python("duckdb")), ("PyArrow", python("pyarrow"))];
     show("Exporting", &export, text);
+    // An object of changes of very many days, each a file: what a migration leaves that touches every item.
+    let migrated = tempfile::tempdir().unwrap();
+    let (text_migrated, _) = generate(migrated.path(), records.min(RECORDS_PER_OBJECT), MANY_DAYS);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let many_days = measured(command.env(ROLE, "export").env(FOLDER, migrated.path()));
+    show("\nMany days", &[("exporter", many_days)], text_migrated);
     // DuckDB compacts what was exported, before it is compacted and removed.
     let (sorted, compacted) = (python("duckdb-sorts"), ours("compact"));
     show("\nCompacting", &[("compactor", compacted), ("DuckDB", sorted)], text);
@@ -100,8 +110,8 @@ fn measured(command: &mut Command) -> Value {
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
-/// Writes an archive of attempts that are begun and then completed; the bytes of the JSON and of the objects.
-fn generate(folder: &Path, records: u64) -> (u64, u64) {
+/// Writes an archive of attempts that are begun and then completed, over so many days; the bytes of the JSON and of the objects.
+fn generate(folder: &Path, records: u64, days: u64) -> (u64, u64) {
     let mut random = Random::new(42);
     let (mut text, mut packed) = (0, 0);
     fs::create_dir_all(folder.join("archive")).unwrap();
@@ -116,7 +126,7 @@ fn generate(folder: &Path, records: u64) -> (u64, u64) {
         let mut lines = String::new();
         for _ in 0..RECORDS_PER_OBJECT.min(records - number) {
             let start = lines.len();
-            write_record(&mut lines, number, &mut random);
+            write_record(&mut lines, number, days, &mut random);
             if number.is_multiple_of(AGAIN) {
                 again.push_str(&lines[start..]);
             }
@@ -128,12 +138,12 @@ fn generate(folder: &Path, records: u64) -> (u64, u64) {
     (text, packed)
 }
 
-fn write_record(lines: &mut String, number: u64, random: &mut Random) {
+fn write_record(lines: &mut String, number: u64, days: u64, random: &mut Random) {
     let (candidate, project) = (random.below(20_000), random.below(50));
     let attempt = format!("{:016x}{:016x}", random.number(), random.number());
-    let (day, second) = (1 + random.below(28), random.below(86_400));
-    let started =
-        format!("2026-02-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60);
+    let (day, second) = (random.below(days), random.below(86_400));
+    let started = i64::try_from(day * 86_400 + second).unwrap() + FIRST_DAY;
+    let started = jiff::Timestamp::from_second(started).unwrap();
     let questions = 20 + random.below(60);
     let keys = format!(r#""PK":{{"S":"CANDIDATE#c-{candidate:06}"}},"SK":{{"S":"ATTEMPT#{attempt}"}}"#);
     let common = format!(

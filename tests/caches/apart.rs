@@ -186,3 +186,48 @@ async fn a_dead_cache_fails_only_the_records_that_need_it() {
     let relayed = relay.handle(event(&others).as_bytes(), deadline(1)).await.unwrap();
     assert_eq!(relayed.response.batch_item_failures, []);
 }
+
+/// What is archived cannot be completed later, so a stream that lacks what the datasets are made of must be noticed.
+#[tokio::test]
+async fn a_stream_without_the_images_of_rows_is_not_archived() {
+    let model = model();
+    let stream = Arc::new(MemoryStream::default());
+    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
+    let invalidator: Option<Invalidator<Gone, CloudFront, SystemClock>> = None;
+    let relay = Relay::new(tables(&model), invalidator, Some(archiver), SystemClock);
+    let record = |view: &str, operation: &str, sort: &str| {
+        let keys = json!({ "PK": { "S": "CANDIDATE#1" }, "SK": { "S": sort } });
+        let mut record = at(question("p", "1"), "301");
+        record["eventName"] = json!(operation);
+        record["dynamodb"]["StreamViewType"] = json!(view);
+        record["dynamodb"]["Keys"] = keys.clone();
+        match (view, operation) {
+            ("NEW_IMAGE", "INSERT" | "MODIFY") => record["dynamodb"]["NewImage"] = keys,
+            _ => {
+                record["dynamodb"].as_object_mut().unwrap().remove("NewImage");
+            }
+        }
+        event(&[record])
+    };
+    let attempt = "ATTEMPT#1";
+    for (view, operation, sort) in [
+        ("KEYS_ONLY", "INSERT", attempt),
+        ("KEYS_ONLY", "INSERT", "STRANGER"),
+        ("NEW_IMAGE", "MODIFY", attempt),
+        ("NEW_IMAGE", "REMOVE", attempt),
+        ("OLD_IMAGE", "INSERT", attempt),
+    ] {
+        let event = record(view, operation, sort);
+        let error = relay.handle(event.as_bytes(), deadline(2)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Stream, "{view} {operation}");
+        assert!(
+            error.to_string().contains(view) && error.to_string().contains("NEW_AND_OLD_IMAGES"),
+            "{error}"
+        );
+    }
+    assert!(stream.contents().is_empty());
+    for (operation, sort) in [("INSERT", attempt), ("REMOVE", "STRANGER")] {
+        let event = record("NEW_IMAGE", operation, sort);
+        assert_eq!(relay.handle(event.as_bytes(), deadline(2)).await.unwrap().archived.unwrap().lines, 1);
+    }
+}

@@ -1,5 +1,7 @@
 //! A cache that dies, hangs or returns: its records fail in time, or succeed in place.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use afterwrite::ErrorKind;
@@ -8,7 +10,8 @@ use afterwrite::relay::invalidate::Invalidator;
 use afterwrite::sink::redis::{Redis, Topology};
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
-use tokio::net::TcpListener;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::delivery::{deadline, deliver, model, of_cache, question, single};
 
@@ -89,6 +92,39 @@ async fn a_cache_that_dies_fails_its_records_and_the_next_delivery_finds_it_back
     server.run::<()>(&["SET", "question:q", "cached"]).await;
     assert!(deliver(&invalidator, &model(), &records, deadline(10)).await.failures.is_empty());
     assert!(server.run::<Vec<String>>(&["KEYS", "*"]).await.is_empty());
+}
+
+/// An address that leads to one server after another, as a name does that is resolved anew.
+async fn address(leads_to: Arc<AtomicU16>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let to = ("127.0.0.1", leads_to.load(Ordering::SeqCst));
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(to).await.unwrap();
+                copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn a_primary_that_became_a_replica_is_left_for_its_successor() {
+    let (first, successor) = (RedisServer::start().await, RedisServer::start().await);
+    let leads_to = Arc::new(AtomicU16::new(first.port));
+    let invalidator = of_cache(&address(Arc::clone(&leads_to)).await, Topology::Single);
+    let records = [question("p", "q")];
+    assert!(deliver(&invalidator, &model(), &records, deadline(10)).await.failures.is_empty());
+    successor.run::<()>(&["SET", "question:q", "cached"]).await;
+    // The first keeps its connections, and refuses their writes from now on.
+    first.run::<()>(&["REPLICAOF", "127.0.0.1", &successor.port.to_string()]).await;
+    leads_to.store(successor.port, Ordering::SeqCst);
+    let outcome = deliver(&invalidator, &model(), &records, deadline(10)).await;
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    assert!(successor.run::<Vec<String>>(&["KEYS", "*"]).await.is_empty());
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Golden: a recorded stream gives exactly what was computed of it independently, however it is delivered.
 
+mod platform;
 mod processes;
 mod stored;
+mod throttled;
 
 use afterwrite_tests::random::Random;
 use afterwrite_tests::replay::Replay;

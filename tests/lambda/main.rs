@@ -115,6 +115,11 @@ async fn an_event_that_cannot_be_used_fails_its_invocation_and_no_other() {
         change["StreamViewType"] = json!("KEYS_ONLY");
         event(&records)
     };
+    let keys_only_of_strangers = {
+        let mut record = serde_json::from_str::<Value>(&keys_only).unwrap()["Records"][0].clone();
+        record["dynamodb"]["Keys"]["SK"] = json!({ "S": "STRANGER" });
+        event(&[record])
+    };
     let without_old_image = {
         let mut expiry = records[0].clone();
         expiry["eventName"] = json!("REMOVE");
@@ -123,13 +128,14 @@ async fn an_event_that_cannot_be_used_fails_its_invocation_and_no_other() {
         event(&[expiry])
     };
     let unknown_table = good.replace(&format!("table/{SOURCE}/"), "table/SomebodyElsesTable/");
-    let bad: [(&str, &[&str]); 7] = [
+    let bad: [(&str, &[&str]); 8] = [
         ("", &[]),
         ("{\"Records\": [", &[]),
         ("{}", &["Records", "DynamoDB stream"]),
         ("{\"Records\": 5}", &["Records", "DynamoDB stream"]),
         (&unknown_table, &["SomebodyElsesTable", "AFTERWRITE_TABLES"]),
         (&keys_only, &["KEYS_ONLY", "NEW_AND_OLD_IMAGES"]),
+        (&keys_only_of_strangers, &["KEYS_ONLY", "NEW_AND_OLD_IMAGES"]),
         (&without_old_image, &["NEW_IMAGE", "NEW_AND_OLD_IMAGES"]),
     ];
     for (bad, words) in bad {

@@ -46,7 +46,8 @@ impl Evils {
     }
 
     pub(crate) fn injected(&mut self, injected: Injected) {
-        let Injected { conflicts, throttles, unavailable, lost_answers, slow, index_lags } = injected;
+        let Injected { conflicts, throttles, unavailable, lost_answers, slow, index_lags, index_throttles } =
+            injected;
         let all = [
             ("conflict", conflicts),
             ("throttle", throttles),
@@ -54,6 +55,7 @@ impl Evils {
             ("answer lost", lost_answers),
             ("call overtaken", slow),
             ("index lagging", index_lags),
+            ("index throttled", index_throttles),
         ];
         all.into_iter().for_each(|(evil, times)| self.add(evil, times));
     }

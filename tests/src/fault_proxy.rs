@@ -7,6 +7,7 @@
 //! | `unavailable` | `InternalServerError`, status 500 | nothing |
 //! | `conflict` | `TransactionCanceledException` with a reason per action, or `TransactionConflictException` | nothing |
 //! | `throttle` | `ThrottlingException`, `ProvisionedThroughputExceededException`, the same as cancellation reasons, or a batch that comes back unprocessed | nothing |
+//! | `index_throttle` | the same exceptions, of a query of an index | nothing |
 //! | `index_lag` | a query of an index that finds nothing | nothing |
 //! | `lost_answer` | the connection closes | the request took effect |
 //! | `slow` | an answer that others overtake | the request took effect, late |
@@ -160,7 +161,10 @@ impl Shared {
             && draws.occurs(|rates| rates.conflict, |injected| &mut injected.conflicts)
         {
             Fate::Conflict
-        } else if draws.occurs(|rates| rates.throttle, |injected| &mut injected.throttles) {
+        } else if draws.occurs(|rates| rates.throttle, |injected| &mut injected.throttles)
+            || is_index_query
+                && draws.occurs(|rates| rates.index_throttle, |injected| &mut injected.index_throttles)
+        {
             Fate::Throttle
         } else if is_index_query && draws.occurs(|rates| rates.index_lag, |injected| &mut injected.index_lags)
         {

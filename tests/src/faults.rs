@@ -39,16 +39,32 @@ pub struct Rates {
     pub slow: u64,
     /// An index that does not know yet what was written.
     pub index_lag: u64,
+    /// An index that is throttled while its table is not.
+    pub index_throttle: u64,
 }
 
 impl Rates {
     /// Nothing ever fails.
-    pub const NONE: Self =
-        Self { conflict: 0, throttle: 0, unavailable: 0, lost_answer: 0, slow: 0, index_lag: 0 };
+    pub const NONE: Self = Self {
+        conflict: 0,
+        throttle: 0,
+        unavailable: 0,
+        lost_answer: 0,
+        slow: 0,
+        index_lag: 0,
+        index_throttle: 0,
+    };
 
     /// Every fault, each once in some twenty calls.
-    pub const SOME: Self =
-        Self { conflict: 50, throttle: 50, unavailable: 50, lost_answer: 50, slow: 50, index_lag: 50 };
+    pub const SOME: Self = Self {
+        conflict: 50,
+        throttle: 50,
+        unavailable: 50,
+        lost_answer: 50,
+        slow: 50,
+        index_lag: 50,
+        index_throttle: 50,
+    };
 }
 
 /// How many faults of each kind were injected.
@@ -66,6 +82,8 @@ pub struct Injected {
     pub slow: u64,
     /// Index queries that found nothing for being early.
     pub index_lags: u64,
+    /// Index queries that were throttled.
+    pub index_throttles: u64,
 }
 
 /// Tables behind which others work by chance; see the module.
@@ -222,6 +240,9 @@ impl<T: Tables> Tables for Faulty<T> {
         self.yields().await;
         if self.read_fails() {
             return Err(unavailable());
+        }
+        if self.lock().occurs(|rates| rates.index_throttle, |injected| &mut injected.index_throttles) {
+            return Err(Error::new(ErrorKind::Unavailable, "injected: the index is throttled"));
         }
         if self.lock().occurs(|rates| rates.index_lag, |injected| &mut injected.index_lags) {
             return Ok(Vec::new());

@@ -37,7 +37,7 @@ type AnswerMap = HashMap<Question<'static>, Answer>;
 
 /// A question, as maps are asked for it without a copy of it.
 #[derive(Hash)]
-struct Sought<'q>(&'q Question<'q>);
+pub(super) struct Sought<'q>(pub(super) &'q Question<'q>);
 
 impl Equivalent<Question<'static>> for Sought<'_> {
     fn equivalent(&self, known: &Question<'static>) -> bool {
@@ -81,6 +81,9 @@ impl Answers for Answered {
     }
 }
 
+/// The questions that could not be asked for now, and why: the next round asks them again.
+pub(super) type Delayed = HashMap<Question<'static>, Error>;
+
 /// The questions of a batch that nobody here has an answer to yet, each with the answer that an own record of the looked-up
 /// item offers, if one does.
 pub(super) type Asked = BTreeMap<Question<'static>, Option<Vec<AttributeValue<'static>>>>;
@@ -110,20 +113,21 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Adds to `answered` what has been remembered, is offered, or can be asked of an index. What nobody can answer stays
-    /// unanswered: then the records that need it fail, and come again.
+    /// unanswered: then the records that need it fail, and come again. An index is not waited for here, lest it hold up
+    /// everything that needs none: what may be over in a moment is told as a delay.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`], or what may be over when the batch comes again. Whatever is wrong with one question is
-    /// kept with it.
+    /// [`ErrorKind::Configuration`], or why the memory could not be read. Whatever is wrong with one question is kept with it.
     pub(super) async fn answer(
         &self,
         asked: Asked,
         answered: &mut Answered,
         invocation: &Invocation,
-    ) -> Result<()> {
+    ) -> Result<Delayed> {
+        let mut delayed = Delayed::new();
         let mut open: Vec<_> = asked.into_iter().collect();
         if open.is_empty() {
-            return Ok(());
+            return Ok(delayed);
         }
         let memory: Vec<_> =
             open.iter().map(|(question, _)| self.keys.lookup(&self.model, question)).collect();
@@ -143,8 +147,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                         answered.answers.insert(question, answer);
                     }
                     Ok(None) => open.push((question, None)),
-                    Err(error) if error.is_retryable() || error.kind() == ErrorKind::Configuration => {
-                        return Err(error);
+                    Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
+                    Err(error) if error.is_retryable() => {
+                        delayed.insert(question, error);
                     }
                     Err(error) => {
                         answered.refused.insert(question, Some(error));
@@ -159,7 +164,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             self.clock.sleep(wait).await;
         }
         answered.refused.extend(open.into_iter().map(|(question, _)| (question, None)));
-        Ok(())
+        Ok(delayed)
     }
 
     /// What is remembered, else what is offered, else what the index finds; the latter two are remembered from now on.
@@ -177,7 +182,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
         let gifts = match offer {
             Some(gifts) => Some(gifts),
-            None => self.ask_index(question, invocation).await?,
+            None => self.ask_index(question).await?,
         };
         match gifts {
             Some(gifts) => self.remember(question, gifts, invocation).await.map(Some),
@@ -185,13 +190,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
     }
 
-    async fn ask_index(
-        &self,
-        question: &Question<'static>,
-        invocation: &Invocation,
-    ) -> Result<Option<Vec<AttributeValue<'static>>>> {
+    async fn ask_index(&self, question: &Question<'static>) -> Result<Option<Vec<AttributeValue<'static>>>> {
         let Some(query) = self.index_query(question) else { return Ok(None) };
-        let found = self.retrying(invocation, || self.tables.query_index(&query)).await?;
+        let found = self.tables.query_index(&query).await?;
         Ok(found.iter().find_map(|item| self.offer_of(question, item)))
     }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use futures::stream::{StreamExt as _, iter};
 
 use super::clock::Clock;
-use super::lookup::Answered;
+use super::lookup::{Answered, Asked};
 use super::requests::CONCURRENCY;
 use super::rounds::Batch;
 use super::work::Work;
@@ -91,7 +91,20 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// The contributions of records that were counted elsewhere say whose mirrors their author may have left stale; they may
     /// need lookups.
     async fn ask_of_skipped(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
-        let mut asked = super::lookup::Asked::new();
+        let mut attempt = 0;
+        loop {
+            let asked = self.questions_of_skipped(batch);
+            let delayed = self.answer(asked, &mut batch.answered, invocation).await?;
+            let Some(error) = delayed.into_values().next() else { return Ok(()) };
+            attempt += 1;
+            if !self.wait(attempt, invocation).await {
+                return Err(error);
+            }
+        }
+    }
+
+    fn questions_of_skipped(&self, batch: &mut Batch<'_>) -> Asked {
+        let mut asked = Asked::new();
         let Batch { works, answered, .. } = batch;
         // What an item shows may depend on what it answers itself. Mostly that is known by now; if asking failed in a round that
         // had nothing left to commit, it is not.
@@ -110,7 +123,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 }
             }
         }
-        self.answer(asked, answered, invocation).await
+        asked
     }
 
     fn feeds_mirrors(&self, work: &Work<'_>) -> bool {

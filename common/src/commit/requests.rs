@@ -1,7 +1,5 @@
 //! Single requests, sent again while it can help and there is time.
 
-use std::future::Future;
-
 use super::clock::{Clock, wait_to_retry};
 use super::{Invocation, Ledger};
 use crate::effect::{Key, Refusal, Write};
@@ -12,24 +10,15 @@ use crate::{Error, ErrorKind, Result};
 pub(super) const CONCURRENCY: usize = 16;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// Reads items, strongly consistent.
+    /// Reads items, strongly consistent; again until they are read, cannot be, or there is no time left.
     pub(super) async fn read(&self, keys: &[Key], invocation: &Invocation) -> Result<Snapshot> {
         if keys.is_empty() {
             return Ok(Snapshot { items: Vec::new(), server_time: self.clock.now() });
         }
-        self.retrying(invocation, || self.tables.read(keys)).await
-    }
-
-    /// Sends a request until it is answered, cannot be, or there is no time left. For reads alone.
-    pub(super) async fn retrying<A, F: Future<Output = Result<A>>>(
-        &self,
-        invocation: &Invocation,
-        mut request: impl FnMut() -> F,
-    ) -> Result<A> {
         let mut attempt = 0;
         loop {
             self.in_time(invocation)?;
-            match request().await {
+            match self.tables.read(keys).await {
                 Err(error) if error.is_retryable() => {
                     attempt += 1;
                     if !self.wait(attempt, invocation).await {

@@ -8,7 +8,7 @@ use futures::stream::{StreamExt as _, iter};
 
 use super::clock::Clock;
 use super::decide::{TOMBSTONE_LIFE, decide};
-use super::lookup::{Answered, Asked};
+use super::lookup::{Answered, Asked, Delayed, Sought};
 use super::pack::{Packable, Parcel, pack};
 use super::plan::Plan;
 use super::requests::CONCURRENCY;
@@ -16,7 +16,7 @@ use super::tally::Tally;
 use super::work::{Item, Observation, Outcome, Progress, Work};
 use super::{Invocation, Ledger, keys, rollup};
 use crate::effect::{Action, Condition, Key, KeyAttribute, Path, Refusal, Write};
-use crate::projection::{TargetId, Targets, answers, questions};
+use crate::projection::{Question, TargetId, Targets, answers, questions};
 use crate::record::{AttributeValue, Decimal, Image, Position, Timestamp};
 use crate::sink::{Tables, TransactError, WriteError};
 use crate::table::{KeySchema, OnExpiry, Rollup};
@@ -97,13 +97,15 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         for work in batch.works.iter_mut().filter(|work| work.is_pending()) {
             self.decide(work, &invocation.tally);
         }
-        self.ask_lookups(batch, invocation).await?;
+        let delayed = self.ask_lookups(batch, invocation).await?;
         let Batch { works, targets, answered } = batch;
         for work in works {
-            let is_pending = work.is_pending();
-            work.plan = is_pending.then(|| self.plan(work, targets, answered, invocation)).flatten();
+            work.delay = self.delay(work, &delayed);
+            let is_ready = work.is_pending() && work.delay.is_none();
+            work.plan = is_ready.then(|| self.plan(work, targets, answered, invocation)).flatten();
         }
-        self.write(batch, invocation).await
+        let Refused(is_refused) = self.write(batch, invocation).await?;
+        Ok(Refused(is_refused || batch.works.iter().any(|work| work.delay.is_some())))
     }
 
     /// Reads what is stored of every item whose entry is not known: its entry, and the markers of its expiries.
@@ -206,23 +208,35 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Asks everything that this round's images depend on, and remembers what their own records answer.
-    async fn ask_lookups(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+    async fn ask_lookups(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Delayed> {
         let mut asked = Asked::new();
         let Batch { works, answered, .. } = batch;
-        for work in works.iter() {
-            for image in work.answering_images() {
-                for (question, gifts) in answers(&self.model, work.identity, image) {
-                    self.ask(question, Some(gifts), &mut asked, answered);
-                }
-            }
-            // An image that cannot even ask cannot be counted either: planning says so of the record.
-            let needed =
-                work.images_to_count().filter_map(|image| questions(&self.model, work.identity, image).ok());
-            for question in needed.flatten() {
-                self.ask(question, None, &mut asked, answered);
-            }
+        for (question, offer) in works.iter().flat_map(|work| self.questions_of(work)) {
+            self.ask(question, offer, &mut asked, answered);
         }
         self.answer(asked, answered, invocation).await
+    }
+
+    /// What an item asks, and what it answers itself: then with the answer.
+    fn questions_of<'w>(
+        &'w self,
+        work: &'w Work<'_>,
+    ) -> impl Iterator<Item = (Question<'w>, Option<Vec<AttributeValue<'static>>>)> {
+        let offered = work.answering_images().flat_map(|image| answers(&self.model, work.identity, image));
+        // An image that cannot even ask cannot be counted either: planning says so of the record.
+        let needed =
+            work.images_to_count().filter_map(|image| questions(&self.model, work.identity, image).ok());
+        let offered = offered.map(|(question, gifts)| (question, Some(gifts)));
+        offered.chain(needed.flatten().map(|question| (question, None)))
+    }
+
+    /// Why an item must wait for another round, if something that it asks or answers was delayed.
+    fn delay(&self, work: &Work<'_>, delayed: &Delayed) -> Option<Error> {
+        if delayed.is_empty() || !work.is_pending() {
+            return None;
+        }
+        let mut questions = self.questions_of(work);
+        questions.find_map(|(question, _)| Some(delayed.get(&Sought(&question))?.restated()))
     }
 
     async fn write(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Refused> {
@@ -433,7 +447,10 @@ impl<'r> Batch<'r> {
 
     fn give_up(&mut self) {
         for work in self.works.iter_mut().filter(|work| work.is_pending()) {
-            work.fail(Error::new(ErrorKind::Conflict, "the time was up before the item could be committed"));
+            let time_is_up =
+                || Error::new(ErrorKind::Conflict, "the time was up before the item could be committed");
+            let error = work.delay.take().unwrap_or_else(time_is_up);
+            work.fail(error);
         }
     }
 

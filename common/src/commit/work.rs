@@ -106,6 +106,8 @@ pub(super) struct Work<'r> {
     pub(super) decision: Decision,
     /// What is to be written of it in this round.
     pub(super) plan: Option<Plan<'r>>,
+    /// Why this round could not plan anything: a lookup that it needs cannot be asked for now.
+    pub(super) delay: Option<Error>,
     /// It must have a transaction of its own, because a shared one was refused and nobody knows on whose account.
     pub(super) alone: bool,
     pub(super) progress: Progress,
@@ -149,6 +151,7 @@ impl<'r> Work<'r> {
             observation: Observation::Unneeded,
             decision: Decision::default(),
             plan: None,
+            delay: None,
             alone: false,
             progress: Progress::Pending,
             is_counted_elsewhere: false,

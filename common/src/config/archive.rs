@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
+use aws_config::timeout::TimeoutConfig;
 use aws_types::service_config::ServiceConfigKey;
 
-use super::{Settings, sdk_config};
+use super::{CONNECT_TIMEOUT, Settings, sdk_config};
 use crate::{Error, ErrorKind, Result};
 
 pub(super) const FIREHOSE_STREAM: &str = "AFTERWRITE_FIREHOSE_STREAM";
@@ -67,7 +68,13 @@ pub async fn firehose_client() -> Result<aws_sdk_firehose::Client> {
 pub async fn s3_client() -> Result<aws_sdk_s3::Client> {
     let sdk = sdk_config().await?;
     let has_endpoint = sdk.endpoint_url().is_some() || has_endpoint_of_its_own(&sdk);
-    let config = aws_sdk_s3::config::Builder::from(&sdk).force_path_style(has_endpoint).build();
+    // An object may be large, and takes its time; one that stands still is given up by the SDK.
+    let timeouts =
+        TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).disable_operation_attempt_timeout().build();
+    let config = aws_sdk_s3::config::Builder::from(&sdk)
+        .force_path_style(has_endpoint)
+        .timeout_config(timeouts)
+        .build();
     Ok(aws_sdk_s3::Client::from_conf(config))
 }
 

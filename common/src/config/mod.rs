@@ -131,7 +131,8 @@ fn table_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
     Ok(model.tables.iter().map(name).collect())
 }
 
-/// How long a connection may take, and how long a request: DynamoDB answers within milliseconds, or something is broken.
+/// How long a connection may take, and how long a request: services answer within milliseconds, or something is broken. A connection
+/// that died while the function was frozen must not hold a batch until Lambda kills it.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -140,18 +141,17 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// [`ErrorKind::Configuration`] if no region is set anywhere.
 pub async fn dynamodb_client() -> Result<Client> {
-    // A connection that died while the function was frozen must not hold a batch until Lambda kills it.
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
-        .build();
-    let config = aws_sdk_dynamodb::config::Builder::from(&sdk_config().await?).timeout_config(timeouts);
-    Ok(Client::from_conf(config.build()))
+    Ok(Client::new(&sdk_config().await?))
 }
 
 /// What all AWS clients of a process are configured by.
 pub(crate) async fn sdk_config() -> Result<SdkConfig> {
-    let defaults = aws_config::defaults(BehaviorVersion::latest()).http_client(http_client());
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
+    let defaults =
+        aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).timeout_config(timeouts);
     let sdk = Box::pin(defaults.load()).await;
     if sdk.region().is_none() {
         return Err(Error::new(ErrorKind::Configuration, "no AWS region is set")

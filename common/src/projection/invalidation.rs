@@ -1,8 +1,9 @@
 //! What a change makes stale: cache keys and CloudFront paths, rendered from the old *and* the new image, each once for a batch.
 //!
 //! Values are data. In a cache key they stand as they are: a key is sent with its length, so that no character of it can begin another
-//! command or be taken for a glob. In a path everything but the unreserved characters of RFC 3986 is percent-encoded, so that a value never
-//! becomes a wildcard, a second path or a query; only the template's own text can.
+//! command or be taken for a glob. In a path everything is percent-encoded that may not stand in a segment by RFC 1738, and `*`, so that a
+//! value never becomes a wildcard, a second path or a query; only the template's own text can. Nothing else is: CloudFront takes an encoded
+//! character that need not be encoded for another path, and refuses a bare `~`.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,23 @@ use crate::entity::Identity;
 use crate::record::Image;
 use crate::table::{BoundTemplate, CacheRule, Model, Piece, Remedy};
 
-/// All that RFC 3986 reserves, and `%` itself; the unreserved characters are letters, digits and these four.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// All but letters, digits, and what RFC 1738 lets stand in a segment of a path; not `*`, which is CloudFront's wildcard.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'$')
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'+')
+    .remove(b'!')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b',')
+    .remove(b';')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b'&')
+    .remove(b'=');
 
 /// A stale cache key.
 #[derive(Clone, Debug, PartialEq, Eq)]

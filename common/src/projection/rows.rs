@@ -104,8 +104,8 @@ fn leaves_a_day(model: &Model, identity: &Identity<'_, '_>, record: &ChangeRecor
     let Some(old) = record.old.decode(&model.day_vocabulary)? else { return Ok(false) };
     let new = record.new.as_ref().unwrap_or(&NOTHING);
     let (before, after) = (Scope::of(model, identity, &old), Scope::of(model, identity, new));
-    let mut datasets = identity.entity.datasets.iter().filter_map(|index| model.datasets.get(*index));
-    Ok(datasets.any(|dataset| day(&before, dataset) != day(&after, dataset)))
+    let mut datasets = model.datasets_of(identity.entity);
+    Ok(datasets.any(|(_, dataset)| day(&before, dataset) != day(&after, dataset)))
 }
 
 /// Stands for an image that a stream of another view type does not carry.

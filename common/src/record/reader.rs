@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         let mut goes_on = !self.has(b'}');
         while goes_on {
             let name = self.name()?;
-            let name = if self.is_escaped { unescaped(name)? } else { Cow::Borrowed(name) };
+            let name = self.meant(name)?;
             member(self, name)?;
             goes_on = self.goes_on(b'}')?;
         }
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn text(&mut self) -> Result<Cow<'a, str>> {
         let raw = self.string()?;
-        if self.is_escaped { unescaped(raw) } else { Ok(Cow::Borrowed(raw)) }
+        self.meant(raw)
     }
 
     /// Reads a string; passes over any other value, and over a string whose escapes mean no text.
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
             return self.skip().map(|_| None);
         }
         let raw = self.string()?;
-        Ok(if self.is_escaped { unescaped(raw).ok() } else { Some(Cow::Borrowed(raw)) })
+        Ok(self.meant(raw).ok())
     }
 
     /// Reads a boolean.
@@ -234,6 +234,12 @@ impl<'a> Reader<'a> {
     #[inline]
     fn string(&mut self) -> Result<&'a str> {
         if self.has(b'"') { self.until_quote() } else { Err(Unreadable) }
+    }
+
+    /// The text that the string means which was passed last.
+    #[inline]
+    fn meant(&self, raw: &'a str) -> Result<Cow<'a, str>> {
+        if self.is_escaped { unescaped(raw) } else { Ok(Cow::Borrowed(raw)) }
     }
 
     fn until_quote(&mut self) -> Result<&'a str> {

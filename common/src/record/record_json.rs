@@ -230,11 +230,6 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
     BadRecord { event_id, sequence_number, table, position, keys, expired, error }
 }
 
-/// The text that a JSON value is, if it is one.
-fn text(json: &str) -> Option<Cow<'_, str>> {
-    Reader::whole(json, Reader::text).ok()
-}
-
 /// The fields of a JSON object, unread; none, if the JSON is something else.
 #[derive(Default)]
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
@@ -256,6 +251,6 @@ impl<'a> Fields<'a> {
     }
 
     fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        text(self.json(name)?)
+        Reader::whole(self.json(name)?, Reader::text).ok()
     }
 }

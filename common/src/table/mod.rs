@@ -189,6 +189,13 @@ pub struct Model {
     pub day_vocabulary: Vocabulary,
 }
 
+impl Model {
+    /// The datasets that have rows of an entity, each with its index in [`Model::datasets`].
+    pub fn datasets_of(&self, entity: &Entity) -> impl Iterator<Item = (usize, &Dataset)> {
+        entity.datasets.iter().filter_map(|index| Some((*index, self.datasets.get(*index)?)))
+    }
+}
+
 /// A source table.
 #[derive(Debug)]
 pub struct Table {

@@ -42,7 +42,10 @@ enum Command {
     /// Make the many small files of the datasets few and large, as the function `compactor` does on its schedule.
     Compact(CompactArguments),
     /// What follows from a table model.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite model check my-model.toml\n  afterwrite model show\n  afterwrite model explain my-model.toml --item item.json"
+    )]
     Model(ModelCommand),
 }
 
@@ -98,7 +101,7 @@ impl DemoArguments {
         if self.json {
             print(&json(&report)?)?;
         } else {
-            println!("{report}");
+            print(&format!("{report}\n"))?;
         }
         Ok(report.is_right())
     }

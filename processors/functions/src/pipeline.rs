@@ -2,7 +2,7 @@
 
 use afterwrite::commit::{Clock, Failure, Item, Ledger, Outcome, Request, Requests, Totals};
 use afterwrite::entity::{Identity, SourceKey};
-use afterwrite::record::{BadRecord, Batch, ChangeRecord, Keys, Operation, StreamView, Timestamp, decode};
+use afterwrite::record::{BadRecord, Batch, ChangeRecord, Keys, Operation, Timestamp, decode};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
 use afterwrite::{ErrorKind, Result};
@@ -153,7 +153,7 @@ fn lacks_image(record: &ChangeRecord<'_>, entity: &Entity) -> bool {
     let lacks_new = record.operation != Operation::Remove && record.new.is_none();
     let must_settle = record.expired && entity.on_expiry == OnExpiry::Keep;
     let lacks_old = must_settle && !record.old.is_present();
-    lacks_new || lacks_old || record.view == Some(StreamView::KeysOnly)
+    lacks_new || lacks_old
 }
 
 fn count(length: usize) -> u64 {

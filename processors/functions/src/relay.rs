@@ -15,7 +15,7 @@ use std::sync::Arc;
 use afterwrite::commit::{Clock, Failure};
 use afterwrite::entity::{Identity, SourceKey};
 use afterwrite::projection::archive_line;
-use afterwrite::record::{Batch, ChangeRecord, Image, Operation, Timestamp, decode};
+use afterwrite::record::{Batch, ChangeRecord, Image, Operation, StreamView, Timestamp, decode};
 use afterwrite::relay::archive::{self, Archiver, Line};
 use afterwrite::relay::invalidate::{self, Change, Invalidator};
 use afterwrite::sink::firehose::DeliveryStream;
@@ -85,8 +85,8 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
     /// Handles one event, and answers before `deadline`.
     ///
     /// # Errors
-    /// The whole invocation fails if the event is none ([`ErrorKind::Event`]), or if its table is unknown or the images that
-    /// invalidation needs are missing ([`ErrorKind::Stream`]). Whatever concerns single records is in the response instead.
+    /// The whole invocation fails if the event is none ([`ErrorKind::Event`]), or if its table is unknown or its stream does not carry
+    /// the images that invalidation or a dataset needs ([`ErrorKind::Stream`]). Whatever concerns single records is in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Relayed> {
         let batch = decode(event, &self.model().vocabulary)?;
         let sources = self.tables.sources(&batch)?;
@@ -94,7 +94,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, deadline));
         let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
         let (invalidated, stale) = invalidated.transpose()?.unzip();
-        let (archived, unarchived) = archived.unzip();
+        let (archived, unarchived) = archived.transpose()?.unzip();
         let failures: Vec<Failure> = stale.into_iter().chain(unarchived).flatten().collect();
         Ok(Relayed {
             response: Response::new(&batch, failures.iter().map(|failure| failure.index)),
@@ -152,9 +152,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         if identity.entity.caches.is_empty() {
             return Ok(None);
         }
-        let lacks_new = record.operation != Operation::Remove && record.new.is_none();
-        let lacks_old = record.operation != Operation::Insert && !record.old.is_present();
-        if lacks_new || lacks_old {
+        if lacks_image(record) {
             return Err(missing_image(record, identity.entity, "invalidating caches"));
         }
         let old = record.old.decode(&self.model().vocabulary)?;
@@ -167,7 +165,12 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         batch: &Batch<'_>,
         sources: &[Option<SourceKey<'_>>],
         deadline: Timestamp,
-    ) -> (archive::Totals, Vec<Failure>) {
+    ) -> Result<(archive::Totals, Vec<Failure>)> {
+        for (record, source) in batch.records.iter().zip(sources) {
+            if let (Ok(record), Some(source)) = (record, source) {
+                self.check_images_for_rows(record, source)?;
+            }
+        }
         let (mut texts, mut failures) = (Vec::with_capacity(batch.json.len()), Vec::new());
         let is_wanted = |index: usize| match self.model().archive {
             ArchiveScope::All => true,
@@ -189,8 +192,27 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
             .collect();
         let outcome = Box::pin(archiver.archive(&lines, deadline)).await;
         failures.extend(outcome.failures);
-        (outcome.totals, failures)
+        Ok((outcome.totals, failures))
     }
+
+    /// A stream that does not carry what rows are made of must not fill the archive unnoticed.
+    fn check_images_for_rows(&self, record: &ChangeRecord<'_>, source: &SourceKey<'_>) -> Result<()> {
+        if matches!(record.view, Some(StreamView::NewAndOldImages) | None) || !lacks_image(record) {
+            return Ok(());
+        }
+        let Some(identity) = source.identify(self.model()) else { return Ok(()) };
+        match self.model().datasets_of(identity.entity).next() {
+            Some(_) => Err(missing_image(record, identity.entity, "a dataset")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a record lacks an image that such a change has.
+fn lacks_image(record: &ChangeRecord<'_>) -> bool {
+    let lacks_new = record.operation != Operation::Remove && record.new.is_none();
+    let lacks_old = record.operation != Operation::Insert && !record.old.is_present();
+    lacks_new || lacks_old
 }
 
 /// Every attribute that some entity keeps secret: a line is cleaned of them all, because an item that matches no entity, or a

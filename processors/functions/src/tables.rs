@@ -30,8 +30,8 @@ impl SourceTables {
     /// For each record its item; `None` if its key cannot be read, or is not that of its table.
     ///
     /// # Errors
-    /// [`ErrorKind::Stream`] if a record is of a table that the model does not know: a wrong rename must not consume a stream
-    /// silently.
+    /// [`ErrorKind::Stream`] if a record is of a table that the model does not know, or of a stream that carries keys alone: neither
+    /// a wrong rename nor a wrong view may consume a stream silently.
     pub fn sources<'r>(&self, batch: &'r Batch<'r>) -> Result<Vec<Option<SourceKey<'r>>>> {
         sources(&self.model, batch, |table| self.names.iter().position(|known| **known == *table))
     }
@@ -48,6 +48,10 @@ pub(crate) fn sources<'r>(
         let index = index_of(table).ok_or_else(|| unknown_table(model, table))?;
         Ok(keys.and_then(|keys| SourceKey::of_keys(model, index, keys)))
     };
+    let keys_only = |record: &&ChangeRecord<'_>| record.view == Some(StreamView::KeysOnly);
+    if let Some(record) = batch.records.iter().flatten().find(keys_only) {
+        return Err(no_images(record));
+    }
     let parts = batch.records.iter().map(|record| match record {
         Ok(record) => (Some(&*record.table), Some(&record.keys)),
         Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
@@ -72,6 +76,17 @@ pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, whose: &
         .with("view type", record.view.map_or("unknown", StreamView::name))
         .with("entity", entity.name.as_ref())
         .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
+}
+
+/// A record of a stream of which nothing can be derived.
+fn no_images(record: &ChangeRecord<'_>) -> Error {
+    Error::new(
+        ErrorKind::Stream,
+        "the stream's records hold keys and no images, of which nothing can be derived",
+    )
+    .with("view type", StreamView::KeysOnly.name())
+    .with("table", record.table.as_ref())
+    .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
 }
 
 /// A stream of a table that the model does not know.

@@ -5,6 +5,11 @@ use redis::{ErrorKind as Kind, RedisError, ServerErrorKind};
 use super::{Topology, too_late};
 use crate::{Error, ErrorKind};
 
+/// Whether a node answered that it takes no writes, because another is the primary.
+pub(super) fn is_replica(error: &RedisError) -> bool {
+    matches!(error.kind(), Kind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
+}
+
 pub(super) fn fault(error: &RedisError, topology: Topology) -> Error {
     let kind = error.kind();
     let code = error.code().unwrap_or_default().to_owned();

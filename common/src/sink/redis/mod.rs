@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use ::redis::{Cmd, TlsCertificates};
 
-use self::fault::fault;
+use self::fault::{fault, is_replica};
 use super::{Cache, Invalidated};
 use crate::projection::StaleKey;
 use crate::record::Timestamp;

@@ -7,7 +7,9 @@ use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisResult, TlsCertif
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT, Topology, commands, fail, fault, messages, too_late};
+use super::{
+    CONNECT_TIMEOUT, RESPONSE_TIMEOUT, Topology, commands, fail, fault, is_replica, messages, too_late,
+};
 use crate::Result;
 use crate::projection::StaleKey;
 use crate::record::Timestamp;
@@ -92,15 +94,21 @@ impl Single {
         Invalidated { answers, commands: sent }
     }
 
-    /// Sends commands in one pipeline; the answers align with them. A connection that fails is not used again.
+    /// Sends commands in one pipeline; the answers align with them. A connection that fails is not used again, nor is one to a node
+    /// that a failover has made a replica: the address may lead to its successor by now.
     pub(super) async fn send(&self, batch: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
         let mut pipeline = Pipeline::with_capacity(batch.len());
         for command in batch {
             pipeline.add_command(command.clone());
         }
         let mut connection = self.connection().await?;
-        let answer = Box::pin(pipeline.ignore_errors().query_async(&mut connection)).await;
-        if answer.is_err() {
+        let answer: RedisResult<Vec<RedisResult<Value>>> =
+            Box::pin(pipeline.ignore_errors().query_async(&mut connection)).await;
+        let is_over = match &answer {
+            Ok(answers) => answers.iter().filter_map(|answer| answer.as_ref().err()).any(is_replica),
+            Err(_) => true,
+        };
+        if is_over {
             self.disconnect().await;
         }
         answer

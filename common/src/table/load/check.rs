@@ -259,7 +259,7 @@ fn cache_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String,
 /// Every attribute that an entity's datasets read.
 fn dataset_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
     let mut reads = Vec::new();
-    for dataset in entity.datasets.iter().filter_map(|index| compiler.model.datasets.get(*index)) {
+    for (_, dataset) in compiler.model.datasets_of(entity) {
         let reader = format!("dataset `{}`", dataset.name);
         let columns = dataset.columns.iter().map(|column| &column.from);
         for term in columns.chain([&dataset.partition.0]).chain(dataset.lookups.iter().flat_map(terms_of)) {

@@ -1,8 +1,17 @@
 /* Edits of a question's text or right answer after which it was answered right more or less often than since the edit before */
 WITH versions AS (
-  SELECT DISTINCT dt, project_id, question_id, question_text, correct_answer, "_operation", "_changed_at", "_position"
-  FROM questions_log
-  WHERE "_operation" IN ('INSERT', 'MODIFY', 'SNAPSHOT') AND "_changed_at" IS NOT NULL
+  SELECT dt, project_id, question_id, question_text, correct_answer, "_operation", "_changed_at", "_position"
+  FROM (
+    SELECT
+      *,
+      row_number() OVER (
+        PARTITION BY dt, project_id, question_id, "_position", "_changed_at"
+        ORDER BY CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END, question_text, correct_answer
+      ) AS copy_number
+    FROM questions_log
+    WHERE "_operation" IN ('INSERT', 'MODIFY', 'SNAPSHOT') AND "_changed_at" IS NOT NULL
+  ) AS copies
+  WHERE copy_number = 1
 ),
 compared AS (
   SELECT

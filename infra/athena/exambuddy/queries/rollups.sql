@@ -6,11 +6,16 @@ WITH lives AS (
   UNION ALL
   SELECT admin_id, project_id, dt, status, score, total_questions, time_taken_seconds
   FROM (
-    SELECT DISTINCT
-      candidate_id, attempt_id, "_position", admin_id, project_id, dt, status, score, total_questions, time_taken_seconds
+    SELECT
+      admin_id, project_id, dt, status, score, total_questions, time_taken_seconds,
+      row_number() OVER (
+        PARTITION BY candidate_id, attempt_id, "_position"
+        ORDER BY CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END, admin_id
+      ) AS copy_number
     FROM attempts_log
     WHERE "_operation" = 'EXPIRE'
   ) AS expired
+  WHERE copy_number = 1
 ),
 counted AS (
   SELECT

@@ -84,24 +84,27 @@ impl Lengths {
 }
 
 impl ColumnBuilder {
+    /// An empty one, of no capacity: there may be very many, of few values each.
     pub(crate) fn new(column_type: &ColumnType) -> Self {
         match column_type {
-            ColumnType::String => Self::String(StringBuilder::new()),
-            ColumnType::Json => Self::Json(StringBuilder::new()),
-            ColumnType::Int64 => Self::Int64(Int64Builder::new()),
-            ColumnType::Double => Self::Double(Float64Builder::new()),
+            ColumnType::String => Self::String(StringBuilder::with_capacity(0, 0)),
+            ColumnType::Json => Self::Json(StringBuilder::with_capacity(0, 0)),
+            ColumnType::Int64 => Self::Int64(Int64Builder::with_capacity(0)),
+            ColumnType::Double => Self::Double(Float64Builder::with_capacity(0)),
             ColumnType::Decimal { precision, scale } => Self::Decimal {
-                builder: Decimal128Builder::new().with_data_type(DataType::Decimal128(*precision, *scale)),
+                builder: Decimal128Builder::with_capacity(0)
+                    .with_data_type(DataType::Decimal128(*precision, *scale)),
                 precision: *precision,
                 scale: scale.unsigned_abs(),
             },
-            ColumnType::Boolean => Self::Boolean(BooleanBuilder::new()),
+            ColumnType::Boolean => Self::Boolean(BooleanBuilder::with_capacity(0)),
             ColumnType::Timestamp => {
-                let builder = TimestampMillisecondBuilder::new().with_data_type(data_type(column_type));
+                let builder =
+                    TimestampMillisecondBuilder::with_capacity(0).with_data_type(data_type(column_type));
                 Self::Timestamp(builder)
             }
-            ColumnType::Date => Self::Date(Date32Builder::new()),
-            ColumnType::Binary => Self::Binary(BinaryBuilder::new()),
+            ColumnType::Date => Self::Date(Date32Builder::with_capacity(0)),
+            ColumnType::Binary => Self::Binary(BinaryBuilder::with_capacity(0, 0)),
             ColumnType::List(element) => Self::List(Box::new(ListBuilder {
                 column_type: column_type.clone(),
                 lengths: Lengths::new(),
@@ -110,7 +113,7 @@ impl ColumnBuilder {
             ColumnType::Map(value) => Self::Map(Box::new(MapBuilder {
                 column_type: column_type.clone(),
                 lengths: Lengths::new(),
-                keys: StringBuilder::new(),
+                keys: StringBuilder::with_capacity(0, 0),
                 values: Self::new(value),
             })),
             ColumnType::Struct(members) => Self::Struct(Box::new(StructBuilder {

@@ -25,10 +25,9 @@ pub use json::plain_json;
 use std::sync::Arc;
 
 use afterwrite::commit::Remembered;
-use afterwrite::entity::Identity;
 use afterwrite::sink::Tables;
 use afterwrite::sink::s3::Bucket;
-use afterwrite::table::{Dataset, Model};
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_schema::SchemaRef;
 use futures::TryStreamExt as _;
@@ -126,10 +125,6 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         }
         export.block(&lines.finish()?).await?;
         export.finish(key).await
-    }
-
-    fn datasets_of(&self, identity: &Identity<'_, '_>) -> impl Iterator<Item = &Dataset> {
-        identity.entity.datasets.iter().filter_map(|index| self.model.datasets.get(*index))
     }
 
     #[expect(clippy::indexing_slicing, reason = "there is a shape for each of the model's datasets")]

@@ -5,11 +5,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use afterwrite::entity::{Identity, SourceKey};
-use afterwrite::projection::{Gifts, Images, Question, Scope, old_image, rows};
+use afterwrite::projection::{Gifts, Images, Question, Row, Scope, old_image, rows};
 use afterwrite::record::{ChangeRecord, Image, decode_record};
 use afterwrite::sink::Tables;
 use afterwrite::sink::s3::Bucket;
-use afterwrite::table::Dataset;
+use afterwrite::table::{Dataset, Model};
 use afterwrite::{Error, ErrorKind, Result};
 use hashbrown::hash_map::EntryRef;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
@@ -19,12 +19,14 @@ use super::lines::lines;
 use super::partition::Partition;
 use super::{Exporter, Tally};
 
-/// Text that is staged before it is encoded, for all partitions together.
-const STAGED_BYTES: usize = 24 * 1024 * 1024;
+/// Text that is staged before it is encoded, for all partitions together: at least, at most, and between them so much for each
+/// partition, because each time may end a row group of every one.
+const STAGED_BYTES: (usize, usize) = (32 * 1024 * 1024, 192 * 1024 * 1024);
+const STAGED_BYTES_EACH: usize = 128 * 1024;
 /// Rows of one partition that are encoded at once.
 const STAGED_ROWS: usize = 8 * 1024;
-/// Encoded rows that are kept before the row groups of all partitions are ended: what is not a whole page yet is compressed then.
-const ENCODED_BYTES: usize = 64 * 1024 * 1024;
+/// What row groups in the making may keep, of all partitions together: past it they are ended as soon as they have begun.
+const ENCODED_BYTES: usize = 128 * 1024 * 1024;
 /// A guess that saves growing the list of a block's lines.
 const TYPICAL_LINE_BYTES: usize = 1024;
 /// An object with more bad lines is no object of the archive.
@@ -69,8 +71,15 @@ struct ItemChange<'c, 'b> {
 }
 
 impl<'b> ItemChange<'_, 'b> {
-    fn images(&self) -> Images<'_, 'b> {
-        Images { new: self.change.record.new.as_ref(), old: self.old.as_ref() }
+    fn rows<'s>(&'s self, model: &'s Model, dataset: &Dataset) -> impl Iterator<Item = Row<'s, 'b>> {
+        let record = &self.change.record;
+        rows(
+            model,
+            dataset,
+            &self.identity,
+            record,
+            Images { new: record.new.as_ref(), old: self.old.as_ref() },
+        )
     }
 }
 
@@ -184,8 +193,8 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         let Some(remembered) = &self.exporter.remembered else { return Ok(()) };
         let mut asked: HashSet<Question<'static>> = HashSet::new();
         for item in items {
-            for dataset in self.exporter.datasets_of(&item.identity) {
-                for row in rows(model, dataset, &item.identity, &item.change.record, item.images()) {
+            for (_, dataset) in model.datasets_of(item.identity.entity) {
+                for row in item.rows(model, dataset) {
                     asked.extend(questions(dataset, row.scope).flatten().map(Question::into_owned));
                 }
             }
@@ -203,11 +212,9 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     fn append(&mut self, item: &ItemChange<'_, '_>) -> Result<()> {
         let exporter = self.exporter;
         let model = &exporter.model;
-        let ItemChange { change, identity, .. } = item;
-        for (index, dataset) in
-            identity.entity.datasets.iter().filter_map(|index| Some((*index, model.datasets.get(*index)?)))
-        {
-            for mut row in rows(model, dataset, identity, &change.record, item.images()) {
+        let change = item.change;
+        for (index, dataset) in model.datasets_of(item.identity.entity) {
+            for mut row in item.rows(model, dataset) {
                 let gifts = gifts(&self.answers, questions(dataset, row.scope));
                 row.scope.gifts = &gifts;
                 let Some(days) = self.partitions.get_mut(index) else { continue };
@@ -228,19 +235,26 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         self.keep_small()
     }
 
-    /// Rows of many partitions are encoded before they are many, and their row groups end before they are large.
+    /// Rows of many partitions are encoded before they are many, and their row groups end before they are large together: an object may
+    /// hold a change of every day that there ever was.
     fn keep_small(&mut self) -> Result<()> {
-        if self.staged_bytes < STAGED_BYTES {
+        let partitions: usize = self.partitions.iter().map(HashMap::len).sum();
+        let (least, most) = STAGED_BYTES;
+        if self.staged_bytes < (partitions * STAGED_BYTES_EACH).clamp(least, most) {
             return Ok(());
         }
         self.staged_bytes = 0;
         let mut partitions: Vec<_> = self.partitions.iter_mut().flat_map(HashMap::values_mut).collect();
-        partitions.iter_mut().try_for_each(|partition| partition.encode())?;
-        let encoded: usize = partitions.iter().map(|partition| partition.encoded_bytes()).sum();
-        if encoded < ENCODED_BYTES {
-            return Ok(());
+        let mut encoded: usize = partitions.iter().map(|partition| partition.encoded_bytes()).sum();
+        for partition in &mut partitions {
+            encoded -= partition.encoded_bytes();
+            partition.encode()?;
+            if encoded + partition.encoded_bytes() >= ENCODED_BYTES {
+                partition.compress()?;
+            }
+            encoded += partition.encoded_bytes();
         }
-        partitions.into_iter().try_for_each(Partition::compress)
+        Ok(())
     }
 
     /// Writes the files, and the lines that were rejected.

@@ -8,6 +8,7 @@ use afterwrite::record::{AttributeValue, ChangeRecord};
 use afterwrite::table::{Dataset, Operand};
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
+use arrow_array::builder::{StringBuilder, TimestampMillisecondBuilder};
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
@@ -19,6 +20,9 @@ use crate::schema::{self, writer_properties};
 
 /// Rows of a page. Pages are compressed as soon as they are whole: what is not yet, of all partitions, is most of the memory.
 const PAGE_ROWS: usize = 1024;
+
+/// What a column of a row group in the making takes beside its rows: the state of its compressor, above all.
+const COLUMN_BYTES: usize = 136 * 1024;
 
 /// A partition's file in the making.
 pub(super) struct Partition {
@@ -32,21 +36,23 @@ pub(super) struct Partition {
 
 /// What every row carries beside its dataset's columns.
 struct OwnColumns {
-    position: arrow_array::builder::StringBuilder,
-    operation: arrow_array::builder::StringBuilder,
-    changed_at: arrow_array::builder::TimestampMillisecondBuilder,
-    rescued: arrow_array::builder::StringBuilder,
+    position: StringBuilder,
+    operation: StringBuilder,
+    changed_at: TimestampMillisecondBuilder,
+    rescued: StringBuilder,
 }
 
 impl OwnColumns {
     fn new() -> Self {
-        let changed_at = arrow_array::builder::TimestampMillisecondBuilder::new();
+        // Of no capacity: there may be very many days of few rows.
+        let texts = || StringBuilder::with_capacity(0, 0);
+        let changed_at = TimestampMillisecondBuilder::with_capacity(0);
         Self {
-            position: Default::default(),
-            operation: Default::default(),
+            position: texts(),
+            operation: texts(),
             changed_at: changed_at
                 .with_data_type(schema::data_type(&afterwrite::table::ColumnType::Timestamp)),
-            rescued: Default::default(),
+            rescued: texts(),
         }
     }
 }
@@ -97,9 +103,11 @@ impl Partition {
         self.rows
     }
 
-    /// Bytes that the encoded rows take.
+    /// Bytes that the encoded rows take, and the row group in the making.
     pub(super) fn encoded_bytes(&self) -> usize {
-        self.writer.memory_size()
+        let is_open = self.writer.in_progress_rows() > 0;
+        let group = if is_open { self.schema.fields().len() * COLUMN_BYTES } else { 0 };
+        group + self.writer.memory_size()
     }
 
     /// Encodes what is staged.

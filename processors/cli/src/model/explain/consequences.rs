@@ -245,11 +245,9 @@ impl Explained<'_> {
     }
 
     fn rows(&self, record: &ChangeRecord<'_>, image: &Image<'_>) -> Vec<Row> {
-        let datasets =
-            self.identity.entity.datasets.iter().filter_map(|index| self.model.datasets.get(*index));
         let images = Images { new: Some(image), old: None };
         let mut told = Vec::new();
-        for dataset in datasets {
+        for (_, dataset) in self.model.datasets_of(self.identity.entity) {
             let gifts = dataset.lookups.iter().filter_map(|key| self.given.0.get(key.lookup));
             let gifts: Vec<&Gifts> = gifts.map(Vec::as_slice).collect();
             for mut row in rows(self.model, dataset, self.identity, record, images) {
