@@ -213,7 +213,7 @@ impl World {
             }
         }
         for (key, manifest) in self.bucket.objects() {
-            if key.starts_with("compactions/") {
+            if key.starts_with("compactions/") && key.ends_with(".json") {
                 let manifest: Value = serde_json::from_slice(&manifest).unwrap();
                 for input in manifest["inputs"].as_array().unwrap() {
                     let file = input.as_str().or_else(|| input["key"].as_str()).unwrap().to_owned();

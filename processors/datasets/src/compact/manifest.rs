@@ -12,6 +12,8 @@ use sha2::{Digest as _, Sha256};
 use super::partition::Partition;
 use crate::schema::hex;
 
+const JSON: &str = ".json";
+
 /// What a manifest holds: the rows of the inputs lie in the outputs too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
@@ -33,7 +35,7 @@ impl Manifest {
             hash.update(input);
             hash.update("\n");
         }
-        format!("{}{}.json", partition.manifests(), hex(&hash.finalize(), 16))
+        format!("{}{}{JSON}", partition.manifests(), hex(&hash.finalize(), 16))
     }
 
     pub(super) fn to_json(&self) -> Result<Vec<u8>> {
@@ -68,8 +70,10 @@ pub(super) struct Committed {
 }
 
 impl Committed {
-    /// Reads these manifests; one that has gone since they were listed is none.
-    pub(super) async fn read_all<B: Bucket>(bucket: &B, listed: Vec<Listed>) -> Result<Vec<Self>> {
+    /// Reads a partition's manifests; one that has gone since they were listed is none.
+    pub(super) async fn read_all<B: Bucket>(bucket: &B, partition: &Partition<'_>) -> Result<Vec<Self>> {
+        let mut listed = bucket.list(&partition.manifests()).await?;
+        listed.retain(|object| object.key.ends_with(JSON));
         let mut committed = Vec::with_capacity(listed.len());
         for Listed { key, modified, .. } in listed {
             if let Some(manifest) = Manifest::read(bucket, &key).await? {

@@ -6,9 +6,9 @@
 //!    │  fetch         to temporary files; one whose columns have other types now stays as it is    inputs
 //!    │  sort          in runs of a memory budget, spilled if there are several, then merged        sort, merge
 //!    │                  identical rows go but for one; outdated ones too, if the model says so     order
-//!    ▼  write         split at the target size                                                     output
-//! datasets/<name>/dt=<day>/compacted-<uuid>.parquet
-//!    │  commit        the manifest is written, if there is none of these inputs                    manifest
+//!    ▼  write         the run's mark, then its files, split at the target size                     run, output
+//! datasets/<name>/dt=<day>/compacted-<run>-<number>.parquet
+//!    │  commit        the manifest is written, if there is none of these inputs; the mark goes     manifest
 //!    ▼
 //! compactions/<name>/dt=<day>/<id>.json = {inputs, outputs, fingerprint}
 //!    ┊  a grace period later, for queries that have listed the inputs and not read them yet
@@ -20,8 +20,8 @@
 //! Readers see every file there is, and know a row by its key, `_position`, `_operation` and `_changed_at`: a row that lies in two
 //! files is one row to them. So what must hold is only that *every row lies in at least one file* (but for outdated rows, below).
 //!
-//! - **Before the manifest** only files were added, whose rows lie in others too. Whoever compacts next takes them for files like
-//!   any other.
+//! - **Before the manifest** only files were added, whose rows lie in others too. Whoever compacts next takes the small ones for
+//!   files like any other. If the compactor died, its run's mark is still there a day later, and the sweep removes what it left.
 //! - **With the manifest** nothing changes for readers: it only says which files nobody needs any more.
 //! - **Removing** needs a manifest whose outputs are all there. They stay as long as the manifest does: what supersedes
 //!   an output is swept only when no manifest names it as an output any more. If outputs are gone all the same (the
@@ -53,6 +53,7 @@ mod merge;
 mod order;
 mod output;
 mod partition;
+mod run;
 mod sort;
 mod sweep;
 
@@ -173,8 +174,9 @@ impl<B: Bucket> Compactor<B> {
     /// `now`. Whoever stops it at any moment loses nothing but its work.
     ///
     /// # Errors
-    /// `Configuration` for a dataset that the model does not have or a day that is none; errors of the bucket; `State` for a file
-    /// or manifest that cannot be read: the other partitions are compacted all the same.
+    /// `Configuration` for a dataset that the model does not have or a day that is none; errors of the bucket. `State` for a file
+    /// or manifest that cannot be read, and `Configuration` for temporary files that cannot be written: the other partitions
+    /// are compacted all the same.
     pub async fn compact(
         &self,
         dataset: Option<&str>,
@@ -194,8 +196,8 @@ impl<B: Bucket> Compactor<B> {
                 let partition = Partition { dataset, day };
                 match Box::pin(self.compact_partition(&partition, now)).await {
                     Ok(compacted) => done += compacted,
-                    // What is wrong with one partition's files need not be with another's.
-                    Err(error) if error.kind() == ErrorKind::State => {
+                    // What is wrong with one partition need not be with another: a torn file, or one too large for the disk.
+                    Err(error) if !error.is_retryable() => {
                         tracing::warn!(dataset = &*dataset.name, day = partition.day, %error, "a partition was not compacted");
                         failed.get_or_insert(error);
                     }

@@ -6,12 +6,12 @@ use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use lambda_runtime::tracing;
-use uuid::Uuid;
 
 use super::inputs::{Fetched, Inputs};
 use super::manifest::{Committed, Manifest, superseded};
 use super::order::Order;
 use super::output::{Output, Written};
+use super::run::Run;
 use super::sort::{Budget, Sorter};
 use super::{Compacted, Compactor};
 use crate::schema;
@@ -62,6 +62,11 @@ impl Partition<'_> {
         Ok(files)
     }
 
+    /// The key of a compacted file, or how it begins.
+    pub(super) fn compacted(&self, rest: &str) -> String {
+        format!("{}{COMPACTED}{rest}", self.files())
+    }
+
     /// Whether a file is a compacted one.
     pub(super) fn is_compacted(key: &str) -> bool {
         key.rsplit('/').next().is_some_and(|name| name.starts_with(COMPACTED))
@@ -78,8 +83,7 @@ impl<B: Bucket> Compactor<B> {
         done.partitions = 1;
         // Before the manifests: a file of a compaction that ends in between is then not taken for one that is needed.
         let mut files = partition.list_files(&self.bucket).await?;
-        let manifests = self.bucket.list(&partition.manifests()).await?;
-        let committed = Committed::read_all(&self.bucket, manifests).await?;
+        let committed = Committed::read_all(&self.bucket, partition).await?;
         let superseded = superseded(&committed);
         files.retain(|file| {
             let is_superseded = superseded.get(&*file.key).is_some_and(|since| file.modified <= *since);
@@ -142,15 +146,16 @@ impl<B: Bucket> Compactor<B> {
         let schema = inputs.schema.clone();
         drop(inputs);
         let mut sorted = sorter.finish()?;
+        let run = self.begin(partition).await?;
         let mut output = Output::new(schema, &order, self.options.target)?;
         let mut outputs = Vec::new();
         while let Some(batch) = sorted.next()? {
             if let Some(written) = output.write(&batch)? {
-                outputs.push(self.upload(partition, written, &mut done).await?);
+                outputs.push(self.upload(run.file(outputs.len()), written, &mut done).await?);
             }
         }
         if let Some(written) = output.finish()? {
-            outputs.push(self.upload(partition, written, &mut done).await?);
+            outputs.push(self.upload(run.file(outputs.len()), written, &mut done).await?);
         }
         let thinned = sorted.thinned();
         (done.duplicates, done.outdated) = (thinned.duplicates, thinned.outdated);
@@ -163,7 +168,8 @@ impl<B: Bucket> Compactor<B> {
             .with("day", &*partition.day));
         }
         let fingerprint = schema::fingerprint(dataset);
-        let has_committed = self.commit(partition, Manifest { inputs: keys, outputs, fingerprint }).await?;
+        let manifest = Manifest { inputs: keys, outputs, fingerprint };
+        let has_committed = self.commit(partition, &run, manifest).await?;
         done.overtaken = u64::from(!has_committed);
         tracing::info!(
             dataset = &*dataset.name,
@@ -176,13 +182,7 @@ impl<B: Bucket> Compactor<B> {
         Ok(done)
     }
 
-    async fn upload(
-        &self,
-        partition: &Partition<'_>,
-        written: Written,
-        done: &mut Compacted,
-    ) -> Result<String> {
-        let key = format!("{}{COMPACTED}{}{PARQUET}", partition.files(), Uuid::new_v4());
+    async fn upload(&self, key: String, written: Written, done: &mut Compacted) -> Result<String> {
         // Nobody else makes this name: whatever is there already is this file, and only the answer was lost.
         let (Put::Written | Put::AlreadyThere) =
             self.bucket.put_new(&key, Body::File(written.file.path().to_owned())).await?;
@@ -192,25 +192,24 @@ impl<B: Bucket> Compactor<B> {
         Ok(key)
     }
 
-    /// Writes the manifest; `false` if another compactor's is there, and supersedes our outputs by its.
-    async fn commit(&self, partition: &Partition<'_>, manifest: Manifest) -> Result<bool> {
+    /// Writes the manifest, which ends the run; `false` if another compactor's is there, and supersedes our outputs by its.
+    async fn commit(&self, partition: &Partition<'_>, run: &Run<'_>, manifest: Manifest) -> Result<bool> {
         let key = Manifest::key(partition, &manifest.inputs);
-        if self.put_manifest(&key, &manifest).await? == Put::Written {
-            return Ok(true);
+        let mut has_committed = self.put_manifest(&key, &manifest).await? == Put::Written;
+        if !has_committed {
+            let Some(winner) = Manifest::read(&self.bucket, &key).await? else {
+                // Swept meanwhile: nothing says what becomes of our outputs, and they go as if we had died.
+                return Ok(false);
+            };
+            // If it is ours, the answer to an earlier attempt was lost.
+            has_committed = winner.outputs == manifest.outputs;
+            if !has_committed && !manifest.outputs.is_empty() {
+                let ours = Manifest { inputs: manifest.outputs, outputs: winner.outputs, ..manifest };
+                self.put_manifest(&Manifest::key(partition, &ours.inputs), &ours).await?;
+            }
         }
-        let Some(winner) = Manifest::read(&self.bucket, &key).await? else {
-            // Swept meanwhile: our outputs are files like any other.
-            return Ok(false);
-        };
-        if winner.outputs == manifest.outputs {
-            // It is ours: the answer to an earlier attempt was lost.
-            return Ok(true);
-        }
-        let ours = Manifest { inputs: manifest.outputs, outputs: winner.outputs, ..manifest };
-        if !ours.inputs.is_empty() {
-            self.put_manifest(&Manifest::key(partition, &ours.inputs), &ours).await?;
-        }
-        Ok(false)
+        self.end(run).await?;
+        Ok(has_committed)
     }
 
     async fn put_manifest(&self, key: &str, manifest: &Manifest) -> Result<Put> {

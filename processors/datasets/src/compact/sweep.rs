@@ -1,4 +1,4 @@
-//! Removing what has been superseded for a grace period. Every step can be the last, be done twice, and be done by two at once.
+//! Removing what has been superseded for a grace period, and what a compactor that died has left. Every step can be the last, be done twice, and be done by two at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,15 @@ use super::partition::Partition;
 use super::{Compacted, Compactor};
 
 impl<B: Bucket> Compactor<B> {
-    /// Removes the inputs of every manifest that is as old as the grace period, then the manifest.
+    /// Removes what runs that died have left, then the inputs of every manifest that is as old as the grace period, then the manifest.
     pub(super) async fn sweep(&self, partition: &Partition<'_>, now: Timestamp) -> Result<Compacted> {
-        let mut done = Compacted::default();
-        let listed = self.bucket.list(&partition.manifests()).await?;
+        let mut committed = Committed::read_all(&self.bucket, partition).await?;
+        let mut done = self.sweep_runs(partition, &committed, now).await?;
         // A bucket's clock that is ahead of ours makes nothing older.
         let is_due = |modified: Timestamp| modified <= now && now.since(modified) >= self.options.grace;
-        if !listed.iter().any(|object| is_due(object.modified)) {
+        if !committed.iter().any(|manifest| is_due(manifest.modified)) {
             return Ok(done);
         }
-        let mut committed = Committed::read_all(&self.bucket, listed).await?;
         // After the manifests: whatever they name was there when they were written, so what is missing now has been removed.
         let files: BTreeMap<String, Timestamp> = partition
             .list_files(&self.bucket)

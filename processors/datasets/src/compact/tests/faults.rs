@@ -5,20 +5,22 @@ use std::sync::Mutex;
 use afterwrite::sink::s3::ObjectStore as _;
 
 use super::super::manifest::Manifest;
+use super::super::run::ABANDONED_AFTER;
 use super::watched::{Check, Watched};
 use super::*;
 
 /// The hours at which compactors run.
 const HOURS: u32 = 5;
 
-/// The bucket's time, and when each file was first superseded.
+/// The bucket's time, when each file was first superseded, and when each run began.
 #[derive(Default)]
 struct Known {
     now: Option<Timestamp>,
     superseded: BTreeMap<String, Timestamp>,
+    begun: BTreeMap<String, Timestamp>,
 }
 
-/// At any moment every row lies in some file, and what is removed was superseded a grace period ago.
+/// At any moment every row lies in some file, and what is removed was superseded a grace period ago, or its run is long dead.
 fn nothing_is_lost(rows: BTreeSet<Row>, known: &Arc<Mutex<Known>>) -> Arc<Check> {
     let known = Arc::clone(known);
     // Reading all files takes long; nothing changes while files stay.
@@ -26,14 +28,21 @@ fn nothing_is_lost(rows: BTreeSet<Row>, known: &Arc<Mutex<Known>>) -> Arc<Check>
     Arc::new(move |bucket, removed| {
         let mut known = known.lock().unwrap();
         let now = known.now.unwrap();
-        for (_, manifest) in bucket.objects().iter().filter(|(key, _)| key.starts_with("compactions/")) {
-            for input in serde_json::from_slice::<Manifest>(manifest).unwrap().inputs {
+        for (key, object) in bucket.objects().iter().filter(|(key, _)| key.starts_with("compactions/")) {
+            if let Some((_, run)) = key.strip_suffix(".begun").and_then(|key| key.rsplit_once('/')) {
+                known.begun.entry(run.to_owned()).or_insert(now);
+                continue;
+            }
+            for input in serde_json::from_slice::<Manifest>(object).unwrap().inputs {
                 known.superseded.entry(input).or_insert(now);
             }
         }
         for key in removed.iter().filter(|key| key.starts_with("datasets/")) {
-            let since = known.superseded.get(key).expect("what is removed is superseded");
-            assert!(now.since(*since) >= GRACE, "{key} was removed too early");
+            let for_long = |since: &Timestamp, time| now.since(*since) >= time;
+            let mut runs = known.begun.iter().filter(|(run, _)| key.contains(&***run));
+            let may_go = known.superseded.get(key).is_some_and(|since| for_long(since, GRACE))
+                || runs.any(|(_, begun)| for_long(begun, ABANDONED_AFTER));
+            assert!(may_go, "{key} was removed too early");
         }
         let files = files(bucket);
         let mut seen = seen.lock().unwrap();
@@ -83,9 +92,9 @@ fn compacts_although(breaks_at: Option<(usize, bool)>) -> bool {
     breaks_at.is_none_or(|(at, _)| at < operations)
 }
 
-/// Once nothing breaks any more, one file is left and no manifest.
+/// Once nothing breaks any more, one file is left, no manifest, and no mark of a dead run.
 fn settle(model: &Arc<Model>, bucket: &Arc<MemoryObjects>, rows: &BTreeSet<Row>) {
-    for hour in HOURS..HOURS + 4 {
+    for hour in (HOURS..HOURS + 4).chain(HOURS + 24..HOURS + 28) {
         compact(model, bucket, options(), NOW.plus(GRACE * hour));
     }
     assert_eq!((files(bucket).len(), keys(bucket, "compactions/").len()), (1, 0));
@@ -97,6 +106,40 @@ fn a_compactor_may_die_at_any_moment() {
     for takes_effect in [false, true] {
         let broken = (0..).take_while(|at| compacts_although(Some((*at, takes_effect)))).count();
         assert!(broken > 30, "only {broken} operations could break");
+    }
+}
+
+/// One compaction breaks, which leaves files that are too large to be compacted again. Says whether there was an operation to break.
+fn leaves_nothing(breaks_at: (usize, bool)) -> bool {
+    let model = plain();
+    let bucket = bucket(&model, &history(&mut Random::new(7), 80, 4));
+    let rows = distinct(&bucket);
+    let known = Arc::default();
+    let check = nothing_is_lost(rows.clone(), &known);
+    let options = Options { small: 6_000, target: 12_000, memory: 40_000, ..options() };
+    let compact = |hour, breaks_at| {
+        let now = at_hour(&bucket, &known, hour);
+        let watched = Arc::new(Watched::new(&bucket, breaks_at, None, &check));
+        let compactor = Compactor::new(Arc::clone(&model), Arc::clone(&watched), options.clone());
+        (block_on(compactor.compact(None, None, now)), watched.operations())
+    };
+    let (_, operations) = compact(0, Some(breaks_at));
+    for hour in [1, 2, 23, 24, 25] {
+        compact(hour, None).0.unwrap();
+    }
+    let mut objects = bucket.objects();
+    let left = files(&bucket).into_iter().map(|key| rows_of_file(objects.remove(&key).unwrap()));
+    let lie = left.map(|rows| rows.len()).sum::<usize>();
+    assert_eq!(lie, rows.len(), "every row lies in one file: {:?}", files(&bucket));
+    assert!(keys(&bucket, "compactions/").is_empty());
+    breaks_at.0 < operations
+}
+
+#[test]
+fn what_a_dead_compactor_has_left_is_removed() {
+    for takes_effect in [false, true] {
+        let broken = (0..).take_while(|at| leaves_nothing((*at, takes_effect))).count();
+        assert!(broken > 12, "only {broken} operations could break");
     }
 }
 
