@@ -33,6 +33,7 @@ def by_duckdb(objects, out):
         query = f"""
             SELECT {columns}, '{LABEL}' || lpad(d.SequenceNumber, 40, '0') AS _position, eventName AS _operation,
                    make_timestamp(d.ApproximateCreationDateTime * 1000000) AS _changed_at, CAST(NULL AS VARCHAR) AS _rescued,
+                   CAST(1 AS BIGINT) AS _generation,
                    substr(i.started_at.S, 1, 10) AS dt
             FROM (SELECT eventName, dynamodb AS d, CASE WHEN eventName = 'REMOVE' THEN dynamodb.OldImage
                          ELSE dynamodb.NewImage END AS i
@@ -83,6 +84,7 @@ def by_pyarrow(objects, out):
         created = pc.struct_field(changes, "ApproximateCreationDateTime")
         columns["_changed_at"] = pc.cast(pc.multiply(created, 1000), pa.timestamp("ms"))
         columns["_rescued"] = pa.nulls(table.num_rows, pa.string())
+        columns["_generation"] = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
         columns["dt"] = pc.utf8_slice_codeunits(value("started_at", "S"), 0, 10)
         ds.write_dataset(
             pa.table(columns),
@@ -148,7 +150,7 @@ def sizes(folder):
         line("  " + name, compacted[name], unsorted.get(name, 0))
     lines += ["", "Read by saved queries"]
     # What the view needs to tell the newest row of an item.
-    of_view = {"candidate_id", "attempt_id", "_position", "_operation", "_changed_at", "_rescued"}
+    of_view = {"candidate_id", "attempt_id", "_position", "_operation", "_changed_at", "_rescued", "_generation"}
     for file in sorted(glob.glob(os.path.join(os.path.dirname(__file__), QUERIES, "*.sql"))):
         words = set(re.findall(r"[a-z_]+", open(file).read().lower()))
         if "attempts" in words:

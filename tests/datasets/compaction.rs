@@ -11,7 +11,7 @@ use std::time::Duration;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::{Bucket as _, MemoryObjects};
 use afterwrite::table::Model;
-use afterwrite_datasets::compact::{Compactor, Options};
+use afterwrite_datasets::compact::{ABANDONED_AFTER, Compactor, Options};
 use afterwrite_tests::datasets::{export, gzip};
 use afterwrite_tests::random::Random;
 use afterwrite_tests::unreliable_bucket::Unreliable;
@@ -85,6 +85,8 @@ struct World {
     objects: u64,
     /// When a file was first said to be superseded.
     superseded: BTreeMap<String, Timestamp>,
+    /// When a compaction that has not ended began.
+    begun: BTreeMap<String, Timestamp>,
     queries: Vec<Query>,
     done: Done,
 }
@@ -120,6 +122,7 @@ impl World {
             newest: BTreeMap::new(),
             objects: 0,
             superseded: BTreeMap::new(),
+            begun: BTreeMap::new(),
             queries: Vec::new(),
             done,
         }
@@ -213,7 +216,13 @@ impl World {
             }
         }
         for (key, manifest) in self.bucket.objects() {
-            if key.starts_with("compactions/") && key.ends_with(".json") {
+            let Some((_, name)) = key.strip_prefix("compactions/").and_then(|place| place.rsplit_once('/'))
+            else {
+                continue;
+            };
+            if let Some(run) = name.strip_suffix(".begun") {
+                self.begun.entry(run.to_owned()).or_insert(self.now);
+            } else {
                 let manifest: Value = serde_json::from_slice(&manifest).unwrap();
                 for input in manifest["inputs"].as_array().unwrap() {
                     let file = input.as_str().or_else(|| input["key"].as_str()).unwrap().to_owned();
@@ -234,9 +243,10 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         for key in &query.files {
             let Some(chunks) = self.bucket.get(key).await.unwrap() else {
-                let since = self.superseded.get(key).copied();
-                let age = since.map(|since| self.now.since(since));
-                assert!(age.is_some_and(|age| age >= GRACE), "{key} is gone after {age:?}");
+                let age = self.superseded.get(key).map(|since| self.now.since(*since));
+                let run = self.begun.iter().find(|(run, _)| key.contains(&***run));
+                let is_abandoned = run.is_some_and(|(_, begun)| self.now.since(*begun) >= ABANDONED_AFTER);
+                assert!(is_abandoned || age.is_some_and(|age| age >= GRACE), "{key} is gone after {age:?}");
                 return;
             };
             let chunks: Vec<_> = chunks.try_collect().await.unwrap();

@@ -23,7 +23,7 @@ pub struct Dataset {
     pub days: (Arc<str>, Arc<str>),
     /// Lookups whose gifts are columns; only what is remembered of them is read. [`Term::Given`] indexes them.
     pub lookups: Vec<LookupKey>,
-    /// What a row holds beside `_position`, `_operation`, `_changed_at` and `_rescued`.
+    /// What a row holds beside `_position`, `_operation`, `_changed_at`, `_rescued` and `_generation`.
     pub columns: Vec<Column>,
     /// Which columns are the item's key: indexes into [`Dataset::columns`], aligned with [`super::Entity::variables`].
     pub key: Vec<usize>,

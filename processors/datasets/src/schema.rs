@@ -7,13 +7,14 @@
 //! | `_operation` | string | `INSERT`, `MODIFY`, `REMOVE`, `EXPIRE` or `SNAPSHOT` |
 //! | `_changed_at` | timestamp | when the change was made, or the item read; null if nobody said |
 //! | `_rescued` | string | JSON: the values that fit no column, by column, as DynamoDB writes them; null if all fit |
+//! | `_generation` | int64 | the generation of the model by which the row was made |
 //!
 //! Types are those that Athena reads without surprises: times are INT64 milliseconds in UTC, decimals are declared, nothing is
 //! unsigned, and there is neither INT96 nor a nanosecond.
 
 use std::sync::Arc;
 
-use afterwrite::table::{Column, ColumnType, Dataset};
+use afterwrite::table::{Column, ColumnType, Dataset, Model};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{
@@ -30,6 +31,8 @@ pub const OPERATION: &str = "_operation";
 pub const CHANGED_AT: &str = "_changed_at";
 /// What fits no column.
 pub const RESCUED: &str = "_rescued";
+/// By which generation of the model the row was made: of two rows of the same change, that of the later one counts.
+pub const GENERATION: &str = "_generation";
 
 /// UTC, as an offset: its name would need a list of all time zones to be read.
 const UTC: &str = "+00:00";
@@ -44,6 +47,7 @@ pub fn schema(dataset: &Dataset) -> SchemaRef {
         Field::new(OPERATION, DataType::Utf8, false),
         Field::new(CHANGED_AT, data_type(&ColumnType::Timestamp), true),
         Field::new(RESCUED, DataType::Utf8, true),
+        Field::new(GENERATION, DataType::Int64, true),
     ];
     Arc::new(Schema::new(columns.chain(own).collect::<Vec<_>>()))
 }
@@ -82,11 +86,12 @@ pub(crate) fn member_fields(members: &[(Arc<str>, ColumnType)]) -> Fields {
     members.iter().map(|(name, member)| Field::new(&**name, data_type(member), true)).collect()
 }
 
-/// Changes whenever the columns of a dataset, or where they come from, do: after a corrected model everything can be exported
+/// Changes whenever the model's generation or the columns of a dataset do: after a corrected model everything can be exported
 /// again, under other keys.
 #[must_use]
-pub fn fingerprint(dataset: &Dataset) -> String {
+pub fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
+    hash.update(format!("{}\n", model.generation));
     for column in &dataset.columns {
         let Column { name, column_type, source, required, .. } = column;
         hash.update(format!("{name} {column_type} {source} {required}\n"));

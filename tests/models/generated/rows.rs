@@ -11,6 +11,9 @@ use super::stream::Record;
 /// Where the rows of items lie that have no day.
 const NO_DAY: &str = "0001-01-01";
 
+/// The models' generation.
+const GENERATION: &str = "1";
+
 /// A dataset, and what a row of it is for an item that stands as this one does.
 struct Columns<'i> {
     dataset: &'static str,
@@ -25,6 +28,7 @@ pub(super) fn rows_of_change(model: &str, record: &Record) -> Vec<(&'static str,
         row.insert("_operation".to_owned(), operation.to_owned());
         row.insert("_position".to_owned(), record.sequence_number.clone());
         row.insert("_changed_at".to_owned(), written(&record.changed_at.to_string()));
+        row.insert("_generation".to_owned(), GENERATION.to_owned());
         Some((dataset, row))
     };
     match (&record.old, &record.new) {

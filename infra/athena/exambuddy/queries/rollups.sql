@@ -10,7 +10,7 @@ WITH lives AS (
       admin_id, project_id, dt, status, score, total_questions, time_taken_seconds,
       row_number() OVER (
         PARTITION BY candidate_id, attempt_id, "_position"
-        ORDER BY CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END, admin_id
+        ORDER BY "_generation" DESC NULLS LAST, CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END, admin_id
       ) AS copy_number
     FROM attempts_log
     WHERE "_operation" = 'EXPIRE'

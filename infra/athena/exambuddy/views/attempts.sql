@@ -28,6 +28,7 @@ FROM (
         END,
         CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END DESC NULLS LAST,
         "_position" DESC,
+        "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
     ) AS "_newest"
   FROM (

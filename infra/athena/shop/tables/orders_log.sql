@@ -8,7 +8,8 @@ CREATE EXTERNAL TABLE IF NOT EXISTS `orders_log` (
   `_position` string,
   `_operation` string,
   `_changed_at` timestamp,
-  `_rescued` string
+  `_rescued` string,
+  `_generation` bigint
 )
 PARTITIONED BY (`dt` string)
 ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe'

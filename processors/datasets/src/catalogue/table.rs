@@ -3,7 +3,7 @@
 use afterwrite::table::{ColumnType, Dataset, NO_DAY};
 
 use super::{BUCKET, PARTITION, log_name};
-use crate::schema::{CHANGED_AT, OPERATION, POSITION, RESCUED};
+use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED};
 
 const SERDE: &str = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe";
 const INPUT_FORMAT: &str = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat";
@@ -16,8 +16,9 @@ const OUTPUT_FORMAT: &str = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetO
 /// day.
 #[must_use]
 pub fn table(dataset: &Dataset) -> String {
-    let own = [POSITION, OPERATION, CHANGED_AT, RESCUED].map(|name| match name {
+    let own = [POSITION, OPERATION, CHANGED_AT, RESCUED, GENERATION].map(|name| match name {
         CHANGED_AT => (name, ColumnType::Timestamp),
+        GENERATION => (name, ColumnType::Int64),
         _ => (name, ColumnType::String),
     });
     let columns = dataset.columns.iter().map(|column| (&*column.name, &column.column_type));

@@ -64,7 +64,8 @@ fn the_table_names_every_column_with_hives_type_and_projects_its_days() {
   `_position` string,
   `_operation` string,
   `_changed_at` timestamp,
-  `_rescued` string
+  `_rescued` string,
+  `_generation` bigint
 )
 PARTITIONED BY (`dt` string)
 ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe'

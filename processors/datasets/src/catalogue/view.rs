@@ -21,7 +21,7 @@
 use afterwrite::table::{Dataset, Model, NO_DAY, OnExpiry};
 
 use super::{PARTITION, log_name};
-use crate::schema::{CHANGED_AT, OPERATION, POSITION, RESCUED};
+use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED};
 
 /// What the names of columns begin with that are in the rows only because the item's key is.
 const KEY_ONLY: &str = "_key_";
@@ -38,8 +38,8 @@ pub fn view(model: &Model, dataset: &Dataset) -> String {
 /// `_changed_at` and `_rescued`. Only days that have partitions are asked for: the
 /// range of the table's days begins two thousand years ago, with the partition of rows without a day.
 ///
-/// Rows of one position are equal, unless a dataset was exported again under a corrected model; then the one of which more fits
-/// its columns is taken.
+/// Rows of one position are equal, unless a dataset was exported again under a corrected model: then that of the model's latest
+/// generation is taken. Or unless what a lookup gives became known in between: then one that says all it must.
 #[must_use]
 pub fn select(model: &Model, dataset: &Dataset) -> String {
     let shown = dataset.columns.iter().map(|column| &*column.name).filter(|name| !name.starts_with(KEY_ONLY));
@@ -70,6 +70,7 @@ FROM (
         END,
         CASE WHEN "{OPERATION}" = 'SNAPSHOT' THEN "{CHANGED_AT}" END DESC NULLS LAST,
         "{POSITION}" DESC,
+        "{GENERATION}" DESC NULLS LAST,
         CASE WHEN "{RESCUED}" IS NULL THEN 0 ELSE 1 END
     ) AS "_newest"
   FROM (

@@ -16,7 +16,6 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::file::metadata::ParquetMetaData;
 
-use super::partition::Partition;
 use crate::schema::{self, CHANGED_AT, OPERATION, POSITION};
 
 /// What came of fetching files.
@@ -28,7 +27,6 @@ pub(super) enum Fetched {
 
 /// Files that can be compacted together.
 pub(super) struct Inputs {
-    /// In the order in which their rows are preferred among identical ones.
     pub(super) files: Vec<Input>,
     /// The model's columns, what every row carries, and what else the files hold.
     pub(super) schema: SchemaRef,
@@ -52,9 +50,6 @@ impl Inputs {
     ) -> Result<Fetched> {
         let mut columns = Columns::of(dataset);
         let (mut files, mut left_alone) = (Vec::with_capacity(listed.len()), 0);
-        let current = format!("-{}.parquet", schema::fingerprint(dataset));
-        let mut listed: Vec<&Listed> = listed.iter().collect();
-        listed.sort_by_key(|file| (!file.key.ends_with(&current), !Partition::is_compacted(&file.key)));
         for Listed { key, .. } in listed {
             let Some((file, bytes)) = download(bucket, key).await? else { return Ok(Fetched::Overtaken) };
             // The embedded Arrow schema tells what Parquet's own types do not.

@@ -21,12 +21,12 @@ pub(super) struct Manifest {
     pub(super) inputs: Vec<String>,
     /// Keys of the files that supersede them.
     pub(super) outputs: Vec<String>,
-    /// The fingerprint of the dataset's schema, for people.
+    /// The fingerprint of the model's generation and the dataset's schema, for people.
     pub(super) fingerprint: String,
 }
 
 impl Manifest {
-    /// Where the manifest of these inputs lies, whatever has become of them: only one compactor of them commits.
+    /// Where the manifest of these inputs lies, whatever has become of them: only one compactor of them commits while it is there.
     pub(super) fn key(partition: &Partition<'_>, inputs: &[String]) -> String {
         let mut inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
         inputs.sort_unstable();

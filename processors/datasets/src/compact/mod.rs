@@ -21,16 +21,16 @@
 //! files is one row to them. So what must hold is only that *every row lies in at least one file* (but for outdated rows, below).
 //!
 //! - **Before the manifest** only files were added, whose rows lie in others too. Whoever compacts next takes the small ones for
-//!   files like any other. If the compactor died, its run's mark is still there a day later, and the sweep removes what it left.
+//!   files like any other. If the compactor died, its run's mark is still there hours later, and the sweep removes what it left.
 //! - **With the manifest** nothing changes for readers: it only says which files nobody needs any more.
 //! - **Removing** needs a manifest whose outputs are all there. They stay as long as the manifest does: what supersedes
 //!   an output is swept only when no manifest names it as an output any more. If outputs are gone all the same (the
 //!   manifest was written after they had been superseded and swept, or somebody removed them), the manifest proves
 //!   nothing: it is dropped, and its inputs are files like any other. No chain of manifests leads back to where it
 //!   began, because an output is newer than what it was made of, and because of the next point.
-//! - **Two compactors** of the same inputs write the same manifest's key, and one is second. It finds the winner's manifest and writes
-//!   one of its own: its outputs are superseded by the winner's. Since it has committed nothing else, nothing is superseded by
-//!   *its* outputs. Compactors of overlapping inputs both commit, and some rows lie in two files until the next compaction.
+//! - **Two compactors** of the same inputs write the same manifest's key, and one is second. Of overlapping inputs, one finds before
+//!   its manifest that another has superseded some, or removed them. Either does not commit, and its files go as if it had died. (If
+//!   both look before either writes, both commit, and some rows lie in two files.)
 //! - **A file that comes back**: an exporter that runs again after the sweep writes its file anew. It is younger than any
 //!   manifest that names it, and such manifests do not concern it.
 //! - **Outdated rows** go only with [`History::Newest`](afterwrite::table::History), and only where a row that stays outdates them whatever else is in the partition
@@ -43,7 +43,7 @@
 //! the others: during a deployment it may be the compactor that is old. A file in which a column has another type than in the
 //! model, or that lacks a column of the key, is left as it is ([`Compacted::files_left_alone`]); so is what is no Parquet.
 //!
-//! Of identical rows the one stays that was exported with the model as it is now, if it lies next to the others: sorted by other
+//! Of identical rows the one stays that the model's latest generation made, if it lies next to the others: sorted by other
 //! values, both stay, and are one row to readers all the same.
 
 pub mod function;
@@ -70,6 +70,7 @@ use lambda_runtime::tracing;
 use serde::Serialize;
 
 use self::partition::Partition;
+pub use self::run::ABANDONED_AFTER;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -124,7 +125,7 @@ pub struct Compacted {
     pub bytes_in: u64,
     /// Size of the files that they became.
     pub bytes_out: u64,
-    /// Superseded files that were removed after the grace period.
+    /// Files that were removed: those superseded for the grace period, and what compactors that died have left.
     pub files_removed: u64,
     /// Files that are no Parquet, lack a column of the key, or hold a column of another type than the model's.
     pub files_left_alone: u64,

@@ -1,7 +1,9 @@
 //! In which order rows lie in a compacted file, and which of them need not lie there.
 //!
 //! The order is that of the dataset's `sort` columns, then of its key, then of `_position`, `_operation` and `_changed_at`; null
-//! first, text by its bytes. Rows are compared as bytes in which that order is encoded (`arrow-row`), not value by value.
+//! first, text by its bytes. Rows are compared as bytes in which that order is encoded (`arrow-row`), not value by value. What is
+//! equal so far is the same row, made once or more often: that of the model's latest `_generation` comes first, and stays; of
+//! several, one that is whole, with nothing in `_rescued`.
 //!
 //! The newest row of a key, as the views tell it: with `s` the time of the key's newest snapshot, a row of the stream counts
 //! if its `_changed_at` is null or later than `s` − 15 minutes. The row with the greatest `_position` of those is the newest;
@@ -15,30 +17,39 @@
 //! whatever else there is of the key elsewhere can only add to what is beaten, never take from it. The newest snapshot always
 //! stays: it decides what counts.
 
+use std::sync::Arc;
+
 use afterwrite::table::{Dataset, History};
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::TimestampMillisecondType;
-use arrow_array::{Array as _, RecordBatch};
+use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
+use arrow_buffer::BooleanBuffer;
 use arrow_row::{RowConverter, Rows, SortField};
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::{ArrowError, DataType, Schema, SortOptions};
 
-use crate::schema::{CHANGED_AT, OPERATION, POSITION};
+use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED};
 
 /// How much later a snapshot must have been taken than a change was made, to know of it for certain.
 const SNAPSHOT_LAG_MS: i64 = 15 * 60 * 1000;
 const SNAPSHOT: &str = "SNAPSHOT";
 
+/// How many bytes at the end of a row's key tell it from its copies: of the generation one that tells null, and eight; of whether
+/// something was rescued two.
+const COPY_BYTES: usize = 11;
+
 /// The order of a dataset's rows.
 #[derive(Debug)]
 pub(super) struct Order {
     converter: RowConverter,
-    /// Where the columns lie that rows are ordered by.
+    /// Where the columns lie that tell rows apart, in the order in which rows are sorted by them.
     columns: Vec<usize>,
     /// If outdated rows go: encode the columns up to the key, and those up to `_position`.
     prefixes: Option<[RowConverter; 2]>,
     operation: usize,
     changed_at: usize,
+    generation: usize,
+    rescued: usize,
 }
 
 impl Order {
@@ -57,10 +68,11 @@ impl Order {
         }
         let own = |name| schema.index_of(name).map_err(unsorted);
         let (position, operation, changed_at) = (own(POSITION)?, own(OPERATION)?, own(CHANGED_AT)?);
-        let converter = |columns: &[usize]| {
-            let field = |at: &usize| SortField::new(schema.field(*at).data_type().clone());
-            RowConverter::new(columns.iter().map(field).collect()).map_err(unsorted)
+        let (generation, rescued) = (own(GENERATION)?, own(RESCUED)?);
+        let fields = |columns: &[usize]| -> Vec<SortField> {
+            columns.iter().map(|at| SortField::new(schema.field(*at).data_type().clone())).collect()
         };
+        let converter = |columns: &[usize]| RowConverter::new(fields(columns)).map_err(unsorted);
         let item = converter(&columns)?;
         columns.push(position);
         let prefixes = match dataset.history {
@@ -68,17 +80,23 @@ impl Order {
             History::Newest => Some([item, converter(&columns)?]),
         };
         columns.extend([operation, changed_at]);
-        Ok(Self { converter: converter(&columns)?, columns, prefixes, operation, changed_at })
+        let mut fields = fields(&columns);
+        let latest_first = SortOptions { descending: true, nulls_first: false };
+        fields.push(SortField::new_with_options(DataType::Int64, latest_first));
+        fields.push(SortField::new(DataType::Boolean));
+        let converter = RowConverter::new(fields).map_err(unsorted)?;
+        Ok(Self { converter, columns, prefixes, operation, changed_at, generation, rescued })
     }
 
-    /// Where the columns lie that rows are ordered by.
+    /// Where the columns lie that tell rows apart, in the order in which rows are sorted by them.
     pub(super) fn columns(&self) -> &[usize] {
         &self.columns
     }
 
     /// The keys of a batch's rows.
     pub(super) fn keys(&self, batch: &RecordBatch) -> Result<Keys> {
-        let columns: Vec<_> = self.columns.iter().map(|at| batch.column(*at).clone()).collect();
+        let mut columns: Vec<_> = self.columns.iter().map(|at| batch.column(*at).clone()).collect();
+        columns.extend([batch.column(self.generation).clone(), is_there(batch.column(self.rescued))]);
         let encode = |converter: &RowConverter, but: usize| {
             let columns = columns.get(..columns.len() - but).unwrap_or_default();
             converter
@@ -87,7 +105,7 @@ impl Order {
         };
         let rows = encode(&self.converter, 0)?;
         let Some([item, position]) = &self.prefixes else { return Ok(Keys { rows, changes: Vec::new() }) };
-        let (items, positions) = (encode(item, 3)?, encode(position, 2)?);
+        let (items, positions) = (encode(item, 5)?, encode(position, 4)?);
         let operations = batch.column(self.operation).as_string::<i32>();
         let changed_at = batch.column(self.changed_at).as_primitive::<TimestampMillisecondType>();
         let change = |row: usize| Change {
@@ -98,6 +116,13 @@ impl Order {
         };
         Ok(Keys { rows, changes: (0..batch.num_rows()).map(change).collect() })
     }
+}
+
+/// Which rows have a value.
+fn is_there(column: &ArrayRef) -> ArrayRef {
+    let all = || BooleanBuffer::new_set(column.len());
+    let is_there = column.nulls().map_or_else(all, |nulls| nulls.inner().clone());
+    Arc::new(BooleanArray::new(is_there, None))
 }
 
 /// The keys of a batch's rows: bytes that compare as the rows do.
@@ -207,7 +232,8 @@ impl<P> Thinning<P> {
 }
 
 fn fate(earlier: &[u8], one: Option<Change>, later: &[u8], other: Option<Change>) -> Fate {
-    if earlier == later {
+    let told_apart = |key: &'_ [u8]| key.len().saturating_sub(COPY_BYTES);
+    if earlier.get(..told_apart(earlier)) == later.get(..told_apart(later)) {
         return Fate::Identical;
     }
     let (Some(one), Some(other)) = (one, other) else { return Fate::Kept };

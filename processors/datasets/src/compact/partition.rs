@@ -1,5 +1,7 @@
 //! One partition: what of it is compacted together, and the steps of doing so.
 
+use std::collections::BTreeSet;
+
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::{Body, Bucket, Listed, Put};
 use afterwrite::table::Dataset;
@@ -81,18 +83,22 @@ impl<B: Bucket> Compactor<B> {
     ) -> Result<Compacted> {
         let mut done = self.sweep(partition, now).await?;
         done.partitions = 1;
-        // Before the manifests: a file of a compaction that ends in between is then not taken for one that is needed.
-        let mut files = partition.list_files(&self.bucket).await?;
-        let committed = Committed::read_all(&self.bucket, partition).await?;
-        let superseded = superseded(&committed);
-        files.retain(|file| {
-            let is_superseded = superseded.get(&*file.key).is_some_and(|since| file.modified <= *since);
-            file.size < self.options.small && !is_superseded
-        });
+        let mut files = self.needed_files(partition).await?;
+        files.retain(|file| file.size < self.options.small);
         for group in self.groups(files) {
             done += Box::pin(self.compact_group(partition, &group)).await?;
         }
         Ok(done)
+    }
+
+    /// The files that no manifest says are superseded.
+    async fn needed_files(&self, partition: &Partition<'_>) -> Result<Vec<Listed>> {
+        // Before the manifests: a file of a compaction that ends in between is then not taken for one that is needed.
+        let mut files = partition.list_files(&self.bucket).await?;
+        let committed = Committed::read_all(&self.bucket, partition).await?;
+        let superseded = superseded(&committed);
+        files.retain(|file| superseded.get(&*file.key).is_none_or(|since| file.modified > *since));
+        Ok(files)
     }
 
     /// What is compacted together: two files at least, or one that has never been sorted.
@@ -167,7 +173,7 @@ impl<B: Bucket> Compactor<B> {
             .with("dataset", &*dataset.name)
             .with("day", &*partition.day));
         }
-        let fingerprint = schema::fingerprint(dataset);
+        let fingerprint = schema::fingerprint(&self.model, dataset);
         let manifest = Manifest { inputs: keys, outputs, fingerprint };
         let has_committed = self.commit(partition, &run, manifest).await?;
         done.overtaken = u64::from(!has_committed);
@@ -192,28 +198,28 @@ impl<B: Bucket> Compactor<B> {
         Ok(key)
     }
 
-    /// Writes the manifest, which ends the run; `false` if another compactor's is there, and supersedes our outputs by its.
+    /// Writes the manifest, which ends the run; `false` if another compactor was faster: our outputs then go as if we had died.
     async fn commit(&self, partition: &Partition<'_>, run: &Run<'_>, manifest: Manifest) -> Result<bool> {
-        let key = Manifest::key(partition, &manifest.inputs);
-        let mut has_committed = self.put_manifest(&key, &manifest).await? == Put::Written;
-        if !has_committed {
-            let Some(winner) = Manifest::read(&self.bucket, &key).await? else {
-                // Swept meanwhile: nothing says what becomes of our outputs, and they go as if we had died.
-                return Ok(false);
-            };
-            // If it is ours, the answer to an earlier attempt was lost.
-            has_committed = winner.outputs == manifest.outputs;
-            if !has_committed && !manifest.outputs.is_empty() {
-                let ours = Manifest { inputs: manifest.outputs, outputs: winner.outputs, ..manifest };
-                self.put_manifest(&Manifest::key(partition, &ours.inputs), &ours).await?;
-            }
+        // Inputs that another compactor has superseded lie in its outputs, even if its manifest has been swept since.
+        let needed = self.needed_files(partition).await?;
+        let needed: BTreeSet<&str> = needed.iter().map(|file| &*file.key).collect();
+        let mut own = manifest.inputs.iter().chain(&manifest.outputs);
+        if run.is_late() || !own.all(|key| needed.contains(&**key)) {
+            return Ok(false);
         }
-        self.end(run).await?;
-        Ok(has_committed)
-    }
-
-    async fn put_manifest(&self, key: &str, manifest: &Manifest) -> Result<Put> {
-        self.bucket.put_new(key, Body::Bytes(Bytes::from(manifest.to_json()?))).await
+        let key = Manifest::key(partition, &manifest.inputs);
+        let is_ours = match self.bucket.put_new(&key, Body::Bytes(Bytes::from(manifest.to_json()?))).await? {
+            Put::Written => true,
+            // Ours, if the answer to an earlier attempt was lost.
+            Put::AlreadyThere => {
+                let there = Manifest::read(&self.bucket, &key).await?;
+                there.is_some_and(|there| there.outputs == manifest.outputs)
+            }
+        };
+        if is_ours {
+            self.end(run).await?;
+        }
+        Ok(is_ours)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Removing what has been superseded for a grace period, and what a compactor that died has left. Every step can be the last, be done twice, and be done by two at once.
+//! Removing what has been superseded for a grace period, and what a compactor that died has left. Every step can be the last, be
+//! done twice, and be done by two at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,8 @@ use super::partition::Partition;
 use super::{Compacted, Compactor};
 
 impl<B: Bucket> Compactor<B> {
-    /// Removes what runs that died have left, then the inputs of every manifest that is as old as the grace period, then the manifest.
+    /// Removes what runs that died have left; then the inputs of every manifest that is as old as the grace period, and the
+    /// manifest.
     pub(super) async fn sweep(&self, partition: &Partition<'_>, now: Timestamp) -> Result<Compacted> {
         let mut committed = Committed::read_all(&self.bucket, partition).await?;
         let mut done = self.sweep_runs(partition, &committed, now).await?;

@@ -31,8 +31,12 @@ const GRACE: Duration = Duration::from_secs(3600);
 
 /// A model whose dataset has these settings and columns beside the key.
 fn model(settings: &str, columns: &str) -> Arc<Model> {
+    model_of(1, settings, columns)
+}
+
+fn model_of(generation: u64, settings: &str, columns: &str) -> Arc<Model> {
     let model = format!(
-        "name = \"exams\"\ngeneration = 1\n[tables.exams]\nkey = [\"pk\", \"sk\"]\n[entities.attempt]\n\
+        "name = \"exams\"\ngeneration = {generation}\n[tables.exams]\nkey = [\"pk\", \"sk\"]\n[entities.attempt]\n\
          key = {{ pk = \"PROJECT#{{project_id}}\", sk = \"ATTEMPT#{{attempt_id}}\" }}\nattributes = {{ started_at = \"S\" }}\n\
          [datasets.attempts]\nof = \"attempt\"\npartition = \"started_at:day\"\n{settings}\n\
          [datasets.attempts.columns]\nattempt_id = \"string\"\nproject_id = \"string\"\n{columns}\n"
@@ -137,7 +141,13 @@ fn dataset(model: &Model) -> &Dataset {
 
 fn parquet(model: &Model, rows: &[Row]) -> Vec<u8> {
     let schema = schema::schema(dataset(model));
-    let columns = schema.fields().iter().map(|field| column(field.name(), field.data_type(), rows)).collect();
+    let generation: ArrayRef =
+        Arc::new(Int64Array::from_value(i64::try_from(model.generation).unwrap(), rows.len()));
+    let column = |name: &String, data_type| match &**name {
+        schema::GENERATION => Arc::clone(&generation),
+        name => column(name, data_type, rows),
+    };
+    let columns = schema.fields().iter().map(|field| column(field.name(), field.data_type())).collect();
     let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
     let mut file = Vec::new();
     let properties = schema::writer_properties().build();
@@ -148,7 +158,7 @@ fn parquet(model: &Model, rows: &[Row]) -> Vec<u8> {
 }
 
 fn exported(model: &Model, day: &str, name: u64) -> String {
-    format!("datasets/attempts/dt={day}/{name:032x}-{}.parquet", schema::fingerprint(dataset(model)))
+    format!("datasets/attempts/dt={day}/{name:032x}-{}.parquet", schema::fingerprint(model, dataset(model)))
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {

@@ -4,7 +4,7 @@
 //! archive/…gz ─▶ lines    unpacked as it arrives, cut into blocks of whole lines
 //!             ─▶ object   each line decoded; its rows appended to the columns of their partitions
 //!             ─▶ partition, column     Arrow arrays ─▶ Parquet in memory
-//!             ─▶ datasets/<name>/dt=<day>/<hash of the object's key>-<fingerprint of the schema>.parquet
+//!             ─▶ datasets/<name>/dt=<day>/<hash of the object's key>-<fingerprint of model and schema>.parquet
 //! ```
 //!
 //! The file's key follows from the object's, and it is written only if there is none (`If-None-Match: *`): to export an object again
@@ -87,7 +87,8 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         bucket: B,
         remembered: Option<Remembered<T>>,
     ) -> Self {
-        let shapes = model.datasets.iter().map(|dataset| (schema(dataset), fingerprint(dataset))).collect();
+        let shape = |dataset| (schema(dataset), fingerprint(&model, dataset));
+        let shapes = model.datasets.iter().map(shape).collect();
         Self { model, tables, bucket, remembered, shapes }
     }
 

@@ -221,7 +221,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                 let partition = match days.entry_ref(&*row.day) {
                     EntryRef::Occupied(held) => held.into_mut(),
                     EntryRef::Vacant(vacant) => {
-                        vacant.insert(Partition::new(dataset, exporter.schema(index))?)
+                        vacant.insert(Partition::new(&exporter.model, dataset, exporter.schema(index))?)
                     }
                 };
                 self.tally.rescued += usize::from(partition.append(dataset, &row, &change.record));

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use afterwrite::projection::Row;
 use afterwrite::record::{AttributeValue, ChangeRecord};
-use afterwrite::table::{Dataset, Operand};
+use afterwrite::table::{Dataset, Model, Operand};
 use afterwrite::{Error, ErrorKind, Result};
-use arrow_array::RecordBatch;
 use arrow_array::builder::{StringBuilder, TimestampMillisecondBuilder};
+use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
@@ -30,6 +30,7 @@ pub(super) struct Partition {
     /// The dataset's columns, then our own.
     columns: Vec<ColumnBuilder>,
     own: OwnColumns,
+    generation: i64,
     rows: usize,
     writer: ArrowWriter<Vec<u8>>,
 }
@@ -62,13 +63,14 @@ impl Partition {
     ///
     /// # Errors
     /// [`ErrorKind::Rejected`] if Parquet has no such column.
-    pub(super) fn new(dataset: &Dataset, schema: &SchemaRef) -> Result<Self> {
+    pub(super) fn new(model: &Model, dataset: &Dataset, schema: &SchemaRef) -> Result<Self> {
         let properties = writer_properties().set_data_page_row_count_limit(PAGE_ROWS).build();
         let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties));
         Ok(Self {
             schema: schema.clone(),
             columns: dataset.columns.iter().map(|column| ColumnBuilder::new(&column.column_type)).collect(),
             own: OwnColumns::new(),
+            generation: i64::try_from(model.generation).unwrap_or(i64::MAX),
             rows: 0,
             writer: writer.map_err(unwritten)?,
         })
@@ -112,15 +114,16 @@ impl Partition {
 
     /// Encodes what is staged.
     pub(super) fn encode(&mut self) -> Result<()> {
-        if self.rows == 0 {
+        let rows = std::mem::take(&mut self.rows);
+        if rows == 0 {
             return Ok(());
         }
-        self.rows = 0;
         let mut arrays: Vec<_> = self.columns.iter_mut().map(ColumnBuilder::finish).collect();
         arrays.push(std::sync::Arc::new(self.own.position.finish()));
         arrays.push(std::sync::Arc::new(self.own.operation.finish()));
         arrays.push(std::sync::Arc::new(self.own.changed_at.finish()));
         arrays.push(std::sync::Arc::new(self.own.rescued.finish()));
+        arrays.push(std::sync::Arc::new(Int64Array::from_value(self.generation, rows)));
         let batch = RecordBatch::try_new(self.schema.clone(), arrays)
             .map_err(|error| unwritten(ParquetError::from(error)))?;
         self.writer.write(&batch).map_err(unwritten)

@@ -121,7 +121,7 @@ fn every_type_of_value_finds_its_column() {
             "printed=1999-12-31 cover=000102 tags=[a, b] stock={home: 1, lent: ∅} ",
             "author={name: É. \"X\", born: 1970} ",
             "extra={\"l\":[null,[1]],\"n\":12345678901234567890123456789012345678} ",
-            "_key_shelf_id=1 _operation=INSERT _changed_at=2026-02-06T14:30:00.250Z"
+            "_key_shelf_id=1 _operation=INSERT _changed_at=2026-02-06T14:30:00.250Z _generation=1"
         )]
     );
     let batch = batches(file.clone()).remove(0);
@@ -153,7 +153,7 @@ fn a_value_that_does_not_fit_is_rescued_and_its_row_kept() {
         assert_eq!((tally.rows, tally.rescued), (1, 1), "{attributes}");
         let (_, file) = parquet_of(&bucket, "datasets/").remove(0);
         let row = rows_of(file).remove(0);
-        assert!(row.ends_with(&format!("_rescued={rescued}")), "{row}");
+        assert!(row.ends_with(&format!("_rescued={rescued} _generation=1")), "{row}");
     }
 }
 

@@ -97,6 +97,7 @@ fn column(name: &str, rows: &[Row]) -> ArrayRef {
             Arc::new(times.collect::<TimestampMillisecondArray>().with_timezone("UTC"))
         }
         "_rescued" => Arc::new(StringArray::new_null(rows.len())),
+        "_generation" => Arc::new(Int64Array::from_value(1, rows.len())),
         _ => Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.4))),
     }
 }
@@ -214,6 +215,17 @@ async fn a_file_from_before_a_column_was_added_has_nulls_there() {
         .file("books/dt=2026-02-06/2", &[("b", "INSERT", 2, Some(1), 20)]);
     let orders = written.asked(r#"SELECT book_id, coalesce("order", -1) FROM books ORDER BY book_id"#).await;
     assert_eq!(orders, ["a -1", "b 20"]);
+}
+
+#[tokio::test]
+async fn of_a_change_exported_twice_the_row_of_the_latest_generation_counts() {
+    for (before, after) in [("1", "2"), ("2", "1")] {
+        let (before, after) =
+            (format!("books/dt=2026-02-06/{before}"), format!("books/dt=2026-02-06/{after}"));
+        let row = |price| [("b1", "INSERT", 1, Some(0), price)];
+        let written = Written::nothing().file_without(&before, &["_generation"], &row(10));
+        assert_eq!(written.file(&after, &row(5)).books().await, ["b1 5"]);
+    }
 }
 
 #[tokio::test]

@@ -1,11 +1,14 @@
 //! Whoever dies when, and whoever else compacts meanwhile: every row lies in some file, and no file goes before its time.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
+use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::sink::s3::ObjectStore as _;
 
 use super::super::manifest::Manifest;
-use super::super::run::ABANDONED_AFTER;
+use super::super::run::Run;
 use super::watched::{Check, Watched};
 use super::*;
 
@@ -94,7 +97,7 @@ fn compacts_although(breaks_at: Option<(usize, bool)>) -> bool {
 
 /// Once nothing breaks any more, one file is left, no manifest, and no mark of a dead run.
 fn settle(model: &Arc<Model>, bucket: &Arc<MemoryObjects>, rows: &BTreeSet<Row>) {
-    for hour in (HOURS..HOURS + 4).chain(HOURS + 24..HOURS + 28) {
+    for hour in HOURS..HOURS + 9 {
         compact(model, bucket, options(), NOW.plus(GRACE * hour));
     }
     assert_eq!((files(bucket).len(), keys(bucket, "compactions/").len()), (1, 0));
@@ -107,6 +110,12 @@ fn a_compactor_may_die_at_any_moment() {
         let broken = (0..).take_while(|at| compacts_although(Some((*at, takes_effect)))).count();
         assert!(broken > 30, "only {broken} operations could break");
     }
+}
+
+/// How many rows lie in all files together.
+fn rows_there(bucket: &MemoryObjects) -> usize {
+    let objects = bucket.objects().into_iter().filter(|(key, _)| key.starts_with("datasets/"));
+    objects.map(|(_, file)| rows_of_file(file).len()).sum()
 }
 
 /// One compaction breaks, which leaves files that are too large to be compacted again. Says whether there was an operation to break.
@@ -124,13 +133,10 @@ fn leaves_nothing(breaks_at: (usize, bool)) -> bool {
         (block_on(compactor.compact(None, None, now)), watched.operations())
     };
     let (_, operations) = compact(0, Some(breaks_at));
-    for hour in [1, 2, 23, 24, 25] {
+    for hour in 1..7 {
         compact(hour, None).0.unwrap();
     }
-    let mut objects = bucket.objects();
-    let left = files(&bucket).into_iter().map(|key| rows_of_file(objects.remove(&key).unwrap()));
-    let lie = left.map(|rows| rows.len()).sum::<usize>();
-    assert_eq!(lie, rows.len(), "every row lies in one file: {:?}", files(&bucket));
+    assert_eq!(rows_there(&bucket), rows.len(), "every row lies in one file: {:?}", files(&bucket));
     assert!(keys(&bucket, "compactions/").is_empty());
     breaks_at.0 < operations
 }
@@ -176,6 +182,57 @@ fn compactors_do_each_other_no_harm() {
         settle(&model, &bucket, &rows);
     }
     assert!(overtaken > 20, "{overtaken}");
+}
+
+#[test]
+fn a_late_run_does_not_commit() {
+    let model = plain();
+    let partition = Partition { dataset: dataset(&model), day: DAY.to_owned() };
+    let key = format!("compactions/attempts/dt={DAY}/00000000-0000-4000-8000-000000000000.begun");
+    let is_late = |ago| {
+        let modified = Timestamp::from_epoch_ms(SystemClock.now().epoch_ms() - i64::try_from(ago).unwrap());
+        Run::of_mark(&partition, &Listed { key: key.clone(), size: 0, modified }).unwrap().is_late()
+    };
+    let half = (ABANDONED_AFTER / 2).as_millis();
+    assert_eq!([half - 60_000, half].map(is_late), [false, true]);
+}
+
+/// What another compactor has done to our inputs since we read them.
+#[test]
+fn who_is_overtaken_does_not_commit() {
+    let model = plain();
+    let options = Options { small: 6_000, target: 12_000, ..options() };
+    for is_swept in [false, true] {
+        let bucket = bucket(&model, &history(&mut Random::new(7), 80, 4));
+        let rows = distinct(&bucket);
+        let slow = AtomicBool::new(true);
+        let known = Arc::default();
+        at_hour(&bucket, &known, 0);
+        let (other, inner) = (Arc::clone(&model), Arc::clone(&bucket));
+        let other_options = options.clone();
+        // As soon as we have begun to write, the other does all its work.
+        let check = move |objects: &MemoryObjects, _: &[String]| {
+            if !files(objects).iter().any(|key| Partition::is_compacted(key)) || !slow.swap(false, Relaxed) {
+                return;
+            }
+            let overtake = || {
+                put(&inner, &exported(&other, DAY, 50), parquet(&other, &[row(1, 1, 100, "INSERT")]));
+                for hour in 0..=u32::from(is_swept) {
+                    compact(&other, &inner, other_options.clone(), NOW.plus(GRACE * hour));
+                }
+            };
+            std::thread::scope(|scope| scope.spawn(overtake).join()).unwrap();
+        };
+        let check: Arc<Check> = Arc::new(check);
+        let watched = Arc::new(Watched::new(&bucket, None, None, &check));
+        let compactor = Compactor::new(Arc::clone(&model), Arc::clone(&watched), options.clone());
+        assert_eq!(block_on(compactor.compact(None, None, NOW)).unwrap().overtaken, 1);
+        for hour in 1..8 {
+            compact(&model, &bucket, options.clone(), NOW.plus(GRACE * hour));
+            assert_eq!(distinct(&bucket), rows);
+        }
+        assert_eq!(rows_there(&bucket), rows.len(), "every row lies in one file: {:?}", files(&bucket));
+    }
 }
 
 #[test]

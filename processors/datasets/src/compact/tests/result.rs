@@ -149,16 +149,16 @@ fn what_does_not_fit_is_left_as_it_is() {
 }
 
 #[test]
-fn of_rows_exported_twice_the_one_of_the_model_as_it_is_stays() {
-    let (before, now) =
-        (model("", "score = { type = \"int64\", from = \"points\" }"), model("", "score = \"int64\""));
+fn of_rows_exported_twice_the_one_of_the_latest_generation_stays() {
+    let before = model_of(9, "", "score = { type = \"int64\", from = \"points\" }");
+    let now = model_of(10, "", "score = \"int64\"");
     let wrong = Row { score: None, tags: None, ..row(1, 1, 1, "INSERT") };
     let right = Row { tags: None, ..row(1, 1, 1, "INSERT") };
-    for names in [(1, 2), (2, 1)] {
+    for (names, compactor) in [((1, 2), &now), ((2, 1), &now), ((1, 2), &before), ((2, 1), &before)] {
         let bucket = bucket(&before, &[]);
         put(&bucket, &exported(&before, DAY, names.0), parquet(&before, std::slice::from_ref(&wrong)));
         put(&bucket, &exported(&now, DAY, names.1), parquet(&now, std::slice::from_ref(&right)));
-        compact(&now, &bucket, options(), NOW);
+        compact(compactor, &bucket, options(), NOW);
         assert_eq!(
             rows_of_file(bucket.objects()[&only_compacted(&bucket)].clone()),
             std::slice::from_ref(&right)
