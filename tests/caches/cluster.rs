@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::redis::Topology;
+use afterwrite::sink::redis::{Redis, Topology};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 
@@ -131,6 +131,18 @@ async fn a_cluster_given_as_a_single_node_is_named_by_its_variable() {
     let error = outcome.failures.values().next().expect("other nodes have some of the keys");
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(error.to_string().contains("AFTERWRITE_CACHE_CLUSTER"), "{error}");
+}
+
+#[test]
+fn a_cluster_has_no_numbered_database() {
+    let error = Redis::new("redis://127.0.0.1:6379/3", Topology::Cluster, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.to_string().contains("database"), "{error}");
+    for (url, topology) in
+        [("redis://127.0.0.1:6379/0", Topology::Cluster), ("redis://127.0.0.1:6379/3", Topology::Single)]
+    {
+        Redis::new(url, topology, None).unwrap();
+    }
 }
 
 #[tokio::test]

@@ -79,6 +79,9 @@ async fn orders_count_for_their_customer_unless_cancelled_or_deleted() {
     for number in 0..10 {
         workload.put(TABLE, order("4", &number.to_string(), 0.1, friday, Some("PENDING")));
     }
+    // Nothing is known of it but that it is there.
+    let unknown = json!({ "orderDate": null, "total": null, "status": "PENDING" });
+    workload.put(TABLE, item(("USER#4", "ORDER#2026-02-06#unknown"), unknown));
     let rollups = [
         (
             "USER#1",
@@ -95,7 +98,7 @@ async fn orders_count_for_their_customer_unless_cancelled_or_deleted() {
         (
             "USER#4",
             "ROLLUP#ORDERS",
-            json!({ "orderCount": 10, "totalSpent": 1, "lastOrderDate": "2026-02-06" }),
+            json!({ "orderCount": 11, "totalSpent": 1, "lastOrderDate": "2026-02-06" }),
         ),
     ];
     let of = |user: &str| key(user, "METADATA");
@@ -123,8 +126,9 @@ async fn what_an_order_comes_to_is_exact() {
         .put(TABLE, deleted(line("o", "p4", 1, 1.0)))
         .put(TABLE, line("o", "p5", 1, 1.0))
         .remove(TABLE, key("ORDER#o", "ITEM#PRODUCT#p5"))
-        // Without a price it adds to the count alone.
-        .put(TABLE, item(("ORDER#o", "ITEM#6"), json!({ "quantity": 4 })));
+        // Without a price, or with NULL for one, it adds to the count alone.
+        .put(TABLE, item(("ORDER#o", "ITEM#6"), json!({ "quantity": 3 })))
+        .put(TABLE, item(("ORDER#o", "ITEM#7"), json!({ "quantity": 1, "price": null })));
     for number in 0..10 {
         workload.put(TABLE, line("tenths", &number.to_string(), 1, 0.1));
     }

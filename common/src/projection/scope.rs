@@ -201,13 +201,13 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         }
     }
 
-    /// The number that a term names; `None` where it is absent.
+    /// The number that a term names; `None` where the item has none: it is absent, or `NULL`.
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is not a number.
     pub fn number(&self, term: &Term) -> Result<Option<Cow<'s, crate::record::Decimal>>> {
         match self.read(term)? {
-            None => Ok(None),
+            None | Some(Operand::Value(AttributeValue::Null)) => Ok(None),
             Some(Operand::Value(AttributeValue::N(number))) => Ok(Some(Cow::Borrowed(number))),
             Some(Operand::Value(other)) => {
                 Err(self.unfit(term, &format!("must be a number (N) and is of type {}", other.type_name())))
@@ -216,18 +216,18 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         }
     }
 
-    /// The number or text that `max` and `min` compare; `None` where it is absent.
+    /// The number or text that `max` and `min` compare; `None` where the item has none: it is absent, or `NULL`.
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is neither.
     pub fn extreme(&self, term: &Term, format: Format) -> Result<Option<AttributeValue<'static>>> {
-        if format != Format::Plain && self.read(term)?.is_some() {
-            let mut text = String::new();
-            self.render_value(term, format, &mut text)?;
-            return Ok(Some(text.into()));
-        }
         match self.read(term)? {
-            None => Ok(None),
+            None | Some(Operand::Value(AttributeValue::Null)) => Ok(None),
+            Some(_) if format != Format::Plain => {
+                let mut text = String::new();
+                self.render_value(term, format, &mut text)?;
+                Ok(Some(text.into()))
+            }
             Some(Operand::Text(text)) => Ok(Some(AttributeValue::text(text))),
             Some(Operand::Value(value @ (AttributeValue::N(_) | AttributeValue::S(_)))) => {
                 Ok(Some(value.clone().into_owned()))

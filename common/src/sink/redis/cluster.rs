@@ -76,6 +76,11 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// The database that the given address names.
+    pub(super) fn database(&self) -> i64 {
+        self.given.redis_settings().db()
+    }
+
     pub(super) async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, limit: Duration) -> Invalidated {
         let begun = Instant::now();
         let mut answers: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();

@@ -89,7 +89,7 @@ impl Redis {
     /// trust in place of the machine's own.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if the address is none; it is not repeated.
+    /// [`ErrorKind::Configuration`] if the address is none, or a cluster's with the number of a database; it is not repeated.
     pub fn new(url: &str, topology: Topology, certificate_authority: Option<Vec<u8>>) -> Result<Self> {
         install_cryptography();
         let is_known = ["redis://", "rediss://"].iter().any(|scheme| url.starts_with(scheme));
@@ -108,6 +108,14 @@ impl Redis {
         // The cause may quote the address.
         let node = node
             .map_err(|_| Error::new(ErrorKind::Configuration, "the address of the cache cannot be read"))?;
+        if let Node::Cluster(cluster) = &node
+            && cluster.database() != 0
+        {
+            let message = "the address of the cache names a database, and a cluster has none but 0";
+            return Err(Error::new(ErrorKind::Configuration, message)
+                .with("database", cluster.database().to_string())
+                .remedy("Take it off the end of the address"));
+        }
         Ok(Self { node })
     }
 }
