@@ -1,7 +1,8 @@
 //! What passing a record on costs the processor, beside the handler that is mostly written by hand, in Python.
 //!
 //! With redis-server on the path, and a Python that has boto3 and redis-py:
-//! `cargo build --release && AFTERWRITE_TEST_BIN_DIR=$PWD/target/release cargo bench -p afterwrite-tests --bench relay`.
+//! `cargo build --profile lambda -p afterwrite-functions`, then
+//! `AFTERWRITE_TEST_BIN_DIR=$PWD/target/lambda cargo bench -p afterwrite-tests --bench relay`.
 //!
 //! Both handle the recording `exam-42` in events of 100 records, several times over, in turn within one run: every record is
 //! archived through a delivery stream on loopback HTTP, and its cache keys are removed from a real Redis. What is
