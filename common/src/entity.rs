@@ -53,9 +53,12 @@ impl<'r> SourceKey<'r> {
     pub fn identify<'m, 'k>(&'k self, model: &'m Model) -> Option<Identity<'m, 'k>> {
         let mut bindings: SmallVec<[Option<&str>; 4]> = SmallVec::new();
         let entity = model.entities.iter().find(|entity| {
+            if entity.table != self.table || !entity.key.partition.begins(&self.partition) {
+                return false;
+            }
             bindings.clear();
             bindings.resize(entity.variables.len(), None);
-            entity.table == self.table && self.matches(entity, &mut bindings)
+            self.matches(entity, &mut bindings)
         })?;
         let variables = bindings.into_iter().collect::<Option<_>>()?;
         Some(Identity { entity, variables })

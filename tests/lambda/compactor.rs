@@ -1,9 +1,14 @@
 //! The function `compactor` as it is deployed.
 
+use std::path::Path;
+use std::process::{Command, Output};
+
 use afterwrite::sink::s3::{Bucket as _, ObjectStore as _};
+use afterwrite_cli::local::s3::CREDENTIAL;
 use afterwrite_tests::archive::{Archive, BUCKET};
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::deployment::Deployment;
+use afterwrite_tests::programs::program;
 use afterwrite_tests::runtime_api::{Function, RuntimeApi};
 use serde_json::{Value, json};
 
@@ -63,6 +68,38 @@ async fn many_files_become_few_and_then_there_is_nothing_to_do() {
     }
     let lines = compactor.output();
     assert!(lines.contains("CloudWatchMetrics"), "{lines}");
+}
+
+/// The command line, before this archive's bucket.
+fn command_line(archive: &Archive, temporary: &Path) -> Output {
+    let mut command = Command::new(program("afterwrite"));
+    command.args(["compact", "--bucket", BUCKET, "--json"]).env_clear().env("TMPDIR", temporary);
+    command.env("AWS_REGION", "eu-west-1").env("AWS_ENDPOINT_URL_S3", archive.s3.endpoint());
+    command.env("AWS_ACCESS_KEY_ID", CREDENTIAL).env("AWS_SECRET_ACCESS_KEY", CREDENTIAL);
+    command.output().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn the_command_line_compacts_too_and_without_disk_changes_nothing() {
+    let deployment = Deployment::new().await;
+    let archive = Box::pin(Archive::start()).await;
+    exported(&deployment, &archive).await;
+    let before = archive.bucket().list("").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+
+    let refused = command_line(&archive, &folder.path().join("nowhere"));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    for word in ["temporary file", "ephemeral storage"] {
+        assert!(said.contains(word), "`{word}` is missing in: {said}");
+    }
+    assert_eq!(archive.bucket().list("").await.unwrap(), before);
+
+    let done = command_line(&archive, folder.path());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let told: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((&told["files_in"], &told["files_out"], &told["rows_out"]), (&json!(4), &json!(2), &json!(4)));
 }
 
 #[tokio::test]

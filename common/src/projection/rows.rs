@@ -82,8 +82,8 @@ pub struct Images<'s, 'a> {
     pub old: Option<&'s Image<'a>>,
 }
 
-/// The image before a change, if a row is made of it: the item is gone, or leaves a partition. Else no more of it is decoded than what
-/// tells the day.
+/// The image before a change, if a row is made of it: the item is gone, or leaves a partition. Else no more of it is decoded than was
+/// glimpsed, which tells the day: the record must have been decoded with [`Model::row_vocabulary`].
 ///
 /// # Errors
 /// [`crate::ErrorKind::Record`] if what is decoded is malformed.
@@ -94,18 +94,18 @@ pub fn old_image<'a>(
 ) -> Result<Option<Image<'a>>> {
     let is_needed = match record.operation {
         Operation::Insert => false,
-        Operation::Modify => leaves_a_day(model, identity, record)?,
+        Operation::Modify => leaves_a_day(model, identity, record),
         Operation::Remove => true,
     };
     if is_needed { record.old.decode(&model.row_vocabulary) } else { Ok(None) }
 }
 
-fn leaves_a_day(model: &Model, identity: &Identity<'_, '_>, record: &ChangeRecord<'_>) -> Result<bool> {
-    let Some(old) = record.old.decode(&model.day_vocabulary)? else { return Ok(false) };
+fn leaves_a_day(model: &Model, identity: &Identity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
+    let Some(old) = record.old.glimpse() else { return false };
     let new = record.new.as_ref().unwrap_or(&NOTHING);
-    let (before, after) = (Scope::of(model, identity, &old), Scope::of(model, identity, new));
+    let (before, after) = (Scope::of(model, identity, old), Scope::of(model, identity, new));
     let mut datasets = model.datasets_of(identity.entity);
-    Ok(datasets.any(|(_, dataset)| day(&before, dataset) != day(&after, dataset)))
+    datasets.any(|(_, dataset)| day(&before, dataset) != day(&after, dataset))
 }
 
 /// Stands for an image that a stream of another view type does not carry.

@@ -57,32 +57,40 @@ impl<'a> Image<'a> {
     }
 }
 
-/// The image before a change, not yet decoded: nearly all changes are counted from the new image alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The image before a change, not yet decoded but for a glimpse: nearly all changes are counted from the new image alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OldImage<'a> {
     json: Option<&'a str>,
+    glimpse: Option<Image<'a>>,
 }
 
 impl<'a> OldImage<'a> {
     /// `None` if the JSON is neither an object nor null.
-    pub(super) fn from_json(json: &'a str) -> Option<Self> {
+    pub(super) fn from_json(json: &'a str, glimpse: Option<Image<'a>>) -> Option<Self> {
         match json {
-            "null" => Some(Self { json: None }),
-            _ => json.starts_with('{').then_some(Self { json: Some(json) }),
+            "null" => Some(Self::default()),
+            _ => json.starts_with('{').then_some(Self { json: Some(json), glimpse }),
         }
     }
 
     /// Whether the record carries an old image.
     #[must_use]
-    pub fn is_present(self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.json.is_some()
+    }
+
+    /// What was read of it when it was passed over, which costs no more than passing over: as much as the vocabulary said that its
+    /// record was decoded with. `None` if that said nothing, or the record carries no old image.
+    #[must_use]
+    pub fn glimpse(&self) -> Option<&Image<'a>> {
+        self.glimpse.as_ref()
     }
 
     /// Decodes it; `None` if the record carries none.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Record`] if it is malformed: then the whole record is.
-    pub fn decode(self, vocabulary: &Vocabulary) -> Result<Option<Image<'a>>> {
+    pub fn decode(&self, vocabulary: &Vocabulary) -> Result<Option<Image<'a>>> {
         self.json.map(|json| json::image(json, vocabulary)).transpose()
     }
 }

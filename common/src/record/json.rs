@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::change::NamedValue;
 use super::reader::{Reader, Unreadable};
-use super::{AttributeValue, Decimal, Image, Keys, Vocabulary};
+use super::{AttributeValue, Decimal, Image, Keys, OldImage, Vocabulary};
 use crate::{Error, ErrorKind, Result};
 
 type Read<T> = Result<T, Unreadable>;
@@ -68,18 +68,18 @@ impl<'v> Context<'v> {
 /// Reads an image on its own.
 pub(super) fn image<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<Image<'a>> {
     let context = Context::new(vocabulary);
-    Reader::whole(json, |reader| context.image(reader)).map_err(|_| context.into_error())
+    Reader::whole(json, |reader| context.image(reader, vocabulary)).map_err(|_| context.into_error())
 }
 
 impl Context<'_> {
-    /// An image: the attributes of the vocabulary are read, all others are skipped.
-    pub(super) fn image<'a>(&self, reader: &mut Reader<'a>) -> Read<Image<'a>> {
+    /// An image: the attributes of this vocabulary are read, all others are skipped.
+    pub(super) fn image<'a>(&self, reader: &mut Reader<'a>, vocabulary: &Vocabulary) -> Read<Image<'a>> {
         let mut image = Image::default();
         reader.object(|reader, name| {
-            match self.vocabulary.id(&name) {
+            match vocabulary.id(&name) {
                 Some(id) => {
                     let value = self.value(reader);
-                    image.set(id, self.within(self.vocabulary.name(id), value)?);
+                    image.set(id, self.within(vocabulary.name(id), value)?);
                 }
                 None => {
                     reader.skip()?;
@@ -88,6 +88,17 @@ impl Context<'_> {
             Ok(())
         })?;
         Ok(image)
+    }
+
+    /// An old image: passed over, but for what the vocabulary says is glimpsed.
+    pub(super) fn old_image<'a>(&self, reader: &mut Reader<'a>) -> Read<OldImage<'a>> {
+        let start = reader.start();
+        let glimpse = match self.vocabulary.glimpsed() {
+            Some(glimpsed) => reader.unless_null(|reader| self.image(reader, glimpsed))?,
+            None => reader.skip().map(|_| None)?,
+        };
+        let old = OldImage::from_json(reader.since(start)?, glimpse);
+        old.ok_or_else(|| self.wrong("OldImage must be a map"))
     }
 
     /// The `Keys` of a record.

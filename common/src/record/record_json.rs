@@ -90,12 +90,10 @@ impl Context<'_> {
                 }
                 name @ "Keys" => part.keys = Some(self.within(name, self.keys(reader))?),
                 name @ "NewImage" => {
-                    part.new = self.within(name, reader.unless_null(|reader| self.image(reader)))?;
+                    part.new =
+                        self.within(name, reader.unless_null(|reader| self.image(reader, self.vocabulary)))?;
                 }
-                "OldImage" => {
-                    let old = OldImage::from_json(reader.skip()?);
-                    part.old = old.ok_or_else(|| self.wrong("OldImage must be a map"))?;
-                }
+                name @ "OldImage" => part.old = self.within(name, self.old_image(reader))?,
                 name @ "SequenceNumber" => part.sequence_number = Some(self.within(name, reader.text())?),
                 name @ "StreamViewType" => {
                     let view = self.within(name, reader.unless_null(Reader::text))?;

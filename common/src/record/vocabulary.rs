@@ -22,6 +22,8 @@ pub struct Vocabulary {
     ids: HashMap<Arc<str>, AttributeId>,
     /// The shapes that names have: most names of other attributes have another, and need not be looked up at all.
     shapes: [u64; 4],
+    /// What of it is read of old images too.
+    glimpsed: Option<Box<Vocabulary>>,
 }
 
 /// Stands for one name of the [`Vocabulary`] that gave it out.
@@ -50,8 +52,19 @@ impl Vocabulary {
         id
     }
 
+    /// The same vocabulary, with which these of its names are read of old images at once: see [`super::OldImage::glimpse`].
+    pub(crate) fn glimpsing(mut self, ids: impl IntoIterator<Item = AttributeId>) -> Self {
+        self.glimpsed = Some(Box::new(self.narrowed(ids)));
+        self
+    }
+
+    /// What is read of old images at once, if anything is.
+    pub(crate) fn glimpsed(&self) -> Option<&Self> {
+        self.glimpsed.as_deref()
+    }
+
     /// The same ids, of these alone: every other name is unknown to it.
-    pub(crate) fn narrowed(&self, ids: impl IntoIterator<Item = AttributeId>) -> Self {
+    fn narrowed(&self, ids: impl IntoIterator<Item = AttributeId>) -> Self {
         let mut narrowed = Self { names: self.names.clone(), ..Self::default() };
         for id in ids {
             narrowed.know(Arc::clone(self.name(id)), id);

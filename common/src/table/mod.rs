@@ -183,10 +183,8 @@ pub struct Model {
     pub queries: Vec<SavedQuery>,
     /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
     pub vocabulary: Vocabulary,
-    /// The same, and what datasets read; what is of both has one id.
+    /// The same, and what datasets read; what is of both has one id. Of old images what tells the day of a row's partition is glimpsed.
     pub row_vocabulary: Vocabulary,
-    /// Of these, the names that tell the day of a row's partition, with the same ids.
-    pub day_vocabulary: Vocabulary,
 }
 
 impl Model {

@@ -199,6 +199,12 @@ impl Template {
         false
     }
 
+    /// Whether a text begins as all that match do: mostly tells at once that one does not.
+    #[must_use]
+    pub fn begins(&self, text: &str) -> bool {
+        text.starts_with(self.leading_literal())
+    }
+
     /// The text before the first variable.
     pub(super) fn leading_literal(&self) -> &str {
         match self.pieces.first() {

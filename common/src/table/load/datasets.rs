@@ -7,7 +7,7 @@ use super::part::Part;
 use super::problem::{listed, suggestion};
 use super::resolve::Compiler;
 use super::scope::{EntityScope, Scope, attribute_path};
-use crate::record::Vocabulary;
+use crate::record::AttributeId;
 use crate::table::dataset::is_column_name;
 use crate::table::{Column, ColumnType, Dataset, Format, Model, SavedQuery, Term};
 
@@ -52,12 +52,11 @@ pub(super) fn dataset(compiler: &mut Compiler<'_, '_, '_>, settings: &DatasetSet
 }
 
 /// The attributes that tell the days of all rows.
-pub(super) fn day_vocabulary(model: &Model) -> Vocabulary {
-    let ids = model.datasets.iter().flat_map(|dataset| {
+pub(super) fn attributes_of_days(model: &Model) -> impl Iterator<Item = AttributeId> {
+    model.datasets.iter().flat_map(|dataset| {
         let entity = model.entities.get(dataset.of).into_iter();
         entity.flat_map(|entity| entity.attributes_of(&dataset.partition.0)).map(|path| path.root)
-    });
-    model.row_vocabulary.narrowed(ids)
+    })
 }
 
 fn refuse_unfit_name(compiler: &mut Compiler<'_, '_, '_>, owner: &str, name: super::reader::Written<&str>) {

@@ -77,7 +77,6 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
         queries: Vec::new(),
         vocabulary: Vocabulary::default(),
         row_vocabulary: Vocabulary::default(),
-        day_vocabulary: Vocabulary::default(),
     };
     let mut compiler = Compiler {
         document,
@@ -114,8 +113,8 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
     for dataset in &document.datasets {
         datasets::dataset(&mut compiler, dataset);
     }
-    compiler.model.row_vocabulary = std::mem::replace(&mut compiler.model.vocabulary, counted);
-    compiler.model.day_vocabulary = datasets::day_vocabulary(&compiler.model);
+    let read = std::mem::replace(&mut compiler.model.vocabulary, counted);
+    compiler.model.row_vocabulary = read.glimpsing(datasets::attributes_of_days(&compiler.model));
     for query in &document.queries {
         datasets::query(&mut compiler, query);
     }

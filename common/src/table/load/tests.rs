@@ -163,7 +163,7 @@ fn datasets_name_attributes_that_nothing_else_reads() {
     assert_eq!((&*dataset.key, &*dataset.sort), (&[2, 3][..], &[0][..]));
     assert!(model.vocabulary.id("label").is_none() && model.row_vocabulary.id("label").is_some());
     assert_eq!(model.vocabulary.id("price"), model.row_vocabulary.id("price"));
-    let days = &model.day_vocabulary;
+    let days = model.row_vocabulary.glimpsed().unwrap();
     assert_eq!((days.len(), days.id("added")), (1, model.row_vocabulary.id("added")));
     assert!(days.id("added").is_some() && days.id("price").is_none());
 }

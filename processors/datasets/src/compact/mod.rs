@@ -6,7 +6,8 @@
 //!    │  fetch         to temporary files; one whose columns have other types now stays as it is    inputs
 //!    │  sort          in runs of a memory budget, spilled if there are several, then merged        sort, merge
 //!    │                  identical rows go but for one; outdated ones too, if the model says so     order
-//!    ▼  write         the run's mark, then its files, split at the target size                     run, output
+//!    │  write         to temporary files again, split at the target size                           output
+//!    ▼  upload        the run's mark, then its files                                               run
 //! datasets/<name>/dt=<day>/compacted-<run>-<number>.parquet
 //!    │  commit        the manifest is written, if there is none of these inputs; the mark goes     manifest
 //!    ▼
@@ -85,8 +86,8 @@ pub struct Options {
     /// How many bytes of rows and sort keys are held at once. What is written takes up to a row group (64 MiB) beside it.
     pub memory: u64,
     /// How many bytes of files are compacted together (and no more than 500 files); the rest of a partition follows in further
-    /// compactions. Temporary files
-    /// need this, and as much as the rows take uncompressed if that is more than [`Options::memory`].
+    /// compactions. Temporary files need this, first for what is compacted, then for what it becomes; and as much as the rows take
+    /// uncompressed if that is more than [`Options::memory`].
     pub at_once: u64,
     /// How long a superseded file stays: longer than any query takes that may have listed it.
     pub grace: Duration,

@@ -1,6 +1,7 @@
 //! One partition: what of it is compacted together, and the steps of doing so.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::{Body, Bucket, Listed, Put};
@@ -134,44 +135,13 @@ impl<B: Bucket> Compactor<B> {
         if !is_worth(inputs.keys()) {
             return Ok(done);
         }
-        let order = Order::new(dataset, &inputs.schema)?;
-        let budget =
-            Budget { memory: self.options.memory, batch: (self.options.target / 8).min(Budget::BATCH) };
-        let mut sorter = Sorter::new(&order, budget);
-        let mut keys = Vec::new();
-        for input in &inputs.files {
-            keys.push(input.key.clone());
-            done.files_in += 1;
-            done.bytes_in += input.bytes;
-            for batch in input.read(&inputs.schema)? {
-                let batch = batch?;
-                done.rows_in += count(batch.num_rows());
-                sorter.push(batch)?;
-            }
-        }
-        let schema = inputs.schema.clone();
-        drop(inputs);
-        let mut sorted = sorter.finish()?;
+        let keys = inputs.keys().map(str::to_owned).collect();
+        let written = self.rewrite(partition, inputs, &mut done)?;
+        // Not before all is written: a run that fails for want of disk leaves nothing in the bucket, however often it is tried.
         let run = self.begin(partition).await?;
-        let mut output = Output::new(schema, &order, self.options.target)?;
-        let mut outputs = Vec::new();
-        while let Some(batch) = sorted.next()? {
-            if let Some(written) = output.write(&batch)? {
-                outputs.push(self.upload(run.file(outputs.len()), written, &mut done).await?);
-            }
-        }
-        if let Some(written) = output.finish()? {
-            outputs.push(self.upload(run.file(outputs.len()), written, &mut done).await?);
-        }
-        let thinned = sorted.thinned();
-        (done.duplicates, done.outdated) = (thinned.duplicates, thinned.outdated);
-        if done.rows_out + done.duplicates + done.outdated != done.rows_in {
-            return Err(Error::new(
-                ErrorKind::State,
-                "rows went missing while they were sorted; nothing is superseded",
-            )
-            .with("dataset", &*dataset.name)
-            .with("day", &*partition.day));
+        let mut outputs = Vec::with_capacity(written.len());
+        for file in written {
+            outputs.push(self.upload(run.file(outputs.len()), file, &mut done).await?);
         }
         let fingerprint = schema::fingerprint(&self.model, dataset);
         let manifest = Manifest { inputs: keys, outputs, fingerprint };
@@ -188,12 +158,54 @@ impl<B: Bucket> Compactor<B> {
         Ok(done)
     }
 
+    /// Sorts what was fetched, in temporary files.
+    fn rewrite(
+        &self,
+        partition: &Partition<'_>,
+        inputs: Inputs,
+        done: &mut Compacted,
+    ) -> Result<Vec<Written>> {
+        let schema = Arc::clone(&inputs.schema);
+        let order = Order::new(partition.dataset, &schema)?;
+        let budget =
+            Budget { memory: self.options.memory, batch: (self.options.target / 8).min(Budget::BATCH) };
+        let mut sorter = Sorter::new(&order, budget);
+        for input in &inputs.files {
+            done.files_in += 1;
+            done.bytes_in += input.bytes;
+            for batch in input.read(&schema)? {
+                let batch = batch?;
+                done.rows_in += count(batch.num_rows());
+                sorter.push(batch)?;
+            }
+        }
+        drop(inputs);
+        let mut sorted = sorter.finish()?;
+        let mut output = Output::new(schema, &order, self.options.target)?;
+        let mut written = Vec::new();
+        while let Some(batch) = sorted.next()? {
+            written.extend(output.write(&batch)?);
+        }
+        written.extend(output.finish()?);
+        let thinned = sorted.thinned();
+        (done.duplicates, done.outdated) = (thinned.duplicates, thinned.outdated);
+        done.rows_out = written.iter().map(|file| file.rows).sum();
+        if done.rows_out + done.duplicates + done.outdated != done.rows_in {
+            return Err(Error::new(
+                ErrorKind::State,
+                "rows went missing while they were sorted; nothing is superseded",
+            )
+            .with("dataset", &*partition.dataset.name)
+            .with("day", &*partition.day));
+        }
+        Ok(written)
+    }
+
     async fn upload(&self, key: String, written: Written, done: &mut Compacted) -> Result<String> {
         // Nobody else makes this name: whatever is there already is this file, and only the answer was lost.
         let (Put::Written | Put::AlreadyThere) =
             self.bucket.put_new(&key, Body::File(written.file.path().to_owned())).await?;
         done.files_out += 1;
-        done.rows_out += written.rows;
         done.bytes_out += written.bytes;
         Ok(key)
     }

@@ -19,14 +19,9 @@ use super::lines::lines;
 use super::partition::Partition;
 use super::{Exporter, Tally};
 
-/// Text that is staged before it is encoded, for all partitions together: at least, at most, and between them so much for each
-/// partition, because each time may end a row group of every one.
-const STAGED_BYTES: (usize, usize) = (32 * 1024 * 1024, 192 * 1024 * 1024);
-const STAGED_BYTES_EACH: usize = 128 * 1024;
-/// Rows of one partition that are encoded at once.
-const STAGED_ROWS: usize = 8 * 1024;
-/// What row groups in the making may keep, of all partitions together: past it they are ended as soon as they have begun.
-const ENCODED_BYTES: usize = 128 * 1024 * 1024;
+/// Lines whose rows are staged before they are encoded, for all partitions together, in bytes. Each time ends a row group of every
+/// partition, so less makes smaller row groups; rows take less than the lines that they are made of.
+const STAGED_BYTES: usize = 192 * 1024 * 1024;
 /// A guess that saves growing the list of a block's lines.
 const TYPICAL_LINE_BYTES: usize = 1024;
 /// An object with more bad lines is no object of the archive.
@@ -38,14 +33,17 @@ pub(super) struct ObjectExport<'e, B, T> {
     /// For each of the model's datasets, by day.
     partitions: Vec<HashMap<String, Partition>>,
     staged_bytes: usize,
-    /// The changes that were there, by two hashes of their keys and positions: one that nobody can foresee, and a faster one.
-    seen: HashSet<[u64; 2]>,
+    /// The changes that were there.
+    seen: HashSet<Fingerprint>,
     hashers: (RandomState, DefaultHashBuilder),
     answers: HashMap<Question<'static>, Option<Arc<Gifts>>>,
     rejected: Vec<u8>,
     line: usize,
     pub(super) tally: Tally,
 }
+
+/// Two hashes of a change's key and position: one that nobody can foresee, and a faster one.
+type Fingerprint = [u64; 2];
 
 /// A line that is not exported, as it stands under `rejected/`.
 #[derive(Serialize)]
@@ -120,13 +118,19 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             .iter()
             .map(|change| SourceKey::of_keys(model, change.table, &change.record.keys))
             .collect();
-        let mut items = Vec::with_capacity(changes.len());
+        let (mut items, mut fingerprints) =
+            (Vec::with_capacity(changes.len()), Vec::with_capacity(changes.len()));
         for (change, source) in changes.iter().zip(&sources) {
             match self.identify(change, source.as_ref()) {
-                Ok(item) => items.extend(item),
+                Ok(Some((item, fingerprint))) => {
+                    items.push(item);
+                    fingerprints.push(fingerprint);
+                }
+                Ok(None) => self.tally.unmatched += 1,
                 Err(error) => self.reject(change.line, change.text, &error)?,
             }
         }
+        self.drop_duplicates(&mut items, fingerprints);
         self.look_up(&items).await?;
         items.iter().try_for_each(|item| self.append(item))
     }
@@ -142,12 +146,13 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         Ok(Change { line: self.line, text, record, table })
     }
 
-    /// A change as one of an item that the model knows; `None` if it is none, or was there before.
+    /// A change as one of an item that the model knows, and the change's fingerprint; `None` if it is none. A copy that cannot be
+    /// read has no fingerprint, and so does not pass for one that can.
     fn identify<'c, 'b>(
-        &mut self,
+        &self,
         change: &'c Change<'b>,
         source: Option<&'c SourceKey<'c>>,
-    ) -> Result<Option<ItemChange<'c, 'b>>>
+    ) -> Result<Option<(ItemChange<'c, 'b>, Fingerprint)>>
     where
         'e: 'c,
     {
@@ -156,19 +161,21 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             Error::new(ErrorKind::Record, "the change's key is not its table's")
                 .remedy("Correct `key` and `types` of the table in the model")
         })?;
-        let Some(identity) = source.identify(model) else {
-            self.tally.unmatched += 1;
-            return Ok(None);
-        };
-        // Before it is remembered: a copy that cannot be read must not pass for the one that can.
+        let Some(identity) = source.identify(model) else { return Ok(None) };
         let old = old_image(model, &identity, record)?;
-        let change_key = (source, &record.position);
         let (secret, fast) = &self.hashers;
-        if !self.seen.insert([secret.hash_one(change_key), fast.hash_one(change_key)]) {
-            self.tally.duplicates += 1;
-            return Ok(None);
-        }
-        Ok(Some(ItemChange { change, identity, old }))
+        let fingerprint =
+            [secret.hash_one((source, &record.position)), fast.hash_one((source, &record.position))];
+        Ok(Some((ItemChange { change, identity, old }, fingerprint)))
+    }
+
+    /// Leaves each change once. All of a block's at once: the set does not fit into a processor's cache, and what is awaited of the
+    /// memory is then awaited together.
+    fn drop_duplicates(&mut self, items: &mut Vec<ItemChange<'_, '_>>, fingerprints: Vec<Fingerprint>) {
+        let is_new: Vec<bool> = fingerprints.into_iter().map(|one| self.seen.insert(one)).collect();
+        let (before, mut is_new) = (items.len(), is_new.into_iter());
+        items.retain(|_| is_new.next().unwrap_or(true));
+        self.tally.duplicates += before - items.len();
     }
 
     fn reject(&mut self, line: usize, text: &[u8], error: &Error) -> Result<()> {
@@ -226,35 +233,17 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                 };
                 self.tally.rescued += usize::from(partition.append(dataset, &row, &change.record));
                 self.tally.rows += 1;
-                if partition.staged() >= STAGED_ROWS {
-                    partition.encode()?;
-                }
+                self.staged_bytes += change.text.len();
             }
         }
-        self.staged_bytes += change.text.len();
-        self.keep_small()
+        if self.staged_bytes >= STAGED_BYTES { self.encode() } else { Ok(()) }
     }
 
-    /// Rows of many partitions are encoded before they are many, and their row groups end before they are large together: an object may
-    /// hold a change of every day that there ever was.
-    fn keep_small(&mut self) -> Result<()> {
-        let partitions: usize = self.partitions.iter().map(HashMap::len).sum();
-        let (least, most) = STAGED_BYTES;
-        if self.staged_bytes < (partitions * STAGED_BYTES_EACH).clamp(least, most) {
-            return Ok(());
-        }
+    /// Encodes what is staged, one partition after the other: what a row group in the making takes, above all the state of its
+    /// columns' compressors, is taken once, however many days an object holds changes of.
+    fn encode(&mut self) -> Result<()> {
         self.staged_bytes = 0;
-        let mut partitions: Vec<_> = self.partitions.iter_mut().flat_map(HashMap::values_mut).collect();
-        let mut encoded: usize = partitions.iter().map(|partition| partition.encoded_bytes()).sum();
-        for partition in &mut partitions {
-            encoded -= partition.encoded_bytes();
-            partition.encode()?;
-            if encoded + partition.encoded_bytes() >= ENCODED_BYTES {
-                partition.compress()?;
-            }
-            encoded += partition.encoded_bytes();
-        }
-        Ok(())
+        self.partitions.iter_mut().flat_map(HashMap::values_mut).try_for_each(Partition::encode)
     }
 
     /// Writes the files, and the lines that were rejected.

@@ -18,11 +18,9 @@ use super::column::ColumnBuilder;
 use super::json::dynamodb_json;
 use crate::schema::{self, writer_properties};
 
-/// Rows of a page. Pages are compressed as soon as they are whole: what is not yet, of all partitions, is most of the memory.
-const PAGE_ROWS: usize = 1024;
-
-/// What a column of a row group in the making takes beside its rows: the state of its compressor, above all.
-const COLUMN_BYTES: usize = 136 * 1024;
+/// Bytes of a column's different values up to which they are written as a dictionary: fewer than in large files, because each of many
+/// small row groups has one of its own.
+const DICTIONARY: usize = 4 * 1024;
 
 /// A partition's file in the making.
 pub(super) struct Partition {
@@ -64,7 +62,7 @@ impl Partition {
     /// # Errors
     /// [`ErrorKind::Rejected`] if Parquet has no such column.
     pub(super) fn new(model: &Model, dataset: &Dataset, schema: &SchemaRef) -> Result<Self> {
-        let properties = writer_properties().set_data_page_row_count_limit(PAGE_ROWS).build();
+        let properties = writer_properties().set_dictionary_page_size_limit(DICTIONARY).build();
         let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties));
         Ok(Self {
             schema: schema.clone(),
@@ -100,19 +98,7 @@ impl Partition {
         !is_whole
     }
 
-    /// Rows that are not encoded yet.
-    pub(super) fn staged(&self) -> usize {
-        self.rows
-    }
-
-    /// Bytes that the encoded rows take, and the row group in the making.
-    pub(super) fn encoded_bytes(&self) -> usize {
-        let is_open = self.writer.in_progress_rows() > 0;
-        let group = if is_open { self.schema.fields().len() * COLUMN_BYTES } else { 0 };
-        group + self.writer.memory_size()
-    }
-
-    /// Encodes what is staged.
+    /// Encodes what is staged, as a row group.
     pub(super) fn encode(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
         if rows == 0 {
@@ -126,12 +112,7 @@ impl Partition {
         arrays.push(std::sync::Arc::new(Int64Array::from_value(self.generation, rows)));
         let batch = RecordBatch::try_new(self.schema.clone(), arrays)
             .map_err(|error| unwritten(ParquetError::from(error)))?;
-        self.writer.write(&batch).map_err(unwritten)
-    }
-
-    /// Compresses what is encoded, so that it takes less memory: ends the row group.
-    pub(super) fn compress(&mut self) -> Result<()> {
-        self.encode()?;
+        self.writer.write(&batch).map_err(unwritten)?;
         self.writer.flush().map_err(unwritten)
     }
 
