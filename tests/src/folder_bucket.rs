@@ -21,10 +21,11 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 impl FolderBucket {
-    fn write(&self, key: &str, body: &[u8]) -> Result<(), Error> {
+    /// Where an object lies; its folder is made.
+    fn place(&self, key: &str) -> Result<PathBuf, Error> {
         let path = self.0.join(key);
         path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-        fs::write(path, body).map_err(failed)
+        Ok(path)
     }
 
     fn walk(&self, folder: &Path, listed: &mut Vec<Listed>) -> std::io::Result<()> {
@@ -49,7 +50,7 @@ impl FolderBucket {
 
 impl ObjectStore for FolderBucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), Error> {
-        self.write(key, &body)
+        fs::write(self.place(key)?, body).map_err(failed)
     }
 }
 
@@ -74,16 +75,20 @@ impl Bucket for FolderBucket {
         if self.0.join(key).exists() {
             return Ok(Put::AlreadyThere);
         }
-        let body = match body {
-            Body::Bytes(bytes) => bytes,
-            Body::File(path) => Bytes::from(fs::read(path).map_err(failed)?),
-        };
-        self.write(key, &body).map(|()| Put::Written)
+        let place = self.place(key)?;
+        match body {
+            Body::Bytes(bytes) => fs::write(place, bytes),
+            Body::File(path) => fs::copy(path, place).map(drop),
+        }
+        .map_err(failed)?;
+        Ok(Put::Written)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<Listed>, Error> {
         let mut listed = Vec::new();
-        self.walk(&self.0, &mut listed).map_err(failed)?;
+        // All that begins so lies in the folder that is named last, and nowhere else.
+        let folder = prefix.rsplit_once('/').map_or(self.0.clone(), |(folder, _)| self.0.join(folder));
+        self.walk(&folder, &mut listed).map_err(failed)?;
         listed.retain(|object| object.key.starts_with(prefix));
         listed.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(listed)

@@ -83,7 +83,7 @@ pub struct Images<'s, 'a> {
 }
 
 /// The image before a change, if a row is made of it: the item is gone, or leaves a partition. Else no more of it is decoded than was
-/// glimpsed, which tells the day: the record must have been decoded with [`Model::row_vocabulary`].
+/// glimpsed, which tells the day if the record was decoded with [`Model::row_vocabulary`].
 ///
 /// # Errors
 /// [`crate::ErrorKind::Record`] if what is decoded is malformed.
@@ -101,7 +101,8 @@ pub fn old_image<'a>(
 }
 
 fn leaves_a_day(model: &Model, identity: &Identity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
-    let Some(old) = record.old.glimpse() else { return false };
+    // Where nothing was glimpsed it may have been in another, and is decoded to see.
+    let Some(old) = record.old.glimpse() else { return record.old.is_present() };
     let new = record.new.as_ref().unwrap_or(&NOTHING);
     let (before, after) = (Scope::of(model, identity, old), Scope::of(model, identity, new));
     let mut datasets = model.datasets_of(identity.entity);

@@ -165,8 +165,9 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         match &derivation.kind {
             DerivationKind::First(terms) => {
                 for term in terms {
-                    if let Some(value) = self.read(term)? {
-                        return Ok(Some(value));
+                    match self.read(term)? {
+                        None | Some(Operand::Value(AttributeValue::Null)) => {}
+                        Some(value) => return Ok(Some(value)),
                     }
                 }
                 Ok(None)

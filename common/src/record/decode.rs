@@ -10,7 +10,8 @@
 //!
 //! Malformed records are rare, so the pass that nearly every event takes stops at the first fault; only then is the event
 //! read again, record by record, and the faulty ones alone are reported. Nothing is decoded that nobody asked for: an
-//! attribute outside the vocabulary is skipped unread, the old image is kept as JSON until someone wants it.
+//! attribute outside the vocabulary is skipped unread, the old image is kept as JSON until someone wants it, but for
+//! what the vocabulary says is glimpsed.
 //!
 //! Where a JSON key is given twice the last one counts. Fields that are not named here are ignored, whatever they hold.
 

@@ -24,6 +24,11 @@ impl<'a> Image<'a> {
         Self { attributes: Vec::new() }
     }
 
+    /// An empty one, which need mostly not grow.
+    pub(super) fn with_room_for(vocabulary: &Vocabulary) -> Self {
+        Self { attributes: Vec::with_capacity(vocabulary.len().min(TYPICAL_ATTRIBUTES)) }
+    }
+
     /// The image of an item that was read from a table.
     #[must_use]
     pub fn from_item(item: &Item, vocabulary: &Vocabulary) -> Image<'static> {
@@ -47,12 +52,7 @@ impl<'a> Image<'a> {
     pub(super) fn set(&mut self, id: AttributeId, value: AttributeValue<'a>) {
         match self.attributes.iter_mut().find(|(held, _)| *held == id) {
             Some((_, held)) => *held = value,
-            None => {
-                if self.attributes.is_empty() {
-                    self.attributes.reserve(TYPICAL_ATTRIBUTES);
-                }
-                self.attributes.push((id, value));
-            }
+            None => self.attributes.push((id, value)),
         }
     }
 }
@@ -79,8 +79,8 @@ impl<'a> OldImage<'a> {
         self.json.is_some()
     }
 
-    /// What was read of it when it was passed over, which costs no more than passing over: as much as the vocabulary said that its
-    /// record was decoded with. `None` if that said nothing, or the record carries no old image.
+    /// What was read of it when it was passed over, which costs hardly more: as much as the vocabulary said that its record was decoded
+    /// with. `None` if that said nothing, or the record carries no old image.
     #[must_use]
     pub fn glimpse(&self) -> Option<&Image<'a>> {
         self.glimpse.as_ref()

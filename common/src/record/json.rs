@@ -74,7 +74,7 @@ pub(super) fn image<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<Image<
 impl Context<'_> {
     /// An image: the attributes of this vocabulary are read, all others are skipped.
     pub(super) fn image<'a>(&self, reader: &mut Reader<'a>, vocabulary: &Vocabulary) -> Read<Image<'a>> {
-        let mut image = Image::default();
+        let mut image = Image::with_room_for(vocabulary);
         reader.object(|reader, name| {
             match vocabulary.id(&name) {
                 Some(id) => {
@@ -94,8 +94,8 @@ impl Context<'_> {
     pub(super) fn old_image<'a>(&self, reader: &mut Reader<'a>) -> Read<OldImage<'a>> {
         let start = reader.start();
         let glimpse = match self.vocabulary.glimpsed() {
-            Some(glimpsed) => reader.unless_null(|reader| self.image(reader, glimpsed))?,
-            None => reader.skip().map(|_| None)?,
+            Some(glimpsed) if reader.is_object() => Some(self.image(reader, glimpsed)?),
+            Some(_) | None => reader.skip().map(|_| None)?,
         };
         let old = OldImage::from_json(reader.since(start)?, glimpse);
         old.ok_or_else(|| self.wrong("OldImage must be a map"))

@@ -99,6 +99,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether the next value is an object.
+    pub(super) fn is_object(&mut self) -> bool {
+        self.peek() == Some(b'{')
+    }
+
     /// Where the next value begins.
     pub(super) fn start(&mut self) -> usize {
         self.peek();

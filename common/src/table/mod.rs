@@ -31,7 +31,7 @@
 //!     key = { pk = "SHELF#{shelf_id}", sk = "BOOK#{book_id}" }
 //!     attributes = { price = "N", bought_at = "S", "read.pages" = "N", pages = "N", isbn = "S", isbn13 = "S", author = "S" }
 //!     derive.read = { percent = ["read.pages", "pages"] }     # 100·a/b, exact; absent unless b > 0
-//!     derive.number = { first = ["isbn13", "isbn"] }          # the first that is present
+//!     derive.number = { first = ["isbn13", "isbn"] }          # the first that is present, and not NULL
 //!     derive.author_id = { part = ["author", "AUTHOR#{author_id}"] }  # of a text that is a key: what stands there
 //!     secret = ["notes"]                      # never leaves the table: nothing may read it, and it is not archived
 //!     on_expiry = "keep"                      # what TTL deletes stays counted (the default), or "subtract"

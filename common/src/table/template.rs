@@ -200,8 +200,7 @@ impl Template {
     }
 
     /// Whether a text begins as all that match do: mostly tells at once that one does not.
-    #[must_use]
-    pub fn begins(&self, text: &str) -> bool {
+    pub(crate) fn begins(&self, text: &str) -> bool {
         text.starts_with(self.leading_literal())
     }
 

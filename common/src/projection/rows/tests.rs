@@ -128,11 +128,15 @@ fn a_day_may_be_derived_from_several_attributes() {
 derive.begun = { first = ["bought_at", "given_at"] }"#;
     let model =
         MODEL.replace("bought_at:day", "begun:day").replace(r#"attributes = { price = "N" }"#, derived);
-    let images = r#""NewImage":{"bought_at":{"S":"2026-02-06"},"price":{"N":"5"}},"OldImage":{"given_at":{"S":"2026-02-07"},"price":{"N":"6"}},"#;
-    assert_eq!(
-        try_rows_of(&model, &change("MODIFY", images)).unwrap(),
-        ["2026-02-06 MODIFY N(Decimal(Integer(5)))", "2026-02-07 REMOVE N(Decimal(Integer(6)))"]
-    );
+    for absent in ["", r#""bought_at":{"NULL":true},"#] {
+        let images = format!(
+            r#""NewImage":{{"bought_at":{{"S":"2026-02-06"}},"price":{{"N":"5"}}}},"OldImage":{{{absent}"given_at":{{"S":"2026-02-07"}},"price":{{"N":"6"}}}},"#
+        );
+        assert_eq!(
+            try_rows_of(&model, &change("MODIFY", &images)).unwrap(),
+            ["2026-02-06 MODIFY N(Decimal(Integer(5)))", "2026-02-07 REMOVE N(Decimal(Integer(6)))"]
+        );
+    }
 }
 
 #[test]

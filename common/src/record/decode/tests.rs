@@ -222,6 +222,40 @@ fn an_absent_image_is_not_an_empty_one() {
 }
 
 #[test]
+fn a_glimpse_of_an_old_image_is_what_decoding_it_shows() {
+    let all = vocabulary();
+    let glimpsing = vocabulary().glimpsing(all.id("size"));
+    let seen = json!({"colour": {"S": "blue"}, "size": {"N": "12"}, "other": {"L": [{"S": "]}"}]}});
+    for (old, sees) in [
+        (seen, Some(1)),
+        (json!({"colour": {"S": "red"}}), Some(0)),
+        (json!({}), Some(0)),
+        (Value::Null, None),
+    ] {
+        let json = record_with("/dynamodb/OldImage", old).to_string();
+        let event = format!(r#"{{"Records":[{json}]}}"#);
+        let batch = decode(event.as_bytes(), &glimpsing).unwrap();
+        let old = &batch.records[0].as_ref().unwrap().old;
+        assert_eq!(old.glimpse().map(|glimpse| glimpse.iter().count()), sees, "{json}");
+        assert_eq!(old.glimpse().cloned(), old.decode(glimpsing.glimpsed().unwrap()).unwrap(), "{json}");
+        with_sole(&json, |record| {
+            assert_eq!(record.old.glimpse(), None);
+            assert_eq!(record.old.decode(&all).unwrap(), old.decode(&all).unwrap(), "{json}");
+        });
+    }
+    for (old, told) in [
+        (json!(SECRET), "OldImage must be a map"),
+        (json!([]), "OldImage must be a map"),
+        (json!({"size": {"N": SECRET}}), "N must be a decimal number"),
+    ] {
+        let event = json!({"Records": [record_with("/dynamodb/OldImage", old)]}).to_string();
+        let batch = decode(event.as_bytes(), &glimpsing).unwrap();
+        let error = batch.records[0].as_ref().unwrap_err().error.to_string();
+        assert!(error.contains(told) && !error.contains(SECRET), "{error}");
+    }
+}
+
+#[test]
 fn times_in_seconds_fractions_and_milliseconds() {
     let cases = [
         ("1770000000", Some(1_770_000_000_000)),

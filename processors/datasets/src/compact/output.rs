@@ -95,7 +95,8 @@ fn unwritten(error: ParquetError) -> Error {
 
 /// Writes values that make no dictionary so that ZSTD finds in them what is alike: whole numbers and times as differences, text
 /// after its lengths, and positions, each of which begins like another, as what differs from the one before. Athena (Trino), Spark,
-/// DuckDB and Arrow read all of these. Only here: each of these encoders takes a megabyte, and the exporter has many open files.
+/// DuckDB and Arrow read all of these. Only here: what the exporter writes is
+/// soon compacted.
 fn compact(mut properties: WriterPropertiesBuilder, schema: &SchemaDescriptor) -> WriterPropertiesBuilder {
     for column in schema.columns() {
         let path = || column.path().clone();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::{Body, Bucket, Listed, Put};
 use afterwrite::table::Dataset;
@@ -125,7 +126,7 @@ impl<B: Bucket> Compactor<B> {
     }
 
     async fn compact_group(&self, partition: &Partition<'_>, files: &[Listed]) -> Result<Compacted> {
-        let mut done = Compacted::default();
+        let (mut done, begun) = (Compacted::default(), SystemClock.now());
         let dataset = partition.dataset;
         let inputs = match Inputs::fetch(&self.bucket, dataset, files).await? {
             Fetched::All(inputs) => inputs,
@@ -138,7 +139,7 @@ impl<B: Bucket> Compactor<B> {
         let keys = inputs.keys().map(str::to_owned).collect();
         let written = self.rewrite(partition, inputs, &mut done)?;
         // Not before all is written: a run that fails for want of disk leaves nothing in the bucket, however often it is tried.
-        let run = self.begin(partition).await?;
+        let run = self.begin(partition, begun).await?;
         let mut outputs = Vec::with_capacity(written.len());
         for file in written {
             outputs.push(self.upload(run.file(outputs.len()), file, &mut done).await?);

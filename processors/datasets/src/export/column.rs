@@ -77,6 +77,10 @@ impl Lengths {
         self.validity.append(is_present);
     }
 
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.offsets)
+    }
+
     fn finish(&mut self) -> (OffsetBuffer<i32>, Option<arrow_buffer::NullBuffer>) {
         let offsets = std::mem::replace(&mut self.offsets, vec![0]);
         (OffsetBuffer::new(ScalarBuffer::from(offsets)), self.validity.finish())
@@ -189,6 +193,23 @@ impl ColumnBuilder {
         }
     }
 
+    /// About how many bytes the values take.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::String(builder) | Self::Json(builder) => text_bytes(builder),
+            Self::Int64(builder) => size_of_val(builder.values_slice()),
+            Self::Double(builder) => size_of_val(builder.values_slice()),
+            Self::Decimal { builder, .. } => size_of_val(builder.values_slice()),
+            Self::Boolean(builder) => builder.len() / 8,
+            Self::Timestamp(builder) => size_of_val(builder.values_slice()),
+            Self::Date(builder) => size_of_val(builder.values_slice()),
+            Self::Binary(builder) => builder.values_slice().len() + size_of_val(builder.offsets_slice()),
+            Self::List(list) => list.lengths.bytes() + list.elements.bytes(),
+            Self::Map(map) => map.lengths.bytes() + text_bytes(&map.keys) + map.values.bytes(),
+            Self::Struct(structure) => structure.columns.iter().map(Self::bytes).sum(),
+        }
+    }
+
     /// The values so far; begins anew.
     pub(crate) fn finish(&mut self) -> ArrayRef {
         match self {
@@ -272,6 +293,11 @@ impl StructBuilder {
         let columns = self.columns.iter_mut().map(ColumnBuilder::finish).collect();
         Arc::new(StructArray::new(member_fields(&self.members), columns, self.validity.finish()))
     }
+}
+
+/// About how many bytes texts take.
+pub(super) fn text_bytes(builder: &StringBuilder) -> usize {
+    builder.values_slice().len() + size_of_val(builder.offsets_slice())
 }
 
 /// Whether a value within another fits; `NULL` always does.

@@ -40,6 +40,8 @@ use crate::schema::{fingerprint, hex, schema};
 /// Where the archive's objects begin.
 const ARCHIVE: &str = "archive/";
 
+const STAGED_BYTES: usize = 32 * 1024 * 1024;
+
 /// Exports the archive of a bucket.
 #[derive(Debug)]
 pub struct Exporter<B, T> {
@@ -51,6 +53,7 @@ pub struct Exporter<B, T> {
     remembered: Option<Remembered<T>>,
     /// For each dataset, its schema and the fingerprint.
     shapes: Vec<(SchemaRef, String)>,
+    staged_bytes: usize,
 }
 
 /// What became of one object.
@@ -89,7 +92,14 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
     ) -> Self {
         let shape = |dataset| (schema(dataset), fingerprint(&model, dataset));
         let shapes = model.datasets.iter().map(shape).collect();
-        Self { model, tables, bucket, remembered, shapes }
+        Self { model, tables, bucket, remembered, shapes, staged_bytes: STAGED_BYTES }
+    }
+
+    /// With so many bytes of rows staged before they are encoded, for all partitions of an object together; 32 MiB, if nothing is
+    /// said. Each time ends a row group of every partition: less takes less memory, and makes smaller row groups.
+    #[must_use]
+    pub fn staging(self, bytes: usize) -> Self {
+        Self { staged_bytes: bytes, ..self }
     }
 
     /// The model.

@@ -19,9 +19,6 @@ use super::lines::lines;
 use super::partition::Partition;
 use super::{Exporter, Tally};
 
-/// Lines whose rows are staged before they are encoded, for all partitions together, in bytes. Each time ends a row group of every
-/// partition, so less makes smaller row groups; rows take less than the lines that they are made of.
-const STAGED_BYTES: usize = 192 * 1024 * 1024;
 /// A guess that saves growing the list of a block's lines.
 const TYPICAL_LINE_BYTES: usize = 1024;
 /// An object with more bad lines is no object of the archive.
@@ -32,12 +29,14 @@ pub(super) struct ObjectExport<'e, B, T> {
     exporter: &'e Exporter<B, T>,
     /// For each of the model's datasets, by day.
     partitions: Vec<HashMap<String, Partition>>,
-    staged_bytes: usize,
     /// The changes that were there.
     seen: HashSet<Fingerprint>,
     hashers: (RandomState, DefaultHashBuilder),
     answers: HashMap<Question<'static>, Option<Arc<Gifts>>>,
     rejected: Vec<u8>,
+    /// Whether a change was of a table that the model knows; a table that it does not.
+    knows_a_table: bool,
+    unknown_table: Option<String>,
     line: usize,
     pub(super) tally: Tally,
 }
@@ -86,11 +85,12 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         Self {
             exporter,
             partitions: exporter.model.datasets.iter().map(|_| HashMap::new()).collect(),
-            staged_bytes: 0,
             seen: HashSet::new(),
             hashers: Default::default(),
             answers: HashMap::new(),
             rejected: Vec::new(),
+            knows_a_table: false,
+            unknown_table: None,
             line: 0,
             tally: Tally::default(),
         }
@@ -111,6 +111,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                 Err(error) => self.reject(self.line, text, &error)?,
             }
         }
+        self.knows_a_table |= !changes.is_empty();
         // The text after the last line feed was counted as a line.
         self.line -= usize::from(block.last() == Some(&b'\n'));
         let model = &self.exporter.model;
@@ -132,17 +133,21 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         }
         self.drop_duplicates(&mut items, fingerprints);
         self.look_up(&items).await?;
-        items.iter().try_for_each(|item| self.append(item))
+        items.iter().try_for_each(|item| self.append(item))?;
+        let partitions = self.partitions.iter().flat_map(HashMap::values);
+        let staged_bytes: usize = partitions.map(Partition::staged_bytes).sum();
+        if staged_bytes >= self.exporter.staged_bytes { self.encode() } else { Ok(()) }
     }
 
-    fn decode<'b>(&self, text: &'b [u8]) -> Result<Change<'b>> {
+    fn decode<'b>(&mut self, text: &'b [u8]) -> Result<Change<'b>> {
         let record = decode_record(text, &self.exporter.model.row_vocabulary).map_err(|bad| bad.error)?;
         let table = self.exporter.tables.iter().position(|known| **known == *record.table);
-        let table = table.ok_or_else(|| {
-            Error::new(ErrorKind::Record, "the change is of a table that the model does not know")
-                .with("table", &*record.table)
-                .remedy("If one of the model's tables lives under this name, say so in AFTERWRITE_TABLES")
-        })?;
+        let Some(table) = table else {
+            let message = "the change is of a table that the model does not know";
+            let error = unknown_table(ErrorKind::Record, message, &record.table);
+            self.unknown_table.get_or_insert_with(|| record.table.into_owned());
+            return Err(error);
+        };
         Ok(Change { line: self.line, text, record, table })
     }
 
@@ -233,22 +238,25 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                 };
                 self.tally.rescued += usize::from(partition.append(dataset, &row, &change.record));
                 self.tally.rows += 1;
-                self.staged_bytes += change.text.len();
             }
         }
-        if self.staged_bytes >= STAGED_BYTES { self.encode() } else { Ok(()) }
+        Ok(())
     }
 
     /// Encodes what is staged, one partition after the other: what a row group in the making takes, above all the state of its
     /// columns' compressors, is taken once, however many days an object holds changes of.
     fn encode(&mut self) -> Result<()> {
-        self.staged_bytes = 0;
         self.partitions.iter_mut().flat_map(HashMap::values_mut).try_for_each(Partition::encode)
     }
 
     /// Writes the files, and the lines that were rejected.
     pub(super) async fn finish(mut self, key: &str) -> Result<Tally> {
         let exporter = self.exporter;
+        // A wrong setting says so of every object: none may pass for exported.
+        if let (Some(name), false) = (&self.unknown_table, self.knows_a_table) {
+            let message = "an archive object holds no change of a table that the model knows; nothing of it was exported";
+            return Err(unknown_table(ErrorKind::Rejected, message, name));
+        }
         if !self.rejected.is_empty() {
             exporter.bucket.put(&super::rejected_key(key), self.rejected).await?;
         }
@@ -270,6 +278,12 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         }
         Ok(self.tally)
     }
+}
+
+fn unknown_table(kind: ErrorKind, message: &'static str, name: &str) -> Error {
+    Error::new(kind, message)
+        .with("table", name)
+        .remedy("If one of the model's tables lives under this name, say so in AFTERWRITE_TABLES")
 }
 
 /// What a row asks the dataset's lookups, each; `None` where it lacks what to ask by.

@@ -14,12 +14,12 @@ use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use serde_json::value::RawValue;
 
-use super::column::ColumnBuilder;
+use super::column::{ColumnBuilder, text_bytes};
 use super::json::dynamodb_json;
 use crate::schema::{self, writer_properties};
 
-/// Bytes of a column's different values up to which they are written as a dictionary: fewer than in large files, because each of many
-/// small row groups has one of its own.
+/// Bytes of a column's different values up to which they are written as a dictionary: fewer than in compacted files, because row groups
+/// may be small, and each has one of its own.
 const DICTIONARY: usize = 4 * 1024;
 
 /// A partition's file in the making.
@@ -96,6 +96,14 @@ impl Partition {
             .append_option((!is_whole).then(|| serde_json::to_string(&rescued).unwrap_or_default()));
         self.rows += 1;
         !is_whole
+    }
+
+    /// About how many bytes the rows take that are not encoded yet.
+    pub(super) fn staged_bytes(&self) -> usize {
+        let columns: usize = self.columns.iter().map(ColumnBuilder::bytes).sum();
+        let OwnColumns { position, operation, changed_at, rescued } = &self.own;
+        let texts: usize = [position, operation, rescued].map(text_bytes).into_iter().sum();
+        columns + texts + size_of_val(changed_at.values_slice())
     }
 
     /// Encodes what is staged, as a row group.

@@ -97,8 +97,48 @@ fn rows_of(file: Vec<u8>) -> Vec<String> {
     rows
 }
 
+/// A line of a book, on a day of February, with values of every kind of column.
+fn book(number: u64, day: u64) -> String {
+    let tags = (0..number % 4).map(|tag| format!(r#"{{"S":"tag {tag}"}}"#)).collect::<Vec<_>>().join(",");
+    let image = format!(
+        r#""NewImage":{{"bought_at":{{"S":"2026-02-{day:02}T14:30:00Z"}},"price":{{"N":"{number}.25"}},"pages":{{"N":"{number}"}},"tags":{{"L":[{tags}]}},"stock":{{"M":{{"home":{{"N":"{number}"}}}}}},"author":{{"M":{{"born":{{"N":"19{:02}"}}}}}},"cover":{{"B":"AAEC"}},"extra":{{"L":[{tags}]}}}}"#,
+        number % 100
+    );
+    line(number, "INSERT", &image).replace("BOOK#1", &format!("BOOK#{number}"))
+}
+
 fn parquet_of(bucket: &MemoryObjects, prefix: &str) -> Vec<(String, Vec<u8>)> {
     bucket.objects().into_iter().filter(|(key, _)| key.starts_with(prefix)).collect()
+}
+
+/// The files of an object that is exported with so many bytes staged: the rows of each, and how many row groups they lie in.
+fn staged(object: &[u8], bytes: usize) -> Vec<(String, Vec<String>, usize)> {
+    let bucket = Arc::new(MemoryObjects::default());
+    let key = "archive/dt=2026-02-06/hh=14/a.gz";
+    block_on(bucket.put(key, object.to_vec())).unwrap();
+    block_on(exporter(&bucket).staging(bytes).export(key)).unwrap();
+    let groups = |file: &Vec<u8>| {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(file.clone())).unwrap();
+        reader.metadata().num_row_groups()
+    };
+    let files = parquet_of(&bucket, "datasets/").into_iter();
+    files.map(|(key, file)| (key, rows_of(file.clone()), groups(&file))).collect()
+}
+
+#[test]
+fn rows_are_the_same_in_however_many_row_groups() {
+    let lines: String = (1..=6_000).map(|number| book(number, number % 3 + 1)).collect();
+    let object = gzip(&lines);
+    let whole = staged(&object, usize::MAX);
+    assert_eq!(
+        whole.iter().map(|(_, rows, groups)| (rows.len(), *groups)).collect::<Vec<_>>(),
+        [(2_000, 1); 3]
+    );
+    let parts = staged(&object, 0);
+    for ((key, rows, _), (other, others, groups)) in whole.iter().zip(&parts) {
+        assert_eq!((key, rows), (other, others));
+        assert!(*groups > 1, "{groups}");
+    }
 }
 
 #[test]
@@ -210,6 +250,21 @@ fn bad_lines_are_put_aside_with_their_numbers() {
         "{told:?}"
     );
     assert_eq!(rejected[0]["text"], "not json");
+}
+
+#[test]
+fn an_object_of_unknown_tables_alone_fails_lest_a_setting_lose_it() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"}}"#);
+    let renamed = good.replace("table/library", "table/prod-library");
+    let error = exported(&bucket, "archive/a.gz", &format!("{renamed}not json\n")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected);
+    for word in ["prod-library", "AFTERWRITE_TABLES", "archive/a.gz"] {
+        assert!(error.to_string().contains(word), "`{word}` is missing in: {error}");
+    }
+    assert_eq!(bucket.objects().len(), 1, "nothing was written");
+    let tally = exported(&bucket, "archive/b.gz", "not json\n").unwrap();
+    assert_eq!((tally.rejected, tally.files), (1, 0), "of no table at all");
 }
 
 #[test]

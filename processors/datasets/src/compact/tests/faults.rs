@@ -266,6 +266,22 @@ fn a_file_that_is_exported_again_is_a_new_one() {
 }
 
 #[test]
+fn a_compaction_that_fails_before_all_is_written_leaves_nothing() {
+    let model = plain();
+    let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")], vec![row(1, 2, 1, "INSERT")]]);
+    // The second file's footer is whole, its first page is not.
+    let torn = exported(&model, DAY, 1);
+    let mut file = bucket.objects()[&torn].to_vec();
+    file[4..20].fill(0xff);
+    put(&bucket, &torn, file);
+    let before = bucket.objects();
+    let compactor = Compactor::new(Arc::clone(&model), Arc::clone(&bucket), options());
+    let error = block_on(compactor.compact(None, None, NOW)).unwrap_err();
+    assert!(error.to_string().contains(&torn), "{error}");
+    assert_eq!(bucket.objects(), before);
+}
+
+#[test]
 fn one_partition_that_cannot_be_read_keeps_no_other_from_being_compacted() {
     let model = plain();
     let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")]]);
