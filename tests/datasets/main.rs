@@ -7,5 +7,7 @@
 )]
 
 mod compaction;
+#[cfg(feature = "sql")]
+mod question_edits;
 mod readers;
 mod round_trip;

@@ -48,11 +48,16 @@ impl<'a> Image<'a> {
         self.attributes.iter().map(|(id, value)| (*id, value))
     }
 
+    /// Sets an attribute that it does not have.
+    pub(super) fn add(&mut self, id: AttributeId, value: AttributeValue<'a>) {
+        self.attributes.push((id, value));
+    }
+
     /// Sets an attribute; the last value set counts.
     pub(super) fn set(&mut self, id: AttributeId, value: AttributeValue<'a>) {
         match self.attributes.iter_mut().find(|(held, _)| *held == id) {
             Some((_, held)) => *held = value,
-            None => self.attributes.push((id, value)),
+            None => self.add(id, value),
         }
     }
 }

@@ -74,12 +74,19 @@ pub(super) fn image<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<Image<
 impl Context<'_> {
     /// An image: the attributes of this vocabulary are read, all others are skipped.
     pub(super) fn image<'a>(&self, reader: &mut Reader<'a>, vocabulary: &Vocabulary) -> Read<Image<'a>> {
-        let mut image = Image::with_room_for(vocabulary);
+        let (mut image, mut seen) = (Image::with_room_for(vocabulary), 0);
         reader.object(|reader, name| {
             match vocabulary.id(&name) {
                 Some(id) => {
                     let value = self.value(reader);
-                    image.set(id, self.within(vocabulary.name(id), value)?);
+                    let value = self.within(vocabulary.name(id), value)?;
+                    // Hardly ever given before.
+                    if seen & id.bit() == 0 {
+                        image.add(id, value)
+                    } else {
+                        image.set(id, value)
+                    }
+                    seen |= id.bit();
                 }
                 None => {
                     reader.skip()?;

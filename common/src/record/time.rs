@@ -118,9 +118,13 @@ fn utc_time(text: &str) -> Option<jiff::Timestamp> {
     if !is_shaped {
         return None;
     }
-    let number = |at: usize| text.get(at..at + 2)?.parse::<i8>().ok();
-    let year = i16::from(number(0)?) * 100 + i16::from(number(2)?);
-    let time = DateTime::new(year, number(5)?, number(8)?, number(11)?, number(14)?, number(17)?, 0).ok()?;
+    let [c0, c1, y0, y1, _, m0, m1, _, d0, d1, _, h0, h1, _, n0, n1, _, s0, s1, _] = bytes;
+    // Of two digits.
+    let number =
+        |tens: &u8, ones: &u8| (tens - b'0').wrapping_mul(10).wrapping_add(ones - b'0').cast_signed();
+    let year = i16::from(number(c0, c1)) * 100 + i16::from(number(y0, y1));
+    let (month, day) = (number(m0, m1), number(d0, d1));
+    let time = DateTime::new(year, month, day, number(h0, h1), number(n0, n1), number(s0, s1), 0).ok()?;
     Offset::UTC.to_timestamp(time).ok()
 }
 

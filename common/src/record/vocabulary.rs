@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 /// The attribute names that a model uses. Every other attribute is skipped while decoding.
 ///
@@ -17,18 +17,25 @@ use hashbrown::HashMap;
 #[derive(Clone, Debug, Default)]
 pub struct Vocabulary {
     names: Vec<Arc<str>>,
-    /// Looked up for every attribute of every image, hence not std's map: its hash resists chosen keys, which a model's
-    /// names are not, and takes several times as long.
-    ids: HashMap<Arc<str>, AttributeId>,
-    /// The shapes that names have: most names of other attributes have another, and need not be looked up at all.
-    shapes: [u64; 4],
+    /// The names that are known, by the shape that they have: asked for every attribute of every image, most of which have a shape
+    /// that no name has, and few a shape that several have.
+    ids: Vec<SmallVec<[AttributeId; 1]>>,
+    /// How many are known.
+    len: usize,
     /// What of it is read of old images too.
     glimpsed: Option<Box<Vocabulary>>,
 }
 
 /// Stands for one name of the [`Vocabulary`] that gave it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AttributeId(usize);
+pub struct AttributeId(u32);
+
+impl AttributeId {
+    /// One bit of 64, the same for few others.
+    pub(super) fn bit(self) -> u64 {
+        1 << (self.0 % 64)
+    }
+}
 
 impl Vocabulary {
     /// A vocabulary of these names; a name given twice counts once.
@@ -46,9 +53,10 @@ impl Vocabulary {
         if let Some(id) = self.id(&name) {
             return id;
         }
-        let id = AttributeId(self.names.len());
-        self.know(Arc::clone(&name), id);
+        // A model's file, of a few megabytes at most, has no such number of names.
+        let id = AttributeId(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
         self.names.push(name);
+        self.know(id);
         id
     }
 
@@ -67,25 +75,24 @@ impl Vocabulary {
     fn narrowed(&self, ids: impl IntoIterator<Item = AttributeId>) -> Self {
         let mut narrowed = Self { names: self.names.clone(), ..Self::default() };
         for id in ids {
-            narrowed.know(Arc::clone(self.name(id)), id);
+            narrowed.know(id);
         }
         narrowed
     }
 
-    fn know(&mut self, name: Arc<str>, id: AttributeId) {
-        let (word, bit) = shape(&name);
-        if let Some(shapes) = self.shapes.get_mut(word) {
-            *shapes |= bit;
+    fn know(&mut self, id: AttributeId) {
+        let shape = shape(self.name(id));
+        self.ids.resize(SHAPES, SmallVec::new());
+        if let Some(ids) = self.ids.get_mut(shape).filter(|ids| !ids.contains(&id)) {
+            ids.push(id);
+            self.len += 1;
         }
-        self.ids.insert(name, id);
     }
 
     /// The id of a name, if the model uses it.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<AttributeId> {
-        let (word, bit) = shape(name);
-        let is_likely = self.shapes.get(word).is_some_and(|shapes| shapes & bit != 0);
-        if is_likely { self.ids.get(name).copied() } else { None }
+        self.ids.get(shape(name))?.iter().copied().find(|id| **self.name(*id) == *name)
     }
 
     /// The name behind an id.
@@ -95,26 +102,27 @@ impl Vocabulary {
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "an id is given out by its own vocabulary only")]
     pub fn name(&self, id: AttributeId) -> &Arc<str> {
-        &self.names[id.0]
+        &self.names[id.0 as usize]
     }
 
     /// How many names it holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ids.len()
+        self.len
     }
 
     /// Whether it holds none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+        self.len == 0
     }
 }
 
-/// One of 256 shapes by a name's length, its first and its last letter, as a bit of one of four words.
-fn shape(name: &str) -> (usize, u64) {
+const SHAPES: usize = 256;
+
+/// One of the shapes that names have: by the length, the first and the last letter.
+fn shape(name: &str) -> usize {
     let bytes = name.as_bytes();
     let ends = bytes.first().zip(bytes.last()).map_or(0, |(first, last)| first ^ last.rotate_left(3));
-    let shape = usize::from(ends) ^ (bytes.len() << 1);
-    ((shape >> 6) & 3, 1 << (shape & 63))
+    (usize::from(ends) ^ (bytes.len() << 1)) % SHAPES
 }

@@ -1,10 +1,11 @@
 //! An archive object as it arrives → blocks of whole lines.
 
-use std::io::Write as _;
+use std::io::{self, BufRead, Read};
 use std::iter::once;
 
 use afterwrite::{Error, ErrorKind, Result};
-use flate2::write::MultiGzDecoder;
+use bytes::Bytes;
+use flate2::bufread::MultiGzDecoder;
 use memchr::{memchr_iter, memrchr};
 
 /// How much text is handed on at once: what a processor's own cache holds beside all that is made of it.
@@ -15,51 +16,93 @@ const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
 /// Unpacks an object chunk by chunk.
 pub(super) struct Lines {
-    unpacked: MultiGzDecoder<Vec<u8>>,
-    /// How much of it has been handed on.
+    unpacked: MultiGzDecoder<Arrived>,
+    /// Room for a block, or for a line if that is longer. It has been filled up to `filled`, and what is before `taken` has been handed on.
+    text: Vec<u8>,
+    filled: usize,
     taken: usize,
-    begun: bool,
+}
+
+/// The part of an object that has arrived and is not unpacked yet.
+#[derive(Default)]
+struct Arrived {
+    chunk: Bytes,
+    is_last: bool,
+    /// Whether there was anything.
+    has_begun: bool,
+}
+
+impl BufRead for Arrived {
+    /// Empty at the end of the object; until then, what is not there yet "would block".
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let is_there = self.is_last || !self.chunk.is_empty();
+        if is_there { Ok(&self.chunk) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        drop(self.chunk.split_to(bytes));
+    }
+}
+
+impl Read for Arrived {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.fill_buf()?.read(into)?;
+        self.consume(bytes);
+        Ok(bytes)
+    }
 }
 
 impl Lines {
     pub(super) fn new() -> Self {
-        Self { unpacked: MultiGzDecoder::new(Vec::new()), taken: 0, begun: false }
+        let unpacked = MultiGzDecoder::new(Arrived::default());
+        Self { unpacked, text: vec![0; BLOCK_BYTES], filled: 0, taken: 0 }
     }
 
-    /// Takes the next chunk; the lines that are whole by now, once they are enough to be worth handing on.
+    /// Takes the next chunk, or that there is no other. What came before must have been handed on.
+    pub(super) fn push(&mut self, chunk: Option<Bytes>) {
+        let arrived = self.unpacked.get_mut();
+        arrived.is_last = chunk.is_none();
+        arrived.chunk = chunk.unwrap_or_default();
+        arrived.has_begun |= !arrived.chunk.is_empty();
+    }
+
+    /// The next block of whole lines, of what has arrived; at the end of the object what is left, which may end without a line feed.
     ///
     /// # Errors
-    /// [`ErrorKind::Rejected`] if the object is not gzip, is damaged, or holds no lines.
-    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Option<&[u8]>> {
-        self.begun |= !chunk.is_empty();
-        self.unpacked.get_mut().drain(..std::mem::take(&mut self.taken));
-        self.unpacked.write_all(chunk).map_err(damaged)?;
-        let text = self.unpacked.get_ref();
-        if text.len() < BLOCK_BYTES {
+    /// [`ErrorKind::Rejected`] if the object is not gzip, is damaged or cut off, or holds no lines.
+    pub(super) fn next_block(&mut self) -> Result<Option<&[u8]>> {
+        self.text.copy_within(self.taken..self.filled, 0);
+        self.filled -= std::mem::take(&mut self.taken);
+        // An object of no bytes is no gzip either, but nothing is missing of it.
+        if !self.unpacked.get_ref().has_begun {
             return Ok(None);
         }
-        let Some(last) = memrchr(b'\n', text) else {
-            if text.len() > LONGEST_LINE {
-                return Err(Error::new(
-                    ErrorKind::Rejected,
-                    "an archive object has a line of more than 16 MiB",
-                )
-                .remedy("It is not one of the archive's; move it elsewhere"));
+        loop {
+            if self.filled == self.text.len() {
+                if let Some(last) = memrchr(b'\n', &self.text) {
+                    self.taken = last + 1;
+                    break;
+                }
+                if self.filled > LONGEST_LINE {
+                    return Err(Error::new(
+                        ErrorKind::Rejected,
+                        "an archive object has a line of more than 16 MiB",
+                    )
+                    .remedy("It is not one of the archive's; move it elsewhere"));
+                }
+                self.text.resize(2 * self.filled, 0);
             }
-            return Ok(None);
-        };
-        self.taken = last + 1;
-        Ok(text.get(..self.taken))
-    }
-
-    /// The lines that are left.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Rejected`] if the object ends too early.
-    pub(super) fn finish(mut self) -> Result<Vec<u8>> {
-        self.unpacked.get_mut().drain(..self.taken);
-        // An object of no bytes is no gzip either, but nothing is missing of it.
-        if self.begun { self.unpacked.finish().map_err(damaged) } else { Ok(Vec::new()) }
+            match self.unpacked.read(self.text.get_mut(self.filled..).unwrap_or_default()) {
+                Ok(0) => {
+                    self.taken = self.filled;
+                    break;
+                }
+                Ok(bytes) => self.filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(damaged(error)),
+            }
+        }
+        Ok(self.text.get(..self.taken).filter(|block| !block.is_empty()))
     }
 }
 
@@ -69,7 +112,7 @@ pub(super) fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     ends.scan(0, |begin, end| block.get(std::mem::replace(begin, end + 1)..end))
 }
 
-fn damaged(error: std::io::Error) -> Error {
+fn damaged(error: io::Error) -> Error {
     Error::new(
         ErrorKind::Rejected,
         "an archive object is not gzip, or is damaged or cut off; nothing of it was exported",
@@ -97,13 +140,14 @@ mod tests {
     fn unpacked(object: &[u8], chunk: usize) -> Result<Vec<u8>> {
         let mut lines = Lines::new();
         let mut all = Vec::new();
-        for chunk in object.chunks(chunk) {
-            if let Some(block) = lines.push(chunk)? {
-                assert_eq!(block.last(), Some(&b'\n'), "a block ends with a line");
+        for chunk in object.chunks(chunk).map(Some).chain([None]) {
+            lines.push(chunk.map(Bytes::copy_from_slice));
+            while let Some(block) = lines.next_block()? {
+                assert!(chunk.is_none() || block.last() == Some(&b'\n'), "a block ends with a line");
+                assert!(block.len() <= BLOCK_BYTES);
                 all.extend(block);
             }
         }
-        all.extend(lines.finish()?);
         Ok(all)
     }
 

@@ -129,12 +129,15 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         })?;
         let mut lines = Lines::new();
         let mut export = ObjectExport::new(self);
-        while let Some(chunk) = chunks.try_next().await? {
-            if let Some(block) = lines.push(&chunk)? {
+        let mut is_last = false;
+        while !is_last {
+            let chunk = chunks.try_next().await?;
+            is_last = chunk.is_none();
+            lines.push(chunk);
+            while let Some(block) = lines.next_block()? {
                 export.block(block).await?;
             }
         }
-        export.block(&lines.finish()?).await?;
         export.finish(key).await
     }
 

@@ -1,0 +1,157 @@
+//! Which edits of questions changed what candidates answer: the saved query `question_edits`, on histories whose answer can be told by hand.
+
+use std::sync::Arc;
+
+use afterwrite::sink::memory::MemoryTables;
+use afterwrite::sink::s3::ObjectStore as _;
+use afterwrite::table::Model;
+use afterwrite_cli::query::{Layout, Place, answer};
+use afterwrite_datasets::export::Exporter;
+use afterwrite_tests::datasets::gzip;
+use afterwrite_tests::folder_bucket::FolderBucket;
+use serde_json::{Value, json};
+
+/// 2026-02-06T00:00:00Z
+const MIDNIGHT: u32 = 1_770_336_000;
+
+/// The archive of one project, written change by change; minutes are those of one day.
+#[derive(Default)]
+struct History {
+    lines: String,
+    changes: u32,
+}
+
+impl History {
+    fn change(&mut self, minute: u32, [partition, sort]: [&str; 2], new: &Value, old: Option<&Value>) {
+        self.changes += 1;
+        let record = json!({
+            "eventID": self.changes.to_string(),
+            "eventName": if old.is_some() { "MODIFY" } else { "INSERT" },
+            "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/ExamBuddyTable/stream/2026-01-01T00:00:00.000",
+            "dynamodb": {
+                "ApproximateCreationDateTime": MIDNIGHT + 60 * minute,
+                "Keys": { "PK": { "S": partition }, "SK": { "S": sort } },
+                "NewImage": new, "OldImage": old,
+                "SequenceNumber": (1000 + self.changes).to_string(),
+            },
+        });
+        self.lines += &format!("{record}\n");
+    }
+
+    /// A question, by its text, right answer and place at each minute.
+    fn question(&mut self, question: &str, versions: &[(u32, &str, &str, u32)]) -> &mut Self {
+        let image = |(_, text, correct, order): &(u32, &str, &str, u32)| {
+            json!({
+                "question_text": { "S": text }, "correct_answer": { "S": correct }, "order": { "N": order.to_string() },
+                "created_at": { "S": "2026-02-06T00:00:00Z" },
+            })
+        };
+        let key = format!("QUESTION#{question}");
+        let mut old = None;
+        for version in versions {
+            let new = image(version);
+            self.change(version.0, ["PROJECT#p", &key], &new, old.as_ref());
+            old = Some(new);
+        }
+        self
+    }
+
+    /// Answers to a question that are given at this minute, so many right and so many wrong.
+    fn answers(&mut self, question: &str, minute: u32, right: u32, wrong: u32) -> &mut Self {
+        for number in 0..right + wrong {
+            let key = format!("ANSWER#{question}-{minute}-{number}");
+            let new = json!({
+                "question_id": { "S": question }, "is_correct": { "BOOL": number < right },
+                "answered_at": { "S": format!("2026-02-06T{:02}:{:02}:00Z", minute / 60, minute % 60) },
+            });
+            self.change(minute, ["ATTEMPT#a", &key], &new, None);
+        }
+        self
+    }
+
+    /// What the query answers, the archive having been delivered twice.
+    async fn question_edits(&self) -> Vec<Value> {
+        let folder = tempfile::tempdir().unwrap();
+        let bucket = FolderBucket(folder.path().to_owned());
+        let model = Arc::new(Model::load("exambuddy").unwrap());
+        let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+        let exporter: Exporter<_, MemoryTables> =
+            Exporter::new(Arc::clone(&model), tables, bucket.clone(), None);
+        for key in ["archive/first.gz", "archive/again.gz"] {
+            bucket.put(key, gzip(&self.lines)).await.unwrap();
+            exporter.export(key).await.unwrap();
+        }
+        let query = model.queries.iter().find(|query| &*query.name == "question_edits").unwrap();
+        let place = Place::Folder(folder.path().to_owned());
+        let answer = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
+        serde_json::from_str(&answer).unwrap()
+    }
+}
+
+/// The question, the minute of the edit, what changed, and answers and rate before and after.
+fn told(row: &Value) -> (&str, &str, [bool; 2], [u64; 2], [f64; 2]) {
+    let text = |name: &str| row[name].as_str().unwrap();
+    let minute = text("edited_at").get(11..16).unwrap();
+    (
+        text("question_id"),
+        minute,
+        ["text_changed", "answer_changed"].map(|name| row[name].as_bool().unwrap()),
+        ["answers_before", "answers_after"].map(|name| row[name].as_u64().unwrap()),
+        ["correct_rate_before", "correct_rate_after"].map(|name| row[name].as_f64().unwrap()),
+    )
+}
+
+#[tokio::test]
+async fn an_edit_is_told_with_the_answers_before_and_after_it() {
+    let mut history = History::default();
+    history
+        .question("q", &[(0, "Why?", "a", 1), (20, "Why not?", "a", 1), (40, "Why not?", "b", 1)])
+        .answers("q", 10, 1, 1)
+        .answers("q", 30, 3, 1)
+        .answers("q", 50, 0, 5);
+    assert_eq!(
+        history.question_edits().await.iter().map(told).collect::<Vec<_>>(),
+        [
+            ("q", "00:40", [false, true], [4, 5], [0.75, 0.0]),
+            ("q", "00:20", [true, false], [2, 4], [0.5, 0.75])
+        ],
+        "the greatest change first"
+    );
+}
+
+#[tokio::test]
+async fn edits_with_no_answer_between_them_are_one() {
+    let mut history = History::default();
+    history
+        .question("q", &[(0, "Why?", "a", 1), (20, "Wy not?", "a", 1), (21, "Why not?", "b", 1)])
+        .answers("q", 10, 1, 1)
+        .answers("q", 30, 3, 1);
+    assert_eq!(
+        history.question_edits().await.iter().map(told).collect::<Vec<_>>(),
+        [("q", "00:21", [true, true], [2, 4], [0.5, 0.75])]
+    );
+}
+
+#[tokio::test]
+async fn what_changed_nothing_is_not_told() {
+    let mut history = History::default();
+    history
+        // Undone before anybody answered.
+        .question("undone", &[(0, "Why?", "a", 1), (20, "How?", "a", 1), (21, "Why?", "a", 1)])
+        .answers("undone", 10, 1, 1)
+        .answers("undone", 30, 3, 1)
+        // Neither its text nor its answer.
+        .question("moved", &[(0, "Why?", "a", 1), (20, "Why?", "a", 2)])
+        .answers("moved", 10, 1, 1)
+        .answers("moved", 30, 3, 1)
+        // Answered as well as before.
+        .question("equal", &[(0, "Why?", "a", 1), (20, "How?", "a", 1)])
+        .answers("equal", 10, 1, 1)
+        .answers("equal", 30, 2, 2)
+        // Never answered before, or after.
+        .question("late", &[(0, "Why?", "a", 1), (20, "How?", "a", 1)])
+        .answers("late", 30, 3, 1)
+        .question("early", &[(0, "Why?", "a", 1), (20, "How?", "a", 1)])
+        .answers("early", 10, 3, 1);
+    assert_eq!(history.question_edits().await, Vec::<Value>::new());
+}
