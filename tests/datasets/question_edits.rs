@@ -152,6 +152,11 @@ async fn what_changed_nothing_is_not_told() {
         .question("late", &[(0, "Why?", "a", 1), (20, "How?", "a", 1)])
         .answers("late", 30, 3, 1)
         .question("early", &[(0, "Why?", "a", 1), (20, "How?", "a", 1)])
-        .answers("early", 10, 3, 1);
-    assert_eq!(history.question_edits().await, Vec::<Value>::new());
+        .answers("early", 10, 3, 1)
+        // And one that did.
+        .question("told", &[(0, "Why?", "a", 1), (20, "How?", "a", 1)])
+        .answers("told", 10, 1, 1)
+        .answers("told", 30, 3, 1);
+    let edits = history.question_edits().await;
+    assert_eq!(edits.iter().map(|edit| told(edit).0).collect::<Vec<_>>(), ["told"]);
 }

@@ -1,4 +1,4 @@
-//! A bucket that is a folder of this machine, for programs that measure: reading and writing it costs what files cost.
+//! A bucket that is a folder of this machine, where reading and writing should cost what files cost.
 
 use std::fs;
 use std::io::Read as _;

@@ -105,8 +105,11 @@ fn leaves_a_day(model: &Model, identity: &Identity<'_, '_>, record: &ChangeRecor
     let Some(old) = record.old.glimpse() else { return record.old.is_present() };
     let new = record.new.as_ref().unwrap_or(&NOTHING);
     let (before, after) = (Scope::of(model, identity, old), Scope::of(model, identity, new));
-    let mut datasets = model.datasets_of(identity.entity);
-    datasets.any(|(_, dataset)| day(&before, dataset) != day(&after, dataset))
+    let leaves = |dataset: &Dataset| {
+        let from = &dataset.partition.0;
+        value(&before, from) != value(&after, from) && day(&before, dataset) != day(&after, dataset)
+    };
+    model.datasets_of(identity.entity).any(|(_, dataset)| leaves(dataset))
 }
 
 /// Stands for an image that a stream of another view type does not carry.

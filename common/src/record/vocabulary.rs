@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 pub struct Vocabulary {
     names: Vec<Arc<str>>,
     /// The names that are known, by the shape that they have: asked for every attribute of every image, most of which have a shape
-    /// that no name has, and few a shape that several have.
+    /// that no name has, and few one that many have.
     ids: Vec<SmallVec<[AttributeId; 1]>>,
     /// How many are known.
     len: usize,

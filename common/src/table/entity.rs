@@ -111,7 +111,7 @@ pub enum DerivationKind {
         /// The whole.
         whole: Term,
     },
-    /// The first of these that is present.
+    /// The first of these that is present and not `NULL`.
     First(Vec<Term>),
     /// What stands at one variable of a key that a text is; absent unless the text is such a key.
     Part {

@@ -12,7 +12,7 @@ use super::Term;
 use crate::record::{AttributeValue, Decimal, Timestamp};
 
 /// A value as a condition or a measure sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Operand<'v> {
     /// An attribute, or what a lookup gave.
     Value(&'v AttributeValue<'v>),

@@ -256,6 +256,27 @@ fn a_glimpse_of_an_old_image_is_what_decoding_it_shows() {
 }
 
 #[test]
+fn of_very_many_attributes_each_is_there_as_it_was_given_last() {
+    let names: Vec<String> = (0..200).map(|number| format!("a{number}")).collect();
+    let vocabulary = Vocabulary::new(names.iter().map(String::as_str));
+    let members = |rounds: std::ops::Range<usize>| -> Vec<String> {
+        let member = |(round, name)| format!(r#""{name}":{{"S":"{name} {round}"}}"#);
+        rounds.flat_map(|round| names.iter().map(move |name| (round, name))).map(member).collect()
+    };
+    let mut record = record();
+    record["dynamodb"]["NewImage"] = json!("IMAGE");
+    let image = format!("{{{}}}", members(0..2).join(","));
+    let event = format!(r#"{{"Records":[{record}]}}"#).replace(r#""IMAGE""#, &image);
+    let batch = decode(event.as_bytes(), &vocabulary).unwrap();
+    let image = batch.records[0].as_ref().unwrap().new.as_ref().unwrap();
+    assert_eq!(image.iter().count(), names.len());
+    for name in &names {
+        let value = image.get(vocabulary.id(name).unwrap()).and_then(AttributeValue::as_text);
+        assert_eq!(value, Some(&*format!("{name} 1")));
+    }
+}
+
+#[test]
 fn times_in_seconds_fractions_and_milliseconds() {
     let cases = [
         ("1770000000", Some(1_770_000_000_000)),

@@ -94,9 +94,8 @@ fn unwritten(error: ParquetError) -> Error {
 }
 
 /// Writes values that make no dictionary so that ZSTD finds in them what is alike: whole numbers and times as differences, text
-/// after its lengths, and positions, each of which begins like another, as what differs from the one before. Athena (Trino), Spark,
-/// DuckDB and Arrow read all of these. Only here: what the exporter writes is
-/// soon compacted.
+/// after its lengths. Athena (Trino), Spark, DuckDB and Arrow read both. Only here: what the exporter writes
+/// is soon compacted.
 fn compact(mut properties: WriterPropertiesBuilder, schema: &SchemaDescriptor) -> WriterPropertiesBuilder {
     for column in schema.columns() {
         let path = || column.path().clone();
@@ -104,15 +103,15 @@ fn compact(mut properties: WriterPropertiesBuilder, schema: &SchemaDescriptor) -
             Type::INT32 | Type::INT64 => {
                 properties.set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED)
             }
-            Type::BYTE_ARRAY if column.name() == POSITION => {
-                properties.set_column_encoding(path(), Encoding::DELTA_BYTE_ARRAY)
-            }
-            Type::BYTE_ARRAY => properties
+            Type::BYTE_ARRAY if column.name() != POSITION => properties
                 .set_column_encoding(path(), Encoding::DELTA_LENGTH_BYTE_ARRAY)
                 .set_column_dictionary_page_size_limit(path(), TEXT_DICTIONARY),
-            Type::BOOLEAN | Type::INT96 | Type::FLOAT | Type::DOUBLE | Type::FIXED_LEN_BYTE_ARRAY => {
-                properties
-            }
+            Type::BYTE_ARRAY
+            | Type::BOOLEAN
+            | Type::INT96
+            | Type::FLOAT
+            | Type::DOUBLE
+            | Type::FIXED_LEN_BYTE_ARRAY => properties,
         };
     }
     properties

@@ -71,7 +71,7 @@ impl<'p> Run<'p> {
 }
 
 impl<B: Bucket> Compactor<B> {
-    /// Begins to write the files of a run. `begun` says since when its inputs are what it takes them for.
+    /// Begins to write the files of a run. `begun` is when it began to fetch its inputs.
     pub(super) async fn begin<'p>(&self, partition: &'p Partition<'p>, begun: Timestamp) -> Result<Run<'p>> {
         let run = Run { partition, id: Uuid::new_v4().to_string(), begun };
         self.bucket.put_new(&run.mark(), Body::Bytes(Bytes::new())).await?;

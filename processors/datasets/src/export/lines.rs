@@ -61,6 +61,7 @@ impl Lines {
     /// Takes the next chunk, or that there is no other. What came before must have been handed on.
     pub(super) fn push(&mut self, chunk: Option<Bytes>) {
         let arrived = self.unpacked.get_mut();
+        debug_assert!(arrived.chunk.is_empty(), "a chunk is unpacked before the next one comes");
         arrived.is_last = chunk.is_none();
         arrived.chunk = chunk.unwrap_or_default();
         arrived.has_begun |= !arrived.chunk.is_empty();
@@ -71,8 +72,7 @@ impl Lines {
     /// # Errors
     /// [`ErrorKind::Rejected`] if the object is not gzip, is damaged or cut off, or holds no lines.
     pub(super) fn next_block(&mut self) -> Result<Option<&[u8]>> {
-        self.text.copy_within(self.taken..self.filled, 0);
-        self.filled -= std::mem::take(&mut self.taken);
+        self.let_go();
         // An object of no bytes is no gzip either, but nothing is missing of it.
         if !self.unpacked.get_ref().has_begun {
             return Ok(None);
@@ -83,14 +83,14 @@ impl Lines {
                     self.taken = last + 1;
                     break;
                 }
-                if self.filled > LONGEST_LINE {
+                if self.filled >= LONGEST_LINE {
                     return Err(Error::new(
                         ErrorKind::Rejected,
                         "an archive object has a line of more than 16 MiB",
                     )
                     .remedy("It is not one of the archive's; move it elsewhere"));
                 }
-                self.text.resize(2 * self.filled, 0);
+                self.text.resize((2 * self.filled).min(LONGEST_LINE), 0);
             }
             match self.unpacked.read(self.text.get_mut(self.filled..).unwrap_or_default()) {
                 Ok(0) => {
@@ -103,6 +103,16 @@ impl Lines {
             }
         }
         Ok(self.text.get(..self.taken).filter(|block| !block.is_empty()))
+    }
+
+    /// Lets go of the block that was handed on; after one of a long line the next is of its size again.
+    fn let_go(&mut self) {
+        let taken = std::mem::take(&mut self.taken);
+        if taken > 0 {
+            self.text.copy_within(taken..self.filled, 0);
+            self.filled -= taken;
+            self.text.truncate(self.filled.max(BLOCK_BYTES));
+        }
     }
 }
 
@@ -136,15 +146,17 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// Everything that comes out of an object that arrives in chunks of this size.
-    fn unpacked(object: &[u8], chunk: usize) -> Result<Vec<u8>> {
-        let mut lines = Lines::new();
+    /// Everything that comes out of an object that arrives in chunks of this size, with empty ones between them.
+    fn unpacked(bytes: &[u8], chunk: usize) -> Result<Vec<u8>> {
+        let mut object = Lines::new();
         let mut all = Vec::new();
-        for chunk in object.chunks(chunk).map(Some).chain([None]) {
-            lines.push(chunk.map(Bytes::copy_from_slice));
-            while let Some(block) = lines.next_block()? {
+        let chunks = bytes.chunks(chunk).flat_map(|chunk| [Some(chunk), Some(&[])]);
+        for chunk in chunks.chain([None]) {
+            object.push(chunk.map(Bytes::copy_from_slice));
+            while let Some(block) = object.next_block()? {
                 assert!(chunk.is_none() || block.last() == Some(&b'\n'), "a block ends with a line");
-                assert!(block.len() <= BLOCK_BYTES);
+                let has_long_line = lines(block).any(|line| line.len() >= BLOCK_BYTES);
+                assert!(block.len() <= BLOCK_BYTES || has_long_line);
                 all.extend(block);
             }
         }
@@ -163,6 +175,40 @@ mod tests {
         assert_eq!(unpacked(&[], 1).unwrap(), b"");
         assert_eq!(unpacked(&gzip(b""), 100).unwrap(), b"");
         assert_eq!(unpacked(&gzip(b"no line feed"), 5).unwrap(), b"no line feed");
+    }
+
+    #[test]
+    fn parts_may_be_cut_anywhere_on_their_way() {
+        let mut named = flate2::GzBuilder::new().filename("a name").comment("b").extra([1, 2, 3]);
+        let mut named = std::mem::take(&mut named).write(Vec::new(), Compression::default());
+        named.write_all(b"one\ntwo").unwrap();
+        let object = [named.finish().unwrap(), gzip(b""), gzip(b" three\n")].concat();
+        for chunk in 1..=object.len() {
+            assert_eq!(unpacked(&object, chunk).unwrap(), b"one\ntwo three\n", "in chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_one_and_one_that_is_too_long_is_none() {
+        let long =
+            |bytes: usize| [b"short\n", &*vec![b'x'; bytes], b"\n", &*b"short\n".repeat(200_000)].concat();
+        let text = long(3 * BLOCK_BYTES);
+        for chunk in [100, 10_000] {
+            assert_eq!(unpacked(&gzip(&text), chunk).unwrap(), text);
+        }
+        let error = unpacked(&gzip(&long(LONGEST_LINE)), 1_000).unwrap_err();
+        assert!(error.to_string().contains("16 MiB"), "{error}");
+    }
+
+    #[test]
+    fn what_follows_the_last_part_and_a_wrong_checksum_are_refused() {
+        let object = gzip(b"{}\n");
+        let mut wrong = object.clone();
+        let checksum = wrong.len() - 8;
+        wrong[checksum] ^= 1;
+        for object in [wrong, [&*object, &[0; 16]].concat()] {
+            assert_eq!(unpacked(&object, 5).unwrap_err().kind(), ErrorKind::Rejected);
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@
 //!
 //! The file's key follows from the object's, and it is written only if there is none (`If-None-Match: *`): to export an object again
 //! changes nothing. A change that is there twice is exported once. A line that is no change of the model's tables is put under
-//! `rejected/` with its number and the reason, and keeps no other from being exported. An object that cannot be read to its end fails
-//! as a whole, before anything is written.
+//! `rejected/` with its number and the reason, and keeps no other from being exported. An object that cannot be read to its end, or
+//! that holds changes of unknown tables alone, fails as a whole, before anything is written.
 
 mod column;
 pub mod event;
@@ -95,11 +95,12 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         Self { model, tables, bucket, remembered, shapes, staged_bytes: STAGED_BYTES }
     }
 
-    /// With so many bytes of rows staged before they are encoded, for all partitions of an object together; 32 MiB, if nothing is
-    /// said. Each time ends a row group of every partition: less takes less memory, and makes smaller row groups.
+    /// With about so many bytes of rows staged before they are encoded, for all partitions of an object together; 32 MiB, if nothing is
+    /// said, and at most 1 GiB, because a column of an Arrow batch holds no more than 2. Each time ends a row group of every partition:
+    /// less takes less memory, and makes smaller row groups.
     #[must_use]
     pub fn staging(self, bytes: usize) -> Self {
-        Self { staged_bytes: bytes, ..self }
+        Self { staged_bytes: bytes.min(1 << 30), ..self }
     }
 
     /// The model.
@@ -111,7 +112,7 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
     /// Exports one object. An object outside `archive/` is left alone.
     ///
     /// # Errors
-    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is none of the archive's; then nothing of it was written. Else as
+    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is none of this model's archive; then nothing of it was written. Else as
     /// [`Bucket`] and [`Tables::read`]: some files may be written, and exporting it again writes the rest.
     pub async fn export(&self, key: &str) -> Result<Tally> {
         if !key.starts_with(ARCHIVE) {

@@ -21,14 +21,17 @@ use super::{Exporter, Tally};
 
 /// A guess that saves growing the list of a block's lines.
 const TYPICAL_LINE_BYTES: usize = 1024;
-/// An object with more bad lines is no object of the archive.
+/// An object with more bad lines is no object of the archive; nor is one of which more bytes of lines are bad, which are held in memory.
 const BAD_LINES_AT_MOST: usize = 10_000;
+const BAD_MEBIBYTES_AT_MOST: usize = 64;
 
 /// What has been made of an object so far.
 pub(super) struct ObjectExport<'e, B, T> {
     exporter: &'e Exporter<B, T>,
     /// For each of the model's datasets, by day.
     partitions: Vec<HashMap<String, Partition>>,
+    /// How many changes have been staged since all that is staged was measured.
+    unmeasured: usize,
     /// The changes that were there.
     seen: HashSet<Fingerprint>,
     hashers: (RandomState, DefaultHashBuilder),
@@ -85,6 +88,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         Self {
             exporter,
             partitions: exporter.model.datasets.iter().map(|_| HashMap::new()).collect(),
+            unmeasured: 0,
             seen: HashSet::new(),
             hashers: Default::default(),
             answers: HashMap::new(),
@@ -111,7 +115,6 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                 Err(error) => self.reject(self.line, text, &error)?,
             }
         }
-        self.knows_a_table |= !changes.is_empty();
         // The text after the last line feed was counted as a line.
         self.line -= usize::from(block.last() == Some(&b'\n'));
         let model = &self.exporter.model;
@@ -134,20 +137,24 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         self.drop_duplicates(&mut items, fingerprints);
         self.look_up(&items).await?;
         items.iter().try_for_each(|item| self.append(item))?;
-        let partitions = self.partitions.iter().flat_map(HashMap::values);
-        let staged_bytes: usize = partitions.map(Partition::staged_bytes).sum();
-        if staged_bytes >= self.exporter.staged_bytes { self.encode() } else { Ok(()) }
+        self.unmeasured += items.len();
+        self.encode_if_much()
     }
 
     fn decode<'b>(&mut self, text: &'b [u8]) -> Result<Change<'b>> {
-        let record = decode_record(text, &self.exporter.model.row_vocabulary).map_err(|bad| bad.error)?;
-        let table = self.exporter.tables.iter().position(|known| **known == *record.table);
-        let Some(table) = table else {
+        let tables = &self.exporter.tables;
+        let index = |name: &str| tables.iter().position(|known| **known == *name);
+        let record = decode_record(text, &self.exporter.model.row_vocabulary).map_err(|bad| {
+            self.knows_a_table |= bad.table.and_then(|table| index(&table)).is_some();
+            bad.error
+        })?;
+        let Some(table) = index(&record.table) else {
             let message = "the change is of a table that the model does not know";
             let error = unknown_table(ErrorKind::Record, message, &record.table);
             self.unknown_table.get_or_insert_with(|| record.table.into_owned());
             return Err(error);
         };
+        self.knows_a_table = true;
         Ok(Change { line: self.line, text, record, table })
     }
 
@@ -185,10 +192,16 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
 
     fn reject(&mut self, line: usize, text: &[u8], error: &Error) -> Result<()> {
         self.tally.rejected += 1;
-        if self.tally.rejected > BAD_LINES_AT_MOST {
+        if self.tally.rejected > BAD_LINES_AT_MOST
+            || self.rejected.len() + text.len() > BAD_MEBIBYTES_AT_MOST * 1024 * 1024
+        {
+            self.refuse_foreign()?;
             return Err(Error::new(
                 ErrorKind::Rejected,
-                format!("an archive object has more than {BAD_LINES_AT_MOST} lines that are no changes; nothing of it was exported"),
+                format!(
+                    "an archive object has more than {BAD_LINES_AT_MOST} lines that are no changes, or more than \
+                     {BAD_MEBIBYTES_AT_MOST} MiB of them; nothing of it was exported"
+                ),
             )
             .remedy("It is not one of the archive's; move it elsewhere"));
         }
@@ -197,6 +210,17 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         self.rejected.extend(serde_json::to_vec(&rejected).unwrap_or_default());
         self.rejected.push(b'\n');
         Ok(())
+    }
+
+    /// An object of unknown tables alone must not pass for exported: mostly a setting is wrong, and would lose every object.
+    fn refuse_foreign(&self) -> Result<()> {
+        match &self.unknown_table {
+            Some(name) if !self.knows_a_table => {
+                let message = "an archive object holds changes of tables that the model does not know, and of no other; nothing of it was exported";
+                Err(unknown_table(ErrorKind::Rejected, message, name))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Reads what lookups have given for these changes, as far as it is not known yet.
@@ -243,6 +267,17 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         Ok(())
     }
 
+    /// Encodes what is staged if it is much. Measuring looks at each partition, so not before there are as many new rows.
+    fn encode_if_much(&mut self) -> Result<()> {
+        if self.unmeasured < self.partitions.iter().map(HashMap::len).sum() {
+            return Ok(());
+        }
+        self.unmeasured = 0;
+        let partitions = self.partitions.iter().flat_map(HashMap::values);
+        let staged_bytes: usize = partitions.map(Partition::staged_bytes).sum();
+        if staged_bytes >= self.exporter.staged_bytes { self.encode() } else { Ok(()) }
+    }
+
     /// Encodes what is staged, one partition after the other: what a row group in the making takes, above all the state of its
     /// columns' compressors, is taken once, however many days an object holds changes of.
     fn encode(&mut self) -> Result<()> {
@@ -252,11 +287,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     /// Writes the files, and the lines that were rejected.
     pub(super) async fn finish(mut self, key: &str) -> Result<Tally> {
         let exporter = self.exporter;
-        // A wrong setting says so of every object: none may pass for exported.
-        if let (Some(name), false) = (&self.unknown_table, self.knows_a_table) {
-            let message = "an archive object holds no change of a table that the model knows; nothing of it was exported";
-            return Err(unknown_table(ErrorKind::Rejected, message, name));
-        }
+        self.refuse_foreign()?;
         if !self.rejected.is_empty() {
             exporter.bucket.put(&super::rejected_key(key), self.rejected).await?;
         }

@@ -134,10 +134,14 @@ fn rows_are_the_same_in_however_many_row_groups() {
         whole.iter().map(|(_, rows, groups)| (rows.len(), *groups)).collect::<Vec<_>>(),
         [(2_000, 1); 3]
     );
-    let parts = staged(&object, 0);
-    for ((key, rows, _), (other, others, groups)) in whole.iter().zip(&parts) {
-        assert_eq!((key, rows), (other, others));
-        assert!(*groups > 1, "{groups}");
+    // A row takes some 300 bytes, a block of lines holds some thousand of them.
+    for (bytes, expected) in [(0, 5..20), (600_000, 2..5)] {
+        let parts = staged(&object, bytes);
+        assert_eq!(parts.len(), whole.len());
+        for ((key, rows, _), (other, others, groups)) in whole.iter().zip(&parts) {
+            assert_eq!((key, rows), (other, others));
+            assert!(expected.contains(groups), "{groups} row groups of {bytes} bytes");
+        }
     }
 }
 
@@ -263,6 +267,12 @@ fn an_object_of_unknown_tables_alone_fails_lest_a_setting_lose_it() {
         assert!(error.to_string().contains(word), "`{word}` is missing in: {error}");
     }
     assert_eq!(bucket.objects().len(), 1, "nothing was written");
+    let many: String = (0..=10_000).map(|_| renamed.as_str()).collect();
+    let error = exported(&bucket, "archive/a.gz", &many).unwrap_err();
+    assert!(error.to_string().contains("AFTERWRITE_TABLES"), "{error}");
+    let malformed = good.replace(r#"{"S":"2026-02-06"}"#, "5");
+    let tally = exported(&bucket, "archive/mixed.gz", &format!("{renamed}{malformed}")).unwrap();
+    assert_eq!(tally.rejected, 2, "one is of a table of the model's");
     let tally = exported(&bucket, "archive/b.gz", "not json\n").unwrap();
     assert_eq!((tally.rejected, tally.files), (1, 0), "of no table at all");
 }
@@ -291,12 +301,13 @@ fn what_is_no_archive_object_has_a_clear_outcome() {
         bucket.put("archive/text", good.clone().into_bytes()).await.unwrap();
         bucket.put("archive/empty", Vec::new()).await.unwrap();
         bucket.put("archive/noise.gz", gzip(&"noise\n".repeat(10_001))).await.unwrap();
+        bucket.put("archive/loud.gz", gzip(&("noise".repeat(200_000) + "\n").repeat(70))).await.unwrap();
     });
     let before = bucket.objects();
     let export = |key: &str| block_on(exporter(&bucket).export(key));
     assert_eq!(export("other/a.gz").unwrap(), Tally { foreign: 1, ..Tally::default() });
     assert_eq!(export("archive/empty").unwrap(), Tally::default());
-    for key in ["archive/cut.gz", "archive/text", "archive/noise.gz", "archive/gone.gz"] {
+    for key in ["archive/cut.gz", "archive/text", "archive/noise.gz", "archive/loud.gz", "archive/gone.gz"] {
         let error = export(key).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{key}");
         assert!(error.to_string().contains(key), "{error}");
