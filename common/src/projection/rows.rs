@@ -70,7 +70,7 @@ fn value<'s, 'a: 's>(scope: &Scope<'s, 'a>, from: &Term) -> Option<Operand<'s>> 
         Term::Attribute(path) => attribute(scope.image, path).map(Operand::Value),
         Term::Key(_) | Term::Derived(_) | Term::Given { .. } => scope.read(from).ok().flatten(),
     };
-    value.filter(|value| !matches!(value, Operand::Value(AttributeValue::Null)))
+    value.filter(|value| !value.is_null())
 }
 
 /// The images of a change, decoded with [`Model::row_vocabulary`].

@@ -63,6 +63,11 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         }
     }
 
+    /// The value of a term; `None` where the item has none: it is absent, or `NULL`.
+    fn read_unless_null(&self, term: &Term) -> Result<Option<Operand<'s>>> {
+        Ok(self.read(term)?.filter(|value| !value.is_null()))
+    }
+
     /// Renders a key from this image into `key`, whatever that held before.
     ///
     /// # Errors
@@ -110,8 +115,8 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     /// # Errors
     /// [`ErrorKind::Record`] if it is none that a key can be made of.
     pub(super) fn text(&self, term: &Term, format: Format) -> Result<Option<Cow<'s, str>>> {
-        match self.read(term)? {
-            None | Some(Operand::Value(AttributeValue::Null)) => Ok(None),
+        match self.read_unless_null(term)? {
+            None => Ok(None),
             Some(Operand::Text(text)) if format == Format::Plain => Ok(Some(text)),
             Some(Operand::Value(AttributeValue::S(text))) if format == Format::Plain => {
                 Ok(Some(Cow::Borrowed(text)))
@@ -165,9 +170,8 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         match &derivation.kind {
             DerivationKind::First(terms) => {
                 for term in terms {
-                    match self.read(term)? {
-                        None | Some(Operand::Value(AttributeValue::Null)) => {}
-                        Some(value) => return Ok(Some(value)),
+                    if let Some(value) = self.read_unless_null(term)? {
+                        return Ok(Some(value));
                     }
                 }
                 Ok(None)
@@ -207,8 +211,8 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     /// # Errors
     /// [`ErrorKind::Record`] if it is not a number.
     pub fn number(&self, term: &Term) -> Result<Option<Cow<'s, crate::record::Decimal>>> {
-        match self.read(term)? {
-            None | Some(Operand::Value(AttributeValue::Null)) => Ok(None),
+        match self.read_unless_null(term)? {
+            None => Ok(None),
             Some(Operand::Value(AttributeValue::N(number))) => Ok(Some(Cow::Borrowed(number))),
             Some(Operand::Value(other)) => {
                 Err(self.unfit(term, &format!("must be a number (N) and is of type {}", other.type_name())))
@@ -222,8 +226,8 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     /// # Errors
     /// [`ErrorKind::Record`] if it is neither.
     pub fn extreme(&self, term: &Term, format: Format) -> Result<Option<AttributeValue<'static>>> {
-        match self.read(term)? {
-            None | Some(Operand::Value(AttributeValue::Null)) => Ok(None),
+        match self.read_unless_null(term)? {
+            None => Ok(None),
             Some(_) if format != Format::Plain => {
                 let mut text = String::new();
                 self.render_value(term, format, &mut text)?;

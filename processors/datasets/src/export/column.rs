@@ -302,7 +302,7 @@ pub(super) fn text_bytes(builder: &StringBuilder) -> usize {
 
 /// Whether a value within another fits; `NULL` always does.
 fn fits(column_type: &ColumnType, value: &Operand<'_>) -> bool {
-    if matches!(value, Operand::Value(AttributeValue::Null)) {
+    if value.is_null() {
         return true;
     }
     match column_type {
@@ -342,7 +342,7 @@ fn fits(column_type: &ColumnType, value: &Operand<'_>) -> bool {
 
 /// `NULL` is null.
 fn present<'o, 'v>(value: &'o Operand<'v>) -> Option<&'o Operand<'v>> {
-    Some(value).filter(|value| !matches!(value, Operand::Value(AttributeValue::Null)))
+    Some(value).filter(|value| !value.is_null())
 }
 
 /// Visits the elements of a list or a set; `false` if the value is neither.
