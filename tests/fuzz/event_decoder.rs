@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use afterwrite::record::{AttributeValue, ChangeRecord, Image, Operation, Vocabulary, decode, decode_record};
+use afterwrite::record::{AttributeValue, ChangeRecord, Image, Operation, Vocabulary, decode};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
 
 fuzz_target!(|bytes: &[u8]| {
     let json: Option<Value> = serde_json::from_slice(bytes).ok();
-    if let Ok(record) = decode_record(bytes, &VOCABULARY) {
+    if let Ok(record) = Decoder::new(&VOCABULARY).record(bytes) {
         json.iter().for_each(|json| assert_same(&record, json));
     }
     let Ok(batch) = decode(bytes, &VOCABULARY) else { return };

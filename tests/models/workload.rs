@@ -6,7 +6,7 @@ use std::sync::Arc;
 use afterwrite::commit::Ledger;
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{Images, Stale, archive_line, old_image, rows};
-use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, Timestamp, decode_record};
+use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Decoder, Item, Timestamp};
 use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{KeySchema, KeyType, Model, Operand};
@@ -102,7 +102,7 @@ impl Workload {
     /// The cache keys and the paths that the last change makes stale.
     pub(crate) fn all_stale(&self) -> Stale {
         let line = self.last();
-        let record = decode_record(line.as_bytes(), &self.model.vocabulary).expect("a record");
+        let record = Decoder::new(&self.model.vocabulary).record(line.as_bytes()).expect("a record");
         let old = record.old.decode(&self.model.vocabulary).expect("an image");
         let source = self.source(&record);
         let identity = source.identify(&self.model).expect("an entity");
@@ -114,7 +114,7 @@ impl Workload {
     /// The rows that the last change makes: `dataset day OPERATION`, and every column that holds a text or number.
     pub(crate) fn rows(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let line = self.last();
-        let record = decode_record(line.as_bytes(), &self.model.row_vocabulary).expect("a record");
+        let record = Decoder::new(&self.model.row_vocabulary).record(line.as_bytes()).expect("a record");
         let source = self.source(&record);
         let identity = source.identify(&self.model).expect("an entity");
         let old = old_image(&self.model, &identity, &record).expect("an image");

@@ -66,11 +66,12 @@ impl<'s, 'a: 's> Row<'s, 'a> {
 }
 
 fn value<'s, 'a: 's>(scope: &Scope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
-    let value = match from {
-        Term::Attribute(path) => attribute(scope.image, path).map(Operand::Value),
-        Term::Key(_) | Term::Derived(_) | Term::Given { .. } => scope.read(from).ok().flatten(),
-    };
-    value.filter(|value| !value.is_null())
+    match from {
+        Term::Attribute(path) => attribute(scope.image, path)
+            .filter(|value| !matches!(value, AttributeValue::Null))
+            .map(Operand::Value),
+        Term::Key(_) | Term::Derived(_) | Term::Given { .. } => scope.read_unless_null(from).ok().flatten(),
+    }
 }
 
 /// The images of a change, decoded with [`Model::row_vocabulary`].

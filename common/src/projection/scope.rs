@@ -64,7 +64,7 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     }
 
     /// The value of a term; `None` where the item has none: it is absent, or `NULL`.
-    fn read_unless_null(&self, term: &Term) -> Result<Option<Operand<'s>>> {
+    pub(super) fn read_unless_null(&self, term: &Term) -> Result<Option<Operand<'s>>> {
         Ok(self.read(term)?.filter(|value| !value.is_null()))
     }
 

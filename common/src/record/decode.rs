@@ -22,9 +22,10 @@ use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
+use super::identify::identify;
 use super::json::Context;
 use super::reader::{Reader, Unreadable};
-use super::record_json::identify;
+use super::record_json::Layouts;
 use super::{BadRecord, Batch, ChangeRecord, Vocabulary};
 use crate::{Error, ErrorKind, Result};
 
@@ -44,7 +45,8 @@ pub fn decode<'a>(event: &'a [u8], vocabulary: &Vocabulary) -> Result<Batch<'a>>
         return Ok(batch);
     }
     let json: Vec<&str> = cut(event)?.into_iter().map(RawValue::get).collect();
-    Ok(Batch { records: json.iter().map(|json| decode_alone(json, vocabulary)).collect(), json })
+    let mut decoder = Decoder::new(vocabulary);
+    Ok(Batch { records: json.iter().map(|json| decoder.json(json)).collect(), json })
 }
 
 fn text(event: &[u8]) -> Result<&str> {
@@ -71,25 +73,35 @@ fn not_an_event(message: &str) -> Error {
         .remedy("Connect the function to a DynamoDB stream, or send it an event as Lambda would")
 }
 
-/// One record, as a line of the archive holds it.
-///
-/// # Errors
-/// What is wrong with it, and what of it could be read.
-pub fn decode_record<'a>(
-    line: &'a [u8],
-    vocabulary: &Vocabulary,
-) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
-    match std::str::from_utf8(line) {
-        Ok(line) => decode_alone(line, vocabulary),
-        Err(_) => Err(Box::new(identify("", Error::new(ErrorKind::Record, "the line is not UTF-8")))),
-    }
+/// Decodes records one by one, as lines of the archive hold them.
+pub struct Decoder<'v, 'a> {
+    vocabulary: &'v Vocabulary,
+    layouts: Layouts<'a>,
 }
 
-/// One record on its own.
-fn decode_alone<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
-    let context = Context::new(vocabulary);
-    let record = Reader::whole(json, |reader| context.record(reader));
-    record.map_err(|_| Box::new(identify(json, context.into_error())))
+impl<'v, 'a> Decoder<'v, 'a> {
+    /// One that decodes as far as `vocabulary` asks for it.
+    #[must_use]
+    pub fn new(vocabulary: &'v Vocabulary) -> Self {
+        Self { vocabulary, layouts: Layouts::default() }
+    }
+
+    /// Decodes one record.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what of it could be read.
+    pub fn record(&mut self, line: &'a [u8]) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
+        match std::str::from_utf8(line) {
+            Ok(line) => self.json(line),
+            Err(_) => Err(Box::new(identify("", Error::new(ErrorKind::Record, "the line is not UTF-8")))),
+        }
+    }
+
+    fn json(&mut self, json: &'a str) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
+        let context = Context::new(self.vocabulary);
+        let record = Reader::whole(json, |reader| context.record(reader, &mut self.layouts));
+        record.map_err(|_| Box::new(identify(json, context.into_error())))
+    }
 }
 
 /// All records of an event, none of them malformed.
@@ -98,7 +110,7 @@ fn strictly<'a>(
     context: &Context<'_>,
     capacity: usize,
 ) -> Result<Batch<'a>, Unreadable> {
-    let mut batch = None;
+    let (mut batch, mut layouts) = (None, Layouts::default());
     reader.object(|reader, name| {
         if name != "Records" {
             return reader.skip().map(drop);
@@ -106,7 +118,7 @@ fn strictly<'a>(
         let (mut records, mut json) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
         reader.list(|reader| {
             let start = reader.start();
-            records.push(Ok(context.record(reader)?));
+            records.push(Ok(context.record(reader, &mut layouts)?));
             json.push(reader.since(start)?);
             Ok(())
         })?;

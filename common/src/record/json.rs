@@ -11,8 +11,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::change::NamedValue;
+use super::layout::Layout;
 use super::reader::{Reader, Unreadable};
-use super::{AttributeValue, Decimal, Image, Keys, OldImage, Vocabulary};
+use super::{AttributeId, AttributeValue, Decimal, Image, Keys, OldImage, Vocabulary};
 use crate::{Error, ErrorKind, Result};
 
 type Read<T> = Result<T, Unreadable>;
@@ -68,44 +69,87 @@ impl<'v> Context<'v> {
 /// Reads an image on its own.
 pub(super) fn image<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<Image<'a>> {
     let context = Context::new(vocabulary);
-    Reader::whole(json, |reader| context.image(reader, vocabulary)).map_err(|_| context.into_error())
+    Reader::whole(json, |reader| context.image(reader, &mut Layout::unknown()))
+        .map_err(|_| context.into_error())
+}
+
+/// What the name of an attribute means to a vocabulary.
+#[derive(Clone, Copy)]
+pub(super) struct Attribute {
+    /// Its id, if it is read of new images; of old images.
+    new: Option<AttributeId>,
+    old: Option<AttributeId>,
 }
 
 impl Context<'_> {
-    /// An image: the attributes of this vocabulary are read, all others are skipped.
-    pub(super) fn image<'a>(&self, reader: &mut Reader<'a>, vocabulary: &Vocabulary) -> Read<Image<'a>> {
-        let (mut image, mut seen) = (Image::with_room_for(vocabulary), 0);
-        reader.object(|reader, name| {
-            match vocabulary.id(&name) {
-                Some(id) => {
-                    let value = self.value(reader);
-                    let value = self.within(vocabulary.name(id), value)?;
-                    // Hardly ever given before.
-                    if seen & id.bit() == 0 {
-                        image.add(id, value)
-                    } else {
-                        image.set(id, value)
-                    }
-                    seen |= id.bit();
-                }
-                None => {
-                    reader.skip()?;
-                }
-            }
-            Ok(())
-        })?;
+    /// An image: the attributes of the vocabulary are read, all others are skipped.
+    pub(super) fn image<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        layout: &mut Layout<'a, Attribute>,
+    ) -> Read<Image<'a>> {
+        let (mut image, mut seen) = (Image::with_room_for(self.vocabulary), 0);
+        reader.object_like(
+            layout,
+            |name| self.attribute(name),
+            |reader, attribute, _| match attribute.new {
+                Some(id) => self.member(reader, id, &mut image, &mut seen),
+                None => reader.skip().map(drop),
+            },
+        )?;
         Ok(image)
     }
 
-    /// An old image: passed over, but for what the vocabulary says is glimpsed.
-    pub(super) fn old_image<'a>(&self, reader: &mut Reader<'a>) -> Read<OldImage<'a>> {
+    /// An old image: passed over, but for what the vocabulary says is glimpsed. Most of it is as it is in the new one.
+    pub(super) fn old_image<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        layout: &mut Layout<'a, Attribute>,
+    ) -> Read<OldImage<'a>> {
         let start = reader.start();
-        let glimpse = match self.vocabulary.glimpsed() {
-            Some(glimpsed) if reader.is_object() => Some(self.image(reader, glimpsed)?),
-            Some(_) | None => reader.skip().map(|_| None)?,
-        };
+        let mut glimpse = None;
+        if reader.is_object() {
+            let (mut image, mut seen) = (self.vocabulary.glimpsed().map(Image::with_room_for), 0);
+            reader.object_like(
+                layout,
+                |name| self.attribute(name),
+                |reader, attribute, new| match (attribute.old, &mut image) {
+                    (Some(id), Some(image)) => self.member(reader, id, image, &mut seen),
+                    _ => reader.skip_like(new),
+                },
+            )?;
+            glimpse = image;
+        } else {
+            reader.skip()?;
+        }
         let old = OldImage::from_json(reader.since(start)?, glimpse);
         old.ok_or_else(|| self.wrong("OldImage must be a map"))
+    }
+
+    fn attribute(&self, name: &str) -> Attribute {
+        let glimpsed = self.vocabulary.glimpsed();
+        Attribute { new: self.vocabulary.id(name), old: glimpsed.and_then(|glimpsed| glimpsed.id(name)) }
+    }
+
+    /// One attribute of an image, by its name's id.
+    #[inline]
+    fn member<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        id: AttributeId,
+        image: &mut Image<'a>,
+        seen: &mut u64,
+    ) -> Read<()> {
+        let value = self.value(reader);
+        let value = self.within(self.vocabulary.name(id), value)?;
+        // Hardly ever given before.
+        if *seen & id.bit() == 0 {
+            image.add(id, value)
+        } else {
+            image.set(id, value)
+        }
+        *seen |= id.bit();
+        Ok(())
     }
 
     /// The `Keys` of a record.
@@ -134,7 +178,18 @@ impl Context<'_> {
     }
 
     /// One attribute value.
+    #[inline]
     fn value<'a>(&self, reader: &mut Reader<'a>) -> Read<AttributeValue<'a>> {
+        // Nearly all are texts and numbers.
+        match reader.tagged_text() {
+            Some((b'N', text)) => Ok(AttributeValue::N(self.number(text)?)),
+            Some((b'B', text)) => Ok(AttributeValue::B(self.bytes(text)?)),
+            Some((_, text)) => Ok(AttributeValue::S(Cow::Borrowed(text))),
+            None => self.any_value(reader),
+        }
+    }
+
+    fn any_value<'a>(&self, reader: &mut Reader<'a>) -> Read<AttributeValue<'a>> {
         let mut last: Option<AttributeValue<'a>> = None;
         reader.object(|reader, tag| {
             let value = self.tagged(&tag, reader)?;

@@ -3,18 +3,21 @@
 mod change;
 mod decimal;
 mod decode;
+mod identify;
 mod image;
 mod json;
+mod layout;
 mod position;
 mod reader;
 mod record_json;
+mod source;
 mod time;
 mod value;
 mod vocabulary;
 
 pub use change::{BadRecord, Batch, ChangeRecord, Keys, Operation, StreamView};
 pub use decimal::{Decimal, NotADecimal};
-pub use decode::{decode, decode_record};
+pub use decode::{Decoder, decode};
 pub use image::{Image, OldImage};
 pub use position::Position;
 pub use time::Timestamp;

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
+use super::layout::{BEGINNING, Layout};
+
 /// How deep objects and lists may lie in each other where they are read, not passed over: each takes room on the stack.
 /// DynamoDB's items have 32 levels, of two objects each.
 const MAX_LEVELS: u8 = 127;
@@ -54,6 +56,38 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Reads an object as others of its kind were read: `member` is told what each name means, and the JSON that the last value of
+    /// this name had, and reads the value that follows. What a name means is asked where the layout does not know it.
+    #[inline]
+    pub(super) fn object_like<M: Copy>(
+        &mut self,
+        layout: &mut Layout<'a, M>,
+        meaning: impl Fn(&str) -> M,
+        mut member: impl FnMut(&mut Self, M, &'a str) -> Result<()>,
+    ) -> Result<()> {
+        self.enter(b'{')?;
+        let mut goes_on = !self.has(b'}');
+        let mut place = BEGINNING;
+        while goes_on {
+            let start = self.start();
+            let next = match layout.after(place) {
+                Some(expected) if self.passes(expected.name) => expected,
+                Some(_) | None => {
+                    let name = self.name()?;
+                    let name = self.meant(name)?;
+                    layout.learn(place, self.since(start)?, || meaning(&name))
+                }
+            };
+            place = next.place;
+            let start = self.start();
+            member(self, next.meaning, next.value)?;
+            layout.keep(place, self.since(start)?);
+            goes_on = self.goes_on(b'}')?;
+        }
+        self.levels_left += 1;
+        Ok(())
+    }
+
     /// Reads a list: `member` reads each value.
     #[inline]
     pub(super) fn list(&mut self, mut member: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
@@ -86,7 +120,7 @@ impl<'a> Reader<'a> {
     /// Reads a boolean.
     pub(super) fn boolean(&mut self) -> Result<bool> {
         let is_true = self.peek() == Some(b't');
-        self.literal(if is_true { b"true" } else { b"false" })?;
+        self.literal(if is_true { "true" } else { "false" })?;
         Ok(is_true)
     }
 
@@ -94,7 +128,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn unless_null<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
         match self.peek() {
-            Some(b'n') => self.literal(b"null").map(|()| None),
+            Some(b'n') => self.literal("null").map(|()| None),
             Some(_) | None => read(self).map(Some),
         }
     }
@@ -118,6 +152,9 @@ impl<'a> Reader<'a> {
     /// Passes over one value, however deep; its JSON.
     pub(super) fn skip(&mut self) -> Result<&'a str> {
         let start = self.start();
+        if self.tagged_text().is_some() {
+            return self.since(start);
+        }
         // What is open around the value, innermost last: 1 for an object, 0 for a list, after a 1 that stays.
         let mut open = 1_u128;
         loop {
@@ -141,9 +178,9 @@ impl<'a> Reader<'a> {
                         continue;
                     }
                 }
-                Some(b't') => self.literal(b"true")?,
-                Some(b'f') => self.literal(b"false")?,
-                Some(b'n') => self.literal(b"null")?,
+                Some(b't') => self.literal("true")?,
+                Some(b'f') => self.literal("false")?,
+                Some(b'n') => self.literal("null")?,
                 Some(_) | None => self.number()?,
             }
             loop {
@@ -160,6 +197,35 @@ impl<'a> Reader<'a> {
                 open >>= 1;
             }
         }
+    }
+
+    /// Reads what most values of attributes are: `{"S":"text"}`, or so of the types `N` and `B`, without white space or escapes. Its type and
+    /// its text; `None` if it is something else, of which nothing is passed.
+    #[inline]
+    pub(super) fn tagged_text(&mut self) -> Option<(u8, &'a str)> {
+        let rest = self.json.as_bytes().get(self.at..)?;
+        let Some((&[b'{', b'"', tag @ (b'S' | b'N' | b'B'), b'"', b':', b'"'], rest)) =
+            rest.split_first_chunk()
+        else {
+            return None;
+        };
+        let start = self.at + 6;
+        let end = start + plain_length(rest);
+        let text = self.json.get(start..end)?;
+        if self.json.as_bytes().get(end..)?.first_chunk() != Some(br#""}"#) {
+            return None;
+        }
+        self.at = end + 2;
+        Some((tag, text))
+    }
+
+    /// Passes over one value that may well be the same as another one: then it is passed at once.
+    #[inline]
+    pub(super) fn skip_like(&mut self, other: &str) -> Result<()> {
+        self.peek();
+        // What begins with a value that ends by itself is that value; a number may go on.
+        let ends_by_itself = matches!(other.as_bytes().last(), Some(b'"' | b'}' | b']'));
+        if ends_by_itself && self.passes(other) { Ok(()) } else { self.skip().map(drop) }
     }
 
     /// Passes over one value deeper in others than any of DynamoDB's.
@@ -275,10 +341,19 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn literal(&mut self, literal: &[u8]) -> Result<()> {
-        let is_next = self.json.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(literal));
-        self.at += literal.len();
-        if is_next { Ok(()) } else { Err(Unreadable) }
+    fn literal(&mut self, literal: &str) -> Result<()> {
+        if self.passes(literal) { Ok(()) } else { Err(Unreadable) }
+    }
+
+    /// Whether this text is next; then it is passed.
+    #[inline]
+    fn passes(&mut self, text: &str) -> bool {
+        let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
+        let is_next = rest.starts_with(text.as_bytes());
+        if is_next {
+            self.at += text.len();
+        }
+        is_next
     }
 
     fn number(&mut self) -> Result<()> {
@@ -348,148 +423,4 @@ fn special_bytes(bytes: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn skipped(json: &str) -> Option<&str> {
-        Reader::whole(json, Reader::skip).ok()
-    }
-
-    fn text(json: &str) -> Option<Cow<'_, str>> {
-        Reader::whole(json, Reader::text).ok()
-    }
-
-    fn is_json(text: &str) -> bool {
-        serde_json::from_str::<IgnoredAny>(text).is_ok()
-    }
-
-    #[test]
-    fn what_is_json_is_passed_over() {
-        for json in [
-            "null",
-            "true",
-            "false",
-            "0",
-            "-0",
-            "10",
-            "-1.50",
-            "1e5",
-            "1E+05",
-            "0.1e-999",
-            r#""""#,
-            r#""a\"\\\/\b\f\n\r\t\u00e9""#,
-            r#""\ud800""#,
-            "[]",
-            "[ ]",
-            "{}",
-            "{\n}",
-            "[1,[2,[]],{}]",
-            r#"{"a":1,"":{"b":[]},"c":[{}]}"#,
-            "[1 , 2\t]",
-            r#"{"a" : "é試🙂" }"#,
-            r#"{"S":"a\"}"}"#,
-            r#"{"S":"a" }"#,
-            r#"{"S":"a","N":1}"#,
-            r#"{"L":[{"S":"a"},{"S":"b"}]}"#,
-        ] {
-            assert_eq!(skipped(json), Some(json));
-            assert_eq!(skipped(&format!(" \r\n\t{json} ")), Some(json));
-        }
-    }
-
-    #[test]
-    fn what_is_no_json_is_refused() {
-        for json in [
-            "",
-            " ",
-            "nul",
-            "True",
-            "truefalse",
-            "01",
-            "-",
-            "+1",
-            ".5",
-            "1.",
-            "1e",
-            "1e+",
-            "--1",
-            "0x1",
-            "NaN",
-            r#"""#,
-            r#""a"#,
-            r#""\x""#,
-            r#""\u12g4""#,
-            r#""\u12"#,
-            "\"\n\"",
-            "\"12345678\u{1f}\"",
-            "'a'",
-            "[",
-            "]",
-            "[1",
-            "[1,]",
-            "[,1]",
-            "[1 2]",
-            "{",
-            "}",
-            "[}",
-            "{]",
-            r#"{"a"}"#,
-            r#"{"a":}"#,
-            r#"{"a":1,}"#,
-            r#"{"a" 1}"#,
-            "{1:2}",
-            "{,}",
-            r#"{"S":"a"#,
-            r#"{"S":"a""#,
-            r#"{"S":"a"]"#,
-            "1 2",
-            "[] []",
-        ] {
-            assert_eq!(skipped(json), None, "{json}");
-        }
-    }
-
-    #[test]
-    fn depth_is_limited_only_where_it_is_read() {
-        fn nested(reader: &mut Reader<'_>) -> Result<()> {
-            reader.list(nested)
-        }
-        let lists = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert_eq!(skipped(&lists(100_000)), Some(&*lists(100_000)));
-        let most = usize::from(MAX_LEVELS);
-        assert!(Reader::whole(&lists(most), nested).is_ok());
-        assert!(Reader::whole(&lists(most + 1), nested).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn strings_are_read_as_serde_reads_them(json in r#""([a-z "\\\\/éü試🙂]|\\\\u[0-9a-fD]{4}|\\\\[nt"\\\\]){0,30}"?"#) {
-            let expected: Option<String> = serde_json::from_str(&json).ok();
-            prop_assert_eq!(text(&json).map(Cow::into_owned), expected);
-        }
-
-        #[test]
-        fn members_are_read_as_serde_reads_them(json in r#"\{ ?"([A-Za\\é]|\\[nu]|\\u004[0-9d]){0,2}" ?: ?"S",?"S":(1|"B"|\{"S":2\}|\{"[ST]":"(a|é|\\"|\\x|\\ud800){0,2}("(,"N":1)? ?\}?)?)\}"#) {
-            let mut names = Vec::new();
-            let read = Reader::whole(&json, |reader| reader.object(|reader, name| {
-                names.push(name.into_owned());
-                reader.skip().map(drop)
-            }));
-            let expected: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&json).ok();
-            prop_assert_eq!(read.is_ok(), is_json(&json), "{}", json);
-            prop_assert_eq!(skipped(&json).is_some(), is_json(&json), "{}", json);
-            if let Some(expected) = expected {
-                prop_assert!(names.iter().all(|name| expected.contains_key(name)), "{}", json);
-                names.sort_unstable();
-                names.dedup();
-                prop_assert_eq!(names.len(), expected.len());
-            }
-        }
-
-        #[test]
-        fn the_same_texts_are_json_as_for_serde(json in r#"[\[\]{}:,"\\\\a0-2.eE+\- \n]{0,12}|\[[0-9.eE+-]{0,8}\]"#) {
-            prop_assert_eq!(skipped(&json).is_some(), is_json(&json), "{}", json);
-        }
-    }
-}
+mod tests;

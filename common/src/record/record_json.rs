@@ -1,15 +1,14 @@
-//! One record of an event, as Lambda writes it → [`ChangeRecord`], or what can be read of a malformed one.
+//! One record of an event, as Lambda writes it → [`ChangeRecord`].
 
 use std::borrow::Cow;
 
 use jiff::{SignedDuration, Unit};
 
-use super::json::Context;
+use super::json::{Attribute, Context};
+use super::layout::Layout;
 use super::reader::{Reader, Unreadable};
-use super::{
-    BadRecord, ChangeRecord, Image, Keys, OldImage, Operation, Position, StreamView, Timestamp, Vocabulary,
-};
-use crate::{Error, Result};
+use super::source::Source;
+use super::{ChangeRecord, Image, Keys, OldImage, Operation, Position, StreamView, Timestamp};
 
 /// A time from here on is in milliseconds: in seconds it would be the year 5138.
 const FIRST_IN_MILLISECONDS: i64 = 100_000_000_000;
@@ -24,34 +23,102 @@ struct Parts<'a> {
     stream: StreamPart<'a>,
 }
 
+/// How records, and images, have looked so far.
+#[derive(Default)]
+pub(super) struct Layouts<'a> {
+    record: Layout<'a, Option<Field>>,
+    stream: Layout<'a, Option<StreamField>>,
+    image: Layout<'a, Attribute>,
+}
+
+/// What of a record is read.
+#[derive(Clone, Copy)]
+enum Field {
+    EventId,
+    EventName,
+    EventSourceArn,
+    UserIdentity,
+    Dynamodb,
+}
+
+impl Field {
+    const ALL: [Self; 5] =
+        [Self::EventId, Self::EventName, Self::EventSourceArn, Self::UserIdentity, Self::Dynamodb];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::EventId => "eventID",
+            Self::EventName => "eventName",
+            Self::EventSourceArn => "eventSourceARN",
+            Self::UserIdentity => "userIdentity",
+            Self::Dynamodb => "dynamodb",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|field| field.name() == name)
+    }
+}
+
+/// What of its `dynamodb` is read.
+#[derive(Clone, Copy)]
+enum StreamField {
+    ApproximateCreationDateTime,
+    Keys,
+    NewImage,
+    OldImage,
+    SequenceNumber,
+    StreamViewType,
+}
+
+impl StreamField {
+    const ALL: [Self; 6] = [
+        Self::ApproximateCreationDateTime,
+        Self::Keys,
+        Self::NewImage,
+        Self::OldImage,
+        Self::SequenceNumber,
+        Self::StreamViewType,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::ApproximateCreationDateTime => "ApproximateCreationDateTime",
+            Self::Keys => "Keys",
+            Self::NewImage => "NewImage",
+            Self::OldImage => "OldImage",
+            Self::SequenceNumber => "SequenceNumber",
+            Self::StreamViewType => "StreamViewType",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|field| field.name() == name)
+    }
+}
+
 impl Context<'_> {
     /// One record, strictly.
-    pub(super) fn record<'a>(&self, reader: &mut Reader<'a>) -> Result<ChangeRecord<'a>, Unreadable> {
+    pub(super) fn record<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        layouts: &mut Layouts<'a>,
+    ) -> Result<ChangeRecord<'a>, Unreadable> {
         let mut parts = Parts::default();
-        reader.object(|reader, name| {
-            match &*name {
-                // One that is no text spoils no record: nothing is counted by it.
-                "eventID" => parts.event_id = reader.text_if_any()?.unwrap_or_default(),
-                "eventName" => {
-                    let name = self.within("eventName", reader.text())?;
-                    parts.operation = Operation::from_event_name(&name);
-                }
-                "eventSourceARN" => {
-                    parts.source = Source::from_arn(self.within("eventSourceARN", reader.text())?);
-                }
-                "userIdentity" => {
-                    let identity = self.within("userIdentity", reader.unless_null(UserIdentity::read))?;
-                    parts.is_by_service = identity.is_some_and(|identity| identity.is_time_to_live);
-                }
-                "dynamodb" => {
+        let Layouts { record, stream, image } = layouts;
+        reader.object_like(record, Field::named, |reader, field, last| {
+            let Some(field) = field else { return reader.skip_like(last) };
+            let read = match field {
+                Field::EventId => parts.read_event_id(reader),
+                Field::EventName => parts.read_event_name(reader),
+                Field::EventSourceArn => parts.read_source(reader),
+                Field::UserIdentity => parts.read_identity(reader),
+                Field::Dynamodb => {
                     parts.stream = StreamPart::default();
-                    self.within("dynamodb", self.stream(reader, &mut parts.stream))?;
+                    self.stream(reader, stream, image, &mut parts.stream)
                 }
-                _ => {
-                    reader.skip()?;
-                }
-            }
-            Ok(())
+            };
+            self.within(field.name(), read)
         })?;
         self.complete(parts)
     }
@@ -82,67 +149,81 @@ impl Context<'_> {
     }
 
     /// What a record says in `dynamodb`: fills a part in place, which saves moving it.
-    fn stream<'a>(&self, reader: &mut Reader<'a>, part: &mut StreamPart<'a>) -> Result<(), Unreadable> {
-        reader.object(|reader, name| {
-            match &*name {
-                name @ "ApproximateCreationDateTime" => {
-                    part.created_at = self.within(name, created_at(reader.skip()?))?;
+    fn stream<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        layout: &mut Layout<'a, Option<StreamField>>,
+        image: &mut Layout<'a, Attribute>,
+        part: &mut StreamPart<'a>,
+    ) -> Result<(), Unreadable> {
+        reader.object_like(layout, StreamField::named, |reader, field, last| {
+            let Some(field) = field else { return reader.skip_like(last) };
+            let read = match field {
+                StreamField::ApproximateCreationDateTime => part.read_created_at(reader),
+                StreamField::Keys => self.keys(reader).map(|keys| part.keys = Some(keys)),
+                StreamField::NewImage => {
+                    let new = reader.unless_null(|reader| self.image(reader, image));
+                    new.map(|new| part.new = new)
                 }
-                name @ "Keys" => part.keys = Some(self.within(name, self.keys(reader))?),
-                name @ "NewImage" => {
-                    part.new =
-                        self.within(name, reader.unless_null(|reader| self.image(reader, self.vocabulary)))?;
-                }
-                name @ "OldImage" => part.old = self.within(name, self.old_image(reader))?,
-                name @ "SequenceNumber" => part.sequence_number = Some(self.within(name, reader.text())?),
-                name @ "StreamViewType" => {
-                    let view = self.within(name, reader.unless_null(Reader::text))?;
-                    part.view = view.and_then(|view| StreamView::from_name(&view));
-                }
-                _ => {
-                    reader.skip()?;
-                }
-            }
-            Ok(())
+                StreamField::OldImage => self.old_image(reader, image).map(|old| part.old = old),
+                StreamField::SequenceNumber => part.read_sequence_number(reader),
+                StreamField::StreamViewType => part.read_view(reader),
+            };
+            self.within(field.name(), read)
         })
     }
 }
 
-/// Which stream of which table a record comes from.
-struct Source<'a> {
-    table: Cow<'a, str>,
-    label: Cow<'a, str>,
+impl<'a> Parts<'a> {
+    /// One that is no text spoils no record: nothing is counted by it.
+    fn read_event_id(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+        self.event_id = reader.text_if_any()?.unwrap_or_default();
+        Ok(())
+    }
+
+    fn read_event_name(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+        self.operation = Operation::from_event_name(&reader.text()?);
+        Ok(())
+    }
+
+    fn read_source(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+        self.source = Source::from_arn(reader.text()?);
+        Ok(())
+    }
+
+    fn read_identity(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+        let identity = reader.unless_null(UserIdentity::read)?;
+        self.is_by_service = identity.is_some_and(|identity| identity.is_time_to_live);
+        Ok(())
+    }
 }
 
-impl<'a> Source<'a> {
-    /// From `arn:aws:dynamodb:<region>:<account>:table/<table>/stream/<label>`.
-    fn from_arn(arn: Cow<'a, str>) -> Option<Self> {
-        fn split(arn: &str) -> Option<(&str, &str)> {
-            let (rest, label) = arn.rsplit_once('/')?;
-            let (resource, table) = rest.strip_suffix("/stream")?.rsplit_once('/')?;
-            let is_stream = resource.ends_with(":table") && !table.is_empty() && !label.is_empty();
-            is_stream.then_some((table, label))
-        }
-        match arn {
-            Cow::Borrowed(arn) => {
-                split(arn).map(|(table, label)| Self { table: table.into(), label: label.into() })
-            }
-            Cow::Owned(arn) => split(&arn).map(|(table, label)| Self {
-                table: table.to_owned().into(),
-                label: label.to_owned().into(),
-            }),
-        }
+impl<'a> StreamPart<'a> {
+    fn read_created_at(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+        self.created_at = created_at(reader.skip()?)?;
+        Ok(())
+    }
+
+    fn read_sequence_number(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+        self.sequence_number = Some(reader.text()?);
+        Ok(())
+    }
+
+    fn read_view(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+        let view = reader.unless_null(Reader::text)?;
+        self.view = view.and_then(|view| StreamView::from_name(&view));
+        Ok(())
     }
 }
 
 /// Who made a change, if it was not an application.
-struct UserIdentity {
-    is_time_to_live: bool,
+pub(super) struct UserIdentity {
+    pub(super) is_time_to_live: bool,
 }
 
 impl UserIdentity {
     /// Lambda writes its names in lower case, DynamoDB's own API does not.
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Unreadable> {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Unreadable> {
         let (mut is_service, mut is_dynamodb) = (false, false);
         reader.object(|reader, name| {
             match &*name {
@@ -199,56 +280,5 @@ fn seconds_or_ms(number: i64) -> Timestamp {
         Timestamp::from_epoch_seconds(number)
     } else {
         Timestamp::from_epoch_ms(number)
-    }
-}
-
-/// What can be read of a malformed record, each field on its own.
-pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
-    let record = Fields::of(json);
-    let stream = record.json("dynamodb").map(Fields::of).unwrap_or_default();
-    let source = record.text("eventSourceARN").and_then(Source::from_arn);
-    let sequence_number = stream.text("SequenceNumber");
-    let (table, label) = source.map(|source| (source.table, source.label)).unzip();
-    let position =
-        label.zip(sequence_number.clone()).and_then(|(label, number)| Position::new(label, number).ok());
-    let nothing = Vocabulary::default();
-    let keys = stream
-        .json("Keys")
-        .and_then(|json| Reader::whole(json, |reader| Context::new(&nothing).keys(reader)).ok());
-    let identity = record.json("userIdentity").and_then(|json| Reader::whole(json, UserIdentity::read).ok());
-    // Where the event's name is what is wrong, it may have been a removal: only what is surely none passes for none.
-    let operation = record.text("eventName").and_then(|name| Operation::from_event_name(&name));
-    let may_be_removal = !matches!(operation, Some(Operation::Insert | Operation::Modify));
-    let expired = may_be_removal && identity.is_some_and(|identity| identity.is_time_to_live);
-    let error = match &sequence_number {
-        Some(number) => error.with("sequence number", number.as_ref()),
-        None => error,
-    };
-    let event_id = record.text("eventID").unwrap_or_default();
-    BadRecord { event_id, sequence_number, table, position, keys, expired, error }
-}
-
-/// The fields of a JSON object, unread; none, if the JSON is something else.
-#[derive(Default)]
-struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
-
-impl<'a> Fields<'a> {
-    fn of(json: &'a str) -> Self {
-        let mut fields = Vec::new();
-        let read = Reader::whole(json, |reader| {
-            reader.object(|reader, name| {
-                fields.push((name, reader.skip()?));
-                Ok(())
-            })
-        });
-        read.map(|()| Self(fields)).unwrap_or_default()
-    }
-
-    fn json(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().rfind(|(held, _)| held == name).map(|(_, json)| *json)
-    }
-
-    fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        Reader::whole(self.json(name)?, Reader::text).ok()
     }
 }

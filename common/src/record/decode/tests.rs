@@ -5,7 +5,7 @@ use std::error::Error as _;
 
 use serde_json::{Value, json};
 
-use super::decode;
+use super::{Decoder, decode};
 use crate::ErrorKind;
 use crate::record::{
     AttributeValue, BadRecord, ChangeRecord, Decimal, Image, Item, Operation, Position, StreamView,
@@ -252,6 +252,49 @@ fn a_glimpse_of_an_old_image_is_what_decoding_it_shows() {
         let batch = decode(event.as_bytes(), &glimpsing).unwrap();
         let error = batch.records[0].as_ref().unwrap_err().error.to_string();
         assert!(error.contains(told) && !error.contains(SECRET), "{error}");
+    }
+}
+
+#[test]
+fn records_are_decoded_after_others_as_each_alone() {
+    let all = vocabulary();
+    let glimpsing = vocabulary().glimpsing(all.id("size"));
+    let image = |json: &str| format!(r#"{{"k":{{"S":"a"}},{json}"other":{{"L":[]}}}}"#);
+    let images = [
+        image(r#""colour":{"S":"blue"},"size":{"N":"1"},"#),
+        image(r#""size":{"N":"1"},"colour":{"S":"blue"},"#),
+        image(r#""colour":{"S":"b\u006cue"},"size":{"N":"1"},"size":{"N":"12"},"#),
+        image(r#""colour" : {"S":"blue"},"#),
+        image(r#""size":{"S":"1"},"new":{"S":"1"},"#),
+        image(r#""size":{"N":"x"},"#),
+        image(""),
+        "{}".to_owned(),
+        "null".to_owned(),
+        "[]".to_owned(),
+    ];
+    let with = |new: &String, old: &String| {
+        let mut record = record_without("/dynamodb/OldImage");
+        record["dynamodb"]["NewImage"] = json!("NEW");
+        record.to_string().replace(r#""NEW""#, &format!(r#"{new},"OldImage":{old}"#))
+    };
+    let lines: Vec<_> = images.iter().flat_map(|new| images.iter().map(move |old| with(new, old))).collect();
+    for vocabulary in [&all, &glimpsing] {
+        let mut decoder = Decoder::new(vocabulary);
+        for line in &lines {
+            let alone = Decoder::new(vocabulary).record(line.as_bytes());
+            let after_others = decoder.record(line.as_bytes());
+            assert_eq!(format!("{after_others:?}"), format!("{alone:?}"), "{line}");
+            let (Ok(record), Ok(json)) = (&after_others, serde_json::from_str::<Value>(line)) else {
+                continue;
+            };
+            let text = |pointer: &str| json.pointer(pointer).and_then(Value::as_str);
+            let colour = record.new.as_ref().and_then(|image| image.get(all.id("colour")?));
+            assert_eq!(
+                colour.and_then(AttributeValue::as_text),
+                text("/dynamodb/NewImage/colour/S"),
+                "{line}"
+            );
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use afterwrite::entity::{Identity, SourceKey};
 use afterwrite::projection::{Gifts, Images, Question, Row, Scope, old_image, rows};
-use afterwrite::record::{ChangeRecord, Image, decode_record};
+use afterwrite::record::{ChangeRecord, Decoder, Image};
 use afterwrite::sink::Tables;
 use afterwrite::sink::s3::Bucket;
 use afterwrite::table::{Dataset, Model};
@@ -102,6 +102,8 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
 
     /// Exports a block of whole lines.
     pub(super) async fn block(&mut self, block: &[u8]) -> Result<()> {
+        let exporter = self.exporter;
+        let mut decoder = Decoder::new(&exporter.model.row_vocabulary);
         let mut changes = Vec::with_capacity(block.len() / TYPICAL_LINE_BYTES);
         for text in lines(block) {
             self.line += 1;
@@ -110,7 +112,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                 continue;
             }
             self.tally.lines += 1;
-            match self.decode(text) {
+            match self.decode(&mut decoder, text) {
                 Ok(change) => changes.push(change),
                 Err(error) => self.reject(self.line, text, &error)?,
             }
@@ -141,10 +143,10 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         self.encode_if_much()
     }
 
-    fn decode<'b>(&mut self, text: &'b [u8]) -> Result<Change<'b>> {
+    fn decode<'b>(&mut self, decoder: &mut Decoder<'_, 'b>, text: &'b [u8]) -> Result<Change<'b>> {
         let tables = &self.exporter.tables;
         let index = |name: &str| tables.iter().position(|known| **known == *name);
-        let record = decode_record(text, &self.exporter.model.row_vocabulary).map_err(|bad| {
+        let record = decoder.record(text).map_err(|bad| {
             self.knows_a_table |= bad.table.and_then(|table| index(&table)).is_some();
             bad.error
         })?;

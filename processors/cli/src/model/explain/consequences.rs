@@ -8,7 +8,7 @@ use afterwrite::projection::{
     Answers, Contributions, Gifts, Images, Keep, Question, Scope, Sharding, Stale, TargetId, Targets,
     answers, contributions, questions, rows,
 };
-use afterwrite::record::{AttributeValue, ChangeRecord, Image, Timestamp, decode_record};
+use afterwrite::record::{AttributeValue, ChangeRecord, Decoder, Image, Timestamp};
 use afterwrite::table::{Mirror, Model, Operand};
 use afterwrite::{Error, Result};
 use afterwrite_datasets::export::plain_json;
@@ -115,7 +115,7 @@ pub(super) fn consequences(
     given: &Given,
 ) -> Result<Option<Consequences>> {
     let Some(line) = model.tables.get(table).and_then(|table| item.record(table)) else { return Ok(None) };
-    let decode = |vocabulary| decode_record(line.as_bytes(), vocabulary).map_err(|bad| bad.error);
+    let decode = |vocabulary| Decoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
     let (record, row_record) = (decode(&model.vocabulary)?, decode(&model.row_vocabulary)?);
     let Some(source) = SourceKey::of_keys(model, table, &record.keys) else { return Ok(None) };
     let Some(identity) = source.identify(model) else { return Ok(None) };

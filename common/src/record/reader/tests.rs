@@ -1,0 +1,225 @@
+use super::*;
+use proptest::prelude::*;
+
+fn skipped(json: &str) -> Option<&str> {
+    Reader::whole(json, Reader::skip).ok()
+}
+
+fn text(json: &str) -> Option<Cow<'_, str>> {
+    Reader::whole(json, Reader::text).ok()
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+#[test]
+fn what_is_json_is_passed_over() {
+    for json in [
+        "null",
+        "true",
+        "false",
+        "0",
+        "-0",
+        "10",
+        "-1.50",
+        "1e5",
+        "1E+05",
+        "0.1e-999",
+        r#""""#,
+        r#""a\"\\\/\b\f\n\r\t\u00e9""#,
+        r#""\ud800""#,
+        "[]",
+        "[ ]",
+        "{}",
+        "{\n}",
+        "[1,[2,[]],{}]",
+        r#"{"a":1,"":{"b":[]},"c":[{}]}"#,
+        "[1 , 2\t]",
+        r#"{"a" : "é試🙂" }"#,
+        r#"{"S":"a\"}"}"#,
+        r#"{"S":"a" }"#,
+        r#"{"S":"a","N":1}"#,
+        r#"{"L":[{"S":"a"},{"S":"b"}]}"#,
+    ] {
+        assert_eq!(skipped(json), Some(json));
+        assert_eq!(skipped(&format!(" \r\n\t{json} ")), Some(json));
+    }
+}
+
+#[test]
+fn what_is_no_json_is_refused() {
+    for json in [
+        "",
+        " ",
+        "nul",
+        "True",
+        "truefalse",
+        "01",
+        "-",
+        "+1",
+        ".5",
+        "1.",
+        "1e",
+        "1e+",
+        "--1",
+        "0x1",
+        "NaN",
+        r#"""#,
+        r#""a"#,
+        r#""\x""#,
+        r#""\u12g4""#,
+        r#""\u12"#,
+        "\"\n\"",
+        "\"12345678\u{1f}\"",
+        "'a'",
+        "[",
+        "]",
+        "[1",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "{",
+        "}",
+        "[}",
+        "{]",
+        r#"{"a"}"#,
+        r#"{"a":}"#,
+        r#"{"a":1,}"#,
+        r#"{"a" 1}"#,
+        "{1:2}",
+        "{,}",
+        r#"{"S":"a"#,
+        r#"{"S":"a""#,
+        r#"{"S":"a"]"#,
+        "1 2",
+        "[] []",
+    ] {
+        assert_eq!(skipped(json), None, "{json}");
+    }
+}
+
+#[test]
+fn depth_is_limited_only_where_it_is_read() {
+    fn nested(reader: &mut Reader<'_>) -> Result<()> {
+        reader.list(nested)
+    }
+    let lists = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert_eq!(skipped(&lists(100_000)), Some(&*lists(100_000)));
+    let most = usize::from(MAX_LEVELS);
+    assert!(Reader::whole(&lists(most), nested).is_ok());
+    assert!(Reader::whole(&lists(most + 1), nested).is_err());
+}
+
+/// The members of an object, by the first letter of their names: the JSON of their values.
+type Members<'a> = Option<Vec<(Option<char>, &'a str)>>;
+
+fn members(json: &str) -> Members<'_> {
+    let mut members = Vec::new();
+    let read = Reader::whole(json, |reader| {
+        reader.object(|reader, name| {
+            members.push((name.chars().next(), reader.skip()?));
+            Ok(())
+        })
+    });
+    read.ok().map(|()| members)
+}
+
+fn members_like<'a>(json: &'a str, layout: &mut Layout<'a, Option<char>>) -> Members<'a> {
+    let mut members = Vec::new();
+    let read = Reader::whole(json, |reader| {
+        reader.object_like(
+            layout,
+            |name| name.chars().next(),
+            |reader, letter, last| {
+                let start = reader.start();
+                reader.skip_like(last)?;
+                members.push((letter, reader.since(start)?));
+                Ok(())
+            },
+        )
+    });
+    read.ok().map(|()| members)
+}
+
+#[test]
+fn what_was_expected_is_no_matter() {
+    let mut layout = Layout::default();
+    for json in [
+        r#"{"a":{"S":"x"},"b":1,"c":"é"}"#,
+        r#"{"a":{"S":"x"},"b":1,"c":"é"}"#,
+        r#"{"a":{"S":"x"},"b":12,"c":"é"}"#,
+        r#"{"b":12,"c":"éa"}"#,
+        r#"{"c":"é","b":1,"a":{"S":"x"}}"#,
+        r#"{ "a" : {"S":"x"} , "b":null}"#,
+        r#"{"a":{"S":"x"},"a":{"S":"x"},"a":[]}"#,
+        "{}",
+        r#"{"a":{"S":"x"}"#,
+        r#"{"a":{"S":"x"}}}"#,
+        r#"{"a":}"#,
+        r#"{"a"}"#,
+        "[]",
+    ] {
+        assert_eq!(members_like(json, &mut layout), members(json), "{json}");
+        assert_eq!(members_like(json, &mut Layout::unknown()), members(json), "{json}");
+    }
+}
+
+#[test]
+fn very_many_names_are_read_right() {
+    let object = |letters: &[char], round: usize| {
+        let member = |number| format!(r#""{}{number}":{round}"#, letters[number % letters.len()]);
+        format!("{{{}}}", (0..200).map(member).collect::<Vec<_>>().join(","))
+    };
+    let objects: Vec<_> =
+        (0..3).flat_map(|round| [object(&['a', 'b', 'c'], round), object(&['d', 'a'], round)]).collect();
+    let mut layout = Layout::default();
+    for json in &objects {
+        assert_eq!(members_like(json, &mut layout), members(json));
+    }
+}
+
+proptest! {
+    #[test]
+    fn objects_are_read_like_others_as_each_alone(
+        objects in prop::collection::vec(
+            r#"\{("(a|ab|\\u0061|b)" ?:("x"|"x\\""|"xy"|1|12|\{"S":"x"\}|\{"S":"xy"\}|\{"S":"x","N":"1"\}|\[1\]|null),){0,4}("(a|b)":[1x],?)?\}"#,
+            1..8,
+        ),
+    ) {
+        let objects: Vec<_> = objects.iter().map(|json| json.replace(",}", "}")).collect();
+        let mut layout = Layout::default();
+        for json in &objects {
+            prop_assert_eq!(members_like(json, &mut layout), members(json), "{}", json);
+        }
+    }
+
+    #[test]
+    fn strings_are_read_as_serde_reads_them(json in r#""([a-z "\\\\/éü試🙂]|\\\\u[0-9a-fD]{4}|\\\\[nt"\\\\]){0,30}"?"#) {
+        let expected: Option<String> = serde_json::from_str(&json).ok();
+        prop_assert_eq!(text(&json).map(Cow::into_owned), expected);
+    }
+
+    #[test]
+    fn members_are_read_as_serde_reads_them(json in r#"\{ ?"([A-Za\\é]|\\[nu]|\\u004[0-9d]){0,2}" ?: ?"S",?"S":(1|"B"|\{"S":2\}|\{"[ST]":"(a|é|\\"|\\x|\\ud800){0,2}("(,"N":1)? ?\}?)?)\}"#) {
+        let mut names = Vec::new();
+        let read = Reader::whole(&json, |reader| reader.object(|reader, name| {
+            names.push(name.into_owned());
+            reader.skip().map(drop)
+        }));
+        let expected: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&json).ok();
+        prop_assert_eq!(read.is_ok(), is_json(&json), "{}", json);
+        prop_assert_eq!(skipped(&json).is_some(), is_json(&json), "{}", json);
+        if let Some(expected) = expected {
+            prop_assert!(names.iter().all(|name| expected.contains_key(name)), "{}", json);
+            names.sort_unstable();
+            names.dedup();
+            prop_assert_eq!(names.len(), expected.len());
+        }
+    }
+
+    #[test]
+    fn the_same_texts_are_json_as_for_serde(json in r#"[\[\]{}:,"\\\\a0-2.eE+\- \n]{0,12}|\[[0-9.eE+-]{0,8}\]"#) {
+        prop_assert_eq!(skipped(&json).is_some(), is_json(&json), "{}", json);
+    }
+}
