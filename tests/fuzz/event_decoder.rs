@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use afterwrite::record::{AttributeValue, ChangeRecord, Image, Operation, Vocabulary, decode};
+use afterwrite::record::{AttributeValue, ChangeRecord, Decoder, Image, Operation, Vocabulary, decode};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
@@ -17,6 +17,11 @@ fuzz_target!(|bytes: &[u8]| {
     let json: Option<Value> = serde_json::from_slice(bytes).ok();
     if let Ok(record) = Decoder::new(&VOCABULARY).record(bytes) {
         json.iter().for_each(|json| assert_same(&record, json));
+    }
+    let mut decoder = Decoder::new(&VOCABULARY);
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let alone = Decoder::new(&VOCABULARY).record(line);
+        assert_eq!(format!("{:?}", decoder.record(line)), format!("{alone:?}"), "other lines must not matter");
     }
     let Ok(batch) = decode(bytes, &VOCABULARY) else { return };
     // What is skipped may be what no JSON value holds: a number too large, lists too deep.

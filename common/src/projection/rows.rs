@@ -67,9 +67,9 @@ impl<'s, 'a: 's> Row<'s, 'a> {
 
 fn value<'s, 'a: 's>(scope: &Scope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
     match from {
-        Term::Attribute(path) => attribute(scope.image, path)
-            .filter(|value| !matches!(value, AttributeValue::Null))
-            .map(Operand::Value),
+        Term::Attribute(path) => {
+            attribute(scope.image, path).filter(|value| !value.is_null()).map(Operand::Value)
+        }
         Term::Key(_) | Term::Derived(_) | Term::Given { .. } => scope.read_unless_null(from).ok().flatten(),
     }
 }

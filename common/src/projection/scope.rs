@@ -296,8 +296,7 @@ fn name(name: Option<&std::sync::Arc<str>>) -> &str {
 }
 
 fn is_as_declared(value: &AttributeValue<'_>, path: &AttributePath) -> bool {
-    let is_null = || matches!(value, AttributeValue::Null);
-    path.declared.is_none_or(|declared| value.is_of_type(declared) || is_null())
+    path.declared.is_none_or(|declared| value.is_of_type(declared) || value.is_null())
 }
 
 /// The value at a path of an image.

@@ -11,7 +11,8 @@
 //! Malformed records are rare, so the pass that nearly every event takes stops at the first fault; only then is the event
 //! read again, record by record, and the faulty ones alone are reported. Nothing is decoded that nobody asked for: an
 //! attribute outside the vocabulary is skipped unread, the old image is kept as JSON until someone wants it, but for
-//! what the vocabulary says is glimpsed.
+//! what the vocabulary says is glimpsed. Records of a table look alike, and an old image much like the new one: a name that comes
+//! where it came in the record before, and a value that is the same again, are recognised by a comparison ([`super::layout`]).
 //!
 //! Where a JSON key is given twice the last one counts. Fields that are not named here are ignored, whatever they hold.
 
@@ -73,7 +74,8 @@ fn not_an_event(message: &str) -> Error {
         .remedy("Connect the function to a DynamoDB stream, or send it an event as Lambda would")
 }
 
-/// Decodes records one by one, as lines of the archive hold them.
+/// Decodes records one by one, as lines of the archive hold them. It remembers how they look, which makes it faster; what it gives
+/// for a record depends on that record alone.
 pub struct Decoder<'v, 'a> {
     vocabulary: &'v Vocabulary,
     layouts: Layouts<'a>,

@@ -127,8 +127,10 @@ impl Context<'_> {
     }
 
     fn attribute(&self, name: &str) -> Attribute {
-        let glimpsed = self.vocabulary.glimpsed();
-        Attribute { new: self.vocabulary.id(name), old: glimpsed.and_then(|glimpsed| glimpsed.id(name)) }
+        let new = self.vocabulary.id(name);
+        // What is glimpsed is of the same vocabulary.
+        let old = new.and(self.vocabulary.glimpsed()).and_then(|glimpsed| glimpsed.id(name));
+        Attribute { new, old }
     }
 
     /// One attribute of an image, by its name's id.

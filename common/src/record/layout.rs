@@ -1,83 +1,97 @@
 //! How objects of one kind have looked so far. Most items of a table have the same attributes, which come in the same order, so that
-//! a name need not be read where it is the one that was expected.
+//! a name need not be read where it is the one that was expected. An expectation that is wrong costs a comparison, nothing else.
 
-/// Beyond so many different names nothing is expected that was learnt before.
-const NAMES_AT_MOST: usize = 64;
+use hashbrown::HashMap;
+
+/// With more different names than these it begins anew: no table's items have so many.
+const NAMES_AT_MOST: usize = 1_024;
+
+/// The place of a name in a layout.
+type Place = usize;
 
 /// What the names of one kind of objects mean, and which mostly follows which.
 pub(super) struct Layout<'a, M> {
-    /// The first stands for the beginning of an object.
     members: Vec<Member<'a, M>>,
+    places: HashMap<&'a str, Place>,
+    /// The name that an object began with last.
+    first: Option<Place>,
     learns: bool,
 }
 
 /// A member as it came last.
 #[derive(Clone, Copy)]
 pub(super) struct Member<'a, M> {
-    /// Where the layout keeps it.
-    pub(super) place: usize,
     /// Its name in JSON, up to the colon after it.
     pub(super) name: &'a str,
     /// What the name means.
     pub(super) meaning: M,
-    /// The JSON of its value; empty if there was none yet.
+    /// The JSON of its value, one whole value; empty if none was read yet.
     pub(super) value: &'a str,
-    /// The place of the one that followed it; the beginning if none did yet.
-    next: usize,
+    /// The one that followed it.
+    next: Option<Place>,
 }
-
-/// The place of an object's beginning.
-pub(super) const BEGINNING: usize = 0;
 
 impl<M> Default for Layout<'_, M> {
     fn default() -> Self {
-        Self { members: Vec::new(), learns: true }
+        Self { members: Vec::new(), places: HashMap::new(), first: None, learns: true }
     }
 }
 
 impl<'a, M: Copy> Layout<'a, M> {
     /// For an object that is read alone: it learns nothing, and takes no memory.
-    pub(super) const fn unknown() -> Self {
-        Self { members: Vec::new(), learns: false }
+    pub(super) fn unknown() -> Self {
+        Self { learns: false, ..Self::default() }
     }
 
-    /// The member that followed this one last.
+    /// What followed this member last, or what an object began with.
     #[inline]
-    pub(super) fn after(&self, place: usize) -> Option<Member<'a, M>> {
-        let next = self.members.get(place)?.next;
-        self.members.get(next).filter(|_| next != BEGINNING).copied()
+    pub(super) fn after(&self, before: Option<Place>) -> Option<(Place, Member<'a, M>)> {
+        let next = match before {
+            Some(before) => self.members.get(before)?.next,
+            None => self.first,
+        }?;
+        self.members.get(next).map(|member| (next, *member))
     }
 
-    /// Learns which member followed this one; what its name means is asked if it is new.
-    pub(super) fn learn(&mut self, place: usize, name: &'a str, meaning: impl Fn() -> M) -> Member<'a, M> {
-        let held = self.members.iter().skip(1).find(|member| member.name == name).copied();
-        let mut member = held.unwrap_or_else(|| Member {
-            place: BEGINNING,
-            name,
-            meaning: meaning(),
-            value: "",
-            next: BEGINNING,
-        });
-        if held.is_none() && self.learns {
-            if self.members.len() > NAMES_AT_MOST {
-                self.members.clear();
+    /// Learns what followed this member, or what an object began with. What the name means is asked if it is new.
+    pub(super) fn learn(
+        &mut self,
+        before: Option<Place>,
+        name: &'a str,
+        meaning: impl FnOnce() -> M,
+    ) -> (Option<Place>, Member<'a, M>) {
+        let known = self.places.get(name).and_then(|place| Some((*place, *self.members.get(*place)?)));
+        let (place, member) = match known {
+            Some(known) => known,
+            None => {
+                let member = Member { name, meaning: meaning(), value: "", next: None };
+                if !self.learns {
+                    return (None, member);
+                }
+                (self.add(member), member)
             }
-            if self.members.is_empty() {
-                self.members.push(Member { name: "", ..member });
-            }
-            member.place = self.members.len();
-            self.members.push(member);
+        };
+        match before.and_then(|before| self.members.get_mut(before)) {
+            Some(before) => before.next = Some(place),
+            None => self.first = Some(place),
         }
-        if let Some(before) = self.members.get_mut(place) {
-            before.next = member.place;
-        }
-        member
+        (Some(place), member)
     }
 
-    /// Keeps the value that a member has now.
+    fn add(&mut self, member: Member<'a, M>) -> Place {
+        if self.members.len() == NAMES_AT_MOST {
+            *self = Self::default();
+        }
+        let place = self.members.len();
+        self.members.push(member);
+        self.places.insert(member.name, place);
+        place
+    }
+
+    /// Keeps the value that a member has now: one whole value.
     #[inline]
-    pub(super) fn keep(&mut self, place: usize, value: &'a str) {
-        if let Some(member) = self.members.get_mut(place) {
+    pub(super) fn keep(&mut self, place: Option<Place>, value: &'a str) {
+        if let Some(member) = place.and_then(|place| self.members.get_mut(place)) {
             member.value = value;
         }
     }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::layout::{BEGINNING, Layout};
+use super::layout::Layout;
 
 /// How deep objects and lists may lie in each other where they are read, not passed over: each takes room on the stack.
 /// DynamoDB's items have 32 levels, of two objects each.
@@ -67,20 +67,20 @@ impl<'a> Reader<'a> {
     ) -> Result<()> {
         self.enter(b'{')?;
         let mut goes_on = !self.has(b'}');
-        let mut place = BEGINNING;
+        let mut place = None;
         while goes_on {
             let start = self.start();
-            let next = match layout.after(place) {
-                Some(expected) if self.passes(expected.name) => expected,
+            let last;
+            (place, last) = match layout.after(place) {
+                Some((next, expected)) if self.passes(expected.name) => (Some(next), expected),
                 Some(_) | None => {
                     let name = self.name()?;
                     let name = self.meant(name)?;
                     layout.learn(place, self.since(start)?, || meaning(&name))
                 }
             };
-            place = next.place;
             let start = self.start();
-            member(self, next.meaning, next.value)?;
+            member(self, last.meaning, last.value)?;
             layout.keep(place, self.since(start)?);
             goes_on = self.goes_on(b'}')?;
         }
@@ -203,6 +203,10 @@ impl<'a> Reader<'a> {
     /// its text; `None` if it is something else, of which nothing is passed.
     #[inline]
     pub(super) fn tagged_text(&mut self) -> Option<(u8, &'a str)> {
+        // The object is no level deeper than any may lie.
+        if self.levels_left == 0 {
+            return None;
+        }
         let rest = self.json.as_bytes().get(self.at..)?;
         let Some((&[b'{', b'"', tag @ (b'S' | b'N' | b'B'), b'"', b':', b'"'], rest)) =
             rest.split_first_chunk()
@@ -219,7 +223,7 @@ impl<'a> Reader<'a> {
         Some((tag, text))
     }
 
-    /// Passes over one value that may well be the same as another one: then it is passed at once.
+    /// Passes over one value that may well be the same as another, whole one: then it is passed at once.
     #[inline]
     pub(super) fn skip_like(&mut self, other: &str) -> Result<()> {
         self.peek();

@@ -51,6 +51,12 @@ impl AttributeValue<'_> {
         if let Self::N(number) = self { Some(number) } else { None }
     }
 
+    /// Whether it is `NULL`, which says that there is no value.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
     /// DynamoDB's name of the value's type, as in JSON: `S`, `N`, `BOOL`, …
     #[must_use]
     pub fn type_name(&self) -> &'static str {

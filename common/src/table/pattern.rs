@@ -31,7 +31,7 @@ impl Operand<'_> {
     /// Whether it is DynamoDB's `NULL`, which says that there is no value.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        matches!(self, Self::Value(AttributeValue::Null))
+        matches!(self, Self::Value(value) if value.is_null())
     }
 
     /// The point in time that a value names: text in RFC 3339, a date, an hour, or a number of epoch seconds.

@@ -1,5 +1,8 @@
-use super::*;
+use std::cell::Cell;
+
 use proptest::prelude::*;
+
+use super::*;
 
 fn skipped(json: &str) -> Option<&str> {
     Reader::whole(json, Reader::skip).ok()
@@ -109,6 +112,17 @@ fn depth_is_limited_only_where_it_is_read() {
     let most = usize::from(MAX_LEVELS);
     assert!(Reader::whole(&lists(most), nested).is_ok());
     assert!(Reader::whole(&lists(most + 1), nested).is_err());
+
+    fn nested_text(reader: &mut Reader<'_>) -> Result<()> {
+        if reader.peek() == Some(b'[') {
+            return reader.list(nested_text);
+        }
+        reader.tagged_text().map(drop).ok_or(Unreadable)
+    }
+    let around = |depth: usize| lists(depth).replace("[]", r#"[{"S":"a"}]"#);
+    assert!(Reader::whole(&around(most - 1), nested_text).is_ok());
+    assert!(Reader::whole(&around(most), nested_text).is_err());
+    assert_eq!(skipped(&around(most)), Some(&*around(most)));
 }
 
 /// The members of an object, by the first letter of their names: the JSON of their values.
@@ -166,10 +180,39 @@ fn what_was_expected_is_no_matter() {
 }
 
 #[test]
+fn a_name_is_asked_for_once_and_its_last_value_is_at_hand() {
+    let object = |value: usize, names: usize| {
+        let member = |name| format!(r#""a{name}":"{value} {name}""#);
+        format!("{{{}}}", (0..names).map(member).collect::<Vec<_>>().join(","))
+    };
+    for names in [1, 2, 100] {
+        let (first, second) = (object(1, names), object(2, names));
+        let (mut layout, asked) = (Layout::default(), Cell::new(0));
+        let mut last_values = |json| {
+            let mut values = Vec::new();
+            let meaning = |_: &str| asked.set(asked.get() + 1);
+            let read = Reader::whole(json, |reader| {
+                reader.object_like(&mut layout, meaning, |reader, (), last| {
+                    values.push(last);
+                    reader.skip().map(drop)
+                })
+            });
+            (read.is_ok(), values, asked.take())
+        };
+        assert_eq!(last_values(&first), (true, vec![""; names], names));
+        assert_eq!(last_values(r#"{"a0":"again","a0":[}"#), (false, vec![r#""1 0""#, r#""again""#], 0));
+        let (is_read, values, asked) = last_values(&second);
+        assert_eq!((is_read, values[0], asked), (true, r#""again""#, 0));
+        let expected = (1..names).map(|name| format!(r#""1 {name}""#));
+        assert!(values[1..].iter().copied().eq(expected), "{values:?}");
+    }
+}
+
+#[test]
 fn very_many_names_are_read_right() {
     let object = |letters: &[char], round: usize| {
         let member = |number| format!(r#""{}{number}":{round}"#, letters[number % letters.len()]);
-        format!("{{{}}}", (0..200).map(member).collect::<Vec<_>>().join(","))
+        format!("{{{}}}", (0..900).map(member).collect::<Vec<_>>().join(","))
     };
     let objects: Vec<_> =
         (0..3).flat_map(|round| [object(&['a', 'b', 'c'], round), object(&['d', 'a'], round)]).collect();

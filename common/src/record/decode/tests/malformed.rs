@@ -177,6 +177,23 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
+/// A place, a byte, and whether it is overwritten there, inserted, or cut.
+type Edit = (prop::sample::Index, u8, u8);
+
+fn mutated(mut bytes: Vec<u8>, edits: Vec<Edit>) -> Vec<u8> {
+    for (place, byte, edit) in edits {
+        let place = place.index(bytes.len());
+        match edit {
+            0 => bytes[place] = byte,
+            1 => bytes.insert(place, byte),
+            _ => {
+                bytes.remove(place);
+            }
+        }
+    }
+    bytes
+}
+
 proptest! {
     /// Whatever stands anywhere in a record, the decoder neither panics nor lets the neighbours suffer.
     #[test]
@@ -199,19 +216,26 @@ proptest! {
     fn mutated_bytes_never_panic(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..6),
     ) {
-        let mut bytes = event(&[record(), record()]).into_bytes();
-        for (place, byte, edit) in edits {
-            let place = place.index(bytes.len());
-            match edit {
-                0 => bytes[place] = byte,
-                1 => bytes.insert(place, byte),
-                _ => { bytes.remove(place); }
-            }
-        }
+        let bytes = mutated(event(&[record(), record()]).into_bytes(), edits);
         if let Ok(batch) = decode(&bytes, &vocabulary()) {
             for record in batch.records.into_iter().flatten() {
                 let _: Result<_, _> = record.old.decode(&vocabulary());
             }
+        }
+    }
+
+    /// A line that was spoilt leaves nothing behind: what comes after it is decoded as if alone, and so is the line itself.
+    #[test]
+    fn a_mutated_line_changes_no_other(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..4),
+    ) {
+        let good = record().to_string().into_bytes();
+        let spoilt = mutated(good.clone(), edits);
+        let vocabulary = vocabulary();
+        let mut decoder = Decoder::new(&vocabulary);
+        for line in [&good, &spoilt, &good, &spoilt, &spoilt] {
+            let alone = Decoder::new(&vocabulary).record(line);
+            prop_assert_eq!(format!("{:?}", decoder.record(line)), format!("{:?}", alone));
         }
     }
 }
