@@ -21,7 +21,11 @@ fuzz_target!(|bytes: &[u8]| {
     let mut decoder = Decoder::new(&VOCABULARY);
     for line in bytes.split(|byte| *byte == b'\n') {
         let alone = Decoder::new(&VOCABULARY).record(line);
-        assert_eq!(format!("{:?}", decoder.record(line)), format!("{alone:?}"), "other lines must not matter");
+        assert_eq!(
+            format!("{:?}", decoder.record(line)),
+            format!("{alone:?}"),
+            "other lines must not matter"
+        );
     }
     let Ok(batch) = decode(bytes, &VOCABULARY) else { return };
     // What is skipped may be what no JSON value holds: a number too large, lists too deep.
@@ -94,7 +98,7 @@ fn is_same(value: &AttributeValue<'_>, json: &Value) -> bool {
         AttributeValue::N(number) => is_number(number, json.as_str().unwrap_or_default()),
         AttributeValue::B(bytes) => is_base64(bytes, json.as_str().unwrap_or_default()),
         AttributeValue::Bool(flag) => json == flag,
-        AttributeValue::Null => json == &true,
+        AttributeValue::Null => *json == true,
         AttributeValue::M(members) => {
             members.len() == json.as_object().map_or(0, Map::len)
                 && members
