@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use hashbrown::HashMap;
 
 /// The attribute names that a model uses. Every other attribute is skipped while decoding.
 ///
@@ -17,11 +17,8 @@ use smallvec::SmallVec;
 #[derive(Clone, Debug, Default)]
 pub struct Vocabulary {
     names: Vec<Arc<str>>,
-    /// The names that are known, by the shape that they have: asked for every attribute of every image, most of which have a shape
-    /// that no name has, and few one that many have.
-    ids: Vec<SmallVec<[AttributeId; 1]>>,
-    /// How many are known.
-    len: usize,
+    /// The names that are known.
+    ids: HashMap<Arc<str>, AttributeId>,
     /// What of it is read of old images too.
     glimpsed: Option<Box<Vocabulary>>,
 }
@@ -55,8 +52,8 @@ impl Vocabulary {
         }
         // A model's file, of a few megabytes at most, has no such number of names.
         let id = AttributeId(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
-        self.names.push(name);
-        self.know(id);
+        self.names.push(Arc::clone(&name));
+        self.ids.insert(name, id);
         id
     }
 
@@ -73,26 +70,14 @@ impl Vocabulary {
 
     /// The same ids, of these alone: every other name is unknown to it.
     fn narrowed(&self, ids: impl IntoIterator<Item = AttributeId>) -> Self {
-        let mut narrowed = Self { names: self.names.clone(), ..Self::default() };
-        for id in ids {
-            narrowed.know(id);
-        }
-        narrowed
-    }
-
-    fn know(&mut self, id: AttributeId) {
-        let shape = shape(self.name(id));
-        self.ids.resize(SHAPES, SmallVec::new());
-        if let Some(ids) = self.ids.get_mut(shape).filter(|ids| !ids.contains(&id)) {
-            ids.push(id);
-            self.len += 1;
-        }
+        let ids = ids.into_iter().map(|id| (Arc::clone(self.name(id)), id)).collect();
+        Self { names: self.names.clone(), ids, glimpsed: None }
     }
 
     /// The id of a name, if the model uses it.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<AttributeId> {
-        self.ids.get(shape(name))?.iter().copied().find(|id| **self.name(*id) == *name)
+        self.ids.get(name).copied()
     }
 
     /// The name behind an id.
@@ -108,21 +93,12 @@ impl Vocabulary {
     /// How many names it holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.ids.len()
     }
 
     /// Whether it holds none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.ids.is_empty()
     }
-}
-
-const SHAPES: usize = 256;
-
-/// One of the shapes that names have: by the length, the first and the last letter.
-fn shape(name: &str) -> usize {
-    let bytes = name.as_bytes();
-    let ends = bytes.first().zip(bytes.last()).map_or(0, |(first, last)| first ^ last.rotate_left(3));
-    (usize::from(ends) ^ (bytes.len() << 1)) % SHAPES
 }
