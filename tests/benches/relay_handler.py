@@ -69,13 +69,14 @@ def main():
     with open(path) as file:
         events = file.read().splitlines()
     handle(json.loads(events[0]), cache, firehose)
-    begun, records = time.process_time(), 0
+    begun, begun_by_the_clock, records = time.process_time(), time.perf_counter(), 0
     for _ in range(rounds):
         for event in events:
             event = json.loads(event)
             handle(event, cache, firehose)
             records += len(event["Records"])
-    print(json.dumps({"cpu_seconds": time.process_time() - begun, "records": records}))
+    cpu_seconds, wall_seconds = time.process_time() - begun, time.perf_counter() - begun_by_the_clock
+    print(json.dumps({"cpu_seconds": cpu_seconds, "wall_seconds": wall_seconds, "records": records}))
 
 
 main()

@@ -5,8 +5,9 @@
 
 BUCKET is a folder that is like the bucket (it holds datasets/<name>/dt=<day>/….parquet), SQL one of the folders of
 infra/athena. Every table, view and query in there is parsed as Athena's; what is no table is translated by sqlglot. Prints one
-JSON object: `queries`, the rows of every saved query by its name, in their order; with --views also `views`, the rows of every
-view in the order of their columns' text. Values are written as `afterwrite query --json` writes them.
+JSON object: `statements`, the files that were parsed; `queries`, the rows of every saved query by its name, in their order; with
+--views also `views`, the rows of every view in the order of their columns' text. Values are those that `afterwrite query --json`
+writes. A decimal with digits after its point is written as the nearest double: what is 4.00 there is 4.0 here.
 
 Fails if a file holds a column that Athena reads otherwise than it was meant (unsigned, INT96, nanoseconds), or lacks
 a type that the table says.
@@ -38,16 +39,20 @@ def main():
     connection = duckdb.connect()
     # Athena's times are UTC's.
     connection.execute("SET TimeZone = 'UTC'")
-    for file in sql_files(asked.sql, "tables"):
+    tables, views = sql_files(asked.sql, "tables"), sql_files(asked.sql, "views")
+    # A model without saved queries has no folder for them.
+    queries = sql_files(asked.sql, "queries") if (asked.sql / "queries").exists() else []
+    for file in tables:
         create_log(connection, file, asked.bucket)
-    views = [create_view(connection, file) for file in sql_files(asked.sql, "views")]
-    answer = {"queries": {}}
-    for file in sql_files(asked.sql, "queries"):
+    names = [create_view(connection, file) for file in views]
+    answer = {"statements": [file.relative_to(asked.sql).as_posix() for file in tables + views + queries], "queries": {}}
+    for file in queries:
+        query = translated(file).sql("duckdb")
         if asked.only is None or file.stem in asked.only:
-            answer["queries"][file.stem] = rows(connection, translated(file).sql("duckdb"))
+            answer["queries"][file.stem] = rows(connection, query)
     if asked.views:
         answer["views"] = {
-            name: sorted(rows(connection, f'SELECT * FROM "{name}"'), key=json.dumps) for name in views
+            name: sorted(rows(connection, f'SELECT * FROM "{name}"'), key=json.dumps) for name in names
         }
     json.dump(answer, sys.stdout, indent=1, allow_nan=False)
     print()
@@ -128,7 +133,7 @@ def value(found):
         case float() if not math.isfinite(found):
             return None
         case decimal.Decimal():
-            return int(found) if found == found.to_integral_value() else float(found)
+            return float(found) if found.as_tuple().exponent < 0 else int(found)
         case datetime.datetime():
             has_fraction = found.microsecond != 0
             return found.replace(tzinfo=None).isoformat(timespec="milliseconds" if has_fraction else "seconds") + "Z"

@@ -2,15 +2,15 @@
 //! rollups that were counted from the stream.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
+use afterwrite_datasets::catalogue::{Statement, statements};
 use afterwrite_datasets::compact::{Compactor, Options};
-use afterwrite_tests::datasets::{archive_objects, export, export_knowing_owners, gzip};
+use afterwrite_tests::datasets::{
+    archive_objects, bucket_folder, duckdb, export, export_knowing_owners, gzip,
+};
 use afterwrite_tests::recording::Recording;
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn late_expiries(recording: &Recording) -> String {
 }
 
 /// A folder that is like the bucket: the datasets of the recorded archive, half of the days compacted, and not swept.
-async fn bucket_folder(recording: &Recording) -> tempfile::TempDir {
+async fn recorded_folder(recording: &Recording) -> tempfile::TempDir {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let bucket = Arc::new(MemoryObjects::default());
     let early = BTreeMap::from([(
@@ -42,68 +42,37 @@ async fn bucket_folder(recording: &Recording) -> tempfile::TempDir {
     for day in 1..=14 {
         compactor.compact(None, Some(&format!("2026-02-{day:02}")), now).await.unwrap();
     }
-    let folder = tempfile::tempdir().unwrap();
-    for (key, object) in bucket.objects().iter().filter(|(key, _)| key.starts_with("datasets/")) {
-        let path = folder.path().join(key);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, object).unwrap();
-    }
-    folder
+    bucket_folder(&bucket)
 }
 
-/// What DuckDB answers to every saved query.
-fn duckdb(folder: &Path) -> BTreeMap<String, Vec<Value>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let interpreter =
-        std::env::var_os("AFTERWRITE_TEST_PYTHON").expect("AFTERWRITE_TEST_PYTHON is set: run tests/run");
-    let ran = Command::new(interpreter)
-        .arg(root.join("datasets/independent_reader.py"))
-        .arg(folder)
-        .arg(root.join("../infra/athena/exambuddy"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
-    serde_json::from_value(answer["queries"].clone()).unwrap()
-}
-
-/// The measures of rollups as a query counts them anew, noughts left out.
-fn rollups(rows: &[Value]) -> BTreeMap<(String, String), BTreeMap<String, i64>> {
-    let rollup = |row: &Value| {
+/// The measures of rollups as queries count them anew, noughts left out.
+fn rollups<'r>(
+    rows: impl IntoIterator<Item = &'r Value>,
+) -> BTreeMap<(String, String), BTreeMap<String, i64>> {
+    let mut rollups: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    for row in rows {
         let text = |name: &str| row[name].as_str().unwrap().to_owned();
         let measures = row.as_object().unwrap().iter();
         let measures = measures.filter_map(|(name, value)| Some((name.clone(), value.as_i64()?)));
-        ((text("pk"), text("sk")), measures.filter(|(_, number)| *number != 0).collect())
-    };
-    rows.iter().map(rollup).collect()
+        let rollup = rollups.entry((text("pk"), text("sk"))).or_default();
+        rollup.extend(measures.filter(|(_, number)| *number != 0));
+    }
+    rollups
 }
 
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
 async fn sql_counts_the_rollups_anew_and_finds_the_same() {
     let recording = Recording::load("exam-42");
-    let folder = bucket_folder(&recording).await;
-    let answers = duckdb(folder.path());
-    let attempt_measures = |rollup: &BTreeMap<String, i64>| -> BTreeMap<String, i64> {
-        let others = ["questions", "projects_active", "projects_archived", "answers", "correct"];
-        rollup
-            .iter()
-            .filter(|(name, _)| !others.contains(&&***name))
-            .map(|(name, n)| (name.clone(), *n))
-            .collect()
-    };
-    let is_of_attempts = |sort: &str| sort.contains("#DAY#") || sort.ends_with("TOTAL");
-    let expected: BTreeMap<_, _> = recording
-        .rollups
-        .iter()
-        .filter(|((partition, sort), _)| partition.starts_with("ADMIN#") && is_of_attempts(sort))
-        .map(|(key, measures)| (key.clone(), attempt_measures(measures)))
-        .filter(|(_, measures)| !measures.is_empty())
-        .collect();
-    let of_days = expected.keys().filter(|(_, sort)| sort.contains("#DAY#")).count();
-    assert!(of_days > 5 && expected.len() - of_days > 5, "{of_days} of {}", expected.len());
-    assert_eq!(rollups(&answers["rollups"]), expected);
+    let folder = recorded_folder(&recording).await;
+    let answers = duckdb(folder.path(), "exambuddy", &[]).queries;
+    let counted = [&answers["rollups"], &answers["rollups_of_questions"]];
+    let expected = &recording.rollups;
+    for kind in ["#DAY#", "TOTAL", "ROLLUP#QUESTION#"] {
+        let of_this_kind = expected.keys().filter(|(_, sort)| sort.contains(kind)).count();
+        assert!(of_this_kind > 5, "{of_this_kind} of {kind}");
+    }
+    assert_eq!(&rollups(counted.into_iter().flatten()), expected);
 }
 
 #[cfg(feature = "sql")]
@@ -112,8 +81,8 @@ async fn sql_counts_the_rollups_anew_and_finds_the_same() {
 async fn the_embedded_engine_answers_every_saved_query_as_duckdb_does() {
     use afterwrite_cli::query::{Layout, Place, answer};
     let recording = Recording::load("exam-42");
-    let folder = bucket_folder(&recording).await;
-    let theirs = duckdb(folder.path());
+    let folder = recorded_folder(&recording).await;
+    let theirs = duckdb(folder.path(), "exambuddy", &[]).queries;
     let model = Model::load("exambuddy").unwrap();
     assert!(model.queries.len() >= 9);
     let place = Place::Folder(folder.path().to_owned());
@@ -125,4 +94,72 @@ async fn the_embedded_engine_answers_every_saved_query_as_duckdb_does() {
         assert_eq!(ours, theirs[&*query.name], "{}", query.name);
     }
     assert!(answered >= 9, "only {answered} queries have anything to answer");
+}
+
+/// Skills, one of so many years each.
+#[cfg(feature = "sql")]
+fn skills(years: &[&str]) -> String {
+    let record = |(number, years): (usize, &&str)| {
+        let skill = format!("skill {number}");
+        let record = serde_json::json!({
+            "eventID": number.to_string(),
+            "eventName": "INSERT",
+            "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/glad-entities/stream/2026-01-01T00:00:00.000",
+            "dynamodb": {
+                "ApproximateCreationDateTime": 1_770_336_000,
+                "Keys": { "PK": { "S": "USER#ann" }, "SK": { "S": format!("SKILL#{skill}") } },
+                "NewImage": {
+                    "Username": { "S": "ann" }, "SkillName": { "S": skill }, "YearsOfExperience": { "N": years },
+                    "LastUsedDate": { "S": "2026-01-31" }, "CreatedAt": { "S": "2026-02-06T00:00:00Z" },
+                },
+                "SequenceNumber": (1000 + number).to_string(),
+            },
+        });
+        format!("{record}\n")
+    };
+    years.iter().enumerate().map(record).collect()
+}
+
+#[cfg(feature = "sql")]
+#[tokio::test]
+#[ignore = "needs duckdb: run tests/run"]
+async fn the_embedded_engine_shows_decimals_and_days_as_duckdb_does() {
+    use afterwrite_cli::query::{Layout, Place, answer};
+    let model = Arc::new(Model::load("glad").unwrap());
+    let bucket = Arc::new(MemoryObjects::default());
+    let archive =
+        BTreeMap::from([("archive/skills.gz".to_owned(), gzip(&skills(&["4", "0.5", "2.25", "0"])))]);
+    export(&model, &bucket, &archive).await;
+    let folder = bucket_folder(&bucket);
+    let place = Place::Folder(folder.path().to_owned());
+    let ours = Box::pin(answer(&model, &place, "SELECT * FROM skills", Layout::Json)).await.unwrap();
+    assert!(ours.contains(r#""years_of_experience":4.00,"#), "{ours}");
+    let in_order = |mut rows: Vec<Value>| {
+        rows.sort_by_key(ToString::to_string);
+        rows
+    };
+    let ours: Vec<Value> = serde_json::from_str(&ours).unwrap();
+    let theirs = duckdb(folder.path(), "glad", &["--views"]).views.remove("skills").unwrap();
+    assert_eq!(ours.len(), 4);
+    assert_eq!(in_order(ours), in_order(theirs));
+}
+
+#[test]
+#[ignore = "needs duckdb: run tests/run"]
+fn every_statement_that_is_checked_in_is_parsed_and_taken() {
+    let nothing = tempfile::tempdir().unwrap();
+    let mut models = Vec::new();
+    for name in Model::built_in_names() {
+        let model = Model::load(name).unwrap();
+        let mut expected: Vec<String> = statements(&model).iter().map(Statement::path).collect();
+        let mut answers = duckdb(nothing.path(), name, &["--views"]);
+        expected.sort();
+        answers.statements.sort();
+        assert_eq!(answers.statements, expected, "{name}");
+        assert_eq!(answers.views.len(), model.datasets.len(), "{name}");
+        assert_eq!(answers.queries.len(), model.queries.len(), "{name}");
+        models.push((name, answers.views.len()));
+    }
+    models.sort_unstable();
+    assert_eq!(models, [("algoitny", 2), ("exambuddy", 5), ("glad", 1), ("quiz", 3), ("shop", 3)]);
 }

@@ -1,7 +1,10 @@
 //! Datasets to test with: an archive as Firehose would have left it, exported into a bucket, and reading files back.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use afterwrite::commit::Remembered;
@@ -15,6 +18,9 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::recording::Recording;
 
@@ -141,4 +147,53 @@ pub fn rows_of(file: Vec<u8>) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// A folder that is like the bucket: the datasets lie in it as they do there.
+///
+/// # Panics
+/// If it cannot be written.
+#[must_use]
+pub fn bucket_folder(bucket: &MemoryObjects) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (key, object) in bucket.objects().iter().filter(|(key, _)| key.starts_with("datasets/")) {
+        let path = folder.path().join(key);
+        fs::create_dir_all(path.parent().expect("a key has a folder")).expect("a folder");
+        fs::write(path, object).expect("a file");
+    }
+    folder
+}
+
+/// What DuckDB answers, asked through the SQL that is checked in for Athena.
+#[derive(Debug, Deserialize)]
+pub struct Answers {
+    /// The files of SQL that were parsed, by their paths in the model's folder.
+    pub statements: Vec<String>,
+    /// The rows of each saved query.
+    pub queries: BTreeMap<String, Vec<Value>>,
+    /// The rows of each view, if they were asked for.
+    #[serde(default)]
+    pub views: BTreeMap<String, Vec<Value>>,
+}
+
+/// Has DuckDB read a built-in model's datasets in a folder that is like the bucket. The options are those of
+/// `independent_reader.py`.
+///
+/// # Panics
+/// If Python, DuckDB or sqlglot is not there (run `tests/run`), or it cannot read them.
+#[must_use]
+pub fn duckdb(folder: &Path, model: &str, options: &[&str]) -> Answers {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let interpreter =
+        std::env::var_os("AFTERWRITE_TEST_PYTHON").expect("AFTERWRITE_TEST_PYTHON is set: run tests/run");
+    let ran = Command::new(interpreter)
+        .arg(root.join("datasets/independent_reader.py"))
+        .arg(folder)
+        .arg(root.join("../infra/athena").join(model))
+        .args(options)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("Python starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    serde_json::from_slice(&ran.stdout).expect("its answers")
 }

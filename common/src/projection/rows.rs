@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use super::scope::{Scope, attribute};
 use crate::Result;
 use crate::entity::Identity;
-use crate::record::{AttributeValue, ChangeRecord, Image, Operation};
+use crate::record::{AttributeValue, ChangeRecord, Image, Operation, Timestamp};
 use crate::table::{Dataset, Format, Model, NO_DAY, Operand, Term};
 
 /// What a row says was done to its item.
@@ -145,10 +145,11 @@ pub fn rows<'s, 'a: 's>(
 fn day<'s, 'a: 's>(scope: &Scope<'s, 'a>, dataset: &Dataset) -> Cow<'s, str> {
     let (from, format) = &dataset.partition;
     let day = value(scope, from).and_then(|value| match (format, value) {
-        (Format::Plain, Operand::Text(day)) => Some(day),
+        // A day that stands in the key is text, and may be none of the calendar.
+        (Format::Plain, Operand::Text(day)) => Timestamp::parse(&day).is_some().then_some(day),
         (_, value) => {
             if let Operand::Value(AttributeValue::S(text)) = value
-                && let Some(day) = crate::record::Timestamp::day_of_utc(text)
+                && let Some(day) = Timestamp::day_of_utc(text)
             {
                 return Some(Cow::Borrowed(day));
             }

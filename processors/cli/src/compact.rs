@@ -15,7 +15,7 @@ use crate::print::{align_right, json, new_table, print};
 /// The arguments of `afterwrite compact`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite compact --bucket my-bucket\n  afterwrite compact --dataset attempts --dt 2026-02-06 --json\n\nWhat is compacted away stays for an hour, for queries that have listed it, and is removed by the next compaction after that."
+    after_help = "Examples:\n  afterwrite compact --bucket my-bucket\n  afterwrite compact --dataset attempts --dt 2026-02-06 --json\n\nWhat is compacted away stays for an hour, for queries that listed it before, and is removed by the next compaction after that. A query that lists it just before it is removed fails, and is to be asked again."
 )]
 pub struct CompactArguments {
     /// One dataset; default: all of the model.

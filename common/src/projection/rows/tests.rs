@@ -159,3 +159,20 @@ fn what_makes_no_day_has_a_partition_of_its_own() {
     }
     assert_eq!(rows_of(&change("REMOVE", "")), ["0001-01-01 REMOVE None"], "there is no old image");
 }
+
+#[test]
+fn a_day_in_a_key_is_one_of_the_calendar_or_none() {
+    let model = MODEL.replace("BOOK#{book_id}", "BOOK#{bought_at:day}#{book_id}");
+    for (day, lies_in) in [
+        ("2026-02-06", "2026-02-06"),
+        ("2026-02-30", "0001-01-01"),
+        ("2026-99-99", "0001-01-01"),
+        ("2031-01-01", "0001-01-01"),
+        ("0001-01-01", "0001-01-01"),
+    ] {
+        let images = r#""NewImage":{"price":{"N":"5"}},"#;
+        let change = change("INSERT", images).replace("BOOK#1", &format!("BOOK#{day}#1"));
+        let rows = try_rows_of(&model, &change).unwrap();
+        assert_eq!(rows, [format!("{lies_in} INSERT N(Decimal(Integer(5)))")], "{day}");
+    }
+}

@@ -209,17 +209,21 @@ fn nothing_reads_secrets(compiler: &mut Compiler<'_, '_, '_>) {
         let table = compiler.model.tables.get(entity.table);
         let mut readers = reads(compiler, entity);
         readers.extend(cache_reads(compiler, entity));
-        readers.extend(dataset_reads(compiler, entity));
+        let columns = dataset_reads(compiler, entity);
         for secret in &settings.secrets {
             let path: Vec<Arc<str>> = secret.value.split('.').map(Arc::from).collect();
             let root = path.first().map_or("", |name| &**name);
             let mut key = table.into_iter().flat_map(|table| table.key());
             let is_key = key.any(|key| *key.name == *root);
-            let reader = readers.iter().find(|(_, read)| {
+            let is_on_the_way = |read: &AttributePath| {
                 let name = compiler.model.row_vocabulary.name(read.root);
-                path.len() <= 1 + read.within.len()
-                    && within(&path, &std::iter::once(name).chain(&read.within).cloned().collect::<Vec<_>>())
-            });
+                within(&path, &std::iter::once(name).chain(&read.within).cloned().collect::<Vec<_>>())
+            };
+            let mut readers = readers.iter().filter(|(_, read)| path.len() <= 1 + read.within.len());
+            // A column takes all that a map holds, the secret too.
+            let reader = readers
+                .find(|(_, read)| is_on_the_way(read))
+                .or_else(|| columns.iter().find(|(_, read)| is_on_the_way(read)));
             let problem = if path.iter().any(|name| name.is_empty()) {
                 "is no path of an attribute".to_owned()
             } else if is_key {

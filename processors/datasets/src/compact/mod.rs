@@ -89,7 +89,7 @@ pub struct Options {
     /// compactions. Temporary files need this, first for what is compacted, then for what it becomes; and as much as the rows take
     /// uncompressed if that is more than [`Options::memory`].
     pub at_once: u64,
-    /// How long a superseded file stays: longer than any query takes that may have listed it.
+    /// How long a superseded file stays: longer than any query takes that listed it before. One that lists it later may miss it.
     pub grace: Duration,
 }
 

@@ -80,11 +80,13 @@ impl Candidate {
     fn answers(&mut self, attempt: &Attempt, course: &Course) -> Vec<Item> {
         let count = self.random.usize(0..=4).min(course.questions.len());
         let chosen = self.random.choose_multiple(&course.questions, count);
-        let mut answers = Vec::new();
+        let (mut answers, mut answered_at) = (Vec::new(), attempt.started_at);
         for question_id in chosen {
+            answered_at += SignedDuration::from_mins(1);
             let id = new_id(&mut self.random);
             let key = if self.random.bool() { &id } else { question_id };
-            answers.push(answer(&attempt.id, &id, question_id, key, self.random.bool()));
+            let is_correct = self.random.bool();
+            answers.push(answer(&attempt.id, &id, question_id, key, is_correct, &instant(answered_at)));
         }
         answers
     }

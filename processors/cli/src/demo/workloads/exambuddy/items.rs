@@ -137,6 +137,7 @@ pub(super) fn answer(
     question_id: &str,
     key: &str,
     is_correct: bool,
+    answered_at: &str,
 ) -> Item {
     item([
         ("PK", text(format!("ATTEMPT#{attempt_id}"))),
@@ -149,5 +150,6 @@ pub(super) fn answer(
         ("question_id", text(question_id)),
         ("selected_answer", text(if is_correct { "C" } else { "A" })),
         ("is_correct", AttributeValue::Bool(is_correct)),
+        ("answered_at", text(answered_at)),
     ])
 }

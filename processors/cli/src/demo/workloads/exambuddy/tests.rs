@@ -12,6 +12,7 @@ use super::recount::recount;
 use crate::demo::exact::Exact;
 use crate::demo::item::{Item, Placed};
 use crate::demo::recount::{Key, Outcome, Sums};
+use crate::demo::rollups::Rollups;
 
 fn file(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/exam-42");
@@ -96,4 +97,25 @@ fn a_recording_is_recounted_as_expected() {
         .collect();
     assert_eq!(shown.len(), 11);
     assert_eq!(shown, question_counts);
+}
+
+#[test]
+fn an_admin_sees_the_last_31_days() {
+    let rollup = |sort: String, attempts: u32| -> Item {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        Item::from([
+            ("PK".to_owned(), text("ADMIN#a")),
+            ("SK".to_owned(), AttributeValue::S(sort)),
+            ("EntityType".to_owned(), text("ROLLUP")),
+            ("attempts".to_owned(), AttributeValue::N(attempts.to_string())),
+        ])
+    };
+    let days =
+        |month: u32, days: u32| (1..=days).map(move |day| format!("ROLLUP#DAY#2026-{month:02}-{day:02}"));
+    let mut state: Vec<_> = days(1, 31).chain(days(2, 10)).map(|sort| rollup(sort, 1)).collect();
+    state.push(rollup("ROLLUP#TOTAL".to_owned(), 41));
+    let chart = super::busiest_admin(&Rollups::of(&state));
+    let shown: Vec<_> = chart.rows.iter().map(|row| row.cells[0].as_str()).collect();
+    assert_eq!((shown.len(), shown[0], shown[30]), (31, "2026-01-11", "2026-02-10"));
+    assert!(shown.is_sorted());
 }
