@@ -1,10 +1,15 @@
 //! The archive: what goes in comes out, whatever fails on the way.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected must fail at once"
+)]
 
 mod cost;
 mod embedded;
 mod faults;
+mod in_part;
 mod limits;
 mod moto;
 mod round_trip;

@@ -14,7 +14,7 @@ use aws_sdk_firehose::types::ExtendedS3DestinationConfiguration;
 
 use crate::{deadline, recorded_lines};
 
-async fn started() -> Moto {
+pub(crate) async fn started() -> Moto {
     let moto = Moto::start();
     moto.s3().create_bucket().bucket(BUCKET).send().await.unwrap();
     let destination = ExtendedS3DestinationConfiguration::builder()

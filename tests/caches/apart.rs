@@ -35,6 +35,9 @@ impl Cache for Gone {
     }
 }
 
+/// A relay that writes to memory.
+type InMemory = Relay<Gone, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
+
 fn tables(model: &Arc<Model>) -> SourceTables {
     SourceTables::new(Arc::clone(model), model.tables.iter().map(|table| Arc::clone(&table.name)).collect())
 }
@@ -120,7 +123,7 @@ async fn an_archive_that_refuses_everything_keeps_nothing_from_being_invalidated
     invalidated_without(archive, ErrorKind::Configuration).await;
 }
 
-/// A model in which only the price of an article is cached, and nothing of a visit.
+/// A model in which only the price of an article is cached, and nothing of a visit, whose notes are secret.
 const SHOP: &str = r#"
 name = "shop"
 generation = 1
@@ -134,6 +137,7 @@ attributes = { price = "N" }
 
 [entities.visit]
 key = { PK = "ARTICLE#{article_id}", SK = "VISIT#{visit_id}" }
+secret = ["notes"]
 
 [[caches]]
 of = "article"
@@ -141,9 +145,56 @@ keys = ["article:{article_id}"]
 depends_on = ["price"]
 "#;
 
+fn shop(model: &str) -> Arc<Model> {
+    Arc::new(Model::parse(model, "shop").unwrap_or_else(|errors| panic!("{errors}")))
+}
+
+/// The MODIFY of an item of the shop.
+fn change(sequence_number: &str, article: u8, sort: &str, old: Value, new: Value) -> Value {
+    let keys = json!({ "PK": { "S": format!("ARTICLE#{article}") }, "SK": { "S": sort } });
+    let image = |mut attributes: Value| {
+        attributes.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        attributes
+    };
+    json!({
+        "eventID": format!("event-{sequence_number}"), "eventName": "MODIFY",
+        "eventSourceARN": "arn:aws:dynamodb:us-east-1:000000000000:table/Shop/stream/2026-02-06T10:00:00.000",
+        "dynamodb": {
+            "Keys": keys, "OldImage": image(old), "NewImage": image(new), "SequenceNumber": sequence_number
+        }
+    })
+}
+
+/// An article's price changes.
+fn price(sequence_number: &str, article: u8) -> Value {
+    let price = |price: &str| json!({ "price": { "N": price } });
+    change(sequence_number, article, "ARTICLE", price("5"), price("6"))
+}
+
+/// The record with something else at a place, as a JSON pointer names it.
+fn with(mut record: Value, place: &str, value: Value) -> Value {
+    *record.pointer_mut(place).unwrap() = value;
+    record
+}
+
+/// A relay whose archive is in memory, with its delivery stream; without a cache, it invalidates nothing.
+fn in_memory(model: &Arc<Model>, cache: Option<&Gone>) -> (InMemory, Arc<MemoryStream>) {
+    let invalidator =
+        cache.map(|cache| Invalidator::new(Arc::clone(model), Some(cache.clone()), None, SystemClock));
+    let stream = Arc::new(MemoryStream::default());
+    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
+    (Relay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
+}
+
+/// The records that the stream was given, in order.
+fn archived(stream: &MemoryStream) -> Vec<Value> {
+    let contents = String::from_utf8(stream.contents()).unwrap();
+    contents.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[tokio::test]
 async fn a_dead_cache_fails_only_the_records_that_need_it() {
-    let model = Arc::new(Model::parse(SHOP, "shop").unwrap_or_else(|errors| panic!("{errors}")));
+    let model = shop(SHOP);
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
     let cache = Redis::new(&nowhere, Topology::Single, None).unwrap();
     let invalidator =
@@ -151,27 +202,13 @@ async fn a_dead_cache_fails_only_the_records_that_need_it() {
     let stream = Arc::new(MemoryStream::default());
     let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
     let relay = Relay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
-    let record = |sequence_number: &str, sort: &str, old: Value, new: Value| {
-        let keys = json!({ "PK": { "S": "ARTICLE#1" }, "SK": { "S": sort } });
-        let image = |mut attributes: Value| {
-            attributes.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
-            attributes
-        };
-        json!({
-            "eventID": sequence_number, "eventName": "MODIFY",
-            "eventSourceARN": "arn:aws:dynamodb:us-east-1:000000000000:table/Shop/stream/2026-02-06T10:00:00.000",
-            "dynamodb": {
-                "Keys": keys, "OldImage": image(old), "NewImage": image(new), "SequenceNumber": sequence_number
-            }
-        })
-    };
     let number = |price: u8, stock: u8| json!({ "price": { "N": price.to_string() }, "stock": { "N": stock.to_string() } });
     let records = [
-        record("201", "VISIT#1", json!({}), json!({ "seen": { "BOOL": true } })),
-        record("202", "ARTICLE", number(5, 9), number(5, 8)),
-        record("203", "ARTICLE", number(5, 8), number(6, 8)),
-        record("204", "STRANGER", json!({}), json!({})),
-        record("205", "ARTICLE", number(6, 8), number(7, 8)),
+        change("201", 1, "VISIT#1", json!({}), json!({ "seen": { "BOOL": true } })),
+        change("202", 1, "ARTICLE", number(5, 9), number(5, 8)),
+        change("203", 1, "ARTICLE", number(5, 8), number(6, 8)),
+        change("204", 1, "STRANGER", json!({}), json!({})),
+        change("205", 1, "ARTICLE", number(6, 8), number(7, 8)),
     ];
     let relayed = relay.handle(event(&records).as_bytes(), deadline(1)).await.unwrap();
     let failed = failed(&relayed);
@@ -191,10 +228,7 @@ async fn a_dead_cache_fails_only_the_records_that_need_it() {
 #[tokio::test]
 async fn a_stream_without_the_images_of_rows_is_not_archived() {
     let model = model();
-    let stream = Arc::new(MemoryStream::default());
-    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
-    let invalidator: Option<Invalidator<Gone, CloudFront, SystemClock>> = None;
-    let relay = Relay::new(tables(&model), invalidator, Some(archiver), SystemClock);
+    let (relay, stream) = in_memory(&model, None);
     let record = |view: &str, operation: &str, sort: &str| {
         let keys = json!({ "PK": { "S": "CANDIDATE#1" }, "SK": { "S": sort } });
         let mut record = at(question("p", "1"), "301");
@@ -229,5 +263,87 @@ async fn a_stream_without_the_images_of_rows_is_not_archived() {
     for (operation, sort) in [("INSERT", attempt), ("REMOVE", "STRANGER")] {
         let event = record("NEW_IMAGE", operation, sort);
         assert_eq!(relay.handle(event.as_bytes(), deadline(2)).await.unwrap().archived.unwrap().lines, 1);
+    }
+}
+
+/// What matches no entity is left out where the model says so. What cannot be told is kept, and nothing holds a secret.
+#[tokio::test]
+async fn of_a_stranger_nothing_is_archived_if_the_model_wants_what_it_matches() {
+    let notes = json!({ "notes": { "S": "LEAK" }, "seen": { "BOOL": true } });
+    let stranger = |number: &str| change(number, 1, "STRANGER", json!({}), notes.clone());
+    let foreign = with(stranger("305"), "/dynamodb/Keys", json!({ "id": { "S": "1" } }));
+    let records = [
+        price("301", 1),
+        stranger("302"),
+        change("303", 1, "VISIT#1", json!({}), notes.clone()),
+        with(stranger("304"), "/eventName", json!("UPSERT")),
+        foreign,
+        with(price("306", 1), "/dynamodb/NewImage", json!("LEAK")),
+        price("307", 1),
+    ];
+    let matched = SHOP.replace("generation = 1", "generation = 1\narchive = \"matched\"");
+    let all_but = |left_out: &[usize]| -> Vec<Value> {
+        let mut kept = records.to_vec();
+        for record in &mut kept {
+            let images = record["dynamodb"].as_object_mut().unwrap().values_mut();
+            images.filter_map(Value::as_object_mut).for_each(|image| drop(image.remove("notes")));
+        }
+        let places = kept.into_iter().enumerate().filter(|(place, _)| !left_out.contains(place));
+        places.map(|(_, record)| record).collect()
+    };
+    // An image that cannot be searched for secrets is never archived, and its record is reported.
+    for (model, expected) in [(SHOP, all_but(&[5])), (&matched, all_but(&[1, 5]))] {
+        let model = shop(model);
+        let (relay, stream) = in_memory(&model, None);
+        let relayed = relay.handle(event(&records).as_bytes(), deadline(2)).await.unwrap();
+        assert_eq!(archived(&stream), expected, "{:?}", model.archive);
+        assert_eq!(relayed.archived.unwrap().lines, expected.len() as u64);
+        let [("306", error)] = failed(&relayed)[..] else { panic!("{:?}", relayed.failures) };
+        assert_eq!(error.kind(), ErrorKind::Record, "{error}");
+        assert!(!error.to_string().contains("LEAK"), "{error}");
+    }
+}
+
+/// A record that is malformed in whatever way: its neighbours' keys go, their lines are archived, and it alone is reported. Its own
+/// line is kept too, if it can be searched for secrets.
+#[tokio::test]
+async fn a_malformed_record_holds_back_neither_a_key_nor_a_line_of_its_neighbours() {
+    let model = shop(SHOP);
+    let bad = |place: &str, value: Value| with(price("402", 2), place, value);
+    let foreign = json!({ "id": { "S": "LEAK" } });
+    let own = ["402", "402"];
+    // Without a position of its own, it comes again from the record before it on.
+    let unnamed = ["", "401"];
+    for (malformed, is_kept, [told, checkpoint]) in [
+        (bad("/eventName", json!("UPSERT")), true, own),
+        (bad("/eventSourceARN", json!("LEAK")), true, ["402", "401"]),
+        (bad("/dynamodb/NewImage/price/N", json!("LEAK")), true, own),
+        (bad("/dynamodb/OldImage/price/N", json!("LEAK")), true, own),
+        (bad("/dynamodb/Keys", Value::Null), true, own),
+        (bad("/dynamodb/Keys", foreign), true, own),
+        (bad("/dynamodb/SequenceNumber", json!(402)), true, unnamed),
+        (bad("/dynamodb/NewImage", json!("LEAK")), false, own),
+        (bad("/dynamodb", json!("LEAK")), false, unnamed),
+        (json!("LEAK"), false, unnamed),
+    ] {
+        let cache = Gone::default();
+        let (relay, stream) = in_memory(&model, Some(&cache));
+        let records = [price("401", 1), malformed.clone(), price("403", 3)];
+        let relayed = relay.handle(event(&records).as_bytes(), deadline(2)).await.unwrap();
+        assert_eq!(
+            *cache.0.lock().unwrap(),
+            ["article:1", "article:3"].map(str::to_owned).into(),
+            "{malformed}"
+        );
+        let kept = records.into_iter().filter(|record| is_kept || *record != malformed);
+        assert_eq!(archived(&stream), kept.collect::<Vec<_>>(), "{malformed}");
+        let failed = failed(&relayed);
+        assert!(!failed.is_empty(), "{malformed}");
+        for (number, error) in failed {
+            assert_eq!((number, error.kind()), (told, ErrorKind::Record), "{malformed}: {error}");
+            assert!(!error.to_string().contains("LEAK"), "{malformed}: {error}");
+        }
+        let [lowest] = relayed.response.batch_item_failures.try_into().unwrap();
+        assert_eq!(lowest.item_identifier, checkpoint, "{malformed}");
     }
 }

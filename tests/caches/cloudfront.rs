@@ -1,5 +1,6 @@
 //! CloudFront: within its limits, free when repeated, waited for when busy.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use afterwrite::relay::invalidate::{Invalidator, Outcome};
 use afterwrite::relay::{MAX_PATHS, MAX_WILDCARDS};
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::redis::Redis;
+use afterwrite::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::cloudfront::{FakeCloudFront, client};
 use afterwrite_tests::moto::Moto;
+use aws_sdk_cloudfront::Client;
 use serde_json::Value;
 
-use super::delivery::{deliver, model, question};
+use super::delivery::{deliver, insert, model, question};
 
 const BEGIN: Timestamp = Timestamp::from_epoch_seconds(1_770_000_000);
 
@@ -116,14 +119,11 @@ async fn a_path_that_is_refused_fails_its_own_record_only() {
     assert_eq!(outcome.totals.paths, 13, "every other path was begun");
 }
 
-#[tokio::test]
-#[ignore = "needs moto: run tests/run"]
-async fn what_moto_is_asked_is_what_it_holds() {
+/// A new distribution of moto's.
+async fn distribution(client: &Client) -> String {
     use aws_sdk_cloudfront::types::{
         DefaultCacheBehavior, DistributionConfig, Origin, Origins, S3OriginConfig, ViewerProtocolPolicy,
     };
-    let moto = Moto::start();
-    let client = client(moto.endpoint());
     let bucket = S3OriginConfig::builder().origin_access_identity("").build();
     let origin =
         Origin::builder().id("o").domain_name("b.s3.amazonaws.com").s3_origin_config(bucket).build().unwrap();
@@ -142,22 +142,113 @@ async fn what_moto_is_asked_is_what_it_holds() {
         .build()
         .unwrap();
     let created = client.create_distribution().distribution_config(configuration).send().await.unwrap();
-    let id = created.distribution().unwrap().id().to_owned();
+    created.distribution().unwrap().id().to_owned()
+}
 
+/// The invalidations that moto holds, in the order in which they were asked for: their caller references, and their paths.
+async fn held(client: &Client, distribution: &str) -> Vec<(String, Vec<String>)> {
+    let list = client.list_invalidations().distribution_id(distribution).send().await.unwrap();
+    let list = list.invalidation_list().unwrap();
+    assert!(!list.is_truncated());
+    let mut held = Vec::new();
+    for summary in list.items() {
+        let request = client.get_invalidation().distribution_id(distribution).id(summary.id());
+        let answer = request.send().await.unwrap();
+        let batch = answer.invalidation().unwrap().invalidation_batch().unwrap();
+        held.push((batch.caller_reference().to_owned(), batch.paths().unwrap().items().to_vec()));
+    }
+    held
+}
+
+#[tokio::test]
+#[ignore = "needs moto: run tests/run"]
+async fn what_moto_is_asked_is_what_it_holds() {
+    let moto = Moto::start();
+    let client = client(moto.endpoint());
+    let id = distribution(&client).await;
     let invalidator = invalidator(CloudFront::new(client.clone(), &id));
     let records = [question("p", "q"), question("ü b*", "q")];
     let outcome = invalidate(&invalidator, &records).await;
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-    let list = client.list_invalidations().distribution_id(&id).send().await.unwrap();
-    let [summary] = list.invalidation_list().unwrap().items() else { panic!("one invalidation") };
-    let held = client.get_invalidation().distribution_id(&id).id(summary.id()).send().await.unwrap();
-    let batch = held.invalidation().unwrap().invalidation_batch().unwrap();
-    assert!(batch.caller_reference().starts_with("afterwrite-"));
-    let mut paths = batch.paths().unwrap().items().to_vec();
+    let [(reference, mut paths)] = held(&client, &id).await.try_into().unwrap();
+    assert!(reference.starts_with("afterwrite-"));
     paths.sort_unstable();
     let encoded = "/api/projects/%C3%BC%20b%2A";
     assert_eq!(paths, [encoded, &format!("{encoded}/*"), "/api/projects/p", "/api/projects/p/*"]);
     let unknown = self::invalidator(CloudFront::new(client, "NOSUCHDISTRIBUTION"));
     let error = &invalidate(&unknown, &records[..1]).await.failures[&0];
     assert!(error.to_string().contains("AFTERWRITE_CLOUDFRONT_DISTRIBUTION"), "{error}");
+}
+
+/// Articles that are on two pages each, in folders that are gone through as a whole.
+const LIBRARY: &str = r#"
+name = "library"
+generation = 1
+
+[tables.Library]
+key = ["PK", "SK"]
+
+[entities.article]
+key = { PK = "ARTICLE#{article_id}", SK = "ARTICLE" }
+
+[entities.shelf]
+key = { PK = "SHELF#{shelf_id}", SK = "SHELF" }
+
+[entities.hall]
+key = { PK = "HALL#{hall_id}", SK = "HALL" }
+
+[[caches]]
+of = "article"
+paths = ["/articles/{article_id}", "/api/articles/{article_id}"]
+
+[[caches]]
+of = "shelf"
+paths = ["/shelves/{shelf_id}/*"]
+
+[[caches]]
+of = "hall"
+paths = ["/halls/{hall_id}/*"]
+"#;
+
+#[tokio::test]
+#[ignore = "needs moto: run tests/run"]
+async fn thousands_of_paths_are_asked_of_moto_within_the_limits_and_the_same_again() {
+    let moto = Moto::start();
+    let client = client(moto.endpoint());
+    let id = distribution(&client).await;
+    let model = Arc::new(Model::parse(LIBRARY, "library").unwrap_or_else(|errors| panic!("{errors}")));
+    let cloudfront = CloudFront::new(client.clone(), &id);
+    let invalidator: Invalidator<Redis, _, _> =
+        Invalidator::new(Arc::clone(&model), None, Some(cloudfront), SharedClock::at(BEGIN));
+    let items = [("ARTICLE", 3_500), ("SHELF", 20), ("HALL", 14)];
+    let mut records: Vec<Value> = items
+        .into_iter()
+        .flat_map(|(kind, count)| (0..count).map(move |id| insert("Library", &format!("{kind}#{id}"), kind)))
+        .collect();
+    let mut asked = Vec::new();
+    for _delivery in 0..2 {
+        let outcome = deliver(&invalidator, &model, &records, BEGIN.plus(Duration::from_secs(600))).await;
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        let held = held(&client, &id).await;
+        asked.push(held[asked.iter().map(Vec::len).sum()..].to_vec());
+        records.reverse();
+    }
+    let [mut first, mut second] = asked.try_into().unwrap();
+    assert!(first.len() > 1);
+    for (_, paths) in &first {
+        let wildcards = paths.iter().filter(|path| path.ends_with('*')).count();
+        assert!(paths.len() <= 3_000 && wildcards <= 15, "{} paths, {wildcards} wildcards", paths.len());
+    }
+    let mut paths: Vec<String> = first.iter().flat_map(|(_, paths)| paths.clone()).collect();
+    paths.sort_unstable();
+    // Twenty shelves and fourteen halls are too many wildcards: the larger family goes as one, and that makes fifteen.
+    let articles = (0..3_500).flat_map(|id| [format!("/articles/{id}"), format!("/api/articles/{id}")]);
+    let wildcards = (0..14).map(|id| format!("/halls/{id}/*")).chain(["/shelves/*".to_owned()]);
+    let expected: BTreeSet<String> = articles.chain(wildcards).collect();
+    assert!(paths.iter().eq(&expected), "{} paths, and not {}", paths.len(), expected.len());
+    first.sort_unstable();
+    second.sort_unstable();
+    let references: BTreeSet<&String> = first.iter().map(|(reference, _)| reference).collect();
+    assert_eq!(references.len(), first.len());
+    assert!(first == second, "the same paths have other references the second time");
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::redis::{Redis, Topology};
+use afterwrite::sink::redis::{CHANNEL, Redis, Topology};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_tests::redis_server::{RedisServer, free_port};
+use futures::StreamExt as _;
+use tokio::time::timeout;
 
 use super::delivery::{deadline, deliver, model, of_cache, question};
 
@@ -42,10 +44,13 @@ async fn masters() -> Vec<RedisServer> {
     for master in &masters {
         loop {
             let info: String = master.run(&["CLUSTER", "INFO"]).await;
-            if info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3") {
+            let nodes: String = master.run(&["CLUSTER", "NODES"]).await;
+            // What is published passes only between nodes that are connected.
+            let is_connected = !nodes.contains("handshake") && !nodes.contains("disconnected");
+            if info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3") && is_connected {
                 break;
             }
-            assert!(Instant::now() < limit, "the cluster does not come together: {info}");
+            assert!(Instant::now() < limit, "the cluster does not come together: {info}{nodes}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -119,6 +124,43 @@ async fn keys_of_all_masters_go_while_a_slot_migrates() {
     let outcome = deliver(&invalidator, &model, &records, deadline(20)).await;
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
     assert_eq!(count(&masters).await, others().count());
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn listeners_at_any_master_are_told_which_keys_of_all_masters_went() {
+    let masters = masters().await;
+    let mut listeners = Vec::new();
+    for master in &masters {
+        let client = redis::Client::open(master.url()).unwrap();
+        let mut listener = client.get_async_pubsub().await.unwrap();
+        listener.subscribe(CHANNEL).await.unwrap();
+        listeners.push(listener);
+    }
+    let ids: Vec<String> = (0..200).map(|id| id.to_string()).collect();
+    let went: BTreeSet<String> =
+        ids.iter().flat_map(|id| [format!("question:{id}"), format!("project:{id}:questions")]).collect();
+    let mut homes = BTreeSet::new();
+    for key in &went {
+        homes.insert(home(&masters, key).await.0);
+    }
+    assert_eq!(homes.len(), masters.len());
+    let records: Vec<_> = ids.iter().map(|id| question(id, id)).collect();
+    let invalidator = of_cache(&masters[0].url(), Topology::Cluster);
+    let outcome = deliver(&invalidator, &model(), &records, deadline(20)).await;
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    for mut listener in listeners {
+        let mut messages = listener.on_message();
+        let mut told = Vec::new();
+        while told.len() < went.len() {
+            let message = timeout(Duration::from_secs(5), messages.next()).await;
+            let message = message.unwrap_or_else(|_| panic!("told of {} keys only", told.len())).unwrap();
+            let message: String = message.get_payload().unwrap();
+            told.extend(serde_json::from_str::<Vec<String>>(&message).unwrap());
+        }
+        told.sort_unstable();
+        assert!(told.iter().eq(&went), "{told:?}");
+    }
 }
 
 #[tokio::test]

@@ -68,10 +68,16 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
 
 /// The INSERT of a question.
 pub(crate) fn question(project: &str, id: &str) -> Value {
-    let keys = serde_json::json!({ "PK": { "S": format!("PROJECT#{project}") }, "SK": { "S": format!("QUESTION#{id}") } });
+    insert("ExamBuddyTable", &format!("PROJECT#{project}"), &format!("QUESTION#{id}"))
+}
+
+/// The INSERT of an item that has nothing but its key.
+pub(crate) fn insert(table: &str, partition_key: &str, sort_key: &str) -> Value {
+    let keys = serde_json::json!({ "PK": { "S": partition_key }, "SK": { "S": sort_key } });
+    let stream =
+        format!("arn:aws:dynamodb:us-east-1:000000000000:table/{table}/stream/2026-02-06T10:00:00.000");
     serde_json::json!({
-        "eventID": format!("event-{project}-{id}"), "eventName": "INSERT",
-        "eventSourceARN": "arn:aws:dynamodb:us-east-1:000000000000:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000",
+        "eventID": format!("event-{partition_key}-{sort_key}"), "eventName": "INSERT", "eventSourceARN": stream,
         "dynamodb": { "Keys": keys, "NewImage": keys, "SequenceNumber": "4421584500000000059450445319" }
     })
 }

@@ -1,19 +1,22 @@
 //! A cache that dies, hangs or returns: its records fail in time, or succeed in place.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use afterwrite::ErrorKind;
 use afterwrite::commit::SystemClock;
-use afterwrite::relay::invalidate::Invalidator;
+use afterwrite::relay::invalidate::{Invalidator, Outcome};
+use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::redis::{Redis, Topology};
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
 
 use super::delivery::{deadline, deliver, model, of_cache, question, single};
+use super::golden::{keys_in, keys_of_all, preload, recorded};
+use super::way::Way;
 
 #[tokio::test]
 async fn an_unreachable_cache_fails_its_records_within_the_limit() {
@@ -59,22 +62,24 @@ async fn a_dead_cache_does_not_hold_back_cloudfront() {
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn a_cache_that_dies_and_returns_within_the_limit_is_not_noticed() {
-    let mut server = RedisServer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = lasting(&folder, free_port()).await;
     let port = server.port;
     let invalidator = single(&server);
     assert!(deliver(&invalidator, &model(), &[question("p", "q")], deadline(10)).await.failures.is_empty());
+    for key in ["question:q", "project:p:questions", "unrelated"] {
+        server.run::<()>(&["SET", key, "cached"]).await;
+    }
     server.kill();
     let revival = async {
         tokio::time::sleep(Duration::from_millis(700)).await;
-        let server = RedisServer::start_on(port, &[]).await;
-        server.run::<()>(&["SET", "unrelated", "cached"]).await;
-        server
+        lasting(&folder, port).await
     };
     let model = model();
     let records = [question("p", "q")];
     let (outcome, server) = tokio::join!(deliver(&invalidator, &model, &records, deadline(10)), revival);
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-    assert_eq!(server.run::<Vec<String>>(&["KEYS", "*"]).await, ["unrelated"]);
+    assert_eq!(keys_in(&server).await, ["unrelated".to_owned()].into());
 }
 
 #[tokio::test]
@@ -94,34 +99,147 @@ async fn a_cache_that_dies_fails_its_records_and_the_next_delivery_finds_it_back
     assert!(server.run::<Vec<String>>(&["KEYS", "*"]).await.is_empty());
 }
 
-/// An address that leads to one server after another, as a name does that is resolved anew.
-async fn address(leads_to: Arc<AtomicU16>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let to = ("127.0.0.1", leads_to.load(Ordering::SeqCst));
-            tokio::spawn(async move {
-                let mut server = TcpStream::connect(to).await.unwrap();
-                copy_bidirectional(&mut client, &mut server).await
-            });
+/// A server that finds again what it held when it was killed.
+async fn lasting(folder: &TempDir, port: u16) -> RedisServer {
+    let folder = folder.path().to_str().unwrap();
+    let arguments = ["--dir", folder, "--appendonly", "yes", "--appendfsync", "always"];
+    RedisServer::start_on(port, &arguments).await
+}
+
+/// Such a server with every key of the recording and others beside them, and an invalidator whose way to it can break.
+struct Recorded {
+    records: Vec<Value>,
+    folder: TempDir,
+    server: RedisServer,
+    /// What the server must hold.
+    held: BTreeSet<String>,
+    way: Way,
+    invalidator: Invalidator<Redis, CloudFront, SystemClock>,
+}
+
+impl Recorded {
+    async fn start() -> Self {
+        let (records, folder) = (recorded(), tempfile::tempdir().unwrap());
+        let server = lasting(&folder, free_port()).await;
+        let held = preload(&server, &keys_of_all(&records)).await;
+        let way = Way::to(server.port).await;
+        let invalidator = of_cache(&way.url, Topology::Single);
+        Self { records, folder, server, held, way, invalidator }
+    }
+
+    /// Delivers a batch, of which the server is sent so many quarters of the bytes that its keys have: then it is killed, and started
+    /// again. The way to it is mended after so long, if at all.
+    async fn deliver_until_it_dies(
+        &mut self,
+        batch: &[Value],
+        quarters: usize,
+        mended_after: Option<Duration>,
+    ) -> Outcome {
+        let must_go = keys_of_all(batch);
+        self.way.break_after(must_go.iter().map(String::len).sum::<usize>() * quarters / 4);
+        let Self { folder, server, held, way, .. } = self;
+        let death = async {
+            way.broken().await;
+            let limit = Instant::now() + Duration::from_secs(10);
+            let left = loop {
+                let left = keys_in(server).await;
+                if left != *held {
+                    break left;
+                }
+                assert!(Instant::now() < limit, "nothing is gone");
+            };
+            assert!(!must_go.is_disjoint(&left), "everything is gone before it dies");
+            server.kill();
+            *server = lasting(folder, server.port).await;
+            assert_eq!(keys_in(server).await, left, "it returns with what it held");
+            if let Some(pause) = mended_after {
+                tokio::time::sleep(pause).await;
+                way.mend();
+            }
+        };
+        let seconds = if mended_after.is_some() { 30 } else { 2 };
+        let model = model();
+        let (outcome, ()) = tokio::join!(deliver(&self.invalidator, &model, batch, deadline(seconds)), death);
+        outcome
+    }
+
+    /// Delivers a batch; every one of its records must succeed, and after it exactly the keys of `all` must be gone.
+    async fn deliver(&mut self, batch: &[Value], all: &[Value]) {
+        self.way.mend();
+        let outcome = deliver(&self.invalidator, &model(), batch, deadline(30)).await;
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        self.assert_gone(all).await;
+    }
+
+    async fn assert_gone(&mut self, batch: &[Value]) {
+        let gone = keys_of_all(batch);
+        self.held.retain(|key| !gone.contains(key));
+        assert_eq!(keys_in(&self.server).await, self.held);
+    }
+
+    /// The records of a batch that are to come again. The keys of all others must be gone.
+    async fn failed(&self, batch: &[Value], outcome: &Outcome) -> Vec<Value> {
+        let is_unavailable = outcome.failures.values().all(|error| error.kind() == ErrorKind::Unavailable);
+        assert!(is_unavailable, "{:?}", outcome.failures);
+        let (mut failed, mut succeeded) = (Vec::new(), Vec::new());
+        for (record, value) in batch.iter().enumerate() {
+            let list = if outcome.failures.contains_key(&record) { &mut failed } else { &mut succeeded };
+            list.push(value.clone());
         }
-    });
-    url
+        let held = keys_in(&self.server).await;
+        assert!(keys_of_all(&succeeded).is_disjoint(&held), "a record succeeded, and its keys are there");
+        failed
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn a_cache_that_dies_in_the_midst_of_a_batch_loses_nothing_when_what_failed_comes_again() {
+    let mut recorded = Recorded::start().await;
+    let records = recorded.records.clone();
+    for (batch, quarters) in records.chunks(1_000).zip([2, 3, 4]) {
+        let outcome = recorded.deliver_until_it_dies(batch, quarters, None).await;
+        let again = recorded.failed(batch, &outcome).await;
+        assert!(!again.is_empty());
+        recorded.deliver(&again, batch).await;
+    }
+    recorded.deliver(&records[3_000..], &records).await;
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn what_had_gone_before_the_cache_died_does_not_come_again() {
+    let mut recorded = Recorded::start().await;
+    let records = recorded.records.clone();
+    // More keys than one pipeline holds: it dies in the second.
+    let outcome = recorded.deliver_until_it_dies(&records, 7, None).await;
+    let again = recorded.failed(&records, &outcome).await;
+    assert!(outcome.totals.keys > 0 && (1..records.len()).contains(&again.len()));
+    recorded.deliver(&again, &records).await;
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server: run tests/run"]
+async fn a_cache_that_dies_in_the_midst_of_a_batch_and_returns_within_the_limit_is_not_noticed() {
+    let mut recorded = Recorded::start().await;
+    let records = recorded.records.clone();
+    let outcome = recorded.deliver_until_it_dies(&records, 3, Some(Duration::from_millis(300))).await;
+    assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+    recorded.assert_gone(&records).await;
 }
 
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn a_primary_that_became_a_replica_is_left_for_its_successor() {
     let (first, successor) = (RedisServer::start().await, RedisServer::start().await);
-    let leads_to = Arc::new(AtomicU16::new(first.port));
-    let invalidator = of_cache(&address(Arc::clone(&leads_to)).await, Topology::Single);
+    let way = Way::to(first.port).await;
+    let invalidator = of_cache(&way.url, Topology::Single);
     let records = [question("p", "q")];
     assert!(deliver(&invalidator, &model(), &records, deadline(10)).await.failures.is_empty());
     successor.run::<()>(&["SET", "question:q", "cached"]).await;
     // The first keeps its connections, and refuses their writes from now on.
     first.run::<()>(&["REPLICAOF", "127.0.0.1", &successor.port.to_string()]).await;
-    leads_to.store(successor.port, Ordering::SeqCst);
+    way.lead_to(successor.port);
     let outcome = deliver(&invalidator, &model(), &records, deadline(10)).await;
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
     assert!(successor.run::<Vec<String>>(&["KEYS", "*"]).await.is_empty());

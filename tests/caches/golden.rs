@@ -37,35 +37,44 @@ fn keys_of(image: &Value) -> Vec<String> {
     attempt.map(|attempt| format!("attempt:{attempt}:answers")).into_iter().collect()
 }
 
-fn keys_of_all<'r>(records: impl IntoIterator<Item = &'r Value>) -> BTreeSet<String> {
+/// The keys that these records must make go.
+pub(crate) fn keys_of_all<'r>(records: impl IntoIterator<Item = &'r Value>) -> BTreeSet<String> {
     let images = records
         .into_iter()
         .flat_map(|record| [&record["dynamodb"]["OldImage"], &record["dynamodb"]["NewImage"]]);
     images.flat_map(keys_of).collect()
 }
 
-async fn keys_in(server: &RedisServer) -> BTreeSet<String> {
+pub(crate) async fn keys_in(server: &RedisServer) -> BTreeSet<String> {
     server.run::<Vec<String>>(&["KEYS", "*"]).await.into_iter().collect()
+}
+
+/// The records of the platform, in order of time.
+pub(crate) fn recorded() -> Vec<Value> {
+    let recording = Recording::load("exam-42");
+    recording.records().map(|record| serde_json::from_str(record.get()).unwrap()).collect()
+}
+
+/// Fills a server with every key that any record names, and beside each the same with something before it, and with something after it.
+/// Returns what it holds then.
+pub(crate) async fn preload(server: &RedisServer, named: &BTreeSet<String>) -> BTreeSet<String> {
+    let keys = named.iter().flat_map(|key| [key.clone(), format!("{key}:1"), format!("x{key}")]);
+    let keys: BTreeSet<String> = keys.chain(["*".to_owned(), "project:*".to_owned()]).collect();
+    let mut pipeline = redis::pipe();
+    keys.iter().for_each(|key| {
+        pipeline.cmd("SET").arg(key).arg("cached").ignore();
+    });
+    pipeline.exec_async(&mut server.connection().await).await.unwrap();
+    keys
 }
 
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn exactly_the_keys_that_must_go_are_gone() {
-    let records: Vec<Value> = Recording::load("exam-42")
-        .records()
-        .map(|record| serde_json::from_str(record.get()).unwrap())
-        .collect();
+    let records = recorded();
     let all = keys_of_all(&records);
     let server = RedisServer::start().await;
-    // Beside every key that any record names: the same with something before it, and with something after it.
-    let others = all.iter().flat_map(|key| [key.clone(), format!("{key}:1"), format!("x{key}")]);
-    let preloaded: BTreeSet<String> = others.chain(["*".to_owned(), "project:*".to_owned()]).collect();
-    let mut connection = server.connection().await;
-    let mut pipeline = redis::pipe();
-    preloaded.iter().for_each(|key| {
-        pipeline.cmd("SET").arg(key).arg("cached").ignore();
-    });
-    pipeline.exec_async(&mut connection).await.unwrap();
+    let preloaded = preload(&server, &all).await;
 
     let (invalidator, model) = (single(&server), model());
     let (first, _) = records.split_at(records.len() / 2);

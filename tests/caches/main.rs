@@ -14,3 +14,4 @@ mod failure;
 mod golden;
 mod race;
 mod tls;
+mod way;

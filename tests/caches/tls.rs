@@ -1,6 +1,8 @@
 //! `rediss://`: certificates are verified.
 
-use std::time::Duration;
+use std::iter;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
 
 use afterwrite::commit::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
@@ -9,6 +11,9 @@ use afterwrite::sink::redis::{Redis, Topology};
 use afterwrite::table::Remedy;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use redis::aio::MultiplexedConnection;
+use redis::io::AsyncDNSResolver;
+use redis::{AsyncConnectionConfig, Client, RedisFuture, TlsCertificates, cmd};
 
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut parameters = CertificateParams::default();
@@ -35,21 +40,53 @@ fn server(authority: &CertifiedIssuer<'static, KeyPair>, name: &str) -> RedisSer
     RedisServer::spawn(&["--port", "0", "--tls-port", &port.to_string()], port, &arguments)
 }
 
-async fn invalidate(server: &RedisServer, authority: Option<String>, tries: usize) -> afterwrite::Result<()> {
+/// Every name is this machine's.
+struct ThisMachine;
+
+impl AsyncDNSResolver for ThisMachine {
+    fn resolve<'a, 'b: 'a>(
+        &'a self,
+        _name: &'b str,
+        port: u16,
+    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Box::pin(async move { Ok(Box::new(iter::once(address)) as Box<_>) })
+    }
+}
+
+/// A connection of the test's own to a server by its name, as soon as it answers.
+async fn connection(
+    server: &RedisServer,
+    name: &str,
+    authority: &CertifiedIssuer<'static, KeyPair>,
+) -> MultiplexedConnection {
+    let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority.pem().into_bytes()) };
+    let url = format!("rediss://{name}:{}", server.port);
+    let client = Client::build_with_tls(url, certificates).unwrap();
+    let limit = Instant::now() + Duration::from_secs(10);
+    loop {
+        let settings = AsyncConnectionConfig::new().set_dns_resolver(ThisMachine);
+        match Box::pin(client.get_multiplexed_async_connection_with_config(&settings)).await {
+            Ok(connection) => return connection,
+            Err(error) => assert!(Instant::now() < limit, "{name} does not answer: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn keys(connection: &mut MultiplexedConnection) -> Vec<String> {
+    let mut keys: Vec<String> = cmd("KEYS").arg("*").query_async(connection).await.unwrap();
+    keys.sort_unstable();
+    keys
+}
+
+/// Makes the key `stale` go from the server, which is spoken to as `localhost`.
+async fn invalidate(server: &RedisServer, authority: Option<String>) -> afterwrite::Result<()> {
     let url = format!("rediss://localhost:{}", server.port);
     let redis = Redis::new(&url, Topology::Single, authority.map(String::into_bytes)).unwrap();
-    let stale = StaleKey { key: "k".to_owned(), remedy: Remedy::Delete, records: vec![0], rule: 0 };
-    let mut answer = Ok(());
-    for _ in 0..tries {
-        let invalidated =
-            redis.invalidate(std::slice::from_ref(&stale), SystemClock.now(), Duration::from_secs(5));
-        answer = invalidated.await.answers.pop().unwrap();
-        if answer.is_ok() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    answer
+    let stale = StaleKey { key: "stale".to_owned(), remedy: Remedy::Delete, records: vec![0], rule: 0 };
+    let mut invalidated = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await;
+    invalidated.answers.pop().unwrap()
 }
 
 #[tokio::test]
@@ -57,10 +94,20 @@ async fn invalidate(server: &RedisServer, authority: Option<String>, tries: usiz
 async fn a_certificate_is_verified() {
     let (ours, other) = (authority(), authority());
     let good = server(&ours, "localhost");
-    invalidate(&good, Some(ours.pem()), 50).await.expect("the authority that signed it is trusted");
-    invalidate(&good, Some(other.pem()), 1).await.expect_err("another authority is trusted");
-    invalidate(&good, None, 1).await.expect_err("the machine's authorities are trusted");
     let elsewhere = server(&ours, "elsewhere.example");
-    // It serves by now, or a moment later; in either case the name is wrong.
-    invalidate(&elsewhere, Some(ours.pem()), 10).await.expect_err("the certificate is for another name");
+    // Both answer who asks for them by the names in their certificates.
+    let mut at_good = connection(&good, "localhost", &ours).await;
+    let mut at_elsewhere = connection(&elsewhere, "elsewhere.example", &ours).await;
+    for connection in [&mut at_good, &mut at_elsewhere] {
+        for key in ["stale", "unrelated"] {
+            cmd("SET").arg(key).arg("cached").exec_async(connection).await.unwrap();
+        }
+    }
+    invalidate(&good, Some(other.pem())).await.expect_err("another authority is trusted");
+    invalidate(&good, None).await.expect_err("the machine's authorities are trusted");
+    invalidate(&elsewhere, Some(ours.pem())).await.expect_err("the certificate is for another name");
+    assert_eq!(keys(&mut at_good).await, ["stale", "unrelated"]);
+    assert_eq!(keys(&mut at_elsewhere).await, ["stale", "unrelated"]);
+    invalidate(&good, Some(ours.pem())).await.expect("the authority that signed it is trusted");
+    assert_eq!(keys(&mut at_good).await, ["unrelated"]);
 }

@@ -1,6 +1,8 @@
 //! Golden: a recorded stream gives exactly what was computed of it independently, however it is delivered.
 
+mod long_keys;
 mod platform;
+mod poison;
 mod processes;
 mod stored;
 mod throttled;

@@ -1,5 +1,7 @@
 //! An exam platform's tables in memory, their consumer, and records of its stream, written by hand.
 
+#![expect(clippy::indexing_slicing, reason = "what is indexed is a JSON object, which takes any name")]
+
 use std::sync::Arc;
 
 use afterwrite::commit::Ledger;
@@ -9,6 +11,7 @@ use afterwrite::sink::memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_functions::Aggregator;
 use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;
 use serde_json::{Value, json};
 
@@ -40,22 +43,61 @@ pub(crate) fn item(partition: &str, sort: &str, index: &str) -> Item {
     names.into_iter().zip(values).map(|(name, value)| (name.into(), AttributeValue::text(value))).collect()
 }
 
+/// The record of a change, a minute ago, of the item with these keys: from one image to another, each of nothing but the keys and
+/// these attributes.
+pub(crate) fn record(
+    number: u32,
+    (partition, sort): (&str, &str),
+    old: Option<&Value>,
+    new: Option<&Value>,
+) -> Value {
+    let event_name = match (old, new) {
+        (None, _) => "INSERT",
+        (Some(_), Some(_)) => "MODIFY",
+        (Some(_), None) => "REMOVE",
+    };
+    let keys = json!({ "PK": { "S": partition }, "SK": { "S": sort } });
+    let mut change = json!({
+        "ApproximateCreationDateTime": NOW - 60,
+        "Keys": keys,
+        "SequenceNumber": format!("{number:021}"),
+        "StreamViewType": "NEW_AND_OLD_IMAGES",
+    });
+    for (name, attributes) in [("OldImage", old), ("NewImage", new)] {
+        let Some(attributes) = attributes else { continue };
+        let mut image = keys.clone();
+        for (name, value) in attributes.as_object().expect("attributes") {
+            image[name] = value.clone();
+        }
+        change[name] = image;
+    }
+    json!({
+        "eventName": event_name,
+        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/2026-02-06T10:00:00.000"),
+        "dynamodb": change,
+    })
+}
+
+/// The record of an item's deletion by its time to live.
+pub(crate) fn expiry(number: u32, keys: (&str, &str), old: &Value) -> Value {
+    let mut record = record(number, keys, Some(old), None);
+    record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
+    record
+}
+
 /// The event of the creation, a minute ago, of items of nothing but these keys; sequence numbers from 1.
 pub(crate) fn created<'k>(keys: impl IntoIterator<Item = (&'k str, &'k str)>) -> String {
-    let record = |(number, (partition, sort)): (u32, (&str, &str))| -> Value {
-        let keys = json!({ "PK": { "S": partition }, "SK": { "S": sort } });
-        json!({
-            "eventName": "INSERT",
-            "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/2026-02-06T10:00:00.000"),
-            "dynamodb": {
-                "ApproximateCreationDateTime": NOW - 60,
-                "Keys": keys,
-                "NewImage": keys,
-                "SequenceNumber": format!("{number:021}"),
-                "StreamViewType": "NEW_AND_OLD_IMAGES",
-            },
-        })
+    let nothing = json!({});
+    let records: Vec<Value> =
+        (1..).zip(keys).map(|(number, keys)| record(number, keys, None, Some(&nothing))).collect();
+    event(&records)
+}
+
+/// What a rollup counts under this name; `None` without the rollup, or without a number.
+pub(crate) fn counted(state: &[Item], (partition, sort): (&str, &str), measure: &str) -> Option<i64> {
+    let is = |item: &&Item, name: &str, text: &str| {
+        item.get(name).is_some_and(|value| value.as_text() == Some(text))
     };
-    let records: Vec<Value> = (1..).zip(keys).map(record).collect();
-    json!({ "Records": records }).to_string()
+    let rollup = state.iter().find(|item| is(item, "PK", partition) && is(item, "SK", sort))?;
+    rollup.get(measure)?.as_number()?.to_i64()
 }

@@ -6,7 +6,7 @@ use afterwrite_functions::Handled;
 use afterwrite_tests::faults::{Faulty, Rates};
 use afterwrite_tests::replay::STATE;
 
-use crate::platform::{NOW, TABLE, aggregator, created, item, tables};
+use crate::platform::{NOW, TABLE, aggregator, counted, created, item, tables};
 
 /// The invocation's time, in milliseconds.
 const TIME: i64 = 30_000;
@@ -27,11 +27,7 @@ async fn batch(rates: Rates, seed: u64) -> (Handled, Vec<Item>) {
 
 /// How many questions an admin's rollup counts; `None` without a rollup.
 fn questions(state: &[Item], admin: &str) -> Option<i64> {
-    let is = |item: &&Item, name: &str, text: &str| {
-        item.get(name).is_some_and(|value| value.as_text() == Some(text))
-    };
-    let rollup = state.iter().find(|item| is(item, "PK", admin) && is(item, "SK", "ROLLUP#TOTAL"))?;
-    rollup.get("questions")?.as_number()?.to_i64()
+    counted(state, (admin, "ROLLUP#TOTAL"), "questions")
 }
 
 #[tokio::test]

@@ -10,15 +10,20 @@ use afterwrite_tests::redis_server::{RedisServer, free_port};
 use afterwrite_tests::runtime_api::{Function, RuntimeApi};
 use serde_json::{Value, json};
 
-use super::{TIME, refusal_to_start_of, response};
+use super::{TIME, assert_measured, metrics, refusal_to_start_of, response};
 
-/// Starts `function` with a project and two questions written, delivers them, and gives its answer and how many changes
-/// are archived.
-async fn deliver(
-    deployment: &Deployment,
-    function: &str,
-    settings: &[(&str, &str)],
-) -> (Value, usize, Vec<Value>) {
+/// What a function made of a batch.
+struct Delivered {
+    answer: Value,
+    /// How many changes are archived.
+    archived: usize,
+    records: Vec<Value>,
+    /// What it tells CloudWatch of the relay's part.
+    metrics: Value,
+}
+
+/// Starts `function` with a project and two questions written, and delivers them.
+async fn deliver(deployment: &Deployment, function: &str, settings: &[(&str, &str)]) -> Delivered {
     let archive = Box::pin(Archive::start()).await;
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let mut environment = vec![
@@ -38,15 +43,32 @@ async fn deliver(
     let objects = archive.read_back().await;
     let (archived, _) = by_event_id(objects.values());
     assert!(archived.values().all(|line| records.contains(line)), "a line is a record");
-    (answer, archived.len(), records)
+    let is_of_relay = |line: &Value| line.get("RecordsRelayed").is_some();
+    let mut metrics = metrics(&running.stop());
+    metrics.retain(is_of_relay);
+    let [metrics] = metrics.try_into().expect("one batch, one line");
+    Delivered { answer, archived: archived.len(), records, metrics }
+}
+
+/// The line gives these numbers to CloudWatch.
+fn assert_counts(metrics: &Value, counts: &[(&str, u64)]) {
+    for (name, count) in counts {
+        assert_measured(metrics, name, "Count");
+        assert_eq!(metrics[name], *count, "{name} of {metrics}");
+    }
 }
 
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn relay_archives_every_change_and_needs_no_cache() {
     let deployment = Deployment::new().await;
-    let (answer, archived, _) = deliver(&deployment, "relay", &[]).await;
+    let Delivered { answer, archived, metrics, .. } = deliver(&deployment, "relay", &[]).await;
     assert_eq!((answer, archived), (json!({ "batchItemFailures": [] }), 3));
+    assert_counts(
+        &metrics,
+        &[("RecordsRelayed", 3), ("RelayFailed", 0), ("LinesArchived", 3), ("KeysInvalidated", 0)],
+    );
+    assert!(metrics.get("KeysGone").is_none(), "no key, no time: {metrics}");
     assert!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await.is_empty(), "counting is not its own");
 }
 
@@ -56,11 +78,53 @@ async fn any_function_hosts_any_set() {
     let all = [("AFTERWRITE_PROJECTIONS", "aggregate,invalidate,archive")];
     for function in ["aggregator", "relay"] {
         let deployment = Deployment::new().await;
-        let (answer, archived, _) = deliver(&deployment, function, &all).await;
+        let Delivered { answer, archived, .. } = deliver(&deployment, function, &all).await;
         assert_eq!((answer, archived), (json!({ "batchItemFailures": [] }), 3), "{function}");
         let total = deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await;
         assert_eq!((&*total["projects_active"], &*total["questions"]), ("1", "2"), "{function}");
     }
+}
+
+/// What an operator sees of a healthy relay: what went where, how old it was, and how long the cache was stale.
+#[tokio::test]
+#[ignore = "needs the release binaries and redis-server: run tests/run"]
+async fn relay_tells_cloudwatch_what_it_passed_on() {
+    let (deployment, redis) = (Deployment::new().await, RedisServer::start().await);
+    let cached = ["project:p1", "project:p1:questions", "question:q1", "question:q2", "admin:a1:projects"];
+    for key in cached {
+        redis.run::<()>(&["SET", key, "cached"]).await;
+    }
+    let url = redis.url();
+    let Delivered { answer, archived, metrics, .. } =
+        deliver(&deployment, "relay", &[("AFTERWRITE_CACHE_URL", &*url)]).await;
+    assert_eq!((answer, archived), (json!({ "batchItemFailures": [] }), 3));
+    assert!(redis.run::<Vec<String>>(&["KEYS", "*"]).await.is_empty());
+    assert_counts(
+        &metrics,
+        &[
+            ("RecordsRelayed", 3),
+            ("RelayFailed", 0),
+            ("PathsInvalidated", 0),
+            ("InvalidationRequests", 0),
+            ("LinesArchived", 3),
+            ("FirehoseRecords", 1),
+            ("BilledUnits", 1),
+            ("ArchiveRetries", 0),
+            ("DirectObjects", 0),
+        ],
+    );
+    // More keys than were there hold a copy of one of these items.
+    for (name, least) in [("KeysInvalidated", cached.len()), ("CacheCommands", 1), ("ArchiveBytes", 1)] {
+        assert_measured(&metrics, name, "Count");
+        assert!(metrics[name].as_u64() >= u64::try_from(least).ok(), "{name} of {metrics}");
+    }
+    for name in ["KeysGone", "RelayedRecordAge", "Duration"] {
+        assert_measured(&metrics, name, "Milliseconds");
+    }
+    // From the batch to its last key being gone is a part of what the batch took; of two clocks, one may be a tick ahead.
+    let [gone, took] = ["KeysGone", "Duration"].map(|name| metrics[name].as_u64().unwrap());
+    assert!(gone <= took + 1, "{metrics}");
+    assert_eq!((&metrics["Function"], &metrics["Model"]), (&json!("relay"), &json!("exambuddy")));
 }
 
 #[tokio::test]
@@ -70,10 +134,11 @@ async fn a_dead_cache_keeps_nothing_out_of_the_archive_nor_uncounted() {
     let cache = format!("redis://127.0.0.1:{}", free_port());
     let settings =
         [("AFTERWRITE_PROJECTIONS", "aggregate,invalidate,archive"), ("AFTERWRITE_CACHE_URL", &*cache)];
-    let (answer, archived, records) = deliver(&deployment, "relay", &settings).await;
+    let Delivered { answer, archived, records, metrics } = deliver(&deployment, "relay", &settings).await;
     let first = &records[0]["dynamodb"]["SequenceNumber"];
     assert_eq!(answer, json!({ "batchItemFailures": [{ "itemIdentifier": first }] }));
     assert_eq!(archived, 3);
+    assert_counts(&metrics, &[("RelayFailed", 3), ("LinesArchived", 3), ("KeysInvalidated", 0)]);
     assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await["questions"], "2");
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use afterwrite_tests::faults::Injected;
 
 /// What the seeds of a whole run must have met, besides what [`Injected`] counts.
-const EXPECTED: [&str; 19] = [
+const EXPECTED: [&str; 24] = [
     "consumer crashed",
     "invocation overtaken by a second delivery",
     "shard delayed",
@@ -26,6 +26,11 @@ const EXPECTED: [&str; 19] = [
     "application: transfer",
     "application: scribble",
     "old record alone, last of all",
+    "relay: crashed",
+    "relay: invocation timed out",
+    "relay: call failed",
+    "relay: answer lost",
+    "relay: batch delivered once more",
 ];
 
 #[derive(Clone, Debug, Default)]

@@ -35,6 +35,7 @@ impl<S: Store + 'static> Run<S> {
             self.trace.take_in(items.as_bytes());
         }
         self.evils.injected(self.tables.injected());
+        self.evils.take_in(&self.relay.evils());
         self.trace.hash()
     }
 

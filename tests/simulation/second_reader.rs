@@ -24,6 +24,7 @@ use afterwrite_functions::{Relay, Relayed, SourceTables};
 use afterwrite_tests::random::Random;
 
 use super::clock::Time;
+use super::evils::Evils;
 use super::run::model;
 use super::store::MAIN;
 use super::stream::{Record, Streams, TABLES};
@@ -62,6 +63,8 @@ struct Outside {
     invalidated: BTreeMap<String, usize>,
     /// Every line that was ever written.
     lines: BTreeSet<String>,
+    /// What this reader has met.
+    evils: Evils,
 }
 
 #[derive(Clone, Debug)]
@@ -82,7 +85,13 @@ impl Services {
         .await;
         let mut outside = self.lock();
         let faults = outside.faults;
-        (outside.random.chance(faults), outside.random.chance(faults))
+        let (fails, is_lost) = (outside.random.chance(faults), outside.random.chance(faults));
+        if fails {
+            outside.evils.happened("relay: call failed");
+        } else if is_lost {
+            outside.evils.happened("relay: answer lost");
+        }
+        (fails, is_lost)
     }
 }
 
@@ -177,6 +186,7 @@ impl SecondReader {
             records: 0,
             invalidated: BTreeMap::new(),
             lines: BTreeSet::new(),
+            evils: Evils::default(),
         };
         let services = Services(Arc::new(Mutex::new(outside)));
         let process = process(&services, &time);
@@ -200,6 +210,15 @@ impl SecondReader {
             && streams.shards.iter().zip(&self.cursors).all(is_read)
     }
 
+    /// What it has met so far.
+    pub(crate) fn evils(&self) -> Evils {
+        self.services.lock().evils.clone()
+    }
+
+    fn happened(&self, evil: &str) {
+        self.services.lock().evils.happened(evil);
+    }
+
     /// Begins a delivery, goes on with one, crashes, or delivers something again.
     pub(crate) fn step(&mut self, streams: &Streams, may_fail: bool) {
         self.cursors.resize(streams.shards.len(), Cursor::default());
@@ -214,6 +233,7 @@ impl SecondReader {
             25..28 if may_fail => self.replay(streams),
             28..30 if may_fail && !self.tasks.is_empty() => {
                 let place = self.below(self.tasks.len());
+                self.happened("relay: crashed");
                 self.end(place);
                 self.process = process(&self.services, &self.time);
             }
@@ -250,6 +270,7 @@ impl SecondReader {
         }
         let (past, from) = (past.to_vec(), self.below(past.len()));
         let until = past.len().min(from + 1 + self.below(8));
+        self.happened("relay: batch delivered once more");
         self.invoke(None, past[from..until].to_vec(), streams, true);
     }
 
@@ -272,6 +293,7 @@ impl SecondReader {
 
     fn poll(&mut self, place: usize, streams: &Streams) {
         if self.time.now() > self.tasks[place].deadline.plus(Duration::from_secs(1)) {
+            self.happened("relay: invocation timed out");
             return self.end(place);
         }
         let Poll::Ready(answer) =

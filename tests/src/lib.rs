@@ -9,6 +9,7 @@ pub mod datasets;
 pub mod deployment;
 pub mod fault_proxy;
 pub mod faults;
+pub mod firehose_proxy;
 pub mod folder_bucket;
 pub mod large_model;
 mod loopback;

@@ -88,7 +88,7 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Kills it; what it held is lost.
+    /// Kills it; what it held in memory only is lost.
     ///
     /// # Panics
     /// If it cannot be killed.

@@ -1,0 +1,181 @@
+//! An item that cannot be counted keeps no other of its batch from being counted, also where they share rollups.
+
+#![expect(clippy::indexing_slicing, reason = "what is indexed is a JSON object, which takes any name")]
+
+use afterwrite::effect::{Key, Write};
+use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite::sink::memory::MemoryTables;
+use afterwrite::sink::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use afterwrite::{Error, ErrorKind};
+use afterwrite_functions::Aggregator;
+use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::deployment::event;
+use afterwrite_tests::replay::STATE;
+use serde_json::{Value, json};
+
+use crate::platform::{aggregator, counted, created, record, tables};
+
+const ADMIN: (&str, &str) = ("ADMIN#a1", "ROLLUP#TOTAL");
+const FIRST_PROJECT: (&str, &str) = ("ADMIN#a1", "ROLLUP#PROJECT#p1#TOTAL");
+const SECOND_PROJECT: (&str, &str) = ("ADMIN#a1", "ROLLUP#PROJECT#p2#TOTAL");
+/// The sequence number of a batch's third record.
+const THIRD: &str = "000000000000000000003";
+
+/// Tables that refuse a transaction as a whole, as an invalid request, if it writes the ledger entry of a source item with
+/// this sort key.
+struct RefusingWhole {
+    tables: MemoryTables,
+    sort: &'static str,
+}
+
+impl Tables for RefusingWhole {
+    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+        self.tables.read(keys).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+        self.tables.write(write).await
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+        let is_poison = |write: &Write| {
+            write.key.sort.as_ref().is_some_and(|sort| sort.value.as_text() == Some(self.sort))
+        };
+        if writes.iter().any(is_poison) {
+            let error = Error::new(ErrorKind::Rejected, "DynamoDB refused the request as invalid");
+            return Err(TransactError::Failed(error));
+        }
+        self.tables.transact(writes).await
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+        self.tables.query_index(query).await
+    }
+}
+
+/// A rollup as it is stored, with what it holds under one name.
+fn rollup((partition, sort): (&str, &str), measure: &'static str, value: AttributeValue<'static>) -> Item {
+    let texts = [("PK", partition), ("SK", sort), ("EntityType", "ROLLUP")];
+    let texts = texts.map(|(name, text)| (name.into(), AttributeValue::text(text)));
+    texts.into_iter().chain([(measure.into(), value)]).collect()
+}
+
+/// Delivers an event; gives what is reported of its records. The answer has the batch come again from the first of them on.
+async fn reported<T: Tables>(
+    aggregator: &Aggregator<T, StillClock>,
+    event: &str,
+) -> Vec<(String, ErrorKind)> {
+    let handled = aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
+    let handled = handled.expect("an event");
+    let told = handled.failures.iter().map(|failed| {
+        let sequence_number = failed.sequence_number.clone().expect("a sequence number");
+        (sequence_number, failed.error.kind())
+    });
+    let told: Vec<(String, ErrorKind)> = told.collect();
+    let answered = handled.response.batch_item_failures;
+    let lowest = told.iter().map(|(sequence_number, _)| sequence_number).min();
+    assert_eq!(answered.first().map(|failure| &failure.item_identifier), lowest);
+    told
+}
+
+/// Two projects of one admin; the first has one question, the third record, and the second has two.
+fn questions() -> String {
+    created([
+        ("ADMIN#a1", "PROJECT#p1"),
+        ("ADMIN#a1", "PROJECT#p2"),
+        ("PROJECT#p1", "QUESTION#q1"),
+        ("PROJECT#p2", "QUESTION#q2"),
+        ("PROJECT#p2", "QUESTION#q3"),
+    ])
+}
+
+/// The creation of a project.
+fn project(number: u32, project: &str) -> Value {
+    record(number, ("ADMIN#a1", &format!("PROJECT#{project}")), None, Some(&json!({})))
+}
+
+/// A completed attempt at a project's exam; how long it took is mostly not known.
+fn attempt(number: u32, project: &str, seconds: Option<&str>) -> Value {
+    let mut image = json!({
+        "project_id": { "S": project },
+        "started_at": { "S": "2026-02-06T14:30:00Z" },
+        "status": { "S": "COMPLETED" },
+        "score": { "N": "42" },
+        "total_questions": { "N": "50" },
+    });
+    if let Some(seconds) = seconds {
+        image["time_taken_seconds"] = json!({ "N": seconds });
+    }
+    record(number, ("CANDIDATE#c1", &format!("ATTEMPT#t{number}")), None, Some(&image))
+}
+
+/// A cancellation reason says which write was refused: only one item adds to it.
+#[tokio::test]
+async fn a_rollup_that_holds_text_fails_the_item_that_adds_to_it_and_no_other() {
+    let tables = tables();
+    tables.put(STATE, rollup(FIRST_PROJECT, "questions", "many".into())).expect("a rollup");
+    let aggregator = aggregator(tables);
+    let tables = aggregator.ledger().tables();
+    for _ in 0..2 {
+        assert_eq!(reported(&aggregator, &questions()).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
+        let state = tables.scan(STATE);
+        assert_eq!(counted(&state, ADMIN, "questions"), Some(2));
+        assert_eq!(counted(&state, SECOND_PROJECT, "questions"), Some(2));
+        assert_eq!(counted(&state, FIRST_PROJECT, "rev"), None, "nothing was written to it");
+    }
+    // Once somebody has mended the rollup, what comes again counts.
+    tables.put(STATE, rollup(FIRST_PROJECT, "questions", Decimal::ZERO.into())).expect("a rollup");
+    assert_eq!(reported(&aggregator, &questions()).await, []);
+    let state = tables.scan(STATE);
+    assert_eq!(counted(&state, ADMIN, "questions"), Some(3));
+    assert_eq!(counted(&state, SECOND_PROJECT, "questions"), Some(2));
+    assert_eq!(counted(&state, FIRST_PROJECT, "questions"), Some(1));
+}
+
+/// A cancellation reason says which write was refused, but several items add to it: each then goes alone.
+#[tokio::test]
+async fn of_items_that_share_a_refused_rollup_only_the_one_to_blame_fails() {
+    const FULL: &str = "9E+125";
+    let (tables, full) = (tables(), AttributeValue::N(FULL.parse().expect("a number")));
+    tables.put(STATE, rollup(FIRST_PROJECT, "time_taken_sum", full)).expect("a rollup");
+    let aggregator = aggregator(tables);
+    let healthy = |number| attempt(number, "p1", None);
+    let event = event(&[project(1, "p1"), healthy(2), attempt(3, "p1", Some(FULL)), healthy(4), healthy(5)]);
+    for _ in 0..2 {
+        assert_eq!(reported(&aggregator, &event).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
+        let state = aggregator.ledger().tables().scan(STATE);
+        for rollup in [ADMIN, FIRST_PROJECT, ("ADMIN#a1", "ROLLUP#DAY#2026-02-06")] {
+            assert_eq!(counted(&state, rollup, "attempts"), Some(3), "{rollup:?}");
+            assert_eq!(counted(&state, rollup, "score_sum"), Some(126), "{rollup:?}");
+        }
+    }
+}
+
+/// Nothing says on whose account a transaction was refused as a whole: each of its items then goes alone.
+#[tokio::test]
+async fn of_a_transaction_refused_as_a_whole_only_the_item_to_blame_fails() {
+    let aggregator = aggregator(RefusingWhole { tables: tables(), sort: "QUESTION#q1" });
+    for _ in 0..2 {
+        assert_eq!(reported(&aggregator, &questions()).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
+        let state = aggregator.ledger().tables().tables.scan(STATE);
+        assert_eq!(counted(&state, ADMIN, "questions"), Some(2));
+        assert_eq!(counted(&state, SECOND_PROJECT, "questions"), Some(2));
+        assert_eq!(counted(&state, FIRST_PROJECT, "questions"), None);
+    }
+}
+
+/// A rollup whose key would be too long is found out before anything is sent. This project's total can be kept, but no day of it.
+#[tokio::test]
+async fn a_rollup_without_a_possible_key_fails_the_item_that_adds_to_it_and_no_other() {
+    let long = "p".repeat(1_000);
+    let projects = [project(1, &long), project(2, "p2")];
+    let attempts = [attempt(3, &long, None), attempt(4, "p2", None), attempt(5, "p2", None)];
+    let aggregator = aggregator(tables());
+    let event = event(&[&projects[..], &attempts].concat());
+    for _ in 0..2 {
+        assert_eq!(reported(&aggregator, &event).await, [(THIRD.to_owned(), ErrorKind::Record)]);
+        let state = aggregator.ledger().tables().scan(STATE);
+        assert_eq!(counted(&state, ADMIN, "attempts"), Some(2));
+        assert_eq!(counted(&state, SECOND_PROJECT, "attempts"), Some(2));
+    }
+}
