@@ -21,17 +21,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
-use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
-use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http_body_util::Full;
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::faults::{Draws, Injected, Rates};
-use crate::loopback::{Answer, Loopback, NoAnswer};
+use crate::loopback::{Answer, Loopback, NoAnswer, json_answer};
 use crate::random::Random;
+use crate::upstream::Upstream;
 
 /// How long a slow request waits, at most, in milliseconds.
 const LONGEST_WAIT_MS: u64 = 20;
@@ -43,8 +40,7 @@ pub struct FaultProxy {
 }
 
 struct Shared {
-    upstream: String,
-    client: Client<HttpConnector, Full<Bytes>>,
+    upstream: Upstream,
     draws: Mutex<Draws>,
 }
 
@@ -85,8 +81,7 @@ impl FaultProxy {
     /// No port of 127.0.0.1 can be bound.
     pub async fn start(upstream: &str, rates: Rates, seed: u64) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            upstream: upstream.trim_end_matches('/').to_owned(),
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            upstream: Upstream::new(upstream),
             draws: Mutex::new(Draws::new(rates, seed)),
         });
         let serving = Arc::clone(&shared);
@@ -126,16 +121,16 @@ impl Shared {
             tokio::time::sleep(wait).await;
         }
         match fate {
-            Fate::Answered => self.forward(request).await,
+            Fate::Answered => self.upstream.forward(request).await,
             Fate::AnswerLost => {
                 // Whether it succeeded or not, the caller is not to know.
-                let _lost = self.forward(request).await;
+                let _lost = self.upstream.forward(request).await;
                 Err(NoAnswer)
             }
             Fate::Conflict => Ok(conflict(operation, request.body(), &mut random)),
             Fate::Throttle => Ok(throttle(operation, request.body(), &mut random)),
             Fate::Lagging => {
-                Ok(answer(StatusCode::OK, &json!({ "Items": [], "Count": 0, "ScannedCount": 0 })))
+                Ok(json_answer(StatusCode::OK, &json!({ "Items": [], "Count": 0, "ScannedCount": 0 })))
             }
             Fate::Unavailable => Ok(exception(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -180,20 +175,6 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Draws> {
         self.draws.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Sends the request on as it came and returns the answer as it comes.
-    async fn forward(&self, request: Request<Bytes>) -> Answer {
-        let (mut head, body) = request.into_parts();
-        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        head.uri = format!("{}{path}", self.upstream).parse::<Uri>().map_err(|_| NoAnswer)?;
-        forget_hop(&mut head.headers);
-        let answer =
-            self.client.request(Request::from_parts(head, Full::new(body))).await.map_err(|_| NoAnswer)?;
-        let (mut head, body) = answer.into_parts();
-        forget_hop(&mut head.headers);
-        let body = body.collect().await.map_err(|_| NoAnswer)?.to_bytes();
-        Ok(Response::from_parts(head, Full::new(body)))
-    }
 }
 
 impl Operation {
@@ -225,13 +206,6 @@ fn parsed(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_default()
 }
 
-/// Removes what concerns one connection only; the next one says it anew.
-fn forget_hop(headers: &mut HeaderMap) {
-    for header in [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
-        headers.remove(header);
-    }
-}
-
 fn conflict(operation: Operation, body: &[u8], random: &mut Random) -> Response<Full<Bytes>> {
     if operation == Operation::Transaction {
         return cancelled(body, "TransactionConflict", "Transaction is ongoing for the item", random);
@@ -253,9 +227,11 @@ fn throttle(operation: Operation, body: &[u8], random: &mut Random) -> Response<
         }
         (Operation::Transaction, 1) => cancelled(body, "ProvisionedThroughputExceeded", EXCEEDED, random),
         (Operation::BatchRead, 0 | 1) => {
-            answer(StatusCode::OK, &json!({ "Responses": {}, "UnprocessedKeys": items() }))
+            json_answer(StatusCode::OK, &json!({ "Responses": {}, "UnprocessedKeys": items() }))
         }
-        (Operation::BatchWrite, 0 | 1) => answer(StatusCode::OK, &json!({ "UnprocessedItems": items() })),
+        (Operation::BatchWrite, 0 | 1) => {
+            json_answer(StatusCode::OK, &json!({ "UnprocessedItems": items() }))
+        }
         (_, 2) => exception(
             StatusCode::BAD_REQUEST,
             "com.amazon.coral.availability#ThrottlingException",
@@ -281,7 +257,7 @@ fn cancelled(body: &[u8], code: &str, message: &str, random: &mut Random) -> Res
         "None" => json!({ "Code": "None" }),
         code => json!({ "Code": code, "Message": message }),
     };
-    answer(
+    json_answer(
         StatusCode::BAD_REQUEST,
         &json!({
             "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
@@ -295,19 +271,15 @@ fn cancelled(body: &[u8], code: &str, message: &str, random: &mut Random) -> Res
 }
 
 fn exception(status: StatusCode, kind: &str, message: &str) -> Response<Full<Bytes>> {
-    answer(status, &json!({ "__type": kind, "message": message }))
-}
-
-/// An answer as DynamoDB's, without the checksum header, which clients check only where it is given.
-fn answer(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    answer
+    json_answer(status, &json!({ "__type": kind, "message": message }))
 }
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+    use hyper_util::client::legacy::Client;
+    use hyper_util::rt::TokioExecutor;
+
     use super::*;
 
     /// An upstream that keeps what reaches it, and answers every request alike; a proxy before it.
@@ -323,7 +295,7 @@ mod tests {
             let keeping = Arc::clone(&reached);
             let upstream = Loopback::serve(move |request: Request<Bytes>| {
                 keeping.lock().unwrap().push(request.body().clone());
-                async { Ok(answer(StatusCode::OK, &json!({ "from": "upstream" }))) }
+                async { Ok(json_answer(StatusCode::OK, &json!({ "from": "upstream" }))) }
             });
             let upstream = upstream.await.unwrap();
             let proxy =

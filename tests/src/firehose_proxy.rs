@@ -14,20 +14,17 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use afterwrite::sink::firehose::Firehose;
-use aws_sdk_firehose::config::{BehaviorVersion, Credentials, Region};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http_body_util::BodyExt as _;
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode, Uri};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::archive::{Faults, STREAM};
-use crate::loopback::{Answer, Loopback, NoAnswer};
+use crate::loopback::{Answer, Loopback, NoAnswer, json_answer};
+use crate::moto::firehose_client;
+use crate::upstream::Upstream;
 
 /// A running proxy; dropping it closes it.
 pub struct FirehoseProxy {
@@ -49,8 +46,7 @@ pub struct Passed {
 }
 
 struct Shared {
-    upstream: Uri,
-    client: Client<HttpConnector, Full<Bytes>>,
+    upstream: Upstream,
     faults: Faults,
     passed: Mutex<Passed>,
 }
@@ -75,14 +71,9 @@ impl FirehoseProxy {
     /// Starts a proxy before the Firehose endpoint `upstream` (`http://host:port`).
     ///
     /// # Errors
-    /// `upstream` is no address, or no port of 127.0.0.1 can be bound.
+    /// No port of 127.0.0.1 can be bound.
     pub async fn start(upstream: &str, faults: Faults) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            upstream: upstream.parse().map_err(io::Error::other)?,
-            client: Client::builder(TokioExecutor::new()).build_http(),
-            faults,
-            passed: Mutex::default(),
-        });
+        let shared = Arc::new(Shared { upstream: Upstream::new(upstream), faults, passed: Mutex::default() });
         let serving = Arc::clone(&shared);
         let server = Loopback::serve(move |request| Arc::clone(&serving).answer(request)).await?;
         Ok(Self { server, shared })
@@ -91,13 +82,8 @@ impl FirehoseProxy {
     /// The delivery stream behind it, through the AWS SDK.
     #[must_use]
     pub fn stream(&self) -> Firehose {
-        let config = aws_sdk_firehose::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("us-east-1"))
-            .endpoint_url(format!("http://{}", self.server.address()))
-            .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-            .http_client(afterwrite::sink::http_client());
-        Firehose::new(&aws_sdk_firehose::Client::from_conf(config.build()), Arc::from(STREAM))
+        let client = firehose_client(&format!("http://{}", self.server.address()));
+        Firehose::new(&client, Arc::from(STREAM))
     }
 
     /// What passed through it so far.
@@ -114,7 +100,7 @@ impl Shared {
         let number = self.count_request();
         if number.is_multiple_of(self.faults.throttle) {
             let error = json!({ "__type": "ServiceUnavailableException", "message": "Slow down." });
-            return Ok(answer(StatusCode::SERVICE_UNAVAILABLE, &error));
+            return Ok(json_answer(StatusCode::SERVICE_UNAVAILABLE, &error));
         }
         let are_refused: Vec<bool> = put.records.iter().map(|_| self.refuses_next_record()).collect();
         let mut each = are_refused.iter();
@@ -124,21 +110,18 @@ impl Shared {
             return Err(NoAnswer);
         }
         self.count_answer(are_refused.len() - taken.len(), taken.len());
-        Ok(answer(StatusCode::OK, &answered(&are_refused, taken)))
+        Ok(json_answer(StatusCode::OK, &answered(&are_refused, taken)))
     }
 
     /// Sends what is left of a request on; what became of each of its records, all of them taken.
-    async fn forward(&self, mut head: Parts, put: &PutRecordBatch) -> Result<Vec<Value>, NoAnswer> {
+    async fn forward(&self, head: Parts, put: &PutRecordBatch) -> Result<Vec<Value>, NoAnswer> {
         if put.records.is_empty() {
             // The service takes no request without a record.
             return Ok(Vec::new());
         }
-        head.uri = self.upstream.clone();
-        // It is another now.
-        head.headers.remove(CONTENT_LENGTH);
         let body = serde_json::to_vec(put).map_err(|_| NoAnswer)?;
-        let request = Request::from_parts(head, Full::from(body));
-        let (head, body) = self.client.request(request).await.map_err(|_| NoAnswer)?.into_parts();
+        let request = Request::from_parts(head, Bytes::from(body));
+        let (head, body) = self.upstream.forward(request).await?.into_parts();
         let body = body.collect().await.map_err(|_| NoAnswer)?.to_bytes();
         let taken: Taken = serde_json::from_slice(&body).map_err(|_| NoAnswer)?;
         let are_all_taken = head.status == StatusCode::OK
@@ -184,11 +167,4 @@ fn answered(are_refused: &[bool], taken: Vec<Value>) -> Value {
     let entries: Vec<Value> = are_refused.iter().map(entry).collect();
     let failed = are_refused.iter().filter(|is_refused| **is_refused).count();
     json!({ "FailedPutCount": failed, "Encrypted": false, "RequestResponses": entries })
-}
-
-fn answer(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::from(body.to_string()));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.1"));
-    answer
 }

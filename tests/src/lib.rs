@@ -23,4 +23,5 @@ pub mod redis_server;
 pub mod replay;
 pub mod runtime_api;
 pub mod unreliable_bucket;
+mod upstream;
 pub mod view_server;

@@ -9,10 +9,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -36,6 +38,14 @@ impl std::error::Error for NoAnswer {}
 
 /// What a handler returns: an answer with its whole body, or none.
 pub(crate) type Answer = Result<Response<Full<Bytes>>, NoAnswer>;
+
+/// An answer in JSON, without the checksum header, which clients check only where it is given. The version that it names no client reads.
+pub(crate) fn json_answer(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
+    answer
+}
 
 impl Loopback {
     /// Serves every request, its body read whole, with `handler`.

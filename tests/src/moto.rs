@@ -56,13 +56,7 @@ impl Moto {
     /// A Firehose client of it.
     #[must_use]
     pub fn firehose(&self) -> aws_sdk_firehose::Client {
-        let config = aws_sdk_firehose::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("us-east-1"))
-            .endpoint_url(&self.endpoint)
-            .credentials_provider(credentials())
-            .http_client(afterwrite::sink::http_client());
-        aws_sdk_firehose::Client::from_conf(config.build())
+        firehose_client(&self.endpoint)
     }
 
     /// An S3 client of it.
@@ -77,6 +71,17 @@ impl Moto {
             .http_client(afterwrite::sink::http_client());
         aws_sdk_s3::Client::from_conf(config.build())
     }
+}
+
+/// A Firehose client of an endpoint, `http://host:port`.
+pub(crate) fn firehose_client(endpoint: &str) -> aws_sdk_firehose::Client {
+    let config = aws_sdk_firehose::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .endpoint_url(endpoint)
+        .credentials_provider(credentials())
+        .http_client(afterwrite::sink::http_client());
+    aws_sdk_firehose::Client::from_conf(config.build())
 }
 
 fn credentials() -> Credentials {
