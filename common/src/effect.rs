@@ -9,7 +9,7 @@ use crate::record::{AttributeValue, Decimal, Item};
 
 /// The primary key of one item of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ItemKey {
     /// The table, by the name it has where it lives (after `AFTERWRITE_TABLES`).
     pub table: Arc<str>,
     /// Name and value of the partition key.
@@ -31,28 +31,28 @@ pub struct KeyAttribute {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     /// Which item.
-    pub key: Key,
+    pub key: ItemKey,
     /// What must hold of the item as it is stored.
-    pub condition: Condition,
+    pub condition: WriteCondition,
     /// What is done to it.
-    pub action: Action,
+    pub action: WriteAction,
 }
 
 /// What a [`Write`] does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum WriteAction {
     /// Replaces the whole item; the key's own attributes are added to those given.
     Put(Item),
     /// Changes single attributes; an item that is not there is created.
-    Update(Vec<Change>),
+    Update(Vec<AttributeChange>),
     /// Deletes the item.
     Delete,
 }
 
 /// A change of one attribute.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// Sets it. Setting inside a map that is not there is [`Refusal::Invalid`].
+pub enum AttributeChange {
+    /// Sets it. Setting inside a map that is not there is [`WriteRefusal::Invalid`].
     Set(Path, AttributeValue<'static>),
     /// Adds to a number, starting at nought where there is none.
     Add(Path, Decimal),
@@ -125,13 +125,13 @@ impl From<&Arc<str>> for Path {
 
 /// What must hold of the stored item. On an item that is not there every attribute is absent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Condition {
+pub enum WriteCondition {
     /// Nothing.
     Always,
     /// All of these.
-    All(Vec<Condition>),
+    All(Vec<WriteCondition>),
     /// At least one of these.
-    Any(Vec<Condition>),
+    Any(Vec<WriteCondition>),
     /// The item is there.
     ItemExists,
     /// The item is not there.
@@ -140,7 +140,7 @@ pub enum Condition {
     Absent(Path),
     /// The attribute is there and equals the value.
     Equals(Path, AttributeValue<'static>),
-    /// The attribute is there and is another value. (An absent attribute fails it: say [`Condition::Absent`] too.)
+    /// The attribute is there and is another value. (An absent attribute fails it: say [`WriteCondition::Absent`] too.)
     Differs(Path, AttributeValue<'static>),
     /// The attribute is there, of the same type, and less than the value.
     Less(Path, AttributeValue<'static>),
@@ -148,7 +148,7 @@ pub enum Condition {
 
 /// Why one write was not carried out, as in DynamoDB's `CancellationReasons`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Refusal {
+pub enum WriteRefusal {
     /// Its condition does not hold; the item as it is stored, if there is one.
     Condition(Option<Item>),
     /// Another request was writing the item (`TransactionConflict`).

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use smallvec::SmallVec;
 
-use crate::record::{AttributeValue, Item, Keys};
+use crate::record::{AttributeValue, Item, PrimaryKey};
 use crate::table::{Entity, KeySchema, KeyType, Model};
 
 /// The identity of a source item: its table and the texts of its primary key.
@@ -25,7 +25,7 @@ pub struct SourceKey<'r> {
 
 impl<'r> SourceKey<'r> {
     /// The identity of the item with these key attributes; `None` if they are not those of the table, or not of their types.
-    pub fn of_keys(model: &Model, table: usize, keys: &'r Keys<'_>) -> Option<Self> {
+    pub fn of_keys(model: &Model, table: usize, keys: &'r PrimaryKey<'_>) -> Option<Self> {
         Self::new(model, table, |name| keys.get(name))
     }
 
@@ -50,7 +50,7 @@ impl<'r> SourceKey<'r> {
     }
 
     /// What the model says an item with this key is, and the values of its key's variables.
-    pub fn identify<'m, 'k>(&'k self, model: &'m Model) -> Option<Identity<'m, 'k>> {
+    pub fn identify<'m, 'k>(&'k self, model: &'m Model) -> Option<ItemIdentity<'m, 'k>> {
         let mut bindings: SmallVec<[Option<&str>; 4]> = SmallVec::new();
         let entity = model.entities.iter().find(|entity| {
             if entity.table != self.table || !entity.key.partition.begins(&self.partition) {
@@ -61,7 +61,7 @@ impl<'r> SourceKey<'r> {
             self.matches(entity, &mut bindings)
         })?;
         let variables = bindings.into_iter().collect::<Option<_>>()?;
-        Some(Identity { entity, variables })
+        Some(ItemIdentity { entity, variables })
     }
 
     fn matches<'k>(&'k self, entity: &Entity, bindings: &mut [Option<&'k str>]) -> bool {
@@ -76,7 +76,7 @@ impl<'r> SourceKey<'r> {
 
 /// What an item is.
 #[derive(Clone, Debug)]
-pub struct Identity<'m, 'k> {
+pub struct ItemIdentity<'m, 'k> {
     /// The entity.
     pub entity: &'m Entity,
     /// The values of its key's variables, aligned with [`Entity::variables`].

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::relay::archive::{Archiver, Totals};
+use afterwrite::relay::archive::{ArchiveTotals, Archiver};
 use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::s3::S3;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_tests::archive::{Archive, Faults, Flaky, by_event_id, lines};
 
 use crate::{deadline, recorded_lines};
 
 /// Archives the recording through these faults; what was done, and how many lines more than records came out.
-async fn archived_through(faults: Faults) -> (Totals, usize) {
+async fn archived_through(faults: Faults) -> (ArchiveTotals, usize) {
     let archive = Archive::start().await;
     let archiver = archive.archiver(Flaky::new(archive.stream(), faults));
     let texts = recorded_lines(&[]);
-    let mut totals = Totals::default();
+    let mut totals = ArchiveTotals::default();
     for batch in texts.chunks(20) {
         let outcome = archiver.archive(&lines(batch), deadline(60)).await;
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
@@ -95,7 +95,7 @@ async fn a_dead_stream_keeps_no_large_line_from_the_bucket() {
 async fn a_wrong_name_is_told_by_its_variable() {
     let archive = Archive::start().await;
     let stream = Firehose::new(&archive.firehose.client(), Arc::from("elsewhere"));
-    let bucket = S3::new(&archive.s3.client(), Arc::from("elsewhere"));
+    let bucket = S3Bucket::new(&archive.s3.client(), Arc::from("elsewhere"));
     let archiver = Archiver::new(stream, bucket, SystemClock);
     let texts = [("a".to_owned(), "{}\n".to_owned()), ("b".to_owned(), "x".repeat(1_024_001))];
     let outcome = archiver.archive(&lines(&texts), deadline(30)).await;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use afterwrite::commit::SystemClock;
-use afterwrite::relay::archive::{Archiver, Totals};
-use afterwrite::sink::s3::S3;
+use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite_tests::archive::{Archive, BUCKET, Faults, by_event_id, lines, objects};
 use afterwrite_tests::firehose_proxy::{FirehoseProxy, Passed};
 use serde_json::Value;
@@ -34,10 +34,10 @@ fn wide_lines() -> Vec<(String, String)> {
 }
 
 /// Archives wide lines through a proxy before the Firehose at `upstream`; what was done, and what passed through the proxy.
-async fn archived_through(faults: Faults, upstream: &str, bucket: S3) -> (Totals, Passed) {
+async fn archived_through(faults: Faults, upstream: &str, bucket: S3Bucket) -> (ArchiveTotals, Passed) {
     let proxy = FirehoseProxy::start(upstream, faults).await.unwrap();
     let archiver = Archiver::new(proxy.stream(), bucket, SystemClock);
-    let (texts, mut totals) = (wide_lines(), Totals::default());
+    let (texts, mut totals) = (wide_lines(), ArchiveTotals::default());
     for batch in texts.chunks(RECORDS_A_BATCH * LINES_A_RECORD) {
         let outcome = archiver.archive(&lines(batch), deadline(60)).await;
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
@@ -61,7 +61,7 @@ fn doubled(objects: &BTreeMap<String, String>) -> usize {
 }
 
 /// Where nothing but records is refused, those alone are sent again, and nothing comes out twice even before duplicates are dropped.
-fn check_refusals(totals: Totals, passed: Passed, doubled: usize) {
+fn check_refusals(totals: ArchiveTotals, passed: Passed, doubled: usize) {
     assert!(passed.answers_in_part >= 2 * BATCHES as u64, "{passed:?}");
     assert_eq!(passed.refused, passed.records / REFUSALS.refused_record, "{passed:?}");
     assert_eq!(totals.retries, passed.refused, "{passed:?}");
@@ -81,7 +81,7 @@ async fn the_refused_records_of_a_request_are_sent_again_and_no_others() {
 #[ignore = "needs moto: run tests/run"]
 async fn the_refused_records_of_a_request_to_moto_are_sent_again_and_no_others() {
     let moto = moto::started().await;
-    let bucket = S3::new(&moto.s3(), BUCKET.into());
+    let bucket = S3Bucket::new(&moto.s3(), BUCKET.into());
     let (totals, passed) = archived_through(REFUSALS, moto.endpoint(), bucket).await;
     check_refusals(totals, passed, doubled(&objects(&moto.s3(), BUCKET).await));
 }
@@ -90,7 +90,7 @@ async fn the_refused_records_of_a_request_to_moto_are_sent_again_and_no_others()
 #[ignore = "needs moto: run tests/run"]
 async fn refusals_throttling_and_lost_answers_lose_nothing_on_the_way_to_moto() {
     let moto = moto::started().await;
-    let bucket = S3::new(&moto.s3(), BUCKET.into());
+    let bucket = S3Bucket::new(&moto.s3(), BUCKET.into());
     let (totals, passed) = archived_through(EVERYTHING, moto.endpoint(), bucket).await;
     assert!(passed.answers_in_part >= BATCHES as u64, "{passed:?}");
     assert!(totals.retries > passed.refused, "{totals:?} {passed:?}");

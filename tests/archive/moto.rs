@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite::commit::SystemClock;
-use afterwrite::relay::archive::{Archiver, Totals};
+use afterwrite::relay::archive::{ArchiveTotals, Archiver};
 use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::s3::S3;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite_tests::archive::{BUCKET, Faults, Flaky, STREAM, by_event_id, lines, objects};
 use afterwrite_tests::moto::Moto;
 use aws_sdk_firehose::types::ExtendedS3DestinationConfiguration;
@@ -35,11 +35,11 @@ async fn moto_takes_every_record_and_gives_it_back_through_refusals_and_lost_ans
     let moto = started().await;
     let faults = Faults { refused_record: 5, lost_answer: 7, throttle: 11 };
     let stream = Flaky::new(Firehose::new(&moto.firehose(), Arc::from(STREAM)), faults);
-    let archiver = Archiver::new(stream, S3::new(&moto.s3(), Arc::from(BUCKET)), SystemClock);
+    let archiver = Archiver::new(stream, S3Bucket::new(&moto.s3(), Arc::from(BUCKET)), SystemClock);
     let mut texts = recorded_lines(&[]);
     let large = format!("{{\"eventID\":\"large\",\"x\":\"{}\"}}\n", "x".repeat(1_024_000));
     texts.push(("large".to_owned(), large));
-    let mut totals = Totals::default();
+    let mut totals = ArchiveTotals::default();
     for batch in texts.chunks(50) {
         let outcome = archiver.archive(&lines(batch), deadline(60)).await;
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);

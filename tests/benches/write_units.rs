@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::effect::{Action, Change, Condition, Key, KeyAttribute, Path, Write};
+use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Path, Write, WriteAction, WriteCondition};
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{
-    Answers, Contributions, Gifts, Question, Sharding, TargetId, Targets, contributions,
+    ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RollupTargets, ShardAssignment, TargetId,
+    contributions,
 };
 use afterwrite::record::{AttributeValue, Decimal, Image, Item, decode};
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
@@ -71,8 +72,8 @@ fn items_by_kind(items: &[Item]) -> BTreeMap<String, u64> {
 /// Gives every lookup the answer that the recording's last images give.
 struct LastImages(BTreeMap<(usize, String), Vec<AttributeValue<'static>>>);
 
-impl Answers for LastImages {
-    fn gifts(&self, question: &Question<'_>) -> Option<&Gifts> {
+impl LookupAnswers for LastImages {
+    fn gifts(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.0.get(&(question.lookup, question.key.to_string())).map(Vec::as_slice)
     }
 }
@@ -114,14 +115,14 @@ fn record_writes(model: &Arc<Model>, record: &RawValue, answers: &LastImages) ->
     let batch = decode(&event, &model.vocabulary).expect("an event");
     let record = batch.records[0].as_ref().expect("a record");
     let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
-    let mut targets = Targets::of(model);
+    let mut targets = RollupTargets::of(model);
     let mut sums: BTreeMap<(TargetId, Arc<str>), Decimal> = BTreeMap::new();
     if let Some(identity) = source.identify(model) {
         let old = record.old.decode(&model.vocabulary).expect("an old image").filter(|_| !record.expired);
-        let nothing = Contributions::default();
+        let nothing = ItemContributions::default();
         let mut count = |image: Option<&Image<'_>>, is_new: bool| {
             let Some(image) = image else { return };
-            let sharding = Sharding { source: &source, current: &nothing };
+            let sharding = ShardAssignment { source: &source, current: &nothing };
             let projected =
                 contributions(model, &identity, image, answers, sharding, &mut targets).expect("an item");
             for share in projected.contributions.shares {
@@ -141,27 +142,31 @@ fn record_writes(model: &Arc<Model>, record: &RawValue, answers: &LastImages) ->
             count(record.new.as_ref(), true);
         }
     }
-    let mut changes: BTreeMap<TargetId, Vec<Change>> = BTreeMap::new();
+    let mut changes: BTreeMap<TargetId, Vec<AttributeChange>> = BTreeMap::new();
     for ((target, measure), sum) in sums.into_iter().filter(|(_, sum)| !sum.is_zero()) {
-        changes.entry(target).or_default().push(Change::Add(Path::from(&measure), sum));
+        changes.entry(target).or_default().push(AttributeChange::Add(Path::from(&measure), sum));
     }
     let claim = key(&format!("EVENT#{}", record.position), "-");
     let expires: Item = [("expires_at".into(), Decimal::from(1_800_000_000).into())].into_iter().collect();
     let mut writes =
-        vec![Write { key: claim, condition: Condition::ItemAbsent, action: Action::Put(expires) }];
+        vec![Write { key: claim, condition: WriteCondition::ItemAbsent, action: WriteAction::Put(expires) }];
     writes.extend(changes.into_iter().map(|(target, changes)| {
         let target = targets.get(target);
         Write {
             key: key(&target.partition, &target.sort),
-            condition: Condition::Always,
-            action: Action::Update(changes),
+            condition: WriteCondition::Always,
+            action: WriteAction::Update(changes),
         }
     }));
     writes
 }
 
-fn key(partition: &str, sort: &str) -> Key {
+fn key(partition: &str, sort: &str) -> ItemKey {
     let attribute =
         |name: &str, value: &str| KeyAttribute { name: Arc::from(name), value: value.to_owned().into() };
-    Key { table: Arc::from(STATE), partition: attribute("PK", partition), sort: Some(attribute("SK", sort)) }
+    ItemKey {
+        table: Arc::from(STATE),
+        partition: attribute("PK", partition),
+        sort: Some(attribute("SK", sort)),
+    }
 }

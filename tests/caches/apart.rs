@@ -8,12 +8,12 @@ use afterwrite::commit::SystemClock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::Archiver;
-use afterwrite::relay::invalidate::Invalidator;
+use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::{Firehose, MemoryStream};
-use afterwrite::sink::redis::{Redis, Topology};
-use afterwrite::sink::s3::{MemoryObjects, S3};
-use afterwrite::sink::{Cache, Invalidated};
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
+use afterwrite::sink::s3::{MemoryObjects, S3Bucket};
+use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{Relay, Relayed, SourceTables};
@@ -29,9 +29,9 @@ use super::delivery::{deadline, model, question};
 struct Gone(Arc<Mutex<BTreeSet<String>>>);
 
 impl Cache for Gone {
-    async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> Invalidated {
+    async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> InvalidatedKeys {
         self.0.lock().unwrap().extend(keys.iter().map(|stale| stale.key.clone()));
-        Invalidated { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+        InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 
@@ -70,9 +70,9 @@ fn large(mut record: Value) -> Value {
 }
 
 /// Whatever becomes of the archive, keys and paths of three questions go; every record is reported as not archived.
-async fn invalidated_without(archive: Archiver<Firehose, S3, SystemClock>, kind: ErrorKind) {
+async fn invalidated_without(archive: Archiver<Firehose, S3Bucket, SystemClock>, kind: ErrorKind) {
     let (cache, cloudfront, model) = (Gone::default(), FakeCloudFront::start().await, model());
-    let invalidator = Invalidator::new(
+    let invalidator = CacheInvalidator::new(
         Arc::clone(&model),
         Some(cache.clone()),
         Some(cloudfront.distribution()),
@@ -106,7 +106,7 @@ async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
         .build();
     let archive = Archiver::new(
         Firehose::new(&aws_sdk_firehose::Client::new(&firehose), Arc::from(STREAM)),
-        S3::new(&aws_sdk_s3::Client::from_conf(s3), Arc::from(BUCKET)),
+        S3Bucket::new(&aws_sdk_s3::Client::from_conf(s3), Arc::from(BUCKET)),
         SystemClock,
     );
     invalidated_without(archive, ErrorKind::Unavailable).await;
@@ -117,7 +117,7 @@ async fn an_archive_that_refuses_everything_keeps_nothing_from_being_invalidated
     let servers = Archive::start().await;
     let archive = Archiver::new(
         Firehose::new(&servers.firehose.client(), Arc::from("elsewhere")),
-        S3::new(&servers.s3.client(), Arc::from("elsewhere")),
+        S3Bucket::new(&servers.s3.client(), Arc::from("elsewhere")),
         SystemClock,
     );
     invalidated_without(archive, ErrorKind::Configuration).await;
@@ -180,7 +180,7 @@ fn with(mut record: Value, place: &str, value: Value) -> Value {
 /// A relay whose archive is in memory, with its delivery stream; without a cache, it invalidates nothing.
 fn in_memory(model: &Arc<Model>, cache: Option<&Gone>) -> (InMemory, Arc<MemoryStream>) {
     let invalidator =
-        cache.map(|cache| Invalidator::new(Arc::clone(model), Some(cache.clone()), None, SystemClock));
+        cache.map(|cache| CacheInvalidator::new(Arc::clone(model), Some(cache.clone()), None, SystemClock));
     let stream = Arc::new(MemoryStream::default());
     let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
     (Relay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
@@ -196,9 +196,9 @@ fn archived(stream: &MemoryStream) -> Vec<Value> {
 async fn a_dead_cache_fails_only_the_records_that_need_it() {
     let model = shop(SHOP);
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
-    let cache = Redis::new(&nowhere, Topology::Single, None).unwrap();
+    let cache = RedisCache::new(&nowhere, CacheTopology::Single, None).unwrap();
     let invalidator =
-        Invalidator::<_, CloudFront, _>::new(Arc::clone(&model), Some(cache), None, SystemClock);
+        CacheInvalidator::<_, CloudFront, _>::new(Arc::clone(&model), Some(cache), None, SystemClock);
     let stream = Arc::new(MemoryStream::default());
     let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
     let relay = Relay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);

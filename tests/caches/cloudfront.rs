@@ -7,10 +7,10 @@ use std::time::Duration;
 use afterwrite::ErrorKind;
 use afterwrite::commit::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite::relay::invalidate::{Invalidator, Outcome};
+use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationOutcome};
 use afterwrite::relay::{MAX_PATHS, MAX_WILDCARDS};
 use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::redis::Redis;
+use afterwrite::sink::redis::RedisCache;
 use afterwrite::table::Model;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::cloudfront::{FakeCloudFront, client};
@@ -46,11 +46,14 @@ impl Clock for SharedClock {
     }
 }
 
-fn invalidator(distribution: CloudFront) -> Invalidator<Redis, CloudFront, SharedClock> {
-    Invalidator::new(model(), None, Some(distribution), SharedClock::at(BEGIN))
+fn invalidator(distribution: CloudFront) -> CacheInvalidator<RedisCache, CloudFront, SharedClock> {
+    CacheInvalidator::new(model(), None, Some(distribution), SharedClock::at(BEGIN))
 }
 
-async fn invalidate(of: &Invalidator<Redis, CloudFront, SharedClock>, records: &[Value]) -> Outcome {
+async fn invalidate(
+    of: &CacheInvalidator<RedisCache, CloudFront, SharedClock>,
+    records: &[Value],
+) -> InvalidationOutcome {
     deliver(of, &model(), records, BEGIN.plus(Duration::from_secs(600))).await
 }
 
@@ -99,8 +102,8 @@ async fn it_is_waited_for_ten_seconds_and_then_the_records_come_again() {
     let cloudfront = FakeCloudFront::start().await;
     cloudfront.busy_for(usize::MAX);
     let clock = SharedClock::at(BEGIN);
-    let invalidator: Invalidator<Redis, _, _> =
-        Invalidator::new(model(), None, Some(cloudfront.distribution()), clock.clone());
+    let invalidator: CacheInvalidator<RedisCache, _, _> =
+        CacheInvalidator::new(model(), None, Some(cloudfront.distribution()), clock.clone());
     let records = [question("p", "q"), question("r", "s")];
     let outcome = deliver(&invalidator, &model(), &records, BEGIN.plus(Duration::from_secs(600))).await;
     assert_eq!(outcome.failures.keys().copied().collect::<Vec<_>>(), [0, 1]);
@@ -218,8 +221,8 @@ async fn thousands_of_paths_are_asked_of_moto_within_the_limits_and_the_same_aga
     let id = distribution(&client).await;
     let model = Arc::new(Model::parse(LIBRARY, "library").unwrap_or_else(|errors| panic!("{errors}")));
     let cloudfront = CloudFront::new(client.clone(), &id);
-    let invalidator: Invalidator<Redis, _, _> =
-        Invalidator::new(Arc::clone(&model), None, Some(cloudfront), SharedClock::at(BEGIN));
+    let invalidator: CacheInvalidator<RedisCache, _, _> =
+        CacheInvalidator::new(Arc::clone(&model), None, Some(cloudfront), SharedClock::at(BEGIN));
     let items = [("ARTICLE", 3_500), ("SHELF", 20), ("HALL", 14)];
     let mut records: Vec<Value> = items
         .into_iter()

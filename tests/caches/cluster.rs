@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::redis::{CHANNEL, Redis, Topology};
+use afterwrite::sink::redis::{CHANNEL, CacheTopology, RedisCache};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use futures::StreamExt as _;
@@ -82,7 +82,7 @@ async fn put(masters: &[RedisServer], keys: impl IntoIterator<Item = String>) {
 #[ignore = "needs redis-server: run tests/run"]
 async fn keys_of_all_masters_go_while_a_slot_migrates() {
     let masters = masters().await;
-    let invalidator = of_cache(&masters[0].url(), Topology::Cluster);
+    let invalidator = of_cache(&masters[0].url(), CacheTopology::Cluster);
     let model = model();
     // Questions of one hash tag share a slot: the one that migrates.
     let ids: Vec<String> =
@@ -146,7 +146,7 @@ async fn listeners_at_any_master_are_told_which_keys_of_all_masters_went() {
     }
     assert_eq!(homes.len(), masters.len());
     let records: Vec<_> = ids.iter().map(|id| question(id, id)).collect();
-    let invalidator = of_cache(&masters[0].url(), Topology::Cluster);
+    let invalidator = of_cache(&masters[0].url(), CacheTopology::Cluster);
     let outcome = deliver(&invalidator, &model(), &records, deadline(20)).await;
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
     for mut listener in listeners {
@@ -167,7 +167,7 @@ async fn listeners_at_any_master_are_told_which_keys_of_all_masters_went() {
 #[ignore = "needs redis-server: run tests/run"]
 async fn a_cluster_given_as_a_single_node_is_named_by_its_variable() {
     let masters = masters().await;
-    let invalidator = of_cache(&masters[0].url(), Topology::Single);
+    let invalidator = of_cache(&masters[0].url(), CacheTopology::Single);
     let records: Vec<_> = (0..10).map(|id| question("p", &id.to_string())).collect();
     let outcome = deliver(&invalidator, &model(), &records, deadline(5)).await;
     let error = outcome.failures.values().next().expect("other nodes have some of the keys");
@@ -177,13 +177,14 @@ async fn a_cluster_given_as_a_single_node_is_named_by_its_variable() {
 
 #[test]
 fn a_cluster_has_no_numbered_database() {
-    let error = Redis::new("redis://127.0.0.1:6379/3", Topology::Cluster, None).unwrap_err();
+    let error = RedisCache::new("redis://127.0.0.1:6379/3", CacheTopology::Cluster, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(error.to_string().contains("database"), "{error}");
-    for (url, topology) in
-        [("redis://127.0.0.1:6379/0", Topology::Cluster), ("redis://127.0.0.1:6379/3", Topology::Single)]
-    {
-        Redis::new(url, topology, None).unwrap();
+    for (url, topology) in [
+        ("redis://127.0.0.1:6379/0", CacheTopology::Cluster),
+        ("redis://127.0.0.1:6379/3", CacheTopology::Single),
+    ] {
+        RedisCache::new(url, topology, None).unwrap();
     }
 }
 
@@ -192,7 +193,7 @@ fn a_cluster_has_no_numbered_database() {
 async fn a_dead_master_fails_the_records_of_its_own_keys_only() {
     for dead in 0..SLOTS.len() {
         let mut masters = masters().await;
-        let at = |master: usize| of_cache(&masters[master].url(), Topology::Cluster);
+        let at = |master: usize| of_cache(&masters[master].url(), CacheTopology::Cluster);
         let alive = (dead + 1) % SLOTS.len();
         let (connected, by_the_dead, fresh) = (at(alive), at(dead), at(alive));
         for invalidator in [&connected, &by_the_dead] {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use afterwrite::commit::{Clock, SystemClock};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
-use afterwrite::relay::invalidate::{Change, Invalidator, Outcome};
+use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationChange, InvalidationOutcome};
 use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::redis::{Redis, Topology};
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::sink::{Cache, Distribution};
 use afterwrite::table::Model;
 use afterwrite_tests::redis_server::RedisServer;
@@ -19,13 +19,16 @@ pub(crate) fn model() -> Arc<Model> {
 }
 
 /// An invalidator of one server.
-pub(crate) fn of_cache(url: &str, topology: Topology) -> Invalidator<Redis, CloudFront, SystemClock> {
-    let redis = Redis::new(url, topology, None).expect("an address");
-    Invalidator::new(model(), Some(redis), None, SystemClock)
+pub(crate) fn of_cache(
+    url: &str,
+    topology: CacheTopology,
+) -> CacheInvalidator<RedisCache, CloudFront, SystemClock> {
+    let redis = RedisCache::new(url, topology, None).expect("an address");
+    CacheInvalidator::new(model(), Some(redis), None, SystemClock)
 }
 
-pub(crate) fn single(server: &RedisServer) -> Invalidator<Redis, CloudFront, SystemClock> {
-    of_cache(&server.url(), Topology::Single)
+pub(crate) fn single(server: &RedisServer) -> CacheInvalidator<RedisCache, CloudFront, SystemClock> {
+    of_cache(&server.url(), CacheTopology::Single)
 }
 
 pub(crate) fn deadline(seconds: u64) -> Timestamp {
@@ -34,11 +37,11 @@ pub(crate) fn deadline(seconds: u64) -> Timestamp {
 
 /// Delivers records, each whole as Lambda has it.
 pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
-    invalidator: &Invalidator<K, D, C>,
+    invalidator: &CacheInvalidator<K, D, C>,
     model: &Model,
     records: &[Value],
     deadline: Timestamp,
-) -> Outcome {
+) -> InvalidationOutcome {
     let event = serde_json::json!({ "Records": records }).to_string();
     let batch = decode(event.as_bytes(), &model.vocabulary).expect("an event");
     let records_read: Vec<_> =
@@ -54,7 +57,7 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
         .iter()
         .enumerate()
         .filter_map(|(index, identity)| {
-            Some(Change {
+            Some(InvalidationChange {
                 record: index,
                 event_id: records[index]["eventID"].as_str().expect("an event id"),
                 identity: identity.as_ref()?,

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use afterwrite::ErrorKind;
 use afterwrite::commit::SystemClock;
-use afterwrite::relay::invalidate::{Invalidator, Outcome};
+use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationOutcome};
 use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::redis::{Redis, Topology};
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use serde_json::Value;
@@ -20,7 +20,7 @@ use super::way::Way;
 
 #[tokio::test]
 async fn an_unreachable_cache_fails_its_records_within_the_limit() {
-    for topology in [Topology::Single, Topology::Cluster] {
+    for topology in [CacheTopology::Single, CacheTopology::Cluster] {
         let invalidator = of_cache(&format!("redis://127.0.0.1:{}", free_port()), topology);
         let begun = Instant::now();
         let outcome =
@@ -39,7 +39,7 @@ async fn an_unreachable_cache_fails_its_records_within_the_limit() {
 async fn a_cache_that_never_answers_does_not_block() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", silent.local_addr().unwrap());
-    for topology in [Topology::Single, Topology::Cluster] {
+    for topology in [CacheTopology::Single, CacheTopology::Cluster] {
         let begun = Instant::now();
         let outcome = deliver(&of_cache(&url, topology), &model(), &[question("p", "q")], deadline(2)).await;
         assert!(begun.elapsed() < Duration::from_secs(4), "{topology:?}: {:?}", begun.elapsed());
@@ -50,8 +50,10 @@ async fn a_cache_that_never_answers_does_not_block() {
 #[tokio::test]
 async fn a_dead_cache_does_not_hold_back_cloudfront() {
     let cloudfront = FakeCloudFront::start().await;
-    let redis = Redis::new(&format!("redis://127.0.0.1:{}", free_port()), Topology::Single, None).unwrap();
-    let invalidator = Invalidator::new(model(), Some(redis), Some(cloudfront.distribution()), SystemClock);
+    let redis =
+        RedisCache::new(&format!("redis://127.0.0.1:{}", free_port()), CacheTopology::Single, None).unwrap();
+    let invalidator =
+        CacheInvalidator::new(model(), Some(redis), Some(cloudfront.distribution()), SystemClock);
     let outcome = deliver(&invalidator, &model(), &[question("p", "q")], deadline(1)).await;
     assert_eq!(outcome.failures[&0].kind(), ErrorKind::Unavailable);
     assert_eq!(outcome.totals.paths, 2);
@@ -114,7 +116,7 @@ struct Recorded {
     /// What the server must hold.
     held: BTreeSet<String>,
     way: Way,
-    invalidator: Invalidator<Redis, CloudFront, SystemClock>,
+    invalidator: CacheInvalidator<RedisCache, CloudFront, SystemClock>,
 }
 
 impl Recorded {
@@ -123,7 +125,7 @@ impl Recorded {
         let server = lasting(&folder, free_port()).await;
         let held = preload(&server, &keys_of_all(&records)).await;
         let way = Way::to(server.port).await;
-        let invalidator = of_cache(&way.url, Topology::Single);
+        let invalidator = of_cache(&way.url, CacheTopology::Single);
         Self { records, folder, server, held, way, invalidator }
     }
 
@@ -134,7 +136,7 @@ impl Recorded {
         batch: &[Value],
         quarters: usize,
         mended_after: Option<Duration>,
-    ) -> Outcome {
+    ) -> InvalidationOutcome {
         let must_go = keys_of_all(batch);
         self.way.break_after(must_go.iter().map(String::len).sum::<usize>() * quarters / 4);
         let Self { folder, server, held, way, .. } = self;
@@ -178,7 +180,7 @@ impl Recorded {
     }
 
     /// The records of a batch that are to come again. The keys of all others must be gone.
-    async fn failed(&self, batch: &[Value], outcome: &Outcome) -> Vec<Value> {
+    async fn failed(&self, batch: &[Value], outcome: &InvalidationOutcome) -> Vec<Value> {
         let is_unavailable = outcome.failures.values().all(|error| error.kind() == ErrorKind::Unavailable);
         assert!(is_unavailable, "{:?}", outcome.failures);
         let (mut failed, mut succeeded) = (Vec::new(), Vec::new());
@@ -233,7 +235,7 @@ async fn a_cache_that_dies_in_the_midst_of_a_batch_and_returns_within_the_limit_
 async fn a_primary_that_became_a_replica_is_left_for_its_successor() {
     let (first, successor) = (RedisServer::start().await, RedisServer::start().await);
     let way = Way::to(first.port).await;
-    let invalidator = of_cache(&way.url, Topology::Single);
+    let invalidator = of_cache(&way.url, CacheTopology::Single);
     let records = [question("p", "q")];
     assert!(deliver(&invalidator, &model(), &records, deadline(10)).await.failures.is_empty());
     successor.run::<()>(&["SET", "question:q", "cached"]).await;
@@ -249,9 +251,13 @@ async fn a_primary_that_became_a_replica_is_left_for_its_successor() {
 #[ignore = "needs redis-server: run tests/run"]
 async fn a_wrong_mode_is_named_by_its_variable() {
     let server = RedisServer::start().await;
-    let outcome =
-        deliver(&of_cache(&server.url(), Topology::Cluster), &model(), &[question("p", "q")], deadline(3))
-            .await;
+    let outcome = deliver(
+        &of_cache(&server.url(), CacheTopology::Cluster),
+        &model(),
+        &[question("p", "q")],
+        deadline(3),
+    )
+    .await;
     let error = outcome.failures[&0].to_string();
     assert!(error.contains("AFTERWRITE_CACHE"), "{error}");
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use afterwrite::commit::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
-use afterwrite::sink::redis::{Redis, TOMBSTONE, Topology};
-use afterwrite::table::Remedy;
+use afterwrite::sink::redis::{CacheTopology, RedisCache, TOMBSTONE};
+use afterwrite::table::CacheRemedy;
 use afterwrite_tests::random::Random;
 use afterwrite_tests::redis_server::RedisServer;
 use redis::aio::MultiplexedConnection;
@@ -17,15 +17,15 @@ use redis::cmd;
 const TOMBSTONE_TIME: Duration = Duration::from_millis(400);
 const ROUNDS: u64 = 150;
 
-async fn invalidate(redis: &Redis, key: &str, remedy: Remedy) {
+async fn invalidate(redis: &RedisCache, key: &str, remedy: CacheRemedy) {
     let stale = StaleKey { key: key.to_owned(), remedy, records: vec![0], rule: 0 };
     let answers = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await.answers;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
 }
 
 /// Where the reader finds and stores, by the remedy's protocol: the key itself, or under its generation.
-async fn place(connection: &mut MultiplexedConnection, key: &str, remedy: Remedy) -> String {
-    if remedy != Remedy::Generation {
+async fn place(connection: &mut MultiplexedConnection, key: &str, remedy: CacheRemedy) -> String {
+    if remedy != CacheRemedy::Generation {
         return key.to_owned();
     }
     let name = format!("{key}:generation");
@@ -39,25 +39,31 @@ async fn place(connection: &mut MultiplexedConnection, key: &str, remedy: Remedy
     }
 }
 
-async fn store(connection: &mut MultiplexedConnection, place: &str, value: u64, remedy: Remedy) {
+async fn store(connection: &mut MultiplexedConnection, place: &str, value: u64, remedy: CacheRemedy) {
     let mut set = cmd("SET");
     set.arg(place).arg(value).arg("PX").arg(60_000);
-    if let Remedy::Tombstone(_) = remedy {
+    if let CacheRemedy::Tombstone(_) = remedy {
         set.arg("NX");
     }
     set.exec_async(connection).await.unwrap();
 }
 
 /// What a reader that comes now is served from the cache.
-async fn served(connection: &mut MultiplexedConnection, key: &str, remedy: Remedy) -> Option<String> {
+async fn served(connection: &mut MultiplexedConnection, key: &str, remedy: CacheRemedy) -> Option<String> {
     let place = place(connection, key, remedy).await;
     let found: Option<String> = cmd("GET").arg(place).query_async(connection).await.unwrap();
     found.filter(|found| found != TOMBSTONE)
 }
 
 /// Runs the race with these pauses; `true` if the old value is served after the change was invalidated.
-async fn is_stale(server: &RedisServer, key: &str, remedy: Remedy, reader_ms: u64, writer_ms: u64) -> bool {
-    let redis = Redis::new(&server.url(), Topology::Single, None).unwrap();
+async fn is_stale(
+    server: &RedisServer,
+    key: &str,
+    remedy: CacheRemedy,
+    reader_ms: u64,
+    writer_ms: u64,
+) -> bool {
+    let redis = RedisCache::new(&server.url(), CacheTopology::Single, None).unwrap();
     let item = Arc::new(AtomicU64::new(1));
     let mut connection = server.connection().await;
     let reader = async {
@@ -77,7 +83,7 @@ async fn is_stale(server: &RedisServer, key: &str, remedy: Remedy, reader_ms: u6
 }
 
 /// How many rounds of the race, with random pauses, end in a stale cache.
-async fn stale_rounds(remedy: Remedy) -> usize {
+async fn stale_rounds(remedy: CacheRemedy) -> usize {
     let server = RedisServer::start().await;
     let mut random = Random::new(42);
     let mut stale = 0;
@@ -92,21 +98,21 @@ async fn stale_rounds(remedy: Remedy) -> usize {
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn delete_alone_does_not_close_the_race() {
-    let stale = stale_rounds(Remedy::Delete).await;
+    let stale = stale_rounds(CacheRemedy::Delete).await;
     assert!(stale > 0, "no round was stale: the race was not run");
 }
 
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn a_tombstone_closes_it_for_its_time() {
-    assert_eq!(stale_rounds(Remedy::Tombstone(TOMBSTONE_TIME)).await, 0);
+    assert_eq!(stale_rounds(CacheRemedy::Tombstone(TOMBSTONE_TIME)).await, 0);
 }
 
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn a_reader_slower_than_the_tombstone_is_not_stopped() {
     let server = RedisServer::start().await;
-    let remedy = Remedy::Tombstone(Duration::from_millis(50));
+    let remedy = CacheRemedy::Tombstone(Duration::from_millis(50));
     assert!(
         is_stale(&server, "slow", remedy, 200, 0).await,
         "if this holds now, the documentation may promise more"
@@ -117,8 +123,8 @@ async fn a_reader_slower_than_the_tombstone_is_not_stopped() {
 #[ignore = "needs redis-server: run tests/run"]
 async fn a_tombstone_ends_by_itself() {
     let server = RedisServer::start().await;
-    let redis = Redis::new(&server.url(), Topology::Single, None).unwrap();
-    let remedy = Remedy::Tombstone(TOMBSTONE_TIME);
+    let redis = RedisCache::new(&server.url(), CacheTopology::Single, None).unwrap();
+    let remedy = CacheRemedy::Tombstone(TOMBSTONE_TIME);
     invalidate(&redis, "k", remedy).await;
     // The function is gone now; nobody does anything more.
     drop(redis);
@@ -134,19 +140,19 @@ async fn a_tombstone_ends_by_itself() {
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn a_generation_closes_it_however_slow_the_reader() {
-    assert_eq!(stale_rounds(Remedy::Generation).await, 0);
+    assert_eq!(stale_rounds(CacheRemedy::Generation).await, 0);
     let server = RedisServer::start().await;
-    assert!(!is_stale(&server, "slow", Remedy::Generation, 600, 0).await);
+    assert!(!is_stale(&server, "slow", CacheRemedy::Generation, 600, 0).await);
 }
 
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn an_evicted_generation_never_comes_back_with_a_number_it_had() {
     let server = RedisServer::start().await;
-    let redis = Redis::new(&server.url(), Topology::Single, None).unwrap();
+    let redis = RedisCache::new(&server.url(), CacheTopology::Single, None).unwrap();
     let mut seen: Vec<u64> = Vec::new();
     for _ in 0..5 {
-        invalidate(&redis, "list", Remedy::Generation).await;
+        invalidate(&redis, "list", CacheRemedy::Generation).await;
         seen.push(server.run(&["GET", "list:generation"]).await);
         server.run::<()>(&["DEL", "list:generation"]).await;
         tokio::time::sleep(Duration::from_millis(5)).await;

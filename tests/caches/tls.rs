@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use afterwrite::commit::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
-use afterwrite::sink::redis::{Redis, Topology};
-use afterwrite::table::Remedy;
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
+use afterwrite::table::CacheRemedy;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use redis::aio::MultiplexedConnection;
@@ -83,8 +83,8 @@ async fn keys(connection: &mut MultiplexedConnection) -> Vec<String> {
 /// Makes the key `stale` go from the server, which is spoken to as `localhost`.
 async fn invalidate(server: &RedisServer, authority: Option<String>) -> afterwrite::Result<()> {
     let url = format!("rediss://localhost:{}", server.port);
-    let redis = Redis::new(&url, Topology::Single, authority.map(String::into_bytes)).unwrap();
-    let stale = StaleKey { key: "stale".to_owned(), remedy: Remedy::Delete, records: vec![0], rule: 0 };
+    let redis = RedisCache::new(&url, CacheTopology::Single, authority.map(String::into_bytes)).unwrap();
+    let stale = StaleKey { key: "stale".to_owned(), remedy: CacheRemedy::Delete, records: vec![0], rule: 0 };
     let mut invalidated = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await;
     invalidated.answers.pop().unwrap()
 }

@@ -1,6 +1,6 @@
 //! Put, delete, and every kind of change: set, add and remove, nested and where parents are missing.
 
-use afterwrite::effect::{Action, Change, Condition};
+use afterwrite::effect::{AttributeChange, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item};
 
 use crate::outcome::{Case, Expected, add, item, map, number, remove, set, text};
@@ -30,7 +30,7 @@ fn without(name: &str) -> Expected {
 }
 
 /// Changes of the stored item.
-fn on_an_item() -> Vec<(&'static str, Vec<Change>, Expected)> {
+fn on_an_item() -> Vec<(&'static str, Vec<AttributeChange>, Expected)> {
     let m = |n: &str, s: &str| item([("m", map([("n", number(n)), ("deep", map([("s", text(s))]))]))]);
     vec![
         ("set: new", vec![set("x", "y")], with(item([("x", text("y"))]))),
@@ -89,7 +89,7 @@ fn on_an_item() -> Vec<(&'static str, Vec<Change>, Expected)> {
 }
 
 /// Changes where there is no item.
-fn on_no_item() -> Vec<(&'static str, Vec<Change>, Expected)> {
+fn on_no_item() -> Vec<(&'static str, Vec<AttributeChange>, Expected)> {
     vec![
         ("no item: set", vec![set("x", "y")], Expected::Stored(Some(item([("x", text("y"))])))),
         ("no item: add", vec![add("n", "-7")], Expected::Stored(Some(item([("n", number("-7"))])))),
@@ -122,14 +122,14 @@ pub(crate) async fn suite(store: &impl Store) {
     let stored_cases = on_an_item().into_iter().map(|case| (case, Some(stored())));
     let bare_cases = on_no_item().into_iter().map(|case| (case, None));
     for ((name, changes, expected), stored) in stored_cases.chain(bare_cases) {
-        let (condition, action) = (Condition::Always, Action::Update(changes));
+        let (condition, action) = (WriteCondition::Always, WriteAction::Update(changes));
         Case { name, stored, condition, action, expected }.run(store).await;
     }
     for (name, from, addend, sum) in numbers() {
         let expected =
             sum.map_or(Expected::Invalid, |sum| Expected::Stored(Some(item([("n", number(sum))]))));
         let stored = Some(item([("n", number(from))]));
-        let (condition, action) = (Condition::Always, Action::Update(vec![add("n", addend)]));
+        let (condition, action) = (WriteCondition::Always, WriteAction::Update(vec![add("n", addend)]));
         Case { name, stored, condition, action, expected }.run(store).await;
     }
     whole_items(store).await;
@@ -141,27 +141,27 @@ async fn whole_items(store: &impl Store) {
         (
             "put: replaces",
             Some(stored()),
-            Action::Put(replaced.clone()),
+            WriteAction::Put(replaced.clone()),
             Expected::Stored(Some(replaced.clone())),
         ),
-        ("put: creates", None, Action::Put(replaced.clone()), Expected::Stored(Some(replaced))),
+        ("put: creates", None, WriteAction::Put(replaced.clone()), Expected::Stored(Some(replaced))),
         (
             "put: nothing but a key",
             Some(stored()),
-            Action::Put(Item::new()),
+            WriteAction::Put(Item::new()),
             Expected::Stored(Some(Item::new())),
         ),
-        ("delete: is there", Some(stored()), Action::Delete, Expected::Stored(None)),
-        ("delete: is not there", None, Action::Delete, Expected::Stored(None)),
+        ("delete: is there", Some(stored()), WriteAction::Delete, Expected::Stored(None)),
+        ("delete: is not there", None, WriteAction::Delete, Expected::Stored(None)),
     ];
     for (name, stored, action, expected) in cases {
-        Case { name, stored, condition: Condition::Always, action, expected }.run(store).await;
+        Case { name, stored, condition: WriteCondition::Always, action, expected }.run(store).await;
     }
     // A put may repeat its key's attributes, and the key is what counts.
     let repeats = item([("PK", text("put: repeats its key")), ("x", text("y"))]);
     let expected = Expected::Stored(Some(item([("x", text("y"))])));
-    let action = Action::Put(repeats);
-    Case { name: "put: repeats its key", stored: None, condition: Condition::Always, action, expected }
+    let action = WriteAction::Put(repeats);
+    Case { name: "put: repeats its key", stored: None, condition: WriteCondition::Always, action, expected }
         .run(store)
         .await;
 }

@@ -1,6 +1,6 @@
 //! Every kind of condition, on items that are there and that are not.
 
-use afterwrite::effect::{Action, Condition};
+use afterwrite::effect::{WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Decimal, Item};
 
 use crate::outcome::{Case, Expected, bytes, item, map, number, path, set, text};
@@ -21,8 +21,8 @@ fn stored() -> Item {
 }
 
 /// A condition on the stored item, and whether it holds.
-fn on_an_item() -> Vec<(&'static str, Condition, bool)> {
-    use Condition::{Absent, All, Always, Any, Differs, Equals, ItemAbsent, ItemExists, Less};
+fn on_an_item() -> Vec<(&'static str, WriteCondition, bool)> {
+    use WriteCondition::{Absent, All, Always, Any, Differs, Equals, ItemAbsent, ItemExists, Less};
     vec![
         ("always", Always, true),
         ("item exists", ItemExists, true),
@@ -90,8 +90,8 @@ fn on_an_item() -> Vec<(&'static str, Condition, bool)> {
 }
 
 /// A condition where there is no item, and whether it holds.
-fn on_no_item() -> Vec<(&'static str, Condition, bool)> {
-    use Condition::{Absent, Always, Any, Differs, Equals, ItemAbsent, ItemExists, Less};
+fn on_no_item() -> Vec<(&'static str, WriteCondition, bool)> {
+    use WriteCondition::{Absent, Always, Any, Differs, Equals, ItemAbsent, ItemExists, Less};
     vec![
         ("no item: always", Always, true),
         ("no item: item exists", ItemExists, false),
@@ -112,21 +112,21 @@ pub(crate) async fn suite(store: &impl Store) {
         let mut after = stored.clone().unwrap_or_default();
         after.insert("new".into(), text("x"));
         let expected = if holds { Expected::Stored(Some(after)) } else { Expected::ConditionFails };
-        let action = Action::Update(vec![set("new", "x")]);
+        let action = WriteAction::Update(vec![set("new", "x")]);
         Case { name, stored, condition, action, expected }.run(store).await;
     }
     conditions_guard_every_action(store).await;
 }
 
 async fn conditions_guard_every_action(store: &impl Store) {
-    let wrong = Condition::Equals(path("n"), number("11"));
-    let right = Condition::Equals(path("n"), number("10"));
-    let put = Action::Put(item([("only", text("this"))]));
+    let wrong = WriteCondition::Equals(path("n"), number("11"));
+    let right = WriteCondition::Equals(path("n"), number("10"));
+    let put = WriteAction::Put(item([("only", text("this"))]));
     let cases = [
         ("put: holds", right.clone(), put.clone(), Expected::Stored(Some(item([("only", text("this"))])))),
         ("put: fails", wrong.clone(), put, Expected::ConditionFails),
-        ("delete: holds", right, Action::Delete, Expected::Stored(None)),
-        ("delete: fails", wrong, Action::Delete, Expected::ConditionFails),
+        ("delete: holds", right, WriteAction::Delete, Expected::Stored(None)),
+        ("delete: fails", wrong, WriteAction::Delete, Expected::ConditionFails),
     ];
     for (name, condition, action, expected) in cases {
         Case { name, stored: Some(stored()), condition, action, expected }.run(store).await;

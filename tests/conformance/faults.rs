@@ -1,7 +1,7 @@
 //! What DynamoDB's failures become: which are worth another try, which took no effect, and what the user is told.
 
 use afterwrite::ErrorKind;
-use afterwrite::effect::{Action, Condition, Refusal, Write};
+use afterwrite::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{IndexQuery, Tables, TransactError, WriteError};
 
@@ -10,7 +10,7 @@ use crate::service::{Answer, Service, configuration, tables};
 use crate::store::{attribute, pair};
 
 fn actions() -> [Write; 3] {
-    [Action::Put(Item::new()), Action::Update(vec![set("x", "y")]), Action::Delete]
+    [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
         .map(|action| always(pair("secret", "secret"), action))
 }
 
@@ -156,8 +156,9 @@ async fn each_cancellation_reason_has_its_meaning() {
     ];
     let texts: Vec<&str> = reasons.iter().map(|(text, _)| *text).collect();
     let service = Service::start(vec![cancelled(&texts.join(","))]).await;
-    let writes: Vec<Write> =
-        (0..reasons.len()).map(|number| always(pair("p", &number.to_string()), Action::Delete)).collect();
+    let writes: Vec<Write> = (0..reasons.len())
+        .map(|number| always(pair("p", &number.to_string()), WriteAction::Delete))
+        .collect();
     let result = service.tables().transact(&writes).await;
     assert!(!format!("{result:?}").contains("secret"));
     let expected = reasons.into_iter().map(|(_, reason)| reason).collect();
@@ -189,9 +190,9 @@ async fn a_failed_condition_shows_the_item() {
     let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"x":{"S":"y"}}}"#;
     let service = Service::start(vec![Answer::Http { status: 400, body: body.to_owned(), date: None }]).await;
     for write in actions() {
-        let write = Write { condition: Condition::ItemAbsent, ..write };
+        let write = Write { condition: WriteCondition::ItemAbsent, ..write };
         match service.tables().write(&write).await {
-            Err(WriteError::Refused(Refusal::Condition(Some(found)))) => {
+            Err(WriteError::Refused(WriteRefusal::Condition(Some(found)))) => {
                 assert_eq!(found, item([("x", text("y"))]))
             }
             other => panic!("{other:?}"),

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use afterwrite::ErrorKind;
-use afterwrite::effect::{Action, Change, Condition, Key, Path, Refusal, Write};
+use afterwrite::effect::{AttributeChange, ItemKey, Path, Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite::record::{AttributeValue, Decimal, Item};
-use afterwrite::sink::{Consumed, TransactError, WriteError};
+use afterwrite::sink::{ConsumedUnits, TransactError, WriteError};
 
 use crate::store::{Store, pair};
 
@@ -29,19 +29,19 @@ pub(crate) enum Reason {
     Invalid,
 }
 
-impl From<Refusal> for Reason {
-    fn from(refusal: Refusal) -> Self {
+impl From<WriteRefusal> for Reason {
+    fn from(refusal: WriteRefusal) -> Self {
         match refusal {
-            Refusal::Condition(item) => Self::Condition(item),
-            Refusal::Conflict => Self::Conflict,
-            Refusal::Throttled => Self::Throttled,
-            Refusal::Invalid(_) => Self::Invalid,
+            WriteRefusal::Condition(item) => Self::Condition(item),
+            WriteRefusal::Conflict => Self::Conflict,
+            WriteRefusal::Throttled => Self::Throttled,
+            WriteRefusal::Invalid(_) => Self::Invalid,
         }
     }
 }
 
-impl From<Result<Consumed, WriteError>> for Outcome {
-    fn from(result: Result<Consumed, WriteError>) -> Self {
+impl From<Result<ConsumedUnits, WriteError>> for Outcome {
+    fn from(result: Result<ConsumedUnits, WriteError>) -> Self {
         match result {
             Ok(consumed) => Self::Done(consumed.write_units),
             Err(WriteError::Refused(refusal)) => Self::Refused(vec![Some(refusal.into())]),
@@ -50,8 +50,8 @@ impl From<Result<Consumed, WriteError>> for Outcome {
     }
 }
 
-impl From<Result<Consumed, TransactError>> for Outcome {
-    fn from(result: Result<Consumed, TransactError>) -> Self {
+impl From<Result<ConsumedUnits, TransactError>> for Outcome {
+    fn from(result: Result<ConsumedUnits, TransactError>) -> Self {
         match result {
             Ok(consumed) => Self::Done(consumed.write_units),
             Err(TransactError::Cancelled(reasons)) => {
@@ -80,8 +80,8 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// The attributes of the item beside its key; `None`: there is no item.
     pub(crate) stored: Option<Item>,
-    pub(crate) condition: Condition,
-    pub(crate) action: Action,
+    pub(crate) condition: WriteCondition,
+    pub(crate) action: WriteAction,
     pub(crate) expected: Expected,
 }
 
@@ -90,7 +90,7 @@ impl Case {
     pub(crate) async fn run(&self, store: &impl Store) {
         for kind in ["alone", "transacted"] {
             let key = pair(self.name, kind);
-            let start = self.stored.clone().map_or(Action::Delete, Action::Put);
+            let start = self.stored.clone().map_or(WriteAction::Delete, WriteAction::Put);
             store.write(&always(key.clone(), start)).await.unwrap();
             let write =
                 Write { key: key.clone(), condition: self.condition.clone(), action: self.action.clone() };
@@ -125,7 +125,7 @@ impl Case {
 }
 
 /// The item with its key's attributes.
-pub(crate) fn keyed(mut item: Item, key: &Key) -> Item {
+pub(crate) fn keyed(mut item: Item, key: &ItemKey) -> Item {
     for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
         item.insert(attribute.name.to_string().into(), attribute.value.clone());
     }
@@ -164,19 +164,19 @@ pub(crate) fn path(names: &str) -> Path {
     Path { root: names.next().expect("a name"), within: names.collect() }
 }
 
-pub(crate) fn set(names: &str, value: impl Into<AttributeValue<'static>>) -> Change {
-    Change::Set(path(names), value.into())
+pub(crate) fn set(names: &str, value: impl Into<AttributeValue<'static>>) -> AttributeChange {
+    AttributeChange::Set(path(names), value.into())
 }
 
-pub(crate) fn add(names: &str, addend: &str) -> Change {
-    Change::Add(path(names), decimal(addend))
+pub(crate) fn add(names: &str, addend: &str) -> AttributeChange {
+    AttributeChange::Add(path(names), decimal(addend))
 }
 
-pub(crate) fn remove(names: &str) -> Change {
-    Change::Remove(path(names))
+pub(crate) fn remove(names: &str) -> AttributeChange {
+    AttributeChange::Remove(path(names))
 }
 
 /// An unconditional write.
-pub(crate) fn always(key: Key, action: Action) -> Write {
-    Write { key, condition: Condition::Always, action }
+pub(crate) fn always(key: ItemKey, action: WriteAction) -> Write {
+    Write { key, condition: WriteCondition::Always, action }
 }

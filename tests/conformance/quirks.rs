@@ -2,7 +2,7 @@
 //! the embedded one does instead; when that changes, the test fails and the quirk can go.
 
 use afterwrite::ErrorKind;
-use afterwrite::effect::{Action, Condition, Write};
+use afterwrite::effect::{Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::Tables;
 
@@ -16,8 +16,8 @@ async fn a_comparison_by_order_with_what_has_none() {
     for operand in [AttributeValue::Bool(true), AttributeValue::Null, AttributeValue::L(Vec::new())] {
         let write = Write {
             key: pair("quirk", "order"),
-            condition: Condition::Less(path("x"), operand),
-            action: Action::Update(vec![set("x", "y")]),
+            condition: WriteCondition::Less(path("x"), operand),
+            action: WriteAction::Update(vec![set("x", "y")]),
         };
         let writes = std::slice::from_ref(&write);
         let invalid = Outcome::Refused(vec![Some(Reason::Invalid)]);
@@ -36,7 +36,7 @@ async fn an_update_of_a_key_attribute() {
     let (memory, server) = (in_memory(), embedded().await);
     for name in ["PK", "SK"] {
         let key = pair("quirk", name);
-        let write = always(key.clone(), Action::Update(vec![set(name, "other")]));
+        let write = always(key.clone(), WriteAction::Update(vec![set(name, "other")]));
         let invalid = Outcome::Refused(vec![Some(Reason::Invalid)]);
         let writes = std::slice::from_ref(&write);
         assert_eq!(Outcome::from(memory.write(&write).await), invalid);
@@ -51,12 +51,12 @@ async fn an_update_of_a_key_attribute() {
 async fn a_write_that_changes_nothing() {
     let memory = in_memory();
     let key = pair("quirk", "same");
-    let put = always(key.clone(), Action::Put(item([("x", text("y"))])));
+    let put = always(key.clone(), WriteAction::Put(item([("x", text("y"))])));
     memory.write(&put).await.unwrap();
     let changes = memory.take_changes(PAIR);
     assert_eq!(changes.len(), 1);
     assert_eq!((&changes[0].key, changes[0].old.as_ref()), (&key, None::<&Item>));
     memory.write(&put).await.unwrap();
-    memory.transact(&[always(key, Action::Update(vec![set("x", "y")]))]).await.unwrap();
+    memory.transact(&[always(key, WriteAction::Update(vec![set("x", "y")]))]).await.unwrap();
     assert_eq!(memory.take_changes(PAIR), []);
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use afterwrite::effect::{Action, Change, Condition, Key, Write};
+use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Decimal, Item};
 use afterwrite::sink::Tables as _;
 use afterwrite_tests::random::Random;
@@ -52,24 +52,24 @@ fn writes(random: &mut Random) -> Vec<Write> {
     for _ in 0..count {
         let key = key(random);
         if writes.iter().all(|write| write.key != key) || random.chance(20) {
-            let condition = if random.chance(600) { Condition::Always } else { condition(random, 0) };
+            let condition = if random.chance(600) { WriteCondition::Always } else { condition(random, 0) };
             writes.push(Write { key, condition, action: action(random) });
         }
     }
     writes
 }
 
-fn key(random: &mut Random) -> Key {
+fn key(random: &mut Random) -> ItemKey {
     pair(&format!("p{}", random.below(3)), &format!("s{}", random.below(3)))
 }
 
-fn action(random: &mut Random) -> Action {
+fn action(random: &mut Random) -> WriteAction {
     match random.below(10) {
-        0 => Action::Delete,
-        1..=3 => Action::Put(attributes(random)),
+        0 => WriteAction::Delete,
+        1..=3 => WriteAction::Put(attributes(random)),
         _ => {
             let count = 1 + random.below(4);
-            Action::Update((0..count).map(|_| change(random)).collect())
+            WriteAction::Update((0..count).map(|_| change(random)).collect())
         }
     }
 }
@@ -89,28 +89,28 @@ fn place(random: &mut Random) -> afterwrite::effect::Path {
     if random.chance(300) { path(random.pick(&NESTED).unwrap()) } else { path(name(random)) }
 }
 
-fn change(random: &mut Random) -> Change {
+fn change(random: &mut Random) -> AttributeChange {
     match random.below(6) {
-        0 | 1 => Change::Set(place(random), value(random)),
-        2 => Change::Remove(place(random)),
+        0 | 1 => AttributeChange::Set(place(random), value(random)),
+        2 => AttributeChange::Remove(place(random)),
         // Mostly to a number, or there would be few sums.
-        3 => Change::Add(place(random), number(random)),
-        _ => Change::Add(path("n"), number(random)),
+        3 => AttributeChange::Add(place(random), number(random)),
+        _ => AttributeChange::Add(path("n"), number(random)),
     }
 }
 
-fn condition(random: &mut Random, depth: u64) -> Condition {
+fn condition(random: &mut Random, depth: u64) -> WriteCondition {
     let parts = |random: &mut Random| (0..random.below(3)).map(|_| condition(random, depth + 1)).collect();
     match random.below(if depth < 2 { 12 } else { 8 }) {
-        0..=2 => Condition::Always,
-        3 => Condition::ItemExists,
-        4 => Condition::Absent(place(random)),
-        5 => Condition::Equals(place(random), value(random)),
-        6 => Condition::Differs(place(random), value(random)),
-        7 => Condition::Less(place(random), AttributeValue::N(number(random))),
-        8 => Condition::ItemAbsent,
-        9 => Condition::All(parts(random)),
-        _ => Condition::Any(parts(random)),
+        0..=2 => WriteCondition::Always,
+        3 => WriteCondition::ItemExists,
+        4 => WriteCondition::Absent(place(random)),
+        5 => WriteCondition::Equals(place(random), value(random)),
+        6 => WriteCondition::Differs(place(random), value(random)),
+        7 => WriteCondition::Less(place(random), AttributeValue::N(number(random))),
+        8 => WriteCondition::ItemAbsent,
+        9 => WriteCondition::All(parts(random)),
+        _ => WriteCondition::Any(parts(random)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads of many items, queries of indexes, and what a wrong set-up gets.
 
 use afterwrite::ErrorKind;
-use afterwrite::effect::{Action, Key};
+use afterwrite::effect::{ItemKey, WriteAction};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{IndexQuery, WriteError};
 
@@ -23,14 +23,14 @@ async fn many_keys(store: &impl Store) {
     for place in 0..250 {
         let key = if place % 7 == 0 {
             let partition = attribute("ID", number(&format!("{place}.5")));
-            Key { table: NUMBERED.into(), partition, sort: None }
+            ItemKey { table: NUMBERED.into(), partition, sort: None }
         } else {
             pair("many", &place.to_string())
         };
         let attributes = item([("place", number(&place.to_string()))]);
         let is_there = place % 3 != 0;
         if is_there {
-            store.write(&always(key.clone(), Action::Put(attributes.clone()))).await.unwrap();
+            store.write(&always(key.clone(), WriteAction::Put(attributes.clone()))).await.unwrap();
         }
         expected.push(is_there.then(|| keyed(attributes, &key)));
         keys.push(key);
@@ -46,7 +46,7 @@ async fn many_keys(store: &impl Store) {
 }
 
 async fn keys_of_other_types(store: &impl Store) {
-    let binary = |id: &[u8], at: &str| Key {
+    let binary = |id: &[u8], at: &str| ItemKey {
         table: BINARY.into(),
         partition: attribute("ID", bytes(id)),
         sort: Some(attribute("AT", number(at))),
@@ -55,7 +55,7 @@ async fn keys_of_other_types(store: &impl Store) {
         (binary(&[1], "1.50"), binary(&[1], "15E-1"), binary(&[1, 0], "1.5")),
         (binary(&[0, 255], "-0"), binary(&[0, 255], "0"), binary(&[0, 255], "1E-100")),
     ] {
-        store.write(&always(key.clone(), Action::Update(vec![set("x", "y")]))).await.unwrap();
+        store.write(&always(key.clone(), WriteAction::Update(vec![set("x", "y")]))).await.unwrap();
         let found = store.read(&[key.clone(), same, other]).await.unwrap().items;
         let stored = Some(keyed(item([("x", text("y"))]), &key));
         assert_eq!(found, [stored.clone(), stored, None]);
@@ -63,7 +63,7 @@ async fn keys_of_other_types(store: &impl Store) {
 }
 
 async fn wrong_set_ups(store: &impl Store) {
-    let key = |table: &str, partition: &str, sort: Option<&str>| Key {
+    let key = |table: &str, partition: &str, sort: Option<&str>| ItemKey {
         table: table.into(),
         partition: attribute(partition, text("secret")),
         sort: sort.map(|sort| attribute(sort, text("s"))),
@@ -75,7 +75,9 @@ async fn wrong_set_ups(store: &impl Store) {
         (key(NUMBERED, "ID", None), ["numbered", "ID (S)"]),
     ] {
         let mut errors = vec![store.read(std::slice::from_ref(&key)).await.unwrap_err()];
-        for action in [Action::Put(Item::new()), Action::Update(vec![set("x", "y")]), Action::Delete] {
+        for action in
+            [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
+        {
             match store.write(&always(key.clone(), action)).await {
                 Err(WriteError::Failed(error)) => errors.push(error),
                 other => panic!("{key:?}: {other:?}"),
@@ -91,7 +93,9 @@ async fn wrong_set_ups(store: &impl Store) {
     for key in [pair("", "x"), pair("x", ""), pair(&"x".repeat(2049), "x"), pair("x", &"x".repeat(1025))] {
         let error = store.read(std::slice::from_ref(&key)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-        for action in [Action::Put(Item::new()), Action::Update(vec![set("x", "y")]), Action::Delete] {
+        for action in
+            [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
+        {
             let outcome = Outcome::from(store.write(&always(key.clone(), action)).await);
             assert_eq!(outcome, Outcome::Refused(vec![Some(Reason::Invalid)]));
         }
@@ -110,7 +114,7 @@ fn query(index: &str, partition: (&str, &str), sort: Option<(&str, &str)>) -> In
 async fn indexes(store: &impl Store) {
     let put = async |sort: &str, attributes: Item| {
         let key = pair("indexed", sort);
-        store.write(&always(key.clone(), Action::Put(attributes.clone()))).await.unwrap();
+        store.write(&always(key.clone(), WriteAction::Put(attributes.clone()))).await.unwrap();
         keyed(attributes, &key)
     };
     let late = put("1", item([("GSI1PK", text("a")), ("GSI1SK", text("9")), ("x", text("late"))])).await;
@@ -125,8 +129,11 @@ async fn indexes(store: &impl Store) {
     assert_eq!(store.query_index(&query("GSI1", ("GSI1PK", "z"), None)).await.unwrap(), []);
     assert_eq!(store.query_index(&query("GSI2", ("GSI2PK", "b"), None)).await.unwrap(), [early]);
 
-    store.write(&always(pair("indexed", "1"), Action::Update(vec![set("GSI1PK", "moved")]))).await.unwrap();
-    store.write(&always(pair("indexed", "2"), Action::Delete)).await.unwrap();
+    store
+        .write(&always(pair("indexed", "1"), WriteAction::Update(vec![set("GSI1PK", "moved")])))
+        .await
+        .unwrap();
+    store.write(&always(pair("indexed", "2"), WriteAction::Delete)).await.unwrap();
     assert_eq!(store.query_index(&query("GSI1", a, None)).await.unwrap(), []);
     assert_eq!(store.query_index(&query("GSI1", ("GSI1PK", "moved"), None)).await.unwrap().len(), 1);
 
@@ -147,7 +154,7 @@ async fn indexes(store: &impl Store) {
 async fn an_index_of_several_pages(store: &impl Store) {
     for place in 0..5 {
         let attributes = item([("GSI2PK", text("pages")), ("x", text(&"x".repeat(390_000)))]);
-        store.write(&always(pair("pages", &place.to_string()), Action::Put(attributes))).await.unwrap();
+        store.write(&always(pair("pages", &place.to_string()), WriteAction::Put(attributes))).await.unwrap();
     }
     let found = store.query_index(&query("GSI2", ("GSI2PK", "pages"), None)).await.unwrap();
     assert_eq!(found.len(), 5);

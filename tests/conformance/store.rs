@@ -1,11 +1,13 @@
 //! The two stores, and the tables that every case finds in them.
 
 use afterwrite::Error;
-use afterwrite::effect::{Key, KeyAttribute, Write};
+use afterwrite::effect::{ItemKey, KeyAttribute, Write};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::memory::{IndexDefinition, KeyDefinition, KeyType, MemoryTables, TableDefinition};
-use afterwrite::sink::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::memory::{
+    IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,
+};
+use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
@@ -36,10 +38,10 @@ pub(crate) fn in_memory() -> MemoryTables {
             .index(IndexDefinition::new("GSI2", "GSI2PK"))
             .streamed(),
     );
-    tables.create_table(TableDefinition::new(NUMBERED, KeyDefinition::new("ID", KeyType::Number)));
+    tables.create_table(TableDefinition::new(NUMBERED, KeyDefinition::new("ID", KeyAttributeType::Number)));
     tables.create_table(
-        TableDefinition::new(BINARY, KeyDefinition::new("ID", KeyType::Binary))
-            .sort(KeyDefinition::new("AT", KeyType::Number)),
+        TableDefinition::new(BINARY, KeyDefinition::new("ID", KeyAttributeType::Binary))
+            .sort(KeyDefinition::new("AT", KeyAttributeType::Number)),
     );
     tables
 }
@@ -123,15 +125,15 @@ async fn create(
 }
 
 impl Tables for Embedded {
-    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         self.tables.read(keys).await
     }
 
-    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         self.tables.write(write).await
     }
 
-    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         self.tables.transact(writes).await
     }
 
@@ -148,7 +150,8 @@ impl Store for Embedded {
         let found = scan.try_collect().await.unwrap();
         let text = |item: &std::collections::HashMap<_, aws_sdk_dynamodb::types::AttributeValue>,
                     name: &str| { item[name].as_s().unwrap().clone() };
-        let keys: Vec<Key> = found.iter().map(|item| pair(&text(item, "PK"), &text(item, "SK"))).collect();
+        let keys: Vec<ItemKey> =
+            found.iter().map(|item| pair(&text(item, "PK"), &text(item, "SK"))).collect();
         let items = self.read(&keys).await.unwrap().items;
         sorted(items.into_iter().map(|item| item.unwrap()).collect())
     }
@@ -160,8 +163,8 @@ fn sorted(mut items: Vec<Item>) -> Vec<Item> {
 }
 
 /// A key of [`PAIR`].
-pub(crate) fn pair(partition: &str, sort: &str) -> Key {
-    Key {
+pub(crate) fn pair(partition: &str, sort: &str) -> ItemKey {
+    ItemKey {
         table: PAIR.into(),
         partition: attribute("PK", partition.to_owned()),
         sort: Some(attribute("SK", sort.to_owned())),

@@ -1,7 +1,7 @@
 //! Transactions: all or nothing, a reason for each action, limits.
 
 use afterwrite::ErrorKind;
-use afterwrite::effect::{Action, Condition, Key, Write};
+use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::Item;
 use afterwrite::sink::TransactError;
 
@@ -16,19 +16,19 @@ pub(crate) async fn suite(store: &impl Store) {
     wrong_set_ups(store).await;
 }
 
-async fn get(store: &impl Store, key: &Key) -> Option<Item> {
+async fn get(store: &impl Store, key: &ItemKey) -> Option<Item> {
     store.read(std::slice::from_ref(key)).await.unwrap().items.remove(0)
 }
 
 async fn carries_out_all(store: &impl Store) {
     let (put, update, delete) = (pair("all", "put"), pair("all", "update"), pair("all", "delete"));
-    let elsewhere = Key { table: NUMBERED.into(), partition: attribute("ID", number("7")), sort: None };
-    store.write(&always(delete.clone(), Action::Put(Item::new()))).await.unwrap();
+    let elsewhere = ItemKey { table: NUMBERED.into(), partition: attribute("ID", number("7")), sort: None };
+    store.write(&always(delete.clone(), WriteAction::Put(Item::new()))).await.unwrap();
     let writes = [
-        always(put.clone(), Action::Put(item([("x", text("y"))]))),
-        always(update.clone(), Action::Update(vec![add("n", "1")])),
-        always(delete.clone(), Action::Delete),
-        always(elsewhere.clone(), Action::Update(vec![add("n", "2")])),
+        always(put.clone(), WriteAction::Put(item([("x", text("y"))]))),
+        always(update.clone(), WriteAction::Update(vec![add("n", "1")])),
+        always(delete.clone(), WriteAction::Delete),
+        always(elsewhere.clone(), WriteAction::Update(vec![add("n", "2")])),
     ];
     assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Done(8));
     assert_eq!(get(store, &put).await, Some(keyed(item([("x", text("y"))]), &put)));
@@ -42,15 +42,19 @@ async fn cancels_all_with_a_reason_each(store: &impl Store) {
     let keys = ["fine", "fails", "fails, absent", "invalid", "fine too"].map(|sort| pair("cancelled", sort));
     let [fine, fails, fails_absent, invalid, fine_too] = keys;
     for key in [&fails, &invalid] {
-        store.write(&always(key.clone(), Action::Put(stored.clone()))).await.unwrap();
+        store.write(&always(key.clone(), WriteAction::Put(stored.clone()))).await.unwrap();
     }
-    let increment = || Action::Update(vec![add("n", "1")]);
+    let increment = || WriteAction::Update(vec![add("n", "1")]);
     let writes = [
         always(fine.clone(), increment()),
-        Write { key: fails.clone(), condition: Condition::ItemAbsent, action: increment() },
-        Write { key: fails_absent.clone(), condition: Condition::ItemExists, action: Action::Delete },
-        always(invalid.clone(), Action::Update(vec![add("s", "1")])),
-        always(fine_too.clone(), Action::Put(Item::new())),
+        Write { key: fails.clone(), condition: WriteCondition::ItemAbsent, action: increment() },
+        Write {
+            key: fails_absent.clone(),
+            condition: WriteCondition::ItemExists,
+            action: WriteAction::Delete,
+        },
+        always(invalid.clone(), WriteAction::Update(vec![add("s", "1")])),
+        always(fine_too.clone(), WriteAction::Put(Item::new())),
     ];
     let reasons = vec![
         None,
@@ -77,10 +81,10 @@ async fn a_condition_makes_it_repeatable(store: &impl Store) {
     let writes = [
         Write {
             key: entry.clone(),
-            condition: Condition::ItemAbsent,
-            action: Action::Put(item([("rev", number("1"))])),
+            condition: WriteCondition::ItemAbsent,
+            action: WriteAction::Put(item([("rev", number("1"))])),
         },
-        always(target.clone(), Action::Update(vec![add("count", "5"), add("rev", "1")])),
+        always(target.clone(), WriteAction::Update(vec![add("count", "5"), add("rev", "1")])),
     ];
     assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Done(4));
     let left = Reason::Condition(Some(keyed(item([("rev", number("1"))]), &entry)));
@@ -92,7 +96,7 @@ async fn a_condition_makes_it_repeatable(store: &impl Store) {
 async fn limits(store: &impl Store) {
     let numbered = |count: usize| -> Vec<Write> {
         let key = |number: usize| pair("limits", &number.to_string());
-        (0..count).map(|number| always(key(number), Action::Update(vec![add("n", "1")]))).collect()
+        (0..count).map(|number| always(key(number), WriteAction::Update(vec![add("n", "1")]))).collect()
     };
     let rejected = Outcome::Failed(ErrorKind::Rejected);
     assert_eq!(Outcome::from(store.transact(&[]).await), rejected);
@@ -100,14 +104,14 @@ async fn limits(store: &impl Store) {
     assert_eq!(Outcome::from(store.transact(&numbered(100)).await), Outcome::Done(200));
 
     let mut twice = numbered(2);
-    twice.push(always(pair("limits", "0"), Action::Delete));
+    twice.push(always(pair("limits", "0"), WriteAction::Delete));
     assert_eq!(Outcome::from(store.transact(&twice).await), rejected);
 
     // 4 MB in eleven items of 390,000 bytes is too much, in ten it is not.
     let large = |count: usize| -> Vec<Write> {
         let put = |number: usize| {
             let key = pair("large", &number.to_string());
-            always(key, Action::Put(item([("x", text(&"x".repeat(390_000)))])))
+            always(key, WriteAction::Put(item([("x", text(&"x".repeat(390_000)))])))
         };
         (0..count).map(put).collect()
     };
@@ -116,8 +120,8 @@ async fn limits(store: &impl Store) {
 }
 
 async fn wrong_set_ups(store: &impl Store) {
-    let fine = always(pair("set-up", "fine"), Action::Update(vec![set("x", "y")]));
-    let key = |table: &str, partition: &str, sort: Option<&str>| Key {
+    let fine = always(pair("set-up", "fine"), WriteAction::Update(vec![set("x", "y")]));
+    let key = |table: &str, partition: &str, sort: Option<&str>| ItemKey {
         table: table.into(),
         partition: attribute(partition, text("p")),
         sort: sort.map(|sort| attribute(sort, text("s"))),
@@ -129,7 +133,9 @@ async fn wrong_set_ups(store: &impl Store) {
         (key(NUMBERED, "ID", None), NUMBERED),
         (key(BINARY, "ID", Some("AT")), BINARY),
     ] {
-        for action in [Action::Put(Item::new()), Action::Update(vec![set("x", "y")]), Action::Delete] {
+        for action in
+            [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
+        {
             let writes = [fine.clone(), always(key.clone(), action)];
             let Err(TransactError::Failed(error)) = store.transact(&writes).await else {
                 panic!("{key:?} was not refused");
@@ -142,7 +148,7 @@ async fn wrong_set_ups(store: &impl Store) {
         }
     }
     for key in [pair("", "x"), pair("x", "")] {
-        let writes = [fine.clone(), always(key, Action::Delete)];
+        let writes = [fine.clone(), always(key, WriteAction::Delete)];
         assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Failed(ErrorKind::Rejected));
     }
     assert_eq!(get(store, &fine.key).await, None);

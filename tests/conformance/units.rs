@@ -1,6 +1,6 @@
 //! What writes cost, in figures: the item's larger image in kilobytes begun, twice that in a transaction, and the indexes.
 
-use afterwrite::effect::Action;
+use afterwrite::effect::WriteAction;
 use afterwrite::record::{AttributeValue, Item};
 
 use crate::outcome::{Outcome, add, always, item, map, remove, set, text};
@@ -10,7 +10,7 @@ use crate::store::{Store, pair};
 struct Cost {
     name: &'static str,
     stored: Option<Item>,
-    action: Action,
+    action: WriteAction,
     table: u64,
     indexes: u64,
 }
@@ -33,21 +33,21 @@ fn without_indexes() -> Vec<Cost> {
     let put = |name, stored: Option<usize>, bytes, table| Cost {
         name,
         stored: stored.map(sized),
-        action: Action::Put(sized(bytes)),
+        action: WriteAction::Put(sized(bytes)),
         table,
         indexes: 0,
     };
     let update = |name, stored: Option<usize>, change, table| Cost {
         name,
         stored: stored.map(sized),
-        action: Action::Update(vec![change]),
+        action: WriteAction::Update(vec![change]),
         table,
         indexes: 0,
     };
     let delete = |name, stored: Option<usize>, table| Cost {
         name,
         stored: stored.map(sized),
-        action: Action::Delete,
+        action: WriteAction::Delete,
         table,
         indexes: 0,
     };
@@ -77,18 +77,18 @@ fn without_indexes() -> Vec<Cost> {
 fn with_indexes() -> Vec<Cost> {
     let cost =
         |name, stored: Option<Item>, action, table, indexes| Cost { name, stored, action, table, indexes };
-    let update = |change| Action::Update(vec![change]);
+    let update = |change| WriteAction::Update(vec![change]);
     vec![
-        cost("into two indexes", None, Action::Put(indexed(100)), 1, 2),
-        cost("into two indexes, by kilobytes", None, Action::Put(indexed(1500)), 2, 4),
-        cost("out of two indexes", Some(indexed(1500)), Action::Delete, 2, 4),
+        cost("into two indexes", None, WriteAction::Put(indexed(100)), 1, 2),
+        cost("into two indexes, by kilobytes", None, WriteAction::Put(indexed(1500)), 2, 4),
+        cost("out of two indexes", Some(indexed(1500)), WriteAction::Delete, 2, 4),
         cost("out of one index", Some(indexed(100)), update(remove("GSI1SK")), 1, 2),
         cost("a projected attribute", Some(indexed(100)), update(set("y", "z")), 1, 2),
         cost("the same value again", Some(indexed(100)), update(set("GSI1PK", "a")), 1, 0),
         cost("another key of one index", Some(indexed(100)), update(set("GSI1SK", "z")), 1, 3),
         cost("another key, by kilobytes", Some(indexed(1500)), update(set("GSI2PK", "z")), 2, 6),
-        cost("put the same again", Some(indexed(1500)), Action::Put(indexed(1500)), 2, 0),
-        cost("half a key is no entry", None, Action::Put(item([("GSI1PK", text("a"))])), 1, 0),
+        cost("put the same again", Some(indexed(1500)), WriteAction::Put(indexed(1500)), 2, 0),
+        cost("half a key is no entry", None, WriteAction::Put(item([("GSI1PK", text("a"))])), 1, 0),
     ]
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn suite(store: &impl Store) {
     for cost in without_indexes().into_iter().chain(with_indexes()) {
         for is_transacted in [false, true] {
             let key = pair("units", "1");
-            let start = cost.stored.clone().map_or(Action::Delete, Action::Put);
+            let start = cost.stored.clone().map_or(WriteAction::Delete, WriteAction::Put);
             store.write(&always(key.clone(), start)).await.unwrap();
             let write = always(key, cost.action.clone());
             let (outcome, table) = if is_transacted {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use afterwrite::effect::{Action, Condition};
+use afterwrite::effect::{WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Decimal, Item};
 
 use crate::outcome::{Case, Expected, bytes, decimal, item, map, number, set, text};
@@ -65,20 +65,20 @@ fn nested(levels: usize) -> AttributeValue<'static> {
 pub(crate) async fn suite(store: &impl Store) {
     for (name, value) in storable() {
         let expected = || Expected::Stored(Some(item([("x", value.clone())])));
-        let put = Action::Put(item([("x", value.clone())]));
-        let update = Action::Update(vec![set("x", value.clone())]);
+        let put = WriteAction::Put(item([("x", value.clone())]));
+        let update = WriteAction::Update(vec![set("x", value.clone())]);
         for action in [put, update] {
-            Case { name, stored: None, condition: Condition::Always, action, expected: expected() }
+            Case { name, stored: None, condition: WriteCondition::Always, action, expected: expected() }
                 .run(store)
                 .await;
         }
     }
     for (name, value) in not_storable() {
-        let put = Action::Put(item([("x", value.clone())]));
-        let update = Action::Update(vec![set("x", value)]);
+        let put = WriteAction::Put(item([("x", value.clone())]));
+        let update = WriteAction::Update(vec![set("x", value)]);
         for action in [put, update] {
             let expected = Expected::InvalidRequest;
-            Case { name, stored: None, condition: Condition::Always, action, expected }.run(store).await;
+            Case { name, stored: None, condition: WriteCondition::Always, action, expected }.run(store).await;
         }
     }
     sizes(store).await;
@@ -91,18 +91,18 @@ async fn sizes(store: &impl Store) {
     // The key of a case: PK and its name, SK and "alone" or, longer by five, "transacted".
     let key = "PKsizesSKtransacted".len();
     let filled = |length: usize| item([("x", text(&"x".repeat(length - "x".len())))]);
-    let fits = Action::Put(filled(LIMIT - key));
+    let fits = WriteAction::Put(filled(LIMIT - key));
     let cases = [
         ("sizes", fits, Expected::Stored(Some(filled(LIMIT - key)))),
-        ("sizes", Action::Put(filled(LIMIT - key + 10)), Expected::InvalidRequest),
+        ("sizes", WriteAction::Put(filled(LIMIT - key + 10)), Expected::InvalidRequest),
     ];
     for (name, action, expected) in cases {
         let stored = matches!(expected, Expected::InvalidRequest).then(Item::new);
-        Case { name, stored, condition: Condition::Always, action, expected }.run(store).await;
+        Case { name, stored, condition: WriteCondition::Always, action, expected }.run(store).await;
     }
     let stored = Some(filled(LIMIT - key));
-    let action = Action::Update(vec![set("more", "ten letters")]);
-    Case { name: "sizes", stored, condition: Condition::Always, action, expected: Expected::Invalid }
+    let action = WriteAction::Update(vec![set("more", "ten letters")]);
+    Case { name: "sizes", stored, condition: WriteCondition::Always, action, expected: Expected::Invalid }
         .run(store)
         .await;
 }
@@ -113,12 +113,12 @@ async fn index_keys(store: &impl Store) {
         ("index key: a number", number("1"), Expected::Invalid),
         ("index key: empty", text(""), Expected::InvalidRequest),
     ] {
-        let update = Action::Update(vec![set("GSI1PK", value.clone())]);
-        let put = Action::Put(item([("GSI1PK", value)]));
+        let update = WriteAction::Update(vec![set("GSI1PK", value.clone())]);
+        let put = WriteAction::Put(item([("GSI1PK", value)]));
         for action in [update, put] {
             let stored = Some(item([("x", text("y"))]));
             let expected = expected.clone();
-            Case { name, stored, condition: Condition::Always, action, expected }.run(store).await;
+            Case { name, stored, condition: WriteCondition::Always, action, expected }.run(store).await;
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::{Bucket as _, MemoryObjects};
-use afterwrite::table::{History, Model};
+use afterwrite::table::{Model, RowHistory};
 use afterwrite_datasets::compact::{ABANDONED_AFTER, Compacted, Compactor, Options};
 use afterwrite_tests::datasets::{export, gzip, rows_of};
 use afterwrite_tests::random::Random;
@@ -93,7 +93,7 @@ enum Lost {
 struct World {
     random: Random,
     model: Arc<Model>,
-    history: History,
+    history: RowHistory,
     bucket: Arc<MemoryObjects>,
     now: Timestamp,
     items: BTreeMap<u64, Attempt>,
@@ -161,19 +161,19 @@ fn options() -> Options {
 }
 
 /// The built-in model, but for what compaction keeps of an attempt.
-fn model(history: History) -> Model {
+fn model(history: RowHistory) -> Model {
     let source = Model::built_in("exambuddy").unwrap();
     let dataset = "[datasets.attempts]\n";
     let source = match history {
-        History::All => source.to_owned(),
-        History::Newest => source.replace(dataset, &format!("{dataset}history = \"newest\"\n")),
+        RowHistory::All => source.to_owned(),
+        RowHistory::Newest => source.replace(dataset, &format!("{dataset}history = \"newest\"\n")),
     };
     Model::parse(&source, "exambuddy.toml").unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 impl World {
     fn new(seed: u64, done: Done) -> Self {
-        let history = if seed.is_multiple_of(2) { History::All } else { History::Newest };
+        let history = if seed.is_multiple_of(2) { RowHistory::All } else { RowHistory::Newest };
         let now = Timestamp::from_epoch_seconds(BEGIN);
         let bucket = Arc::new(MemoryObjects::default());
         bucket.set_clock(now);
@@ -255,7 +255,7 @@ impl World {
             }
             if is_late {
                 let was_dropped = self.exported.contains(&change.number) && !self.is_there(change);
-                assert!(self.history == History::Newest || !was_dropped, "a row is lost: {}", change.line);
+                assert!(self.history == RowHistory::Newest || !was_dropped, "a row is lost: {}", change.line);
                 self.done.late_duplicates += 1;
                 self.done.late_duplicates_of_dropped += u64::from(was_dropped);
             }
@@ -316,7 +316,7 @@ impl World {
         self.done.overtaken += compacted.overtaken;
         self.done.removed += compacted.files_removed;
         self.done.outdated += compacted.outdated;
-        assert!(self.history == History::Newest || compacted.outdated == 0, "{compacted:?}");
+        assert!(self.history == RowHistory::Newest || compacted.outdated == 0, "{compacted:?}");
     }
 
     fn read_manifests(&mut self) {

@@ -4,23 +4,23 @@
 
 use std::sync::LazyLock;
 
-use afterwrite::record::{AttributeValue, ChangeRecord, Decoder, Image, Operation, Vocabulary, decode};
+use afterwrite::record::{AttributeValue, ChangeRecord, RecordDecoder, Image, Operation, AttributeInterner, decode};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
 /// Some of the attributes that the seeds have.
-static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
-    Vocabulary::new(["PK", "SK", "status", "score", "question_count", "archived", "details", "tags", "a", ""])
+static VOCABULARY: LazyLock<AttributeInterner> = LazyLock::new(|| {
+    AttributeInterner::new(["PK", "SK", "status", "score", "question_count", "archived", "details", "tags", "a", ""])
 });
 
 fuzz_target!(|bytes: &[u8]| {
     let json: Option<Value> = serde_json::from_slice(bytes).ok();
-    if let Ok(record) = Decoder::new(&VOCABULARY).record(bytes) {
+    if let Ok(record) = RecordDecoder::new(&VOCABULARY).record(bytes) {
         json.iter().for_each(|json| assert_same(&record, json));
     }
-    let mut decoder = Decoder::new(&VOCABULARY);
+    let mut decoder = RecordDecoder::new(&VOCABULARY);
     for line in bytes.split(|byte| *byte == b'\n') {
-        let alone = Decoder::new(&VOCABULARY).record(line);
+        let alone = RecordDecoder::new(&VOCABULARY).record(line);
         assert_eq!(
             format!("{:?}", decoder.record(line)),
             format!("{alone:?}"),

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use afterwrite::table::{Model, Problem};
+use afterwrite::table::{Model, ModelProblem};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// A problem has a place in the file, or right behind its end.
-fn assert_in(source: &str, problem: &Problem) {
+fn assert_in(source: &str, problem: &ModelProblem) {
     let lines: Vec<&str> = source.split('\n').collect();
     let line = problem.line.checked_sub(1).and_then(|line| lines.get(line));
     let line = line.unwrap_or_else(|| panic!("there is no line for {problem:?}"));

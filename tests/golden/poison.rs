@@ -2,10 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "what is indexed is a JSON object, which takes any name")]
 
-use afterwrite::effect::{Key, Write};
+use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::sink::memory::MemoryTables;
-use afterwrite::sink::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::Aggregator;
 use afterwrite_tests::clock::StillClock;
@@ -29,15 +29,15 @@ struct RefusingWhole {
 }
 
 impl Tables for RefusingWhole {
-    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         self.tables.read(keys).await
     }
 
-    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         self.tables.write(write).await
     }
 
-    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         let is_poison = |write: &Write| {
             write.key.sort.as_ref().is_some_and(|sort| sort.value.as_text() == Some(self.sort))
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{Item as LedgerItem, Ledger, Requests};
+use afterwrite::commit::{ItemRecords, Ledger, SourceItem as LedgerItem};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp, decode};
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
@@ -132,7 +132,7 @@ impl Place {
                 source: &source,
                 identity: &identity,
                 keys: &record.keys,
-                requests: Requests::new(),
+                requests: ItemRecords::new(),
             };
             let deadline = Timestamp::from_epoch_ms(i64::MAX);
             let outcome =

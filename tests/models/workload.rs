@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use afterwrite::commit::Ledger;
 use afterwrite::entity::SourceKey;
-use afterwrite::projection::{Images, Stale, archive_line, old_image, rows};
-use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Decoder, Item, Timestamp};
+use afterwrite::projection::{RecordImages, StaleCaches, archive_line, old_image, rows};
+use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, RecordDecoder, Timestamp};
 use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{KeySchema, KeyType, Model, Operand};
@@ -100,13 +100,13 @@ impl Workload {
     }
 
     /// The cache keys and the paths that the last change makes stale.
-    pub(crate) fn all_stale(&self) -> Stale {
+    pub(crate) fn all_stale(&self) -> StaleCaches {
         let line = self.last();
-        let record = Decoder::new(&self.model.vocabulary).record(line.as_bytes()).expect("a record");
+        let record = RecordDecoder::new(&self.model.vocabulary).record(line.as_bytes()).expect("a record");
         let old = record.old.decode(&self.model.vocabulary).expect("an image");
         let source = self.source(&record);
         let identity = source.identify(&self.model).expect("an entity");
-        let mut stale = Stale::default();
+        let mut stale = StaleCaches::default();
         stale.add(&self.model, &identity, 0, (old.as_ref(), record.new.as_ref())).expect("keys");
         stale
     }
@@ -114,11 +114,12 @@ impl Workload {
     /// The rows that the last change makes: `dataset day OPERATION`, and every column that holds a text or number.
     pub(crate) fn rows(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let line = self.last();
-        let record = Decoder::new(&self.model.row_vocabulary).record(line.as_bytes()).expect("a record");
+        let record =
+            RecordDecoder::new(&self.model.row_vocabulary).record(line.as_bytes()).expect("a record");
         let source = self.source(&record);
         let identity = source.identify(&self.model).expect("an entity");
         let old = old_image(&self.model, &identity, &record).expect("an image");
-        let images = Images { new: record.new.as_ref(), old: old.as_ref() };
+        let images = RecordImages { new: record.new.as_ref(), old: old.as_ref() };
         let mut all = Vec::new();
         for dataset in identity.entity.datasets.iter().map(|index| &self.model.datasets[*index]) {
             for row in rows(&self.model, dataset, &identity, &record, images) {
@@ -370,9 +371,9 @@ pub(crate) fn days_after(days: i64, text: &str) -> i64 {
 
 fn defined(key: &KeySchema) -> KeyDefinition {
     let key_type = match key.key_type {
-        KeyType::Text => memory::KeyType::Text,
-        KeyType::Number => memory::KeyType::Number,
-        KeyType::Binary => memory::KeyType::Binary,
+        KeyType::Text => memory::KeyAttributeType::Text,
+        KeyType::Number => memory::KeyAttributeType::Number,
+        KeyType::Binary => memory::KeyAttributeType::Binary,
     };
     KeyDefinition::new(&*key.name, key_type)
 }

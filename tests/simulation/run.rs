@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::{Item as LedgerItem, Ledger, Outcome, Requests};
+use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem as LedgerItem};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
@@ -40,7 +40,7 @@ type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Answer>>>>;
 #[derive(Debug)]
 pub(crate) enum Answer {
     Handled(Box<Handled>),
-    Reconciled(Outcome),
+    Reconciled(CommitOutcome),
 }
 
 /// Why something is being done.
@@ -263,18 +263,18 @@ impl<S: Store + 'static> Run<S> {
                 let ledger = process.ledger();
                 let batch = decode(event.as_bytes(), &ledger.model().vocabulary)?;
                 let Some(Ok(record)) = batch.records.first() else {
-                    return Ok(Answer::Reconciled(Outcome::default()));
+                    return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
                 let table = ledger.table_index(&record.table).unwrap();
                 let source = SourceKey::of_keys(ledger.model(), table, &record.keys).unwrap();
                 let Some(identity) = source.identify(ledger.model()) else {
-                    return Ok(Answer::Reconciled(Outcome::default()));
+                    return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
                 let item = LedgerItem {
                     source: &source,
                     identity: &identity,
                     keys: &record.keys,
-                    requests: Requests::new(),
+                    requests: ItemRecords::new(),
                 };
                 Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
             })
@@ -376,7 +376,7 @@ impl<S: Store + 'static> Run<S> {
         }
     }
 
-    fn reconciled(&mut self, record: usize, outcome: &Outcome) {
+    fn reconciled(&mut self, record: usize, outcome: &CommitOutcome) {
         if !self.may_fail && !outcome.failures.is_empty() {
             let position = self.streams.records[record].position();
             self.problems

@@ -15,10 +15,10 @@ use afterwrite::commit::Clock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::relay::archive::Archiver;
-use afterwrite::relay::invalidate::Invalidator;
+use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::firehose::DeliveryStream;
 use afterwrite::sink::s3::ObjectStore;
-use afterwrite::sink::{Cache, Distribution, DistributionError, Invalidated};
+use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{Relay, Relayed, SourceTables};
 use afterwrite_tests::random::Random;
@@ -100,7 +100,7 @@ fn unavailable() -> Error {
 }
 
 impl Cache for Services {
-    async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> Invalidated {
+    async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
         let mut answers = Vec::new();
         for key in keys {
             let (fails, is_lost) = self.fate().await;
@@ -111,7 +111,7 @@ impl Cache for Services {
             }
             answers.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
         }
-        Invalidated { answers, commands: 0 }
+        InvalidatedKeys { answers, commands: 0 }
     }
 }
 
@@ -351,8 +351,12 @@ impl SecondReader {
 
 fn process(services: &Services, time: &Arc<Time>) -> Arc<Process> {
     let (model, clock) = (model(1), PatientClock(Arc::clone(time)));
-    let invalidator =
-        Invalidator::new(Arc::clone(&model), Some(services.clone()), Some(services.clone()), clock.clone());
+    let invalidator = CacheInvalidator::new(
+        Arc::clone(&model),
+        Some(services.clone()),
+        Some(services.clone()),
+        clock.clone(),
+    );
     let archiver = Archiver::new(services.clone(), services.clone(), clock.clone());
     let tables = SourceTables::new(model, TABLES.map(Arc::from).to_vec());
     Arc::new(Relay::new(tables, Some(invalidator), Some(archiver), clock))

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use afterwrite::effect::{Action, Condition, Key, Write};
+use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::memory::ItemChange;
-use afterwrite::sink::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, Result};
 use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
 use afterwrite_cli::local::table::{KeyDefinition, TableDefinition, create_table};
@@ -30,7 +30,7 @@ pub(crate) struct Served {
 struct State {
     now: Timestamp,
     /// Every key that was ever written, in the order of the keys.
-    keys: BTreeMap<(String, String, String), Key>,
+    keys: BTreeMap<(String, String, String), ItemKey>,
     changes: BTreeMap<String, Vec<ItemChange>>,
 }
 
@@ -66,12 +66,12 @@ impl Served {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stored(&self, keys: &[Key]) -> Vec<Option<Item>> {
+    fn stored(&self, keys: &[ItemKey]) -> Vec<Option<Item>> {
         self.runtime.block_on(self.tables.read(keys)).unwrap().items
     }
 
     /// Carries out something that writes to these items, and notes what has changed.
-    fn noting<A>(&self, keys: Vec<Key>, is_expiry: bool, call: impl Future<Output = A>) -> A {
+    fn noting<A>(&self, keys: Vec<ItemKey>, is_expiry: bool, call: impl Future<Output = A>) -> A {
         let before = self.stored(&keys);
         let answer = self.runtime.block_on(call);
         let after = self.stored(&keys);
@@ -90,25 +90,25 @@ impl Served {
         answer
     }
 
-    fn write_plainly(&self, key: Key, action: Action, is_expiry: bool) {
-        let write = Write { key: key.clone(), condition: Condition::Always, action };
+    fn write_plainly(&self, key: ItemKey, action: WriteAction, is_expiry: bool) {
+        let write = Write { key: key.clone(), condition: WriteCondition::Always, action };
         self.noting(vec![key], is_expiry, self.tables.write(&write)).unwrap();
     }
 }
 
 impl Tables for Served {
-    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         let snapshot = self.runtime.block_on(self.tables.read(keys))?;
         // The server's clock is of this world, the run's is not.
         let server_time = Timestamp::from_epoch_seconds(self.lock().now.epoch_seconds());
-        Ok(Snapshot { server_time, ..snapshot })
+        Ok(ReadSnapshot { server_time, ..snapshot })
     }
 
-    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         self.noting(vec![write.key.clone()], false, self.tables.write(write))
     }
 
-    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         let keys = writes.iter().map(|write| write.key.clone()).collect();
         self.noting(keys, false, self.tables.transact(writes))
     }
@@ -129,23 +129,24 @@ impl Store for Served {
             EVENTS => super::store::key(table, &text("id"), None),
             _ => super::store::key(table, &text("PK"), Some(&text("SK"))),
         };
-        self.write_plainly(key, Action::Put(item), false);
+        self.write_plainly(key, WriteAction::Put(item), false);
     }
 
-    fn delete(&self, key: &Key) {
-        self.write_plainly(key.clone(), Action::Delete, false);
+    fn delete(&self, key: &ItemKey) {
+        self.write_plainly(key.clone(), WriteAction::Delete, false);
     }
 
-    fn expire(&self, key: &Key) {
-        self.write_plainly(key.clone(), Action::Delete, true);
+    fn expire(&self, key: &ItemKey) {
+        self.write_plainly(key.clone(), WriteAction::Delete, true);
     }
 
-    fn get(&self, key: &Key) -> Option<Item> {
+    fn get(&self, key: &ItemKey) -> Option<Item> {
         self.stored(std::slice::from_ref(key)).pop().flatten()
     }
 
     fn scan(&self, table: &str) -> Vec<Item> {
-        let keys: Vec<Key> = self.lock().keys.values().filter(|key| *key.table == *table).cloned().collect();
+        let keys: Vec<ItemKey> =
+            self.lock().keys.values().filter(|key| *key.table == *table).cloned().collect();
         if keys.is_empty() { Vec::new() } else { self.stored(&keys).into_iter().flatten().collect() }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afterwrite::effect::Key;
+use afterwrite::effect::ItemKey;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::sink::memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
@@ -18,11 +18,11 @@ pub(crate) trait Store: Tables {
     /// Puts a whole item, as an application does.
     fn put(&self, table: &str, item: Item);
     /// Deletes an item, as an application does.
-    fn delete(&self, key: &Key);
+    fn delete(&self, key: &ItemKey);
     /// Deletes an item, as TTL does.
-    fn expire(&self, key: &Key);
+    fn expire(&self, key: &ItemKey);
     /// One item.
-    fn get(&self, key: &Key) -> Option<Item>;
+    fn get(&self, key: &ItemKey) -> Option<Item>;
     /// All items, in the order of their keys.
     fn scan(&self, table: &str) -> Vec<Item>;
     /// What changed since this was last called.
@@ -50,15 +50,15 @@ impl Store for MemoryTables {
         self.put(table, item).unwrap();
     }
 
-    fn delete(&self, key: &Key) {
+    fn delete(&self, key: &ItemKey) {
         self.delete(key).unwrap();
     }
 
-    fn expire(&self, key: &Key) {
+    fn expire(&self, key: &ItemKey) {
         self.expire(key).unwrap();
     }
 
-    fn get(&self, key: &Key) -> Option<Item> {
+    fn get(&self, key: &ItemKey) -> Option<Item> {
         self.get(key)
     }
 
@@ -76,13 +76,13 @@ impl Store for MemoryTables {
 }
 
 /// An item's key in one of the run's tables.
-pub(crate) fn key(table: &str, partition: &str, sort: Option<&str>) -> Key {
+pub(crate) fn key(table: &str, partition: &str, sort: Option<&str>) -> ItemKey {
     let attribute = |name: &str, value: &str| afterwrite::effect::KeyAttribute {
         name: Arc::from(name),
         value: value.to_owned().into(),
     };
     let partition_name = if table == EVENTS { "id" } else { "PK" };
-    Key {
+    ItemKey {
         table: Arc::from(table),
         partition: attribute(partition_name, partition),
         sort: sort.map(|sort| attribute("SK", sort)),

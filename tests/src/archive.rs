@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use afterwrite::commit::SystemClock;
-use afterwrite::relay::archive::{Archiver, Line};
+use afterwrite::relay::archive::{ArchiveLine, Archiver};
 use afterwrite::sink::firehose::{DeliveryStream, Firehose};
-use afterwrite::sink::s3::S3;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_cli::local::firehose::{EmbeddedFirehose, Options};
 use afterwrite_cli::local::s3::{self, EmbeddedS3};
@@ -49,12 +49,12 @@ impl Archive {
 
     /// The bucket through the AWS SDK.
     #[must_use]
-    pub fn bucket(&self) -> S3 {
-        S3::new(&self.s3.client(), Arc::from(BUCKET))
+    pub fn bucket(&self) -> S3Bucket {
+        S3Bucket::new(&self.s3.client(), Arc::from(BUCKET))
     }
 
     /// An archiver behind `stream`.
-    pub fn archiver<S: DeliveryStream>(&self, stream: S) -> Archiver<S, S3, SystemClock> {
+    pub fn archiver<S: DeliveryStream>(&self, stream: S) -> Archiver<S, S3Bucket, SystemClock> {
         Archiver::new(stream, self.bucket(), SystemClock)
     }
 
@@ -126,8 +126,8 @@ pub fn event_id(record: &str) -> String {
 
 /// Lines as an archiver takes them.
 #[must_use]
-pub fn lines(texts: &[(String, String)]) -> Vec<Line<'_>> {
-    let line = |(index, (event_id, text))| Line { index, event_id, text };
+pub fn lines(texts: &[(String, String)]) -> Vec<ArchiveLine<'_>> {
+    let line = |(index, (event_id, text))| ArchiveLine { index, event_id, text };
     texts.iter().enumerate().map(|(index, (id, text))| line((index, (id.as_str(), text.as_str())))).collect()
 }
 

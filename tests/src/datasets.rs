@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use afterwrite::commit::Remembered;
+use afterwrite::commit::RememberedLookups;
 use afterwrite::record::AttributeValue;
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::sink::s3::{MemoryObjects, ObjectStore as _};
@@ -100,7 +100,7 @@ pub async fn export_knowing_owners(
             state.put("state", item.map(|(name, value)| (name.into(), value)).into()).expect("an item");
         }
     }
-    let remembered = Remembered::new(Arc::clone(model), Arc::from("state"), state);
+    let remembered = RememberedLookups::new(Arc::clone(model), Arc::from("state"), state);
     export_remembering(model, bucket, objects, Some(remembered)).await
 }
 
@@ -108,7 +108,7 @@ async fn export_remembering(
     model: &Arc<Model>,
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
-    remembered: Option<Remembered<MemoryTables>>,
+    remembered: Option<RememberedLookups<MemoryTables>>,
 ) -> Vec<Tally> {
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let exporter = Exporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered);

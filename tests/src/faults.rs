@@ -17,9 +17,9 @@ use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use afterwrite::effect::{Key, Refusal, Write};
+use afterwrite::effect::{ItemKey, Write, WriteRefusal};
 use afterwrite::record::Item;
-use afterwrite::sink::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
 
 use crate::random::Random;
@@ -160,9 +160,9 @@ impl<T: Tables> Faulty<T> {
     }
 
     /// The refusal for some of a transaction's actions, at least one.
-    fn some_refused(&self, count: usize, refusal: &Refusal) -> TransactError {
+    fn some_refused(&self, count: usize, refusal: &WriteRefusal) -> TransactError {
         let mut state = self.lock();
-        let mut reasons: Vec<Option<Refusal>> =
+        let mut reasons: Vec<Option<WriteRefusal>> =
             (0..count).map(|_| state.random.chance(300).then(|| refusal.clone())).collect();
         let chosen = state.random.below(u64::try_from(count).unwrap_or(1));
         if let Some(reason) = usize::try_from(chosen).ok().and_then(|chosen| reasons.get_mut(chosen)) {
@@ -204,7 +204,7 @@ fn lost() -> Error {
 }
 
 impl<T: Tables> Tables for Faulty<T> {
-    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         self.yields().await;
         if self.read_fails() {
             return Err(unavailable());
@@ -212,24 +212,24 @@ impl<T: Tables> Tables for Faulty<T> {
         self.tables.read(keys).await
     }
 
-    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         self.yields().await;
         match self.early_fault() {
             Some(Early::Unavailable) => return Err(WriteError::Failed(unavailable())),
-            Some(Early::Conflict) => return Err(WriteError::Refused(Refusal::Conflict)),
-            Some(Early::Throttle) => return Err(WriteError::Refused(Refusal::Throttled)),
+            Some(Early::Conflict) => return Err(WriteError::Refused(WriteRefusal::Conflict)),
+            Some(Early::Throttle) => return Err(WriteError::Refused(WriteRefusal::Throttled)),
             None => {}
         }
         let answer = self.tables.write(write).await;
         if self.answer_is_lost() { Err(WriteError::Failed(lost())) } else { answer }
     }
 
-    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         self.yields().await;
         match self.early_fault() {
             Some(Early::Unavailable) => return Err(TransactError::Failed(unavailable())),
-            Some(Early::Conflict) => return Err(self.some_refused(writes.len(), &Refusal::Conflict)),
-            Some(Early::Throttle) => return Err(self.some_refused(writes.len(), &Refusal::Throttled)),
+            Some(Early::Conflict) => return Err(self.some_refused(writes.len(), &WriteRefusal::Conflict)),
+            Some(Early::Throttle) => return Err(self.some_refused(writes.len(), &WriteRefusal::Throttled)),
             None => {}
         }
         let answer = self.tables.transact(writes).await;
@@ -276,7 +276,7 @@ impl Future for YieldOnce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use afterwrite::effect::{Action, Change, Condition, KeyAttribute};
+    use afterwrite::effect::{AttributeChange, KeyAttribute, WriteAction, WriteCondition};
     use afterwrite::sink::memory::{MemoryTables, TableDefinition};
     use std::pin::pin;
     use std::task::Waker;
@@ -289,11 +289,11 @@ mod tests {
 
     fn increment(key: &str) -> Write {
         let partition = KeyAttribute { name: "PK".into(), value: key.to_owned().into() };
-        let key = Key { table: "t".into(), partition, sort: None };
+        let key = ItemKey { table: "t".into(), partition, sort: None };
         Write {
             key,
-            condition: Condition::Always,
-            action: Action::Update(vec![Change::Add("n".into(), 1.into())]),
+            condition: WriteCondition::Always,
+            action: WriteAction::Update(vec![AttributeChange::Add("n".into(), 1.into())]),
         }
     }
 
@@ -350,7 +350,7 @@ mod tests {
             let (answer, _) = run(tables.transact(&[increment("a"), increment("b")]));
             let Err(TransactError::Cancelled(reasons)) = answer else { panic!("not cancelled") };
             assert_eq!(reasons.len(), 2);
-            assert!(reasons.contains(&Some(Refusal::Conflict)));
+            assert!(reasons.contains(&Some(WriteRefusal::Conflict)));
             assert!(tables.inner().scan("t").is_empty());
         }
     }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Body, Bucket, Chunks, Listed, ObjectStore, Put};
+use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use afterwrite::{Error, ErrorKind};
 use bytes::Bytes;
 use futures::stream::{StreamExt as _, iter};
@@ -28,7 +28,7 @@ impl FolderBucket {
         Ok(path)
     }
 
-    fn walk(&self, folder: &Path, listed: &mut Vec<Listed>) -> std::io::Result<()> {
+    fn walk(&self, folder: &Path, listed: &mut Vec<ListedObject>) -> std::io::Result<()> {
         if !folder.is_dir() {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl FolderBucket {
                 let age = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
                 let modified = Timestamp::from_epoch_ms(i64::try_from(age.as_millis()).unwrap_or(0));
                 let key = key.to_string_lossy().into_owned();
-                listed.push(Listed { key, size: metadata.len(), modified });
+                listed.push(ListedObject { key, size: metadata.len(), modified });
             }
         }
         Ok(())
@@ -55,7 +55,7 @@ impl ObjectStore for FolderBucket {
 }
 
 impl Bucket for FolderBucket {
-    async fn get(&self, key: &str) -> Result<Option<Chunks>, Error> {
+    async fn get(&self, key: &str) -> Result<Option<ObjectChunks>, Error> {
         let Ok(mut file) = fs::File::open(self.0.join(key)) else { return Ok(None) };
         let chunks = std::iter::from_fn(move || {
             let mut chunk = vec![0; CHUNK_BYTES];
@@ -71,20 +71,20 @@ impl Bucket for FolderBucket {
         Ok(Some(iter(chunks).boxed()))
     }
 
-    async fn put_new(&self, key: &str, body: Body) -> Result<Put, Error> {
+    async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
         if self.0.join(key).exists() {
-            return Ok(Put::AlreadyThere);
+            return Ok(PutOutcome::AlreadyThere);
         }
         let place = self.place(key)?;
         match body {
-            Body::Bytes(bytes) => fs::write(place, bytes),
-            Body::File(path) => fs::copy(path, place).map(drop),
+            ObjectBody::Bytes(bytes) => fs::write(place, bytes),
+            ObjectBody::File(path) => fs::copy(path, place).map(drop),
         }
         .map_err(failed)?;
-        Ok(Put::Written)
+        Ok(PutOutcome::Written)
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<Listed>, Error> {
+    async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {
         let mut listed = Vec::new();
         // All that begins so lies in the folder that is named last, and nowhere else.
         let folder = prefix.rsplit_once('/').map_or(self.0.clone(), |(folder, _)| self.0.join(folder));

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use afterwrite::Error;
 use afterwrite::commit::Ledger;
-use afterwrite::effect::{Key, Write};
+use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::table::Model;
 use afterwrite_functions::Aggregator;
 
@@ -19,18 +19,18 @@ use crate::clock::StillClock;
 pub struct Void;
 
 impl Tables for Void {
-    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
-        Ok(Snapshot { items: vec![None; keys.len()], server_time: Timestamp::from_epoch_ms(0) })
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        Ok(ReadSnapshot { items: vec![None; keys.len()], server_time: Timestamp::from_epoch_ms(0) })
     }
 
-    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         black_box(write);
-        Ok(Consumed::default())
+        Ok(ConsumedUnits::default())
     }
 
-    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         black_box(writes);
-        Ok(Consumed::default())
+        Ok(ConsumedUnits::default())
     }
 
     async fn query_index(&self, _: &IndexQuery) -> Result<Vec<Item>, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afterwrite::commit::{Ledger, Totals};
+use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::sink::memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite::table::Model;
@@ -21,7 +21,7 @@ pub struct Replay {
     recording: Recording,
     aggregator: Aggregator<MemoryTables, StillClock>,
     read: Vec<usize>,
-    totals: Totals,
+    totals: CommitTotals,
 }
 
 impl Replay {
@@ -53,7 +53,7 @@ impl Replay {
         let read = vec![0; recording.shards.len()];
         let clock = StillClock::at(Timestamp::from_epoch_seconds(recording.end() + 60));
         let ledger = Ledger::new(model, names, Arc::from(STATE), tables, clock);
-        Self { recording, aggregator: Aggregator::new(ledger), read, totals: Totals::default() }
+        Self { recording, aggregator: Aggregator::new(ledger), read, totals: CommitTotals::default() }
     }
 
     /// The recording.
@@ -70,7 +70,7 @@ impl Replay {
 
     /// What everything so far came to.
     #[must_use]
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> CommitTotals {
         self.totals
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use afterwrite::sink::s3::{Body, Bucket, Chunks, Listed, MemoryObjects, ObjectStore, Put};
+use afterwrite::sink::s3::{
+    Bucket, ListedObject, MemoryObjects, ObjectBody, ObjectChunks, ObjectStore, PutOutcome,
+};
 use afterwrite::{Error, ErrorKind};
 
 /// A view of a bucket for one run of one function. Every request lets others go first; from some request on none is answered, and the
@@ -43,15 +45,15 @@ impl ObjectStore for Unreliable {
 }
 
 impl Bucket for Unreliable {
-    async fn get(&self, key: &str) -> Result<Option<Chunks>, Error> {
+    async fn get(&self, key: &str) -> Result<Option<ObjectChunks>, Error> {
         self.request(self.bucket.get(key)).await
     }
 
-    async fn put_new(&self, key: &str, body: Body) -> Result<Put, Error> {
+    async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
         self.request(self.bucket.put_new(key, body)).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<Listed>, Error> {
+    async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {
         self.request(self.bucket.list(prefix)).await
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::entry::Entry;
+use super::entry::LedgerEntry;
 use crate::record::{ChangeRecord, Position, Timestamp};
 use crate::table::OnExpiry;
 
@@ -14,22 +14,22 @@ pub const TOMBSTONE_LIFE: Duration = Duration::from_secs(35 * 24 * 60 * 60);
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
 
 /// Numbers of records: mostly of one.
-pub type Indexes = SmallVec<[usize; 2]>;
+pub type RecordIndexes = SmallVec<[usize; 2]>;
 
 /// What is to be done with an item's records; the numbers index them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct RecordDecision {
     /// Those not counted yet, oldest first: the last of them is the state to count.
-    pub live: Indexes,
+    pub live: RecordIndexes,
     /// The TTL expiries to settle.
-    pub expiries: Indexes,
+    pub expiries: RecordIndexes,
     /// The TTL expiries that nobody can tell any more whether they were settled: reported, never applied.
-    pub too_old: Indexes,
+    pub too_old: RecordIndexes,
     /// A record is older than tombstones live and there is no entry: the item itself must be asked.
     pub needs_item: bool,
 }
 
-impl Decision {
+impl RecordDecision {
     /// Whether there is nothing to do: all records are counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -42,17 +42,17 @@ impl Decision {
 /// `claimed` tells whether the expiry at a position has been settled. `item_asked` says that the item has been read and
 /// counted since the entry was found absent, so that over-old records are done.
 pub fn decide(
-    entry: Option<&Entry>,
+    entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],
     claimed: impl Fn(&Position<'_>) -> bool,
     on_expiry: OnExpiry,
     now: Timestamp,
     item_asked: bool,
-) -> Decision {
+) -> RecordDecision {
     // A record must be judged too old before the tombstone it could collide with is gone, whosever clock is slow.
     let oldest = now.minus(TOMBSTONE_LIFE).plus(CLOCK_TOLERANCE);
     let is_over_old = |record: &ChangeRecord<'_>| record.created_at.is_some_and(|created| created < oldest);
-    let mut decision = Decision::default();
+    let mut decision = RecordDecision::default();
     for (index, record) in records.iter().enumerate() {
         let counted = match entry {
             Some(entry) => {

@@ -4,13 +4,15 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 use super::keys;
-use crate::projection::{Contributions, Measures, Share, TargetId, TargetIds, TargetKey, Targets};
+use crate::projection::{
+    Contribution, ItemContributions, MeasureAmounts, RollupTargets, TargetId, TargetIds, TargetKey,
+};
 use crate::record::{AttributeValue, Decimal, Item, Position, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
 /// A ledger entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry<'r> {
+pub struct LedgerEntry<'r> {
     /// The newest change that is counted.
     pub position: Position<'r>,
     /// Grows with every write of the entry: the condition of the next one.
@@ -18,7 +20,7 @@ pub struct Entry<'r> {
     /// The generation of the model that wrote it.
     pub generation: u64,
     /// What is counted of the item now.
-    pub current: Contributions,
+    pub current: ItemContributions,
     /// The mirrored rollups that the last write took this item out of: should that write's author have crashed before it
     /// refreshed their mirrors, whoever meets the entry next does.
     pub left: Vec<TargetId>,
@@ -33,10 +35,10 @@ const GENERATION: &str = "generation";
 const CONTRIBUTIONS: &str = "contributions";
 const AS_OF: &str = "as_of";
 
-impl Entry<'_> {
+impl LedgerEntry<'_> {
     /// The item to store, without its key.
     #[must_use]
-    pub fn encode(&self, targets: &Targets) -> Item {
+    pub fn encode(&self, targets: &RollupTargets) -> Item {
         let mut item = keys::typed("LEDGER");
         let number = |number: i64| AttributeValue::N(Decimal::from(number));
         item.insert(Cow::Borrowed(POSITION), AttributeValue::text(self.position.to_text()));
@@ -52,11 +54,11 @@ impl Entry<'_> {
         item
     }
 
-    /// Reads what [`Entry::encode`] wrote.
+    /// Reads what [`LedgerEntry::encode`] wrote.
     ///
     /// # Errors
     /// [`ErrorKind::State`] if the item is not a ledger entry.
-    pub fn decode(item: &Item, targets: &mut Targets) -> Result<Entry<'static>> {
+    pub fn decode(item: &Item, targets: &mut RollupTargets) -> Result<LedgerEntry<'static>> {
         let integer =
             |name: &str| item.get(name).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
         let counter = |name: &'static str| {
@@ -66,7 +68,7 @@ impl Entry<'_> {
             |name: &'static str| item.get(name).and_then(AttributeValue::as_text).ok_or_else(|| broken(name));
         let (current, left) = decode_contributions(text(CONTRIBUTIONS)?, targets)
             .map_err(|cause| broken(CONTRIBUTIONS).caused_by(cause))?;
-        Ok(Entry {
+        Ok(LedgerEntry {
             position: Position::parse(text(POSITION)?)?,
             rev: counter(keys::REV)?,
             generation: counter(GENERATION)?,
@@ -79,11 +81,11 @@ impl Entry<'_> {
 
     /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`, a target being
     /// `[rollup, PK, SK, shard, expires_at]` without the absent rest. Written by hand, because it is written for every record.
-    fn encode_contributions(&self, targets: &Targets) -> String {
+    fn encode_contributions(&self, targets: &RollupTargets) -> String {
         // Longer than nearly all: growing costs more than the room.
         const ABOUT_A_TARGET: usize = 128;
         const ABOUT_A_MEASURE: usize = 32;
-        let share_bytes = |share: &Share| {
+        let share_bytes = |share: &Contribution| {
             ABOUT_A_TARGET * (1 + share.targets.len()) + ABOUT_A_MEASURE * share.measures.len()
         };
         let mut out = String::with_capacity(2 + self.current.shares.iter().map(share_bytes).sum::<usize>());
@@ -147,7 +149,7 @@ fn json_number(out: &mut String, number: &Decimal) {
     let _ = if number.to_i64().is_some() { write!(out, "{number}") } else { write!(out, "\"{number}\"") };
 }
 
-fn json_targets(out: &mut String, ids: &[TargetId], targets: &Targets) {
+fn json_targets(out: &mut String, ids: &[TargetId], targets: &RollupTargets) {
     open(out, '[');
     for id in ids {
         let target = targets.get(*id);
@@ -173,9 +175,9 @@ fn json_targets(out: &mut String, ids: &[TargetId], targets: &Targets) {
 
 fn decode_contributions(
     json: &str,
-    targets: &mut Targets,
-) -> Result<(Contributions, Vec<TargetId>), serde_json::Error> {
-    let (mut current, mut left) = (Contributions::default(), Vec::new());
+    targets: &mut RollupTargets,
+) -> Result<(ItemContributions, Vec<TargetId>), serde_json::Error> {
+    let (mut current, mut left) = (ItemContributions::default(), Vec::new());
     for share in serde_json::from_str::<Vec<Vec<&RawValue>>>(json)? {
         let mut parts = share.iter().map(|part| part.get());
         let (aggregate, listed) = (parts.next().unwrap_or("null"), parts.next().unwrap_or("[]"));
@@ -185,14 +187,14 @@ fn decode_contributions(
             None => left = listed.into_vec(),
             Some(aggregate) => {
                 let measures = decode_measures(parts.next().unwrap_or("{}"))?;
-                current.shares.push(Share { aggregate: aggregate.into(), targets: listed, measures });
+                current.shares.push(Contribution { aggregate: aggregate.into(), targets: listed, measures });
             }
         }
     }
     Ok((current, left))
 }
 
-fn decode_targets(json: &str, targets: &mut Targets) -> Result<TargetIds, serde_json::Error> {
+fn decode_targets(json: &str, targets: &mut RollupTargets) -> Result<TargetIds, serde_json::Error> {
     let listed: Vec<Vec<&RawValue>> = serde_json::from_str(json)?;
     let target = |parts: Vec<&RawValue>| -> Result<TargetId, serde_json::Error> {
         let part = |index: usize| parts.get(index).map_or("null", |part| part.get());
@@ -207,10 +209,10 @@ fn decode_targets(json: &str, targets: &mut Targets) -> Result<TargetIds, serde_
     listed.into_iter().map(target).collect()
 }
 
-fn decode_measures(json: &str) -> Result<Measures, serde_json::Error> {
+fn decode_measures(json: &str) -> Result<MeasureAmounts, serde_json::Error> {
     struct MeasuresVisitor;
     impl<'de> serde::de::Visitor<'de> for MeasuresVisitor {
-        type Value = Measures;
+        type Value = MeasureAmounts;
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("measures")
         }
@@ -241,8 +243,8 @@ mod tests {
 
     use super::*;
 
-    fn targets() -> Targets {
-        Targets::of(&Arc::new(crate::table::Model::load(crate::table::Model::DEFAULT_NAME).unwrap()))
+    fn targets() -> RollupTargets {
+        RollupTargets::of(&Arc::new(crate::table::Model::load(crate::table::Model::DEFAULT_NAME).unwrap()))
     }
 
     fn text() -> impl Strategy<Value = String> {
@@ -262,7 +264,7 @@ mod tests {
         (text(), text(), text(), any::<Option<u32>>(), proptest::option::of(0..4_000_000_000_i64))
     }
 
-    fn intern(written: &[WrittenTarget], targets: &mut Targets) -> Vec<TargetId> {
+    fn intern(written: &[WrittenTarget], targets: &mut RollupTargets) -> Vec<TargetId> {
         let intern = |(rollup, partition, sort, shard, expires): &WrittenTarget| {
             let expires = expires.map(Timestamp::from_epoch_seconds);
             targets.intern_stored(rollup, TargetKey { partition, sort, shard: *shard }, expires)
@@ -280,40 +282,40 @@ mod tests {
             (as_of, expires_at) in (proptest::option::of(0..4_000_000_000_i64), proptest::option::of(0..4_000_000_000_i64)),
         ) {
             let mut targets = targets();
-            let share = |(aggregate, listed, measures): &(String, Vec<WrittenTarget>, Vec<(String, Decimal)>)| Share {
+            let share = |(aggregate, listed, measures): &(String, Vec<WrittenTarget>, Vec<(String, Decimal)>)| Contribution {
                 aggregate: aggregate.as_str().into(),
                 targets: intern(listed, &mut targets).into(),
                 measures: measures.iter().map(|(name, number)| (name.as_str().into(), number.clone())).collect(),
             };
             let shares = shares.iter().map(share).collect();
-            let entry = Entry {
+            let entry = LedgerEntry {
                 position: Position::new("2026-02-06T10:00:00.000", sequence_number).unwrap(),
                 rev,
                 generation: 7,
-                current: Contributions { shares },
+                current: ItemContributions { shares },
                 left: intern(&left, &mut targets),
                 as_of: as_of.map(Timestamp::from_epoch_seconds),
                 expires_at: expires_at.map(Timestamp::from_epoch_seconds),
             };
             let stored = entry.encode(&targets);
-            prop_assert_eq!(Entry::decode(&stored, &mut targets).unwrap(), entry);
+            prop_assert_eq!(LedgerEntry::decode(&stored, &mut targets).unwrap(), entry);
         }
     }
 
     #[test]
     fn what_is_no_entry_is_told_by_its_attribute_and_never_by_its_contents() {
-        let mut item = Entry {
+        let mut item = LedgerEntry {
             position: Position::start_of("label"),
             rev: 1,
             generation: 1,
-            current: Contributions::default(),
+            current: ItemContributions::default(),
             left: Vec::new(),
             as_of: None,
             expires_at: None,
         }
         .encode(&targets());
         item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text("[[secret"));
-        let error = Entry::decode(&item, &mut targets()).unwrap_err().to_string();
+        let error = LedgerEntry::decode(&item, &mut targets()).unwrap_err().to_string();
         assert!(error.contains(CONTRIBUTIONS) && !error.contains("secret"), "{error}");
     }
 }

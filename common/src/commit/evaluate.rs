@@ -1,34 +1,34 @@
 //! From an item's decision to its plan: which of its images count, and what they contribute.
 
 use super::clock::Clock;
-use super::decide::Indexes;
-use super::lookup::Answered;
-use super::plan::{NewState, Plan, Planner};
-use super::work::{Observation, Progress, Work};
-use super::{Invocation, Ledger};
+use super::decide::RecordIndexes;
+use super::lookup::LookupResults;
+use super::plan::{ItemPlan, ItemPlanner, NewState};
+use super::work::{ItemObservation, ItemProgress, LedgerItemState};
+use super::{InvocationContext, Ledger};
 use crate::Result;
-use crate::projection::{Contributions, Extreme, Projected, Targets, contributions};
+use crate::projection::{ExtremeValue, ImageProjection, ItemContributions, RollupTargets, contributions};
 use crate::record::{Image, Position};
 use crate::sink::{MAX_TRANSACTION_ACTIONS, Tables};
 use crate::table::{Aggregate, MeasureKind};
 
-type Settlement<'r> = (Position<'r>, Contributions);
+type ExpirySettlement<'r> = (Position<'r>, ItemContributions);
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
     /// The plan for an item, if there is anything to write. An item without one is done, has failed, or goes another round.
     pub(super) fn plan<'r>(
         &self,
-        work: &mut Work<'r>,
-        targets: &mut Targets,
-        answered: &Answered,
-        invocation: &Invocation,
-    ) -> Option<Plan<'r>> {
+        work: &mut LedgerItemState<'r>,
+        targets: &mut RollupTargets,
+        answered: &LookupResults,
+        invocation: &InvocationContext,
+    ) -> Option<ItemPlan<'r>> {
         let (state, settlements, newest) = match &work.observation {
-            Observation::Wanted => return None,
-            Observation::Seen { .. } => match self.observed_state(work, targets, answered) {
+            ItemObservation::Wanted => return None,
+            ItemObservation::Seen { .. } => match self.observed_state(work, targets, answered) {
                 Ok(Some(state)) => (Some(state), Vec::new(), None),
                 Ok(None) => {
-                    work.observation = Observation::Counted;
+                    work.observation = ItemObservation::Counted;
                     return None;
                 }
                 Err(error) => {
@@ -36,14 +36,14 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                     return None;
                 }
             },
-            Observation::Unneeded | Observation::Counted => {
+            ItemObservation::Unneeded | ItemObservation::Counted => {
                 // First what expired: an expiry that cannot be settled must not empty the state either.
                 let settlements = self.settlements(work, targets, answered);
                 let state = self.newest_state(work, targets, answered);
                 if state.is_none() && settlements.is_empty() {
                     let unfit = work.unfit.len().min(work.records.len());
                     invocation.tally.duplicates.add_len(work.records.len() - unfit);
-                    work.progress = Progress::Done;
+                    work.progress = ItemProgress::Done;
                     return None;
                 }
                 let decided = work.decision.live.iter().chain(&work.decision.expiries);
@@ -51,24 +51,24 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 (state, settlements, newest)
             }
         };
-        let planner = Planner { model: &self.model, targets, now: self.clock.now() };
+        let planner = ItemPlanner { model: &self.model, targets, now: self.clock.now() };
         planner.plan(work.entry.as_ref(), state, settlements, newest).map_err(|error| work.fail(error)).ok()
     }
 
     /// The state of the item as its table shows it; `None` if neither table nor ledger knows it.
     fn observed_state<'r>(
         &self,
-        work: &Work<'r>,
-        targets: &mut Targets,
-        answered: &Answered,
+        work: &LedgerItemState<'r>,
+        targets: &mut RollupTargets,
+        answered: &LookupResults,
     ) -> Result<Option<NewState<'r>>> {
-        let Observation::Seen { image, at } = &work.observation else { return Ok(None) };
+        let ItemObservation::Seen { image, at } = &work.observation else { return Ok(None) };
         if work.entry.is_none() && image.is_none() {
             return Ok(None);
         }
         let projected = match image {
             Some(image) => self.project(work, image, targets, answered)?,
-            None => Projected::default(),
+            None => ImageProjection::default(),
         };
         let position = match &work.entry {
             Some(entry) => entry.position.clone(),
@@ -81,9 +81,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// but for `max` and `min`, which see every image.
     fn newest_state<'r>(
         &self,
-        work: &mut Work<'r>,
-        targets: &mut Targets,
-        answered: &Answered,
+        work: &mut LedgerItemState<'r>,
+        targets: &mut RollupTargets,
+        answered: &LookupResults,
     ) -> Option<NewState<'r>> {
         let mut live = work.decision.live.clone();
         live.retain(|index| !work.unfit.contains_key(index));
@@ -94,7 +94,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         while let Some(index) = live.pop() {
             let record = *work.records.get(index)?;
             let projected = match &record.new {
-                None => Ok(Projected::default()),
+                None => Ok(ImageProjection::default()),
                 Some(image) => self.project(work, image, targets, answered),
             };
             match projected {
@@ -115,11 +115,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// comes again, and its image would be lost.
     fn extremes_of(
         &self,
-        work: &mut Work<'_>,
-        live: &mut Indexes,
-        targets: &mut Targets,
-        answered: &Answered,
-    ) -> Vec<Extreme> {
+        work: &mut LedgerItemState<'_>,
+        live: &mut RecordIndexes,
+        targets: &mut RollupTargets,
+        answered: &LookupResults,
+    ) -> Vec<ExtremeValue> {
         let mut seen = Vec::new();
         for (passed, index) in live.clone().into_iter().enumerate() {
             let image = work.records.get(index).and_then(|record| record.new.as_ref());
@@ -138,10 +138,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     fn settlements<'r>(
         &self,
-        work: &mut Work<'r>,
-        targets: &mut Targets,
-        answered: &Answered,
-    ) -> Vec<Settlement<'r>> {
+        work: &mut LedgerItemState<'r>,
+        targets: &mut RollupTargets,
+        answered: &LookupResults,
+    ) -> Vec<ExpirySettlement<'r>> {
         let most = self.settled_at_once(work);
         let mut settlements = Vec::new();
         for index in work.decision.expiries.clone() {
@@ -163,26 +163,29 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// How many expiries fit into one transaction beside the entry and its old and new rollups; further ones of the same item
     /// go into the next. The loader sees to it that one does.
-    fn settled_at_once(&self, work: &Work<'_>) -> usize {
+    fn settled_at_once(&self, work: &LedgerItemState<'_>) -> usize {
         let rollups: usize = self.aggregates(work).map(|aggregate| aggregate.into.len()).sum();
         (MAX_TRANSACTION_ACTIONS - 1).saturating_sub(2 * rollups).checked_div(1 + rollups).unwrap_or(1).max(1)
     }
 
     fn project(
         &self,
-        work: &Work<'_>,
+        work: &LedgerItemState<'_>,
         image: &Image<'_>,
-        targets: &mut Targets,
-        answered: &Answered,
-    ) -> Result<Projected> {
+        targets: &mut RollupTargets,
+        answered: &LookupResults,
+    ) -> Result<ImageProjection> {
         contributions(&self.model, work.identity, image, answered, work.sharding(), targets)
     }
 
-    pub(super) fn aggregates<'w>(&'w self, work: &'w Work<'_>) -> impl Iterator<Item = &'w Aggregate> {
+    pub(super) fn aggregates<'w>(
+        &'w self,
+        work: &'w LedgerItemState<'_>,
+    ) -> impl Iterator<Item = &'w Aggregate> {
         work.identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index))
     }
 
-    fn has_extremes(&self, work: &Work<'_>) -> bool {
+    fn has_extremes(&self, work: &LedgerItemState<'_>) -> bool {
         let mut kinds =
             self.aggregates(work).flat_map(|aggregate| &aggregate.measures).map(|measure| &measure.kind);
         kinds.any(|kind| matches!(kind, MeasureKind::Max(..) | MeasureKind::Min(..)))

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::effect::{Key, KeyAttribute};
+use crate::effect::{ItemKey, KeyAttribute};
 use crate::entity::SourceKey;
-use crate::projection::{Question, Target};
+use crate::projection::{LookupKey, RollupTarget};
 use crate::record::{Item, Position};
 use crate::table::Model;
 
@@ -36,12 +36,12 @@ pub(super) struct StateKeys {
     table: Arc<str>,
     partition: Arc<str>,
     sort: Arc<str>,
-    names: Names,
+    names: AttributeNames,
 }
 
 /// The names of attributes that updates and conditions speak of, ready to be shared.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub(super) struct AttributeNames {
     pub(super) entity_type: Arc<str>,
     pub(super) expires_at: Arc<str>,
     pub(super) rev: Arc<str>,
@@ -50,7 +50,7 @@ pub(super) struct Names {
 
 impl StateKeys {
     pub(super) fn new(table: Arc<str>) -> Self {
-        let names = Names {
+        let names = AttributeNames {
             entity_type: Arc::from(ENTITY_TYPE),
             expires_at: Arc::from(EXPIRES_AT),
             rev: Arc::from(REV),
@@ -59,20 +59,20 @@ impl StateKeys {
         Self { table, partition: Arc::from("PK"), sort: Arc::from("SK"), names }
     }
 
-    pub(super) fn names(&self) -> &Names {
+    pub(super) fn names(&self) -> &AttributeNames {
         &self.names
     }
 
-    pub(super) fn entry(&self, model: &Model, source: &SourceKey<'_>) -> Key {
+    pub(super) fn entry(&self, model: &Model, source: &SourceKey<'_>) -> ItemKey {
         self.key(ledger_partition(model, source), fitting(source_sort(source).to_owned(), MAX_SORT_KEY))
     }
 
-    pub(super) fn marker(&self, model: &Model, source: &SourceKey<'_>, position: &Position<'_>) -> Key {
+    pub(super) fn marker(&self, model: &Model, source: &SourceKey<'_>, position: &Position<'_>) -> ItemKey {
         let sort = [source_sort(source), "#EXPIRED#", &position.to_text()].concat();
         self.key(ledger_partition(model, source), fitting(sort, MAX_SORT_KEY))
     }
 
-    pub(super) fn lookup(&self, model: &Model, question: &Question<'_>) -> Key {
+    pub(super) fn lookup(&self, model: &Model, question: &LookupKey<'_>) -> ItemKey {
         let name = model.lookups.get(question.lookup).map_or("?", |lookup| &*lookup.name);
         self.key(
             fitting(["LOOKUP#", name, "#", &question.key].concat(), MAX_PARTITION_KEY),
@@ -81,17 +81,17 @@ impl StateKeys {
     }
 
     /// A rollup's key as it is: readers must find it, so it is never hashed. `None` if DynamoDB cannot hold it.
-    pub(super) fn rollup(&self, target: &Target) -> Option<Key> {
+    pub(super) fn rollup(&self, target: &RollupTarget) -> Option<ItemKey> {
         let partition = target.partition_key();
         let fits = (1..=MAX_PARTITION_KEY).contains(&partition.len())
             && (1..=MAX_SORT_KEY).contains(&target.sort.len());
         fits.then(|| self.key(partition, target.sort.as_ref().to_owned()))
     }
 
-    fn key(&self, partition: String, sort: String) -> Key {
+    fn key(&self, partition: String, sort: String) -> ItemKey {
         let attribute =
             |name: &Arc<str>, value: String| KeyAttribute { name: Arc::clone(name), value: value.into() };
-        Key {
+        ItemKey {
             table: Arc::clone(&self.table),
             partition: attribute(&self.partition, partition),
             sort: Some(attribute(&self.sort, sort)),

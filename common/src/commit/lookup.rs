@@ -14,10 +14,10 @@ use hashbrown::{Equivalent, HashMap};
 
 use super::clock::Clock;
 use super::requests::CONCURRENCY;
-use super::{Invocation, Ledger, keys};
-use crate::effect::{Action, Condition, KeyAttribute, Refusal, Write};
+use super::{InvocationContext, Ledger, keys};
+use crate::effect::{KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::entity::SourceKey;
-use crate::projection::{Answers, Gifts, Question, answers};
+use crate::projection::{LookupAnswers, LookupKey, LookupOutputs, answers};
 use crate::record::{AttributeValue, Image, Item};
 use crate::sink::{IndexQuery, Tables, WriteError};
 use crate::table::Model;
@@ -30,17 +30,17 @@ const BETWEEN_QUESTIONS: Duration = Duration::from_millis(100);
 /// Answers kept in the process; past this the cache starts anew.
 const CACHED_AT_MOST: usize = 100_000;
 
-type Answer = Arc<Gifts>;
+type LookupReply = Arc<LookupOutputs>;
 
 /// Answers by question.
-type AnswerMap = HashMap<Question<'static>, Answer>;
+type AnswerMap = HashMap<LookupKey<'static>, LookupReply>;
 
 /// A question, as maps are asked for it without a copy of it.
 #[derive(Hash)]
-pub(super) struct Sought<'q>(pub(super) &'q Question<'q>);
+pub(super) struct LookupKeyRef<'q>(pub(super) &'q LookupKey<'q>);
 
-impl Equivalent<Question<'static>> for Sought<'_> {
-    fn equivalent(&self, known: &Question<'static>) -> bool {
+impl Equivalent<LookupKey<'static>> for LookupKeyRef<'_> {
+    fn equivalent(&self, known: &LookupKey<'static>) -> bool {
         self.0 == known
     }
 }
@@ -50,11 +50,11 @@ impl Equivalent<Question<'static>> for Sought<'_> {
 pub(super) struct LookupCache(Mutex<AnswerMap>);
 
 impl LookupCache {
-    fn get(&self, question: &Question<'_>) -> Option<Answer> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&Sought(question)).cloned()
+    fn get(&self, question: &LookupKey<'_>) -> Option<LookupReply> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&LookupKeyRef(question)).cloned()
     }
 
-    fn keep(&self, question: Question<'static>, answer: Answer) {
+    fn keep(&self, question: LookupKey<'static>, answer: LookupReply) {
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= CACHED_AT_MOST {
             *cache = AnswerMap::default();
@@ -65,43 +65,43 @@ impl LookupCache {
 
 /// The answers that a batch needs.
 #[derive(Debug, Default)]
-pub(super) struct Answered {
+pub(super) struct LookupResults {
     answers: AnswerMap,
     /// The questions that were asked in vain, and why. Within one invocation none is asked again.
-    refused: HashMap<Question<'static>, Option<Error>>,
+    refused: HashMap<LookupKey<'static>, Option<Error>>,
 }
 
-impl Answers for Answered {
-    fn gifts(&self, question: &Question<'_>) -> Option<&Gifts> {
-        self.answers.get(&Sought(question)).map(AsRef::as_ref)
+impl LookupAnswers for LookupResults {
+    fn gifts(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
+        self.answers.get(&LookupKeyRef(question)).map(AsRef::as_ref)
     }
 
-    fn refusal(&self, question: &Question<'_>) -> Option<Error> {
-        self.refused.get(&Sought(question))?.as_ref().map(Error::restated)
+    fn refusal(&self, question: &LookupKey<'_>) -> Option<Error> {
+        self.refused.get(&LookupKeyRef(question))?.as_ref().map(Error::restated)
     }
 }
 
 /// The questions that could not be asked for now, and why: the next round asks them again.
-pub(super) type Delayed = HashMap<Question<'static>, Error>;
+pub(super) type DelayedLookups = HashMap<LookupKey<'static>, Error>;
 
 /// The questions of a batch that nobody here has an answer to yet, each with the answer that an own record of the looked-up
 /// item offers, if one does.
-pub(super) type Asked = BTreeMap<Question<'static>, Option<Vec<AttributeValue<'static>>>>;
+pub(super) type PendingLookups = BTreeMap<LookupKey<'static>, Option<Vec<AttributeValue<'static>>>>;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
     /// Notes a question, unless this process knows the answer.
     pub(super) fn ask(
         &self,
-        question: Question<'_>,
+        question: LookupKey<'_>,
         offer: Option<Vec<AttributeValue<'static>>>,
-        asked: &mut Asked,
-        answered: &mut Answered,
+        asked: &mut PendingLookups,
+        answered: &mut LookupResults,
     ) {
-        if answered.gifts(&question).is_some() || answered.refused.contains_key(&Sought(&question)) {
+        if answered.gifts(&question).is_some() || answered.refused.contains_key(&LookupKeyRef(&question)) {
             return;
         }
         let known = self.lookups.get(&question);
-        let question = Question { lookup: question.lookup, key: Cow::Owned(question.key.into_owned()) };
+        let question = LookupKey { lookup: question.lookup, key: Cow::Owned(question.key.into_owned()) };
         if let Some(answer) = known {
             answered.answers.insert(question, answer);
             return;
@@ -120,11 +120,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// [`ErrorKind::Configuration`], or why the memory could not be read. Whatever is wrong with one question is kept with it.
     pub(super) async fn answer(
         &self,
-        asked: Asked,
-        answered: &mut Answered,
-        invocation: &Invocation,
-    ) -> Result<Delayed> {
-        let mut delayed = Delayed::new();
+        asked: PendingLookups,
+        answered: &mut LookupResults,
+        invocation: &InvocationContext,
+    ) -> Result<DelayedLookups> {
+        let mut delayed = DelayedLookups::new();
         let mut open: Vec<_> = asked.into_iter().collect();
         if open.is_empty() {
             return Ok(delayed);
@@ -170,11 +170,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// What is remembered, else what is offered, else what the index finds; the latter two are remembered from now on.
     async fn answer_to(
         &self,
-        question: &Question<'static>,
+        question: &LookupKey<'static>,
         offer: Option<Vec<AttributeValue<'static>>>,
         known: Option<Item>,
-        invocation: &Invocation,
-    ) -> Result<Option<Answer>> {
+        invocation: &InvocationContext,
+    ) -> Result<Option<LookupReply>> {
         if let Some(item) = known {
             return remembered(&self.model, question, &item)
                 .map(Some)
@@ -190,13 +190,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
     }
 
-    async fn ask_index(&self, question: &Question<'static>) -> Result<Option<Vec<AttributeValue<'static>>>> {
+    async fn ask_index(&self, question: &LookupKey<'static>) -> Result<Option<Vec<AttributeValue<'static>>>> {
         let Some(query) = self.index_query(question) else { return Ok(None) };
         let found = self.tables.query_index(&query).await?;
         Ok(found.iter().find_map(|item| self.offer_of(question, item)))
     }
 
-    fn index_query(&self, question: &Question<'static>) -> Option<IndexQuery> {
+    fn index_query(&self, question: &LookupKey<'static>) -> Option<IndexQuery> {
         let lookup = self.model.lookups.get(question.lookup)?;
         let table = self.model.entities.get(lookup.of)?.table;
         let inputs = question.values(lookup.inputs.len());
@@ -213,7 +213,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// What an item that the index found gives, if it is of the looked-up entity and answers this very question.
-    fn offer_of(&self, question: &Question<'_>, item: &Item) -> Option<Vec<AttributeValue<'static>>> {
+    fn offer_of(&self, question: &LookupKey<'_>, item: &Item) -> Option<Vec<AttributeValue<'static>>> {
         let of = self.model.lookups.get(question.lookup)?.of;
         let source = SourceKey::of_item(&self.model, self.model.entities.get(of)?.table, item)?;
         let identity = source.identify(&self.model)?;
@@ -224,10 +224,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     async fn remember(
         &self,
-        question: &Question<'static>,
+        question: &LookupKey<'static>,
         gifts: Vec<AttributeValue<'static>>,
-        invocation: &Invocation,
-    ) -> Result<Answer> {
+        invocation: &InvocationContext,
+    ) -> Result<LookupReply> {
         let mut item = keys::typed("LOOKUP");
         let names =
             self.model.lookups.get(question.lookup).map(|lookup| lookup.gives.as_slice()).unwrap_or_default();
@@ -235,12 +235,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         item.insert(Cow::Borrowed(GIVES), AttributeValue::M(given.collect()));
         let write = Write {
             key: self.keys.lookup(&self.model, question),
-            condition: Condition::ItemAbsent,
-            action: Action::Put(item),
+            condition: WriteCondition::ItemAbsent,
+            action: WriteAction::Put(item),
         };
         match self.write_retrying(&write, invocation).await {
             Ok(()) => Ok(gifts.into()),
-            Err(WriteError::Refused(Refusal::Condition(Some(winner)))) => {
+            Err(WriteError::Refused(WriteRefusal::Condition(Some(winner)))) => {
                 remembered(&self.model, question, &winner).ok_or_else(|| self.unreadable(question))
             }
             Err(WriteError::Refused(refusal)) => Err(self.refused(&write, refusal)),
@@ -248,7 +248,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
     }
 
-    fn unreadable(&self, question: &Question<'_>) -> Error {
+    fn unreadable(&self, question: &LookupKey<'_>) -> Error {
         let name = self.model.lookups.get(question.lookup).map_or("?", |lookup| &lookup.name);
         Error::new(ErrorKind::State, "what a lookup once gave lacks a value that the model asks for")
             .with("lookup", name)
@@ -257,7 +257,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 }
 
 /// What a remembered lookup gave; `None` if it lacks a value that the model asks for.
-pub(super) fn remembered(model: &Model, question: &Question<'_>, item: &Item) -> Option<Answer> {
+pub(super) fn remembered(model: &Model, question: &LookupKey<'_>, item: &Item) -> Option<LookupReply> {
     let AttributeValue::M(given) = item.get(GIVES)? else { return None };
     let lookup = model.lookups.get(question.lookup)?;
     let gifts = lookup.gives.iter().map(|name| given.get(name.as_ref()).cloned());

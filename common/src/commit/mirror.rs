@@ -20,20 +20,22 @@ use std::sync::Arc;
 use futures::stream::{StreamExt as _, iter};
 
 use super::clock::Clock;
-use super::lookup::{Answered, Asked};
+use super::lookup::{LookupResults, PendingLookups};
 use super::requests::CONCURRENCY;
-use super::rounds::Batch;
-use super::work::Work;
-use super::{Invocation, Ledger, keys};
-use crate::effect::{Action, Change, Condition, Key, KeyAttribute, Path, Refusal, Write};
-use crate::entity::{Identity, key_value};
+use super::rounds::LedgerBatch;
+use super::work::LedgerItemState;
+use super::{InvocationContext, Ledger, keys};
+use crate::effect::{
+    AttributeChange, ItemKey, KeyAttribute, Path, Write, WriteAction, WriteCondition, WriteRefusal,
+};
+use crate::entity::{ItemIdentity, key_value};
 use crate::projection::{
-    Answers as _, Contributions, Scope, Target, TargetId, TargetKey, Targets, answers, attribute,
-    contributions, questions,
+    ImageScope, ItemContributions, LookupAnswers as _, RollupTarget, RollupTargets, TargetId, TargetKey,
+    answers, attribute, contributions, questions,
 };
 use crate::record::{AttributeValue, Decimal, Image, Item};
 use crate::sink::{Tables, WriteError};
-use crate::table::{Format, KeySchema, Mirror, MirroredAttribute, Term};
+use crate::table::{KeySchema, Mirror, MirroredAttribute, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
 
 /// What the attributes of a remembered lookup begin with that hold where else the looked-up item has been seen.
@@ -41,7 +43,7 @@ const SEEN_AT: &str = "seen_at#";
 
 /// One rollup whose copies by one mirror are to be refreshed.
 #[derive(Debug, Default)]
-struct Refresh {
+struct MirrorRefresh {
     /// The items of the batch on whose account.
     works: BTreeSet<usize>,
     /// What an item's own record shows, if that is the only reason: equal values then need no write.
@@ -49,7 +51,7 @@ struct Refresh {
 }
 
 /// By mirror and rollup.
-type Refreshes = BTreeMap<(usize, TargetId), Refresh>;
+type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
     /// Refreshes every copy that the batch has reason to. An item whose copies cannot be refreshed in time has failed: its
@@ -57,11 +59,15 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] alone.
-    pub(super) async fn refresh_mirrors(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+    pub(super) async fn refresh_mirrors(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        invocation: &InvocationContext,
+    ) -> Result<()> {
         if self.model.mirrors.is_empty() {
             return Ok(());
         }
-        let mut refreshes = Refreshes::new();
+        let mut refreshes = MirrorRefreshes::new();
         let outcome = async {
             self.ask_of_skipped(batch, invocation).await?;
             self.collect(batch, &mut refreshes, invocation).await?;
@@ -71,7 +77,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             Err(error) if error.kind() == ErrorKind::Configuration => Err(error),
             Err(error) => {
                 // Wherever it was, what has not been collected yet has not been refreshed either.
-                let concerns = |work: &Work<'_>| {
+                let concerns = |work: &LedgerItemState<'_>| {
                     work.is_done() && (!work.identity.entity.mirrors.is_empty() || self.feeds_mirrors(work))
                 };
                 let all = batch.works.iter().enumerate().filter(|(_, work)| concerns(work));
@@ -90,7 +96,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// The contributions of records that were counted elsewhere say whose mirrors their author may have left stale; they may
     /// need lookups.
-    async fn ask_of_skipped(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+    async fn ask_of_skipped(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        invocation: &InvocationContext,
+    ) -> Result<()> {
         let mut attempt = 0;
         loop {
             let asked = self.questions_of_skipped(batch);
@@ -103,9 +113,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
     }
 
-    fn questions_of_skipped(&self, batch: &mut Batch<'_>) -> Asked {
-        let mut asked = Asked::new();
-        let Batch { works, answered, .. } = batch;
+    fn questions_of_skipped(&self, batch: &mut LedgerBatch<'_>) -> PendingLookups {
+        let mut asked = PendingLookups::new();
+        let LedgerBatch { works, answered, .. } = batch;
         // What an item shows may depend on what it answers itself. Mostly that is known by now; if asking failed in a round that
         // had nothing left to commit, it is not.
         for work in works.iter().filter(|work| work.is_done() && !work.identity.entity.mirrors.is_empty()) {
@@ -126,7 +136,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         asked
     }
 
-    fn feeds_mirrors(&self, work: &Work<'_>) -> bool {
+    fn feeds_mirrors(&self, work: &LedgerItemState<'_>) -> bool {
         let mut rollups = self.aggregates(work).flat_map(|aggregate| &aggregate.into);
         rollups.any(|destination| {
             self.model.rollups.get(destination.rollup).is_some_and(|rollup| !rollup.mirrors.is_empty())
@@ -135,11 +145,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     async fn collect(
         &self,
-        batch: &mut Batch<'_>,
-        refreshes: &mut Refreshes,
-        invocation: &Invocation,
+        batch: &mut LedgerBatch<'_>,
+        refreshes: &mut MirrorRefreshes,
+        invocation: &InvocationContext,
     ) -> Result<()> {
-        let Batch { works, targets, answered } = batch;
+        let LedgerBatch { works, targets, answered } = batch;
         for (index, work) in works.iter().enumerate().filter(|(_, work)| work.is_done()) {
             for target in self.stale_after(work, targets, answered) {
                 for mirror in targets.rollups(target).flat_map(|rollup| &rollup.mirrors) {
@@ -159,7 +169,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 let shown: Vec<_> = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
                 let refresh = refreshes
                     .entry((*mirror_index, target))
-                    .or_insert_with(|| Refresh { works: BTreeSet::new(), shown: Some(shown.clone()) });
+                    .or_insert_with(|| MirrorRefresh { works: BTreeSet::new(), shown: Some(shown.clone()) });
                 // Where an item has moved, several show one rollup, and not all of them may show the same.
                 if refresh.shown.as_ref().is_some_and(|other| *other != shown) {
                     refresh.shown = None;
@@ -172,7 +182,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// The rollups whose copies may be stale on account of this item: those that its commit changed; and, where something was counted
     /// elsewhere, all that its records and its entry speak of.
-    fn stale_after(&self, work: &Work<'_>, targets: &mut Targets, answered: &Answered) -> Vec<TargetId> {
+    fn stale_after(
+        &self,
+        work: &LedgerItemState<'_>,
+        targets: &mut RollupTargets,
+        answered: &LookupResults,
+    ) -> Vec<TargetId> {
         let mut stale = work.to_mirror.clone();
         if !work.is_counted_elsewhere() || !self.feeds_mirrors(work) {
             return stale;
@@ -193,19 +208,19 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     fn source_of(
         &self,
         mirror: &Mirror,
-        work: &Work<'_>,
+        work: &LedgerItemState<'_>,
         image: &Image<'_>,
-        targets: &mut Targets,
-        answered: &Answered,
+        targets: &mut RollupTargets,
+        answered: &LookupResults,
     ) -> Option<TargetId> {
         let rollup = self.model.rollups.get(mirror.from)?;
-        let bare = Scope::of(&self.model, work.identity, image);
+        let bare = ImageScope::of(&self.model, work.identity, image);
         let gifts: Vec<_> = match &mirror.lookup {
             Some(lookup) => vec![answered.gifts(&bare.question(lookup).ok()?)?],
             None => Vec::new(),
         };
-        let scope = Scope { gifts: &gifts, ..bare };
-        let value = |(term, format): &(Term, Format)| {
+        let scope = ImageScope { gifts: &gifts, ..bare };
+        let value = |(term, format): &(Term, ValueFormat)| {
             let mut value = String::new();
             scope.render_value(term, *format, &mut value).ok().map(|()| value)
         };
@@ -216,7 +231,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// The values of the variables in the key of the item that shows a rollup, as they follow from the rollup's key.
-    fn item_values<'t>(&self, mirror: &Mirror, target: &'t Target) -> Option<Vec<&'t str>> {
+    fn item_values<'t>(&self, mirror: &Mirror, target: &'t RollupTarget) -> Option<Vec<&'t str>> {
         let rollup = self.model.rollups.get(mirror.from)?;
         let mut found = vec![None; rollup.variables.len()];
         let is_read = rollup.partition.parse(&target.partition, &mut found)
@@ -226,7 +241,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// The place of the item that shows a rollup: partition and sort key.
-    fn place_of(&self, mirror: &Mirror, target: &Target) -> Option<(String, Option<String>)> {
+    fn place_of(&self, mirror: &Mirror, target: &RollupTarget) -> Option<(String, Option<String>)> {
         let key = &self.model.entities.get(mirror.onto)?.key;
         let values = self.item_values(mirror, target)?;
         Some((key.partition.render(&values), key.sort.as_ref().map(|template| template.render(&values))))
@@ -236,10 +251,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     async fn note_place(
         &self,
         mirror: &Mirror,
-        target: &Target,
-        work: &Work<'_>,
-        answered: &Answered,
-        invocation: &Invocation,
+        target: &RollupTarget,
+        work: &LedgerItemState<'_>,
+        answered: &LookupResults,
+        invocation: &InvocationContext,
     ) -> Result<()> {
         let (Some(lookup), Some((partition, sort))) = (&mirror.lookup, self.place_of(mirror, target)) else {
             return Ok(());
@@ -247,7 +262,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let is_there = *partition == *work.source.partition && sort.as_deref() == work.source.sort.as_deref();
         let empty = Image::default();
         let image = work.newest_image().unwrap_or(&empty);
-        let Ok(question) = Scope::of(&self.model, work.identity, image).question(lookup) else {
+        let Ok(question) = ImageScope::of(&self.model, work.identity, image).question(lookup) else {
             return Ok(());
         };
         if is_there || answered.gifts(&question).is_none() {
@@ -258,8 +273,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let place = place.into_iter().flatten().map(|key| AttributeValue::text(key)).collect();
         let write = Write {
             key: self.keys.lookup(&self.model, &question),
-            condition: Condition::ItemExists,
-            action: Action::Update(vec![Change::Set(Path::from(name.as_str()), AttributeValue::L(place))]),
+            condition: WriteCondition::ItemExists,
+            action: WriteAction::Update(vec![AttributeChange::Set(
+                Path::from(name.as_str()),
+                AttributeValue::L(place),
+            )]),
         };
         self.write_retrying(&write, invocation).await.map_err(|error| self.failed(&write, error))
     }
@@ -267,9 +285,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// Reads the rollups, then sets every copy. Gives the items whose copies could not be set, and why.
     async fn refresh(
         &self,
-        batch: &Batch<'_>,
-        refreshes: &Refreshes,
-        invocation: &Invocation,
+        batch: &LedgerBatch<'_>,
+        refreshes: &MirrorRefreshes,
+        invocation: &InvocationContext,
     ) -> Result<Vec<(BTreeSet<usize>, Error)>> {
         let entries: Vec<_> = refreshes
             .iter()
@@ -279,7 +297,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 Some((mirror, target, refresh, rollup, self.notes_key(mirror, target)))
             })
             .collect();
-        let keys: Vec<Key> = entries
+        let keys: Vec<ItemKey> = entries
             .iter()
             .flat_map(|(.., rollup, notes)| [Some(rollup.clone()), notes.clone()])
             .flatten()
@@ -315,12 +333,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// The key of the remembered lookup that may hold where else the item has been seen.
-    fn notes_key(&self, mirror: &Mirror, target: &Target) -> Option<Key> {
+    fn notes_key(&self, mirror: &Mirror, target: &RollupTarget) -> Option<ItemKey> {
         let lookup = mirror.lookup.as_ref()?;
         let entity = self.model.entities.get(mirror.onto)?;
-        let identity = Identity { entity, variables: self.item_values(mirror, target)? };
+        let identity = ItemIdentity { entity, variables: self.item_values(mirror, target)? };
         let image = Image::default();
-        let question = Scope::of(&self.model, &identity, &image).question(lookup).ok()?;
+        let question = ImageScope::of(&self.model, &identity, &image).question(lookup).ok()?;
         Some(self.keys.lookup(&self.model, &question))
     }
 
@@ -339,7 +357,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         mirror.attributes.iter().map(value).collect()
     }
 
-    fn places(&self, mirror: &Mirror, target: &Target, notes: Option<&Item>) -> Vec<Key> {
+    fn places(&self, mirror: &Mirror, target: &RollupTarget, notes: Option<&Item>) -> Vec<ItemKey> {
         let mut places: Vec<(String, Option<String>)> = self.place_of(mirror, target).into_iter().collect();
         for (name, value) in notes.into_iter().flatten() {
             if let (true, AttributeValue::L(place)) = (name.starts_with(SEEN_AT), value) {
@@ -350,7 +368,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         places.into_iter().filter_map(|(partition, sort)| self.place_key(mirror, partition, sort)).collect()
     }
 
-    fn place_key(&self, mirror: &Mirror, partition: String, sort: Option<String>) -> Option<Key> {
+    fn place_key(&self, mirror: &Mirror, partition: String, sort: Option<String>) -> Option<ItemKey> {
         let table = self.model.entities.get(mirror.onto)?.table;
         let schema = self.model.tables.get(table)?;
         let attribute = |key: &KeySchema, text: String| {
@@ -362,19 +380,19 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             (Some(_), None) | (None, Some(_)) => return None,
         };
         let table = Arc::clone(self.table_names.get(table)?);
-        Some(Key { table, partition: attribute(&schema.partition_key, partition)?, sort })
+        Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
     }
 
     /// Sets the copies of one mirror on one item, unless it is gone or shows something newer.
     async fn set_copies(
         &self,
-        key: &Key,
+        key: &ItemKey,
         mirror: &Mirror,
         values: &[Option<AttributeValue<'static>>],
         revision: &AttributeValue<'static>,
-        invocation: &Invocation,
+        invocation: &InvocationContext,
     ) -> Result<()> {
-        let mut by_parent: BTreeMap<_, Vec<Copy<'_>>> = BTreeMap::new();
+        let mut by_parent: BTreeMap<_, Vec<MirrorCopy<'_>>> = BTreeMap::new();
         for (shown, value) in mirror.attributes.iter().zip(values) {
             by_parent.entry(shown.path.parent()).or_default().push((shown, value.as_ref()));
         }
@@ -382,13 +400,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             let write = set_write(key, &copies, revision);
             let mut answer = self.write_retrying(&write, invocation).await;
             let nested = copies.first().filter(|_| parent.is_some()).map(|(shown, _)| &shown.path);
-            if let (Err(WriteError::Refused(Refusal::Invalid(_))), Some(path)) = (&answer, nested) {
+            if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&answer, nested) {
                 self.create_maps(key, path, invocation).await?;
                 answer = self.write_retrying(&write, invocation).await;
             }
             match answer {
                 Ok(()) => invocation.tally.mirrors.add(1),
-                Err(WriteError::Refused(Refusal::Condition(_))) => {}
+                Err(WriteError::Refused(WriteRefusal::Condition(_))) => {}
                 Err(error) => return Err(self.failed(&write, error)),
             }
         }
@@ -396,16 +414,22 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Creates the maps around a nested copy, where the item is there and they are not; outermost first.
-    async fn create_maps(&self, key: &Key, copy: &Path, invocation: &Invocation) -> Result<()> {
+    async fn create_maps(&self, key: &ItemKey, copy: &Path, invocation: &InvocationContext) -> Result<()> {
         for path in copy.maps() {
             let write = Write {
                 key: key.clone(),
-                condition: Condition::All(vec![Condition::ItemExists, Condition::Absent(path.clone())]),
-                action: Action::Update(vec![Change::Set(path, AttributeValue::M(BTreeMap::new()))]),
+                condition: WriteCondition::All(vec![
+                    WriteCondition::ItemExists,
+                    WriteCondition::Absent(path.clone()),
+                ]),
+                action: WriteAction::Update(vec![AttributeChange::Set(
+                    path,
+                    AttributeValue::M(BTreeMap::new()),
+                )]),
             };
             match self.write_retrying(&write, invocation).await {
                 // What is there and no map is refused once more, and then for good, when the copies are set.
-                Ok(()) | Err(WriteError::Refused(Refusal::Condition(_) | Refusal::Invalid(_))) => {}
+                Ok(()) | Err(WriteError::Refused(WriteRefusal::Condition(_) | WriteRefusal::Invalid(_))) => {}
                 Err(error) => return Err(self.failed(&write, error)),
             }
         }
@@ -421,9 +445,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 }
 
 /// One copy: where it is shown, and the value, if there is one.
-type Copy<'c> = (&'c MirroredAttribute, Option<&'c AttributeValue<'static>>);
+type MirrorCopy<'c> = (&'c MirroredAttribute, Option<&'c AttributeValue<'static>>);
 
-fn shown_targets(contributions: &Contributions, targets: &Targets) -> Vec<TargetId> {
+fn shown_targets(contributions: &ItemContributions, targets: &RollupTargets) -> Vec<TargetId> {
     let mut shown = Vec::new();
     for share in &contributions.shares {
         let targets =
@@ -434,27 +458,30 @@ fn shown_targets(contributions: &Contributions, targets: &Targets) -> Vec<Target
 }
 
 /// Sets the copies if the item is there and one of them is absent, older, or of this revision but another value.
-fn set_write(key: &Key, copies: &[Copy<'_>], revision: &AttributeValue<'static>) -> Write {
+fn set_write(key: &ItemKey, copies: &[MirrorCopy<'_>], revision: &AttributeValue<'static>) -> Write {
     let (mut stale, mut changes) = (Vec::new(), Vec::new());
     for (shown, value) in copies {
         let (path, revision_path) = (shown.path.clone(), shown.revision_path.clone());
-        stale.push(Condition::Absent(revision_path.clone()));
-        stale.push(Condition::Less(revision_path.clone(), revision.clone()));
+        stale.push(WriteCondition::Absent(revision_path.clone()));
+        stale.push(WriteCondition::Less(revision_path.clone(), revision.clone()));
         let differs = match value {
-            Some(value) => Condition::Any(vec![
-                Condition::Absent(path.clone()),
-                Condition::Differs(path.clone(), (*value).clone()),
+            Some(value) => WriteCondition::Any(vec![
+                WriteCondition::Absent(path.clone()),
+                WriteCondition::Differs(path.clone(), (*value).clone()),
             ]),
             // We never write a null, so whatever is there differs from it.
-            None => Condition::Differs(path.clone(), AttributeValue::Null),
+            None => WriteCondition::Differs(path.clone(), AttributeValue::Null),
         };
-        stale.push(Condition::All(vec![Condition::Equals(revision_path.clone(), revision.clone()), differs]));
+        stale.push(WriteCondition::All(vec![
+            WriteCondition::Equals(revision_path.clone(), revision.clone()),
+            differs,
+        ]));
         changes.push(match value {
-            Some(value) => Change::Set(path, (*value).clone()),
-            None => Change::Remove(path),
+            Some(value) => AttributeChange::Set(path, (*value).clone()),
+            None => AttributeChange::Remove(path),
         });
-        changes.push(Change::Set(revision_path, revision.clone()));
+        changes.push(AttributeChange::Set(revision_path, revision.clone()));
     }
-    let condition = Condition::All(vec![Condition::ItemExists, Condition::Any(stale)]);
-    Write { key: key.clone(), condition, action: Action::Update(changes) }
+    let condition = WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Any(stale)]);
+    Write { key: key.clone(), condition, action: WriteAction::Update(changes) }
 }

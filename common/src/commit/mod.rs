@@ -68,14 +68,14 @@ mod work;
 use std::sync::Arc;
 
 pub use clock::{Clock, SystemClock, backoff, wait_to_retry};
-pub use entry::Entry;
-pub use remembered::Remembered;
-pub use tally::{Counter, Totals};
-pub use work::{Failure, Item, Outcome, Request, Requests};
+pub use entry::LedgerEntry;
+pub use remembered::RememberedLookups;
+pub use tally::{CommitTotals, SharedCounter};
+pub use work::{CommitOutcome, ItemRecord, ItemRecords, RecordFailure, SourceItem};
 
 use self::keys::StateKeys;
 use self::lookup::LookupCache;
-use self::tally::Tally;
+use self::tally::CommitTally;
 use crate::record::Timestamp;
 use crate::sink::Tables;
 use crate::table::Model;
@@ -134,8 +134,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
 /// What one invocation carries through all stages.
 #[derive(Debug)]
-pub(crate) struct Invocation {
+pub(crate) struct InvocationContext {
     /// When it must have answered.
     deadline: Timestamp,
-    tally: Tally,
+    tally: CommitTally,
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::plan::{Addition, Plan, add};
-use crate::projection::{Extreme, Measures, TargetId, Targets};
+use super::plan::{ItemPlan, PlannedAddition, add};
+use crate::projection::{ExtremeValue, MeasureAmounts, RollupTargets, TargetId};
 use crate::record::Timestamp;
 use crate::sink::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
 
@@ -17,16 +17,16 @@ use crate::sink::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RollupUpdate {
     /// By how much each measure changes; a sum that cancels out stays, so that `rev` grows.
-    pub measures: Measures,
+    pub measures: MeasureAmounts,
     /// What is settled of it.
-    pub settled: Measures,
+    pub settled: MeasureAmounts,
     /// What `max` and `min` have to see.
-    pub extremes: Vec<Extreme>,
+    pub extremes: Vec<ExtremeValue>,
 }
 
 /// Items that are committed together, and what they add to the rollups.
 #[derive(Clone, Debug, Default)]
-pub struct Parcel {
+pub struct TransactionBatch {
     /// The items, by the caller's numbers.
     pub items: Vec<usize>,
     /// The rollups, each once.
@@ -43,32 +43,35 @@ pub struct Parcel {
 
 /// An item and its plan, as they are packed.
 #[derive(Clone, Copy, Debug)]
-pub struct Packable<'p> {
+pub struct PackableItem<'p> {
     /// The caller's number for the item.
     pub item: usize,
     /// Its plan.
-    pub plan: &'p Plan<'p>,
+    pub plan: &'p ItemPlan<'p>,
     /// Whether it must have a transaction of its own.
     pub alone: bool,
 }
 
 /// An item's plan with what packing asks of it again and again.
-struct Measured<'p> {
-    packable: Packable<'p>,
+struct PackCandidate<'p> {
+    packable: PackableItem<'p>,
     touched: SmallVec<[TargetId; 8]>,
     entry_bytes: usize,
 }
 
 /// Packs plans into as few transactions, with as few rollup writes, as sorting them by their rollups allows.
 #[must_use]
-pub fn pack<'p>(plans: impl Iterator<Item = Packable<'p>>, targets: &Targets) -> Vec<Parcel> {
-    let measured = |packable: Packable<'p>| Measured {
+pub fn pack<'p>(
+    plans: impl Iterator<Item = PackableItem<'p>>,
+    targets: &RollupTargets,
+) -> Vec<TransactionBatch> {
+    let measured = |packable: PackableItem<'p>| PackCandidate {
         packable,
         touched: packable.plan.touched().collect(),
         entry_bytes: entry_bytes(packable.plan, targets),
     };
-    let (mut parcels, mut open) = (Vec::new(), Parcel::default());
-    let mut ordered: Vec<Measured<'_>> = Vec::with_capacity(plans.size_hint().1.unwrap_or(0));
+    let (mut parcels, mut open) = (Vec::new(), TransactionBatch::default());
+    let mut ordered: Vec<PackCandidate<'_>> = Vec::with_capacity(plans.size_hint().1.unwrap_or(0));
     ordered.extend(plans.map(measured));
     // Items with equal beginnings of their rollups share the most. Those that go alone go last.
     ordered.sort_by(|a, b| (a.packable.alone, &a.touched).cmp(&(b.packable.alone, &b.touched)));
@@ -89,8 +92,8 @@ const ROLLUP_BYTES: usize = 4 * 1024;
 const ENTRY_BYTES: usize = 512;
 const MARKER_BYTES: usize = 512;
 
-fn entry_bytes(plan: &Plan<'_>, targets: &Targets) -> usize {
-    let share_bytes = |share: &crate::projection::Share| {
+fn entry_bytes(plan: &ItemPlan<'_>, targets: &RollupTargets) -> usize {
+    let share_bytes = |share: &crate::projection::Contribution| {
         let measures: usize = share.measures.iter().map(|(name, _)| name.len() + 48).sum();
         let keys: usize = share.targets.iter().map(|id| target_bytes(*id, targets)).sum();
         share.aggregate.len() + measures + keys
@@ -100,14 +103,14 @@ fn entry_bytes(plan: &Plan<'_>, targets: &Targets) -> usize {
     ENTRY_BYTES + shares + left + plan.markers.len() * MARKER_BYTES
 }
 
-fn target_bytes(id: TargetId, targets: &Targets) -> usize {
+fn target_bytes(id: TargetId, targets: &RollupTargets) -> usize {
     let target = targets.get(id);
     target.partition.len() + target.sort.len() + target.name.len() + 32
 }
 
-impl Parcel {
-    fn has_room_for(&self, measured: &Measured<'_>) -> bool {
-        let Measured { packable: Packable { plan, .. }, touched, entry_bytes } = measured;
+impl TransactionBatch {
+    fn has_room_for(&self, measured: &PackCandidate<'_>) -> bool {
+        let PackCandidate { packable: PackableItem { plan, .. }, touched, entry_bytes } = measured;
         let new = touched.iter().filter(|target| !self.places.contains_key(*target)).count();
         let rollups = self.rollups.len() + new;
         self.own_actions + plan.own_actions() + rollups <= MAX_TRANSACTION_ACTIONS
@@ -117,8 +120,8 @@ impl Parcel {
     }
 
     /// Whether no sum goes beyond what DynamoDB's numbers hold.
-    fn can_add(&self, addition: &Addition<'_>) -> bool {
-        let fits = |sums: &Measures, added: &Measures| {
+    fn can_add(&self, addition: &PlannedAddition<'_>) -> bool {
+        let fits = |sums: &MeasureAmounts, added: &MeasureAmounts| {
             added.iter().all(|(name, number)| {
                 let sum = sums.iter().find(|(known, _)| known == name);
                 sum.is_none_or(|(_, sum)| sum.plus(number).is_ok())
@@ -141,9 +144,9 @@ impl Parcel {
     }
 
     /// Adds an item that there is room for; an empty parcel has room for any.
-    fn add(&mut self, measured: &Measured<'_>) {
-        let Measured { packable: Packable { item, plan, .. }, entry_bytes, .. } = measured;
-        for Addition { targets, measures, settled } in plan.additions() {
+    fn add(&mut self, measured: &PackCandidate<'_>) {
+        let PackCandidate { packable: PackableItem { item, plan, .. }, entry_bytes, .. } = measured;
+        for PlannedAddition { targets, measures, settled } in plan.additions() {
             for target in targets {
                 if let Some(update) = self.update(*target) {
                     add_all(&mut update.measures, measures);
@@ -165,12 +168,12 @@ impl Parcel {
 }
 
 /// Integers of 64 bits add up to less than 38 digits, however many fit into a transaction.
-fn has_long_numbers(plan: &Plan<'_>) -> bool {
-    let is_long = |measures: &Measures| measures.iter().any(|(_, number)| number.to_i64().is_none());
+fn has_long_numbers(plan: &ItemPlan<'_>) -> bool {
+    let is_long = |measures: &MeasureAmounts| measures.iter().any(|(_, number)| number.to_i64().is_none());
     plan.additions().any(|addition| is_long(addition.measures) || is_long(addition.settled))
 }
 
-fn add_all(sums: &mut Measures, measures: &Measures) {
+fn add_all(sums: &mut MeasureAmounts, measures: &MeasureAmounts) {
     /// About as many measures as a rollup has: growing the list time and again costs more than the room.
     const TYPICAL: usize = 16;
     if sums.is_empty() && !measures.is_empty() {
@@ -200,15 +203,15 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::commit::Entry;
-    use crate::commit::plan::Delta;
-    use crate::projection::{Contributions, Keep, Share, TargetIds, TargetKey};
+    use crate::commit::LedgerEntry;
+    use crate::commit::plan::RollupDelta;
+    use crate::projection::{Contribution, ExtremeRule, ItemContributions, TargetIds, TargetKey};
     use crate::record::{Decimal, Position};
     use crate::table::Model;
 
     /// An item's plan, in short.
     #[derive(Clone, Debug)]
-    struct Written {
+    struct PackedPlan {
         /// The rollups that it adds to, by number.
         rollups: BTreeSet<u16>,
         amount: i64,
@@ -221,53 +224,53 @@ mod tests {
         alone: bool,
     }
 
-    fn targets() -> Targets {
-        Targets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()))
+    fn targets() -> RollupTargets {
+        RollupTargets::of(&Arc::new(Model::load(Model::DEFAULT_NAME).unwrap()))
     }
 
-    fn plan(written: &Written, targets: &mut Targets) -> Plan<'static> {
+    fn plan(written: &PackedPlan, targets: &mut RollupTargets) -> ItemPlan<'static> {
         let mut intern = |number: &u16| {
             let partition = format!("P{number}");
             targets.intern_stored("r", TargetKey { partition: &partition, sort: "S", shard: None }, None)
         };
         let measures = vec![(Arc::from("n"), Decimal::from(written.amount))];
         let touched = written.rollups.iter().map(&mut intern).collect();
-        let extreme = written.extreme.as_ref().map(|number| Extreme {
+        let extreme = written.extreme.as_ref().map(|number| ExtremeValue {
             target: intern(number),
             measure: Arc::from("top"),
-            keep: Keep::Largest,
+            keep: ExtremeRule::Largest,
             value: Decimal::from(written.amount).into(),
         });
         let position = Position::start_of("label");
         let aggregate = Arc::from("a".repeat(written.entry_bytes));
-        let share = Share { aggregate, targets: TargetIds::new(), measures: Vec::new() };
+        let share = Contribution { aggregate, targets: TargetIds::new(), measures: Vec::new() };
         let settled = if written.is_settled { measures.clone() } else { Vec::new() };
-        Plan {
-            entry: Entry {
+        ItemPlan {
+            entry: LedgerEntry {
                 position: position.clone(),
                 rev: 1,
                 generation: 1,
-                current: Contributions { shares: [share].into() },
+                current: ItemContributions { shares: [share].into() },
                 left: Vec::new(),
                 as_of: None,
                 expires_at: None,
             },
             markers: vec![position; written.markers],
             fresh: SmallVec::new(),
-            deltas: vec![Delta { targets: touched, measures, settled }],
+            deltas: vec![RollupDelta { targets: touched, measures, settled }],
             extremes: extreme.into_iter().collect(),
             shown: Vec::new(),
             newest: None,
         }
     }
 
-    fn written() -> impl Strategy<Value = Written> {
+    fn written() -> impl Strategy<Value = PackedPlan> {
         let rollups = proptest::collection::btree_set(0..60_u16, 1..30);
         // DynamoDB's items have 400 KB at most: a dozen of those fill a transaction before its actions do.
         let entry_bytes = prop_oneof![9 => 0..900_usize, 1 => 300_000..390_000_usize];
         let rest = (-9..9_i64, any::<bool>(), 0..4_usize, proptest::option::of(0..60_u16), entry_bytes);
         (rollups, rest, proptest::bool::weighted(0.05)).prop_map(
-            |(rollups, (amount, is_settled, markers, extreme, entry_bytes), alone)| Written {
+            |(rollups, (amount, is_settled, markers, extreme, entry_bytes), alone)| PackedPlan {
                 rollups,
                 amount,
                 is_settled,
@@ -283,9 +286,9 @@ mod tests {
         #[test]
         fn no_limit_is_broken_and_nothing_is_lost(written in vec(written(), 0..150)) {
             let mut targets = targets();
-            let plans: Vec<Plan<'_>> = written.iter().map(|written| plan(written, &mut targets)).collect();
+            let plans: Vec<ItemPlan<'_>> = written.iter().map(|written| plan(written, &mut targets)).collect();
             let packables = plans.iter().zip(&written).enumerate();
-            let packables = packables.map(|(item, (plan, written))| Packable { item, plan, alone: written.alone });
+            let packables = packables.map(|(item, (plan, written))| PackableItem { item, plan, alone: written.alone });
             let parcels = pack(packables, &targets);
 
             let mut seen = vec![0; plans.len()];
@@ -294,7 +297,7 @@ mod tests {
                 prop_assert!(own + parcel.rollups.len() <= MAX_TRANSACTION_ACTIONS);
                 let bytes: usize = parcel.items.iter().map(|item| written[*item].entry_bytes).sum();
                 prop_assert!(bytes + parcel.rollups.len() * ROLLUP_BYTES <= MAX_TRANSACTION_BYTES);
-                let mut expected: BTreeMap<TargetId, (i64, i64, Vec<Extreme>)> = BTreeMap::new();
+                let mut expected: BTreeMap<TargetId, (i64, i64, Vec<ExtremeValue>)> = BTreeMap::new();
                 for item in &parcel.items {
                     seen[*item] += 1;
                     let (plan, written) = (&plans[*item], &written[*item]);
@@ -308,7 +311,7 @@ mod tests {
                         expected.entry(extreme.target).or_default().2.push(extreme.clone());
                     }
                 }
-                let total = |sums: &Measures| sums.first().and_then(|(_, sum)| sum.to_i64()).unwrap_or(0);
+                let total = |sums: &MeasureAmounts| sums.first().and_then(|(_, sum)| sum.to_i64()).unwrap_or(0);
                 let packed = parcel.rollups.iter().map(|(target, update)| {
                     (*target, (total(&update.measures), total(&update.settled), update.extremes.clone()))
                 });
@@ -318,14 +321,15 @@ mod tests {
         }
     }
 
-    fn small(rollups: impl IntoIterator<Item = u16>, amount: i64) -> Written {
+    fn small(rollups: impl IntoIterator<Item = u16>, amount: i64) -> PackedPlan {
         let rollups = rollups.into_iter().collect();
         let (is_settled, markers, extreme, entry_bytes, alone) = (false, 0, None, 0, false);
-        Written { rollups, amount, is_settled, markers, extreme, entry_bytes, alone }
+        PackedPlan { rollups, amount, is_settled, markers, extreme, entry_bytes, alone }
     }
 
-    fn packed(plans: &[Plan<'_>], targets: &Targets) -> Vec<Parcel> {
-        let packables = plans.iter().enumerate().map(|(item, plan)| Packable { item, plan, alone: false });
+    fn packed(plans: &[ItemPlan<'_>], targets: &RollupTargets) -> Vec<TransactionBatch> {
+        let packables =
+            plans.iter().enumerate().map(|(item, plan)| PackableItem { item, plan, alone: false });
         pack(packables, targets)
     }
 
@@ -334,7 +338,8 @@ mod tests {
         let mut targets = targets();
         // Two groups, delivered alternately; together they need more than one transaction.
         let pair = |item| if item % 2 == 0 { [0, 1] } else { [40, 41] };
-        let plans: Vec<Plan<'_>> = (0..160).map(|item| plan(&small(pair(item), 1), &mut targets)).collect();
+        let plans: Vec<ItemPlan<'_>> =
+            (0..160).map(|item| plan(&small(pair(item), 1), &mut targets)).collect();
         let parcels = packed(&plans, &targets);
         let rollup_writes: usize = parcels.iter().map(|parcel| parcel.rollups.len()).sum();
         assert_eq!((parcels.len(), rollup_writes), (2, 6));
@@ -343,7 +348,7 @@ mod tests {
     #[test]
     fn what_no_number_can_hold_together_goes_apart() {
         let mut targets = targets();
-        let mut plans: Vec<Plan<'_>> = (0..2).map(|_| plan(&small([0], 0), &mut targets)).collect();
+        let mut plans: Vec<ItemPlan<'_>> = (0..2).map(|_| plan(&small([0], 0), &mut targets)).collect();
         plans[0].deltas[0].measures[0].1 = "1E+30".parse().unwrap();
         plans[1].deltas[0].measures[0].1 = "1E-30".parse().unwrap();
         let parcels = packed(&plans, &targets);

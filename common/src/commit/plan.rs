@@ -6,61 +6,67 @@ use std::sync::Arc;
 use super::decide::TOMBSTONE_LIFE;
 use smallvec::SmallVec;
 
-use super::entry::Entry;
-use crate::projection::{Contributions, Extreme, Measures, Projected, Share, TargetId, TargetIds, Targets};
+use super::entry::LedgerEntry;
+use crate::projection::{
+    Contribution, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, RollupTargets, TargetId,
+    TargetIds,
+};
 use crate::record::{Decimal, Position, Timestamp};
 use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
 
 /// What is added to each of some rollups.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Delta {
+pub struct RollupDelta {
     /// The rollups.
     pub targets: TargetIds,
     /// By how much each measure changes. Sums that cancel out stay, so that `rev` grows.
-    pub measures: Measures,
+    pub measures: MeasureAmounts,
     /// How much of it is settled: added to `settled_<measure>` as well.
-    pub settled: Measures,
+    pub settled: MeasureAmounts,
 }
 
 /// What is added to each of some rollups, as a plan holds it.
 #[derive(Clone, Copy, Debug)]
-pub struct Addition<'p> {
+pub struct PlannedAddition<'p> {
     /// The rollups.
     pub targets: &'p [TargetId],
     /// By how much each measure changes.
-    pub measures: &'p Measures,
+    pub measures: &'p MeasureAmounts,
     /// How much of it is settled.
-    pub settled: &'p Measures,
+    pub settled: &'p MeasureAmounts,
 }
 
 /// The new entry of one item, and all that is written with it in one step.
 #[derive(Clone, Debug)]
-pub struct Plan<'r> {
+pub struct ItemPlan<'r> {
     /// The entry that replaces the one with the revision before.
-    pub entry: Entry<'r>,
+    pub entry: LedgerEntry<'r>,
     /// The expiries that are claimed with it.
     pub markers: Vec<Position<'r>>,
     /// The shares of the entry that are added as they stand, because nothing of them was counted before: indexes.
     pub fresh: SmallVec<[usize; 2]>,
     /// What else is added to the rollups; no rollup is in two of these and the fresh shares.
-    pub deltas: Vec<Delta>,
+    pub deltas: Vec<RollupDelta>,
     /// What their `max` and `min` have to see.
-    pub extremes: Vec<Extreme>,
+    pub extremes: Vec<ExtremeValue>,
     /// The rollups of which a mirrored measure changes.
     pub shown: Vec<TargetId>,
     /// The newest time of the records that are counted.
     pub newest: Option<Timestamp>,
 }
 
-impl Plan<'_> {
+impl ItemPlan<'_> {
     /// What is added to the rollups; no rollup is in two of them.
-    pub fn additions(&self) -> impl Iterator<Item = Addition<'_>> {
-        const NONE: &Measures = &Measures::new();
+    pub fn additions(&self) -> impl Iterator<Item = PlannedAddition<'_>> {
+        const NONE: &MeasureAmounts = &MeasureAmounts::new();
         let fresh = self.fresh.iter().filter_map(|index| self.entry.current.shares.get(*index));
-        let fresh =
-            fresh.map(|share| Addition { targets: &share.targets, measures: &share.measures, settled: NONE });
-        fresh.chain(self.deltas.iter().map(|delta| Addition {
+        let fresh = fresh.map(|share| PlannedAddition {
+            targets: &share.targets,
+            measures: &share.measures,
+            settled: NONE,
+        });
+        fresh.chain(self.deltas.iter().map(|delta| PlannedAddition {
             targets: &delta.targets,
             measures: &delta.measures,
             settled: &delta.settled,
@@ -71,7 +77,7 @@ impl Plan<'_> {
     pub fn touched(&self) -> impl Iterator<Item = TargetId> {
         let added = self.additions().flat_map(|addition| addition.targets);
         let is_added = |target| self.additions().any(|addition| addition.targets.contains(&target));
-        let is_first = move |(index, extreme): &(usize, &Extreme)| {
+        let is_first = move |(index, extreme): &(usize, &ExtremeValue)| {
             let mut earlier = self.extremes.iter().take(*index);
             !is_added(extreme.target) && !earlier.any(|other| other.target == extreme.target)
         };
@@ -83,7 +89,7 @@ impl Plan<'_> {
     fn make_deltas(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         let fresh = fresh.into_iter().filter_map(|index| self.entry.current.shares.get(index));
-        let fresh = fresh.map(|share| Delta {
+        let fresh = fresh.map(|share| RollupDelta {
             targets: share.targets.clone(),
             measures: share.measures.clone(),
             settled: Vec::new(),
@@ -110,7 +116,7 @@ pub struct NewState<'r> {
     /// Where the item stands now.
     pub position: Position<'r>,
     /// What it contributes there; nothing if it is gone.
-    pub projected: Projected,
+    pub projected: ImageProjection,
     /// Whether the item is gone.
     pub gone: bool,
     /// When it was reconciled, if it was.
@@ -119,46 +125,48 @@ pub struct NewState<'r> {
 
 /// What a plan is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Planner<'p> {
+pub struct ItemPlanner<'p> {
     /// The model.
     pub model: &'p Model,
     /// The batch's rollups.
-    pub targets: &'p Targets,
+    pub targets: &'p RollupTargets,
     /// The time now.
     pub now: Timestamp,
 }
 
-impl Planner<'_> {
+impl ItemPlanner<'_> {
     /// The plan that brings `entry` to `state` (or leaves its state, if there is none) and settles `settlements`.
     ///
     /// # Errors
     /// [`ErrorKind::State`] if a newer model wrote the entry; [`ErrorKind::Record`] if a difference has more than 38 digits.
     pub fn plan<'r>(
         &self,
-        entry: Option<&Entry<'r>>,
+        entry: Option<&LedgerEntry<'r>>,
         state: Option<NewState<'r>>,
-        settlements: Vec<(Position<'r>, Contributions)>,
+        settlements: Vec<(Position<'r>, ItemContributions)>,
         newest: Option<Timestamp>,
-    ) -> Result<Plan<'r>> {
+    ) -> Result<ItemPlan<'r>> {
         if let Some(entry) = entry
             && entry.generation > self.model.generation
         {
             return Err(newer_generation(entry.generation, self.model.generation));
         }
-        let before = entry.map_or(const { &Contributions::NOTHING }, |entry| &entry.current);
+        let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
         let (mut entry, extremes) = self.next_entry(entry, state, before);
         let (fresh, mut deltas) = difference(before, &entry.current)?;
         let mut markers = Vec::with_capacity(settlements.len());
         for (position, contributions) in settlements {
-            deltas.extend(contributions.shares.into_iter().map(|Share { targets, measures, .. }| Delta {
-                targets,
-                settled: measures.clone(),
-                measures,
-            }));
+            deltas.extend(contributions.shares.into_iter().map(
+                |Contribution { targets, measures, .. }| RollupDelta {
+                    targets,
+                    settled: measures.clone(),
+                    measures,
+                },
+            ));
             markers.push(position);
         }
         entry.left = self.left_behind(before, &entry.current);
-        let mut plan = Plan { entry, markers, fresh, deltas, extremes, shown: Vec::new(), newest };
+        let mut plan = ItemPlan { entry, markers, fresh, deltas, extremes, shown: Vec::new(), newest };
         each_rollup_once(&mut plan)?;
         self.drop_expired(&mut plan);
         plan.shown = self.shown(&plan);
@@ -168,14 +176,14 @@ impl Planner<'_> {
     /// The entry in its new state, and what `max` and `min` have to see on the way there.
     fn next_entry<'r>(
         &self,
-        entry: Option<&Entry<'r>>,
+        entry: Option<&LedgerEntry<'r>>,
         state: Option<NewState<'r>>,
-        before: &Contributions,
-    ) -> (Entry<'r>, Vec<Extreme>) {
+        before: &ItemContributions,
+    ) -> (LedgerEntry<'r>, Vec<ExtremeValue>) {
         let (rev, generation) = (entry.map_or(0, |entry| entry.rev) + 1, self.model.generation);
         let as_of = entry.and_then(|entry| entry.as_of);
         let Some(NewState { position, projected, gone, as_of: observed }) = state else {
-            let unchanged = Entry {
+            let unchanged = LedgerEntry {
                 position: entry.map_or_else(|| Position::start_of(""), |entry| entry.position.clone()),
                 rev,
                 generation,
@@ -189,19 +197,20 @@ impl Planner<'_> {
         let mut current = projected.contributions;
         if !gone {
             // Of an item that is gone nothing is carried: its tombstone will go too, and then nobody could subtract it any more.
-            let is_known =
-                |share: &Share| self.model.aggregates.iter().any(|known| known.name == share.aggregate);
+            let is_known = |share: &Contribution| {
+                self.model.aggregates.iter().any(|known| known.name == share.aggregate)
+            };
             current.shares.extend(before.shares.iter().filter(|share| !is_known(share)).cloned());
         }
         let expires_at = gone.then(|| self.now.plus(TOMBSTONE_LIFE));
         let as_of = as_of.max(observed);
         (
-            Entry { position, rev, generation, current, left: Vec::new(), as_of, expires_at },
+            LedgerEntry { position, rev, generation, current, left: Vec::new(), as_of, expires_at },
             projected.extremes,
         )
     }
 
-    fn left_behind(&self, before: &Contributions, after: &Contributions) -> Vec<TargetId> {
+    fn left_behind(&self, before: &ItemContributions, after: &ItemContributions) -> Vec<TargetId> {
         let now_in = |target: TargetId| after.shares.iter().any(|share| share.targets.contains(&target));
         let mut left = Vec::new();
         for share in &before.shares {
@@ -211,9 +220,9 @@ impl Planner<'_> {
         left
     }
 
-    fn shown(&self, plan: &Plan<'_>) -> Vec<TargetId> {
+    fn shown(&self, plan: &ItemPlan<'_>) -> Vec<TargetId> {
         let mut shown = Vec::new();
-        for Addition { targets, measures, .. } in plan.additions() {
+        for PlannedAddition { targets, measures, .. } in plan.additions() {
             shown.extend(targets.iter().copied().filter(|target| self.targets.shows_any(*target, measures)));
         }
         let extremes =
@@ -223,7 +232,7 @@ impl Planner<'_> {
     }
 
     /// A rollup that has expired is gone or going: adding to it would bring back a part of it.
-    fn drop_expired(&self, plan: &mut Plan<'_>) {
+    fn drop_expired(&self, plan: &mut ItemPlan<'_>) {
         let lives = |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.now);
         if plan.touched().all(lives) {
             return;
@@ -239,9 +248,13 @@ impl Planner<'_> {
 
 /// What brings the rollups from one state of an item to the next: for each aggregate, and for what it counts into the same rollups
 /// in both states, the difference; and the shares that are new as they stand.
-fn difference(before: &Contributions, after: &Contributions) -> Result<(SmallVec<[usize; 2]>, Vec<Delta>)> {
-    let counterpart = |share: &Share, others: &Contributions| -> Option<usize> {
-        let same = |other: &Share| other.aggregate == share.aggregate && other.targets == share.targets;
+fn difference(
+    before: &ItemContributions,
+    after: &ItemContributions,
+) -> Result<(SmallVec<[usize; 2]>, Vec<RollupDelta>)> {
+    let counterpart = |share: &Contribution, others: &ItemContributions| -> Option<usize> {
+        let same =
+            |other: &Contribution| other.aggregate == share.aggregate && other.targets == share.targets;
         others.shares.iter().position(same)
     };
     let (mut fresh, mut deltas) = (SmallVec::new(), Vec::new());
@@ -255,20 +268,20 @@ fn difference(before: &Contributions, after: &Contributions) -> Result<(SmallVec
             add(&mut measures, measure, &number.negated())?;
         }
         measures.retain(|(_, number)| !number.is_zero());
-        deltas.push(Delta { targets: share.targets.clone(), measures, settled: Vec::new() });
+        deltas.push(RollupDelta { targets: share.targets.clone(), measures, settled: Vec::new() });
     }
     for share in before.shares.iter().filter(|share| counterpart(share, after).is_none()) {
         let negated = share.measures.iter().map(|(name, number)| (Arc::clone(name), number.negated()));
         let (targets, measures) = (share.targets.clone(), negated.collect());
-        deltas.push(Delta { targets, measures, settled: Vec::new() });
+        deltas.push(RollupDelta { targets, measures, settled: Vec::new() });
     }
-    deltas.retain(|delta: &Delta| !delta.measures.is_empty());
+    deltas.retain(|delta: &RollupDelta| !delta.measures.is_empty());
     Ok((fresh, deltas))
 }
 
 /// The same additions, with no rollup in two of them.
-fn each_rollup_once(plan: &mut Plan<'_>) -> Result<()> {
-    let overlaps = |(index, addition): (usize, Addition<'_>)| {
+fn each_rollup_once(plan: &mut ItemPlan<'_>) -> Result<()> {
+    let overlaps = |(index, addition): (usize, PlannedAddition<'_>)| {
         let mut others = plan.additions().skip(index + 1);
         others.any(|other| addition.targets.iter().any(|target| other.targets.contains(target)))
     };
@@ -276,11 +289,11 @@ fn each_rollup_once(plan: &mut Plan<'_>) -> Result<()> {
         return Ok(());
     }
     plan.make_deltas();
-    let mut by_target: BTreeMap<TargetId, Delta> = BTreeMap::new();
+    let mut by_target: BTreeMap<TargetId, RollupDelta> = BTreeMap::new();
     for delta in &plan.deltas {
         for target in &delta.targets {
             let targets = TargetIds::from_slice(&[*target]);
-            let empty = || Delta { targets, measures: Vec::new(), settled: Vec::new() };
+            let empty = || RollupDelta { targets, measures: Vec::new(), settled: Vec::new() };
             let sum = by_target.entry(*target).or_insert_with(empty);
             for (name, number) in &delta.measures {
                 add(&mut sum.measures, name, number)?;
@@ -298,7 +311,7 @@ fn each_rollup_once(plan: &mut Plan<'_>) -> Result<()> {
 ///
 /// # Errors
 /// [`ErrorKind::Record`] if the sum is beyond 38 digits; then nothing was added.
-pub(super) fn add(sums: &mut Measures, name: &Arc<str>, number: &Decimal) -> Result<()> {
+pub(super) fn add(sums: &mut MeasureAmounts, name: &Arc<str>, number: &Decimal) -> Result<()> {
     // Nearly all names are the model's own, and are told by where they are.
     let same = sums.iter().position(|(known, _)| Arc::ptr_eq(known, name));
     let place = same.or_else(|| sums.iter().position(|(known, _)| known == name));

@@ -1,9 +1,9 @@
 //! Single requests, sent again while it can help and there is time.
 
 use super::clock::{Clock, wait_to_retry};
-use super::{Invocation, Ledger};
-use crate::effect::{Key, Refusal, Write};
-use crate::sink::{Snapshot, Tables, WriteError};
+use super::{InvocationContext, Ledger};
+use crate::effect::{ItemKey, Write, WriteRefusal};
+use crate::sink::{ReadSnapshot, Tables, WriteError};
 use crate::{Error, ErrorKind, Result};
 
 /// Single requests under way at once.
@@ -11,9 +11,13 @@ pub(super) const CONCURRENCY: usize = 16;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
     /// Reads items, strongly consistent; again until they are read, cannot be, or there is no time left.
-    pub(super) async fn read(&self, keys: &[Key], invocation: &Invocation) -> Result<Snapshot> {
+    pub(super) async fn read(
+        &self,
+        keys: &[ItemKey],
+        invocation: &InvocationContext,
+    ) -> Result<ReadSnapshot> {
         if keys.is_empty() {
-            return Ok(Snapshot { items: Vec::new(), server_time: self.clock.now() });
+            return Ok(ReadSnapshot { items: Vec::new(), server_time: self.clock.now() });
         }
         let mut attempt = 0;
         loop {
@@ -34,7 +38,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     pub(super) async fn write_retrying(
         &self,
         write: &Write,
-        invocation: &Invocation,
+        invocation: &InvocationContext,
     ) -> Result<(), WriteError> {
         let mut attempt = 0;
         loop {
@@ -47,12 +51,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 Err(error) => error,
             };
             let again = match &error {
-                WriteError::Refused(Refusal::Conflict) => {
+                WriteError::Refused(WriteRefusal::Conflict) => {
                     invocation.tally.conflicts.add(1);
                     true
                 }
-                WriteError::Refused(Refusal::Throttled) => true,
-                WriteError::Refused(Refusal::Condition(_) | Refusal::Invalid(_)) => false,
+                WriteError::Refused(WriteRefusal::Throttled) => true,
+                WriteError::Refused(WriteRefusal::Condition(_) | WriteRefusal::Invalid(_)) => false,
                 WriteError::Failed(error) => error.is_retryable(),
             };
             attempt += 1;
@@ -63,7 +67,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// No request is begun when the time is up: its answer would come too late.
-    fn in_time(&self, invocation: &Invocation) -> Result<()> {
+    fn in_time(&self, invocation: &InvocationContext) -> Result<()> {
         if self.clock.now() < invocation.deadline {
             return Ok(());
         }
@@ -71,27 +75,27 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Waits before another attempt; `false` if there is no time for one.
-    pub(super) async fn wait(&self, attempt: u32, invocation: &Invocation) -> bool {
+    pub(super) async fn wait(&self, attempt: u32, invocation: &InvocationContext) -> bool {
         let is_time = wait_to_retry(&self.clock, attempt, invocation.deadline).await;
         invocation.tally.retries.add(u64::from(is_time));
         is_time
     }
 
     /// The error that a refusal comes to when nothing more can be done about it.
-    pub(super) fn refused(&self, write: &Write, refusal: Refusal) -> Error {
+    pub(super) fn refused(&self, write: &Write, refusal: WriteRefusal) -> Error {
         let table = write.key.table.as_ref();
         match refusal {
-            Refusal::Conflict => {
+            WriteRefusal::Conflict => {
                 Error::new(ErrorKind::Conflict, "another writer held the item until the time was up")
             }
-            Refusal::Condition(_) => {
+            WriteRefusal::Condition(_) => {
                 Error::new(ErrorKind::Conflict, "the item kept changing until the time was up")
             }
-            Refusal::Throttled => {
+            WriteRefusal::Throttled => {
                 Error::new(ErrorKind::Unavailable, "DynamoDB throttled until the time was up")
                     .remedy("Give the table more capacity, or its hot rollup `shards`")
             }
-            Refusal::Invalid(reason) => {
+            WriteRefusal::Invalid(reason) => {
                 Error::new(ErrorKind::Rejected, format!("DynamoDB refuses the write: {reason}"))
             }
         }

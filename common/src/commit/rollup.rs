@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::keys::{self, StateKeys};
 use super::pack::RollupUpdate;
-use crate::effect::{Action, Change, Condition, Path, Write};
-use crate::projection::{Extreme, Keep, Target};
+use crate::effect::{AttributeChange, Path, Write, WriteAction, WriteCondition};
+use crate::projection::{ExtremeRule, ExtremeValue, RollupTarget};
 use crate::record::{AttributeValue, Decimal, Item};
-use crate::table::{Average, Rollup};
+use crate::table::{AverageMeasure, Rollup};
 use crate::{Error, ErrorKind, Result};
 
 /// Decimal places that an average is rounded to.
@@ -19,7 +19,7 @@ const AVERAGE_PLACES: u8 = 6;
 /// The write that brings `update` to the rollup `target`. `stored` is the rollup as it was read, for one that is computed.
 pub(super) fn write(
     state_keys: &StateKeys,
-    target: &Target,
+    target: &RollupTarget,
     update: RollupUpdate,
     updated_at: Option<&str>,
     computed: Option<(&Rollup, Option<&Item>)>,
@@ -30,7 +30,7 @@ pub(super) fn write(
     })?;
     let mut changes = Vec::with_capacity(update.measures.len() + update.settled.len() + 4);
     let names = state_keys.names();
-    let mut set = |name: &Arc<str>, value| changes.push(Change::Set(Path::from(name), value));
+    let mut set = |name: &Arc<str>, value| changes.push(AttributeChange::Set(Path::from(name), value));
     set(&names.entity_type, "ROLLUP".into());
     if let Some(updated_at) = updated_at {
         set(&names.updated_at, AttributeValue::text(updated_at));
@@ -38,33 +38,36 @@ pub(super) fn write(
     if let Some(expires_at) = target.expires_at {
         set(&names.expires_at, Decimal::from(expires_at.epoch_seconds()).into());
     }
-    changes.push(Change::Add(Path::from(&names.rev), Decimal::ONE));
-    let mut condition = Condition::Always;
+    changes.push(AttributeChange::Add(Path::from(&names.rev), Decimal::ONE));
+    let mut condition = WriteCondition::Always;
     if let Some((rollup, stored)) = computed {
         condition = unchanged(stored);
         changes.extend(extremes(&update.extremes, stored));
         changes.extend(rollup.averages.iter().map(|average| average_change(average, &update, stored)));
     }
-    let add = |name: Path, number: Decimal| (!number.is_zero()).then_some(Change::Add(name, number));
+    let add = |name: Path, number: Decimal| (!number.is_zero()).then_some(AttributeChange::Add(name, number));
     changes.extend(update.measures.into_iter().filter_map(|(name, number)| add(Path::from(name), number)));
     let settled = |name: Arc<str>| Path::from([keys::SETTLED, &name].concat().as_str());
     changes.extend(update.settled.into_iter().filter_map(|(name, number)| add(settled(name), number)));
-    Ok(Write { key, condition, action: Action::Update(changes) })
+    Ok(Write { key, condition, action: WriteAction::Update(changes) })
 }
 
 /// Holds as long as the rollup is as it was read.
-fn unchanged(stored: Option<&Item>) -> Condition {
+fn unchanged(stored: Option<&Item>) -> WriteCondition {
     match stored {
-        None => Condition::ItemAbsent,
+        None => WriteCondition::ItemAbsent,
         Some(item) => match item.get(keys::REV) {
-            Some(rev) => Condition::Equals(Path::from(keys::REV), rev.clone()),
-            None => Condition::All(vec![Condition::ItemExists, Condition::Absent(Path::from(keys::REV))]),
+            Some(rev) => WriteCondition::Equals(Path::from(keys::REV), rev.clone()),
+            None => WriteCondition::All(vec![
+                WriteCondition::ItemExists,
+                WriteCondition::Absent(Path::from(keys::REV)),
+            ]),
         },
     }
 }
 
-fn extremes(seen: &[Extreme], stored: Option<&Item>) -> Vec<Change> {
-    let mut winners: Vec<Extreme> = Vec::new();
+fn extremes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<AttributeChange> {
+    let mut winners: Vec<ExtremeValue> = Vec::new();
     for extreme in seen {
         match winners.iter_mut().find(|winner| winner.measure == extreme.measure) {
             Some(winner) => {
@@ -77,23 +80,26 @@ fn extremes(seen: &[Extreme], stored: Option<&Item>) -> Vec<Change> {
     }
     let stored_value = |measure: &str| stored.and_then(|item| item.get(measure));
     winners.retain(|winner| stored_value(&winner.measure).is_none_or(|known| beats(winner, known)));
-    winners.into_iter().map(|winner| Change::Set(Path::from(&winner.measure), winner.value)).collect()
+    winners
+        .into_iter()
+        .map(|winner| AttributeChange::Set(Path::from(&winner.measure), winner.value))
+        .collect()
 }
 
 /// Whether the extreme replaces `known`. A value of another type is of another model: the new one stands.
-fn beats(extreme: &Extreme, known: &AttributeValue<'_>) -> bool {
+fn beats(extreme: &ExtremeValue, known: &AttributeValue<'_>) -> bool {
     let order = match (&extreme.value, known) {
         (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
         (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
         _ => return true,
     };
     match extreme.keep {
-        Keep::Largest => order.is_gt(),
-        Keep::Smallest => order.is_lt(),
+        ExtremeRule::Largest => order.is_gt(),
+        ExtremeRule::Smallest => order.is_lt(),
     }
 }
 
-fn average_change(average: &Average, update: &RollupUpdate, stored: Option<&Item>) -> Change {
+fn average_change(average: &AverageMeasure, update: &RollupUpdate, stored: Option<&Item>) -> AttributeChange {
     let total = |measure: &Arc<str>| {
         let known = stored.and_then(|item| item.get(measure.as_ref())).and_then(AttributeValue::as_number);
         let added = update.measures.iter().find(|(name, _)| name == measure).map(|(_, number)| number);
@@ -101,7 +107,7 @@ fn average_change(average: &Average, update: &RollupUpdate, stored: Option<&Item
     };
     let quotient = total(&average.sum).zip(total(&average.count));
     match quotient.and_then(|(sum, count)| sum.divided_by(&count, AVERAGE_PLACES)) {
-        Some(quotient) => Change::Set(Path::from(&average.name), quotient.into()),
-        None => Change::Remove(Path::from(&average.name)),
+        Some(quotient) => AttributeChange::Set(Path::from(&average.name), quotient.into()),
+        None => AttributeChange::Remove(Path::from(&average.name)),
     }
 }

@@ -8,34 +8,34 @@ use futures::stream::{StreamExt as _, iter};
 
 use super::clock::Clock;
 use super::decide::{TOMBSTONE_LIFE, decide};
-use super::lookup::{Answered, Asked, Delayed, Sought};
-use super::pack::{Packable, Parcel, pack};
-use super::plan::Plan;
+use super::lookup::{DelayedLookups, LookupKeyRef, LookupResults, PendingLookups};
+use super::pack::{PackableItem, TransactionBatch, pack};
+use super::plan::ItemPlan;
 use super::requests::CONCURRENCY;
-use super::tally::Tally;
-use super::work::{Item, Observation, Outcome, Progress, Work};
-use super::{Invocation, Ledger, keys, rollup};
-use crate::effect::{Action, Condition, Key, KeyAttribute, Path, Refusal, Write};
-use crate::projection::{Question, TargetId, Targets, answers, questions};
+use super::tally::CommitTally;
+use super::work::{CommitOutcome, ItemObservation, ItemProgress, LedgerItemState, SourceItem};
+use super::{InvocationContext, Ledger, keys, rollup};
+use crate::effect::{ItemKey, KeyAttribute, Path, Write, WriteAction, WriteCondition, WriteRefusal};
+use crate::projection::{LookupKey, RollupTargets, TargetId, answers, questions};
 use crate::record::{AttributeValue, Decimal, Image, Position, Timestamp};
 use crate::sink::{Tables, TransactError, WriteError};
 use crate::table::{KeySchema, OnExpiry, Rollup};
 use crate::{Error, ErrorKind, Result};
 
 /// A batch under way.
-pub(super) struct Batch<'r> {
-    pub(super) works: Vec<Work<'r>>,
-    pub(super) targets: Targets,
-    pub(super) answered: Answered,
+pub(super) struct LedgerBatch<'r> {
+    pub(super) works: Vec<LedgerItemState<'r>>,
+    pub(super) targets: RollupTargets,
+    pub(super) answered: LookupResults,
 }
 
 /// How a round's writes went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Refused(bool);
+struct RoundRefusals(bool);
 
 /// What one write of a transaction is for: refusals align with writes.
 #[derive(Clone, Debug)]
-enum Purpose<'r> {
+enum WritePurpose<'r> {
     Entry(usize),
     Marker(usize, Position<'r>),
     Rollup(TargetId),
@@ -47,8 +47,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// # Errors
     /// [`ErrorKind::Configuration`] alone: the state table is missing, has other keys or may not be used. What concerns single
     /// records is in the outcome.
-    pub async fn commit(&self, items: Vec<Item<'_>>, deadline: Timestamp) -> Result<Outcome> {
-        Box::pin(self.run(items.into_iter().map(Work::new).collect(), deadline)).await
+    pub async fn commit(&self, items: Vec<SourceItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
+        Box::pin(self.run(items.into_iter().map(LedgerItemState::new).collect(), deadline)).await
     }
 
     /// Counts these items as they stand in their tables now, whatever the ledger holds of them: the one way besides records to
@@ -59,24 +59,24 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// As [`Ledger::commit`].
     pub async fn reconcile<'r>(
         &self,
-        items: Vec<Item<'r>>,
+        items: Vec<SourceItem<'r>>,
         stream: &'r str,
         deadline: Timestamp,
-    ) -> Result<Outcome> {
-        let works = items.into_iter().map(|item| Work::reconciling(item, stream)).collect();
+    ) -> Result<CommitOutcome> {
+        let works = items.into_iter().map(|item| LedgerItemState::reconciling(item, stream)).collect();
         Box::pin(self.run(works, deadline)).await
     }
 
-    async fn run(&self, works: Vec<Work<'_>>, deadline: Timestamp) -> Result<Outcome> {
-        let invocation = Invocation { deadline, tally: Tally::default() };
-        let targets = Targets::with_capacity(&self.model, works.len());
-        let mut batch = Batch { works, targets, answered: Answered::default() };
+    async fn run(&self, works: Vec<LedgerItemState<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
+        let invocation = InvocationContext { deadline, tally: CommitTally::default() };
+        let targets = RollupTargets::with_capacity(&self.model, works.len());
+        let mut batch = LedgerBatch { works, targets, answered: LookupResults::default() };
         invocation.tally.duplicates.add_len(batch.works.iter().map(|work| work.repeated).sum());
         let mut attempt = 0;
-        while batch.works.iter().any(Work::is_pending) {
+        while batch.works.iter().any(LedgerItemState::is_pending) {
             match Box::pin(self.round(&mut batch, &invocation)).await {
-                Ok(Refused(false)) => {}
-                Ok(Refused(true)) => {
+                Ok(RoundRefusals(false)) => {}
+                Ok(RoundRefusals(true)) => {
                     attempt += 1;
                     if !self.wait(attempt, &invocation).await {
                         batch.give_up();
@@ -87,29 +87,33 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             }
         }
         Box::pin(self.refresh_mirrors(&mut batch, &invocation)).await?;
-        let failures = batch.works.into_iter().flat_map(Work::into_failures).collect();
-        Ok(Outcome { failures, totals: invocation.tally.totals() })
+        let failures = batch.works.into_iter().flat_map(LedgerItemState::into_failures).collect();
+        Ok(CommitOutcome { failures, totals: invocation.tally.totals() })
     }
 
-    async fn round(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Refused> {
+    async fn round(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        invocation: &InvocationContext,
+    ) -> Result<RoundRefusals> {
         self.read_entries(batch, invocation).await?;
         self.read_items(batch, invocation).await?;
         for work in batch.works.iter_mut().filter(|work| work.is_pending()) {
             self.decide(work, &invocation.tally);
         }
         let delayed = self.ask_lookups(batch, invocation).await?;
-        let Batch { works, targets, answered } = batch;
+        let LedgerBatch { works, targets, answered } = batch;
         for work in works {
             work.delay = self.delay(work, &delayed);
             let is_ready = work.is_pending() && work.delay.is_none();
             work.plan = is_ready.then(|| self.plan(work, targets, answered, invocation)).flatten();
         }
-        let Refused(is_refused) = self.write(batch, invocation).await?;
-        Ok(Refused(is_refused || batch.works.iter().any(|work| work.delay.is_some())))
+        let RoundRefusals(is_refused) = self.write(batch, invocation).await?;
+        Ok(RoundRefusals(is_refused || batch.works.iter().any(|work| work.delay.is_some())))
     }
 
     /// Reads what is stored of every item whose entry is not known: its entry, and the markers of its expiries.
-    async fn read_entries(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+    async fn read_entries(&self, batch: &mut LedgerBatch<'_>, invocation: &InvocationContext) -> Result<()> {
         let most = batch.works.len();
         let (mut keys, mut owners) = (Vec::with_capacity(most), Vec::with_capacity(most));
         for (index, work) in
@@ -140,10 +144,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Reads the items that must be asked themselves. Their entries have been read before: that order is what makes it right.
-    async fn read_items(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<()> {
+    async fn read_items(&self, batch: &mut LedgerBatch<'_>, invocation: &InvocationContext) -> Result<()> {
         let (mut keys, mut owners) = (Vec::new(), Vec::new());
         for (index, work) in batch.works.iter_mut().enumerate() {
-            if !work.is_pending() || !matches!(work.observation, Observation::Wanted) {
+            if !work.is_pending() || !matches!(work.observation, ItemObservation::Wanted) {
                 continue;
             }
             match self.item_key(work) {
@@ -161,13 +165,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         for (index, item) in owners.into_iter().zip(snapshot.items) {
             let image = item.map(|item| Image::from_item(&item, &self.model.vocabulary));
             if let Some(work) = batch.works.get_mut(index) {
-                work.observation = Observation::Seen { image, at: snapshot.server_time };
+                work.observation = ItemObservation::Seen { image, at: snapshot.server_time };
             }
         }
         Ok(())
     }
 
-    fn item_key(&self, work: &Work<'_>) -> Option<Key> {
+    fn item_key(&self, work: &LedgerItemState<'_>) -> Option<ItemKey> {
         let table = self.model.tables.get(work.source.table)?;
         let attribute = |key: &KeySchema| {
             let value = work.keys.get(&key.name)?.clone().into_owned();
@@ -178,12 +182,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             None => None,
         };
         let table_name = Arc::clone(self.table_names.get(work.source.table)?);
-        Some(Key { table: table_name, partition: attribute(&table.partition_key)?, sort })
+        Some(ItemKey { table: table_name, partition: attribute(&table.partition_key)?, sort })
     }
 
-    fn decide(&self, work: &mut Work<'_>, tally: &Tally) {
+    fn decide(&self, work: &mut LedgerItemState<'_>, tally: &CommitTally) {
         work.unfit.clear();
-        let item_asked = matches!(work.observation, Observation::Counted);
+        let item_asked = matches!(work.observation, ItemObservation::Counted);
         let decision = decide(
             work.entry.as_ref(),
             &work.records,
@@ -193,24 +197,28 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             item_asked,
         );
         work.decided(decision);
-        if work.decision.needs_item && matches!(work.observation, Observation::Unneeded) {
-            work.observation = Observation::Wanted;
+        if work.decision.needs_item && matches!(work.observation, ItemObservation::Unneeded) {
+            work.observation = ItemObservation::Wanted;
         }
         // A removed item's last image settles what expired, and answers what others ask of it.
         let (is_asked, expiries) = (!work.identity.entity.answers.is_empty(), work.decision.expiries.clone());
         work.decode_old_images(&self.model.vocabulary, |index| is_asked || expiries.contains(&index));
-        let is_asking = matches!(work.observation, Observation::Wanted | Observation::Seen { .. });
+        let is_asking = matches!(work.observation, ItemObservation::Wanted | ItemObservation::Seen { .. });
         if work.decision.is_empty() && !is_asking {
             tally.duplicates.add_len(work.records.len() - work.decision.too_old.len());
             tally.expiries_too_old.add_len(work.decision.too_old.len());
-            work.progress = Progress::Done;
+            work.progress = ItemProgress::Done;
         }
     }
 
     /// Asks everything that this round's images depend on, and remembers what their own records answer.
-    async fn ask_lookups(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Delayed> {
-        let mut asked = Asked::new();
-        let Batch { works, answered, .. } = batch;
+    async fn ask_lookups(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        invocation: &InvocationContext,
+    ) -> Result<DelayedLookups> {
+        let mut asked = PendingLookups::new();
+        let LedgerBatch { works, answered, .. } = batch;
         for (question, offer) in works.iter().flat_map(|work| self.questions_of(work)) {
             self.ask(question, offer, &mut asked, answered);
         }
@@ -220,8 +228,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// What an item asks, and what it answers itself: then with the answer.
     fn questions_of<'w>(
         &'w self,
-        work: &'w Work<'_>,
-    ) -> impl Iterator<Item = (Question<'w>, Option<Vec<AttributeValue<'static>>>)> {
+        work: &'w LedgerItemState<'_>,
+    ) -> impl Iterator<Item = (LookupKey<'w>, Option<Vec<AttributeValue<'static>>>)> {
         let offered = work.answering_images().flat_map(|image| answers(&self.model, work.identity, image));
         // An image that cannot even ask cannot be counted either: planning says so of the record.
         let needed =
@@ -231,24 +239,28 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Why an item must wait for another round, if something that it asks or answers was delayed.
-    fn delay(&self, work: &Work<'_>, delayed: &Delayed) -> Option<Error> {
+    fn delay(&self, work: &LedgerItemState<'_>, delayed: &DelayedLookups) -> Option<Error> {
         if delayed.is_empty() || !work.is_pending() {
             return None;
         }
         let mut questions = self.questions_of(work);
-        questions.find_map(|(question, _)| Some(delayed.get(&Sought(&question))?.restated()))
+        questions.find_map(|(question, _)| Some(delayed.get(&LookupKeyRef(&question))?.restated()))
     }
 
-    async fn write(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Refused> {
+    async fn write(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        invocation: &InvocationContext,
+    ) -> Result<RoundRefusals> {
         let mut refused = self.write_entries(batch, invocation).await?;
         let packable = |(item, work): (usize, _)| {
-            let Work { plan, alone, .. }: &Work<'_> = work;
+            let LedgerItemState { plan, alone, .. }: &LedgerItemState<'_> = work;
             let plan = plan.as_ref().filter(|plan| !plan.is_entry_alone())?;
-            Some(Packable { item, plan, alone: *alone })
+            Some(PackableItem { item, plan, alone: *alone })
         };
         for mut parcel in pack(batch.works.iter().enumerate().filter_map(packable), &batch.targets) {
             if self.clock.now() >= invocation.deadline {
-                return Ok(Refused(true));
+                return Ok(RoundRefusals(true));
             }
             let Some(rendered) = self.render(batch, &mut parcel, invocation).await? else { continue };
             refused.0 |= self.send(batch, &parcel, rendered, invocation).await?.0;
@@ -257,15 +269,20 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Writes the entries with which no rollup changes: plain conditional writes, at half the price of a transaction's.
-    async fn write_entries(&self, batch: &mut Batch<'_>, invocation: &Invocation) -> Result<Refused> {
-        let Batch { works, targets, .. } = batch;
-        let is_alone = |work: &&mut Work<'_>| work.plan.as_ref().is_some_and(Plan::is_entry_alone);
-        let mut works: Vec<&mut Work<'_>> = works.iter_mut().filter(is_alone).collect();
+    async fn write_entries(
+        &self,
+        batch: &mut LedgerBatch<'_>,
+        invocation: &InvocationContext,
+    ) -> Result<RoundRefusals> {
+        let LedgerBatch { works, targets, .. } = batch;
+        let is_alone =
+            |work: &&mut LedgerItemState<'_>| work.plan.as_ref().is_some_and(ItemPlan::is_entry_alone);
+        let mut works: Vec<&mut LedgerItemState<'_>> = works.iter_mut().filter(is_alone).collect();
         let writes = works.iter_mut().filter_map(|work| self.entry_write(work, targets));
         let writes: Vec<Write> = writes.collect();
         let sent = writes.iter().map(|write| self.tables.write(write));
         let answers: Vec<_> = iter(sent).buffered(CONCURRENCY).collect().await;
-        let mut refused = Refused(false);
+        let mut refused = RoundRefusals(false);
         for (work, answer) in works.into_iter().zip(answers) {
             match answer {
                 Ok(consumed) => {
@@ -290,32 +307,32 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// The write of an item's planned entry.
-    fn entry_write(&self, work: &mut Work<'_>, targets: &Targets) -> Option<Write> {
+    fn entry_write(&self, work: &mut LedgerItemState<'_>, targets: &RollupTargets) -> Option<Write> {
         let item = work.plan.as_ref()?.entry.encode(targets);
         let condition = match &work.entry {
-            None => Condition::ItemAbsent,
-            Some(entry) => Condition::Equals(Path::from(&self.keys.names().rev), revision(entry.rev)),
+            None => WriteCondition::ItemAbsent,
+            Some(entry) => WriteCondition::Equals(Path::from(&self.keys.names().rev), revision(entry.rev)),
         };
         let key = work.entry_key.take().unwrap_or_else(|| self.keys.entry(&self.model, work.source));
-        Some(Write { key, condition, action: Action::Put(item) })
+        Some(Write { key, condition, action: WriteAction::Put(item) })
     }
 
     /// The writes of a parcel; `None` if one of its rollups cannot be written at all, which fails the items that need it.
     async fn render<'r>(
         &self,
-        batch: &mut Batch<'r>,
-        parcel: &mut Parcel,
-        invocation: &Invocation,
-    ) -> Result<Option<Rendered<'r>>> {
+        batch: &mut LedgerBatch<'r>,
+        parcel: &mut TransactionBatch,
+        invocation: &InvocationContext,
+    ) -> Result<Option<RenderedTransaction<'r>>> {
         let computed = self.read_computed(batch, parcel, invocation).await?;
-        let mut rendered = Rendered::with_capacity(parcel.items.len() + parcel.rollups.len());
+        let mut rendered = RenderedTransaction::with_capacity(parcel.items.len() + parcel.rollups.len());
         for index in &parcel.items {
             let Some(work) = batch.works.get_mut(*index) else { continue };
             let Some(write) = self.entry_write(work, &batch.targets) else { continue };
-            rendered.push(Purpose::Entry(*index), write);
+            rendered.push(WritePurpose::Entry(*index), write);
             for position in work.plan.iter().flat_map(|plan| &plan.markers) {
                 let write = self.marker_write(work, position);
-                rendered.push(Purpose::Marker(*index, position.clone()), write);
+                rendered.push(WritePurpose::Marker(*index, position.clone()), write);
             }
         }
         let updated_at = parcel.newest.map(|newest| newest.to_string());
@@ -323,7 +340,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             let target = batch.targets.get(id);
             let stored = computed.get(&id).map(|(rollup, item)| (*rollup, item.as_ref()));
             match rollup::write(&self.keys, target, update, updated_at.as_deref(), stored) {
-                Ok(write) => rendered.push(Purpose::Rollup(id), write),
+                Ok(write) => rendered.push(WritePurpose::Rollup(id), write),
                 Err(error) => {
                     batch.fail_users(id, parcel, &error);
                     return Ok(None);
@@ -333,44 +350,44 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(Some(rendered))
     }
 
-    fn marker_write(&self, work: &Work<'_>, position: &Position<'_>) -> Write {
+    fn marker_write(&self, work: &LedgerItemState<'_>, position: &Position<'_>) -> Write {
         let mut item = keys::typed("LEDGER");
         let expires_at = self.clock.now().plus(TOMBSTONE_LIFE).epoch_seconds();
         item.insert(Cow::Borrowed(keys::EXPIRES_AT), Decimal::from(expires_at).into());
         let key = self.keys.marker(&self.model, work.source, position);
-        Write { key, condition: Condition::ItemAbsent, action: Action::Put(item) }
+        Write { key, condition: WriteCondition::ItemAbsent, action: WriteAction::Put(item) }
     }
 
     /// Reads the rollups of a parcel that are computed, not added to.
     async fn read_computed(
         &self,
-        batch: &Batch<'_>,
-        parcel: &Parcel,
-        invocation: &Invocation,
-    ) -> Result<BTreeMap<TargetId, (&Rollup, Option<Stored>)>> {
+        batch: &LedgerBatch<'_>,
+        parcel: &TransactionBatch,
+        invocation: &InvocationContext,
+    ) -> Result<BTreeMap<TargetId, (&Rollup, Option<StoredItem>)>> {
         // Of rollups that overlap none is computed.
         let rollup_of = |id: &TargetId| {
             let mut rollups = batch.targets.get(*id).rollups.iter();
             rollups.find_map(|index| self.model.rollups.get(*index).filter(|rollup| rollup.is_computed()))
         };
-        let computed: Vec<(TargetId, &Rollup, Key)> = parcel
+        let computed: Vec<(TargetId, &Rollup, ItemKey)> = parcel
             .rollups
             .iter()
             .filter_map(|(id, _)| Some((*id, rollup_of(id)?, self.keys.rollup(batch.targets.get(*id))?)))
             .collect();
-        let keys: Vec<Key> = computed.iter().map(|(_, _, key)| key.clone()).collect();
+        let keys: Vec<ItemKey> = computed.iter().map(|(_, _, key)| key.clone()).collect();
         let stored = self.read(&keys, invocation).await?.items;
         Ok(computed.into_iter().zip(stored).map(|((id, rollup, _), item)| (id, (rollup, item))).collect())
     }
 
     async fn send<'r>(
         &self,
-        batch: &mut Batch<'r>,
-        parcel: &Parcel,
-        rendered: Rendered<'r>,
-        invocation: &Invocation,
-    ) -> Result<Refused> {
-        let Rendered { purposes, writes } = rendered;
+        batch: &mut LedgerBatch<'r>,
+        parcel: &TransactionBatch,
+        rendered: RenderedTransaction<'r>,
+        invocation: &InvocationContext,
+    ) -> Result<RoundRefusals> {
+        let RenderedTransaction { purposes, writes } = rendered;
         match self.tables.transact(&writes).await {
             Ok(consumed) => {
                 invocation.tally.transactions.add(1);
@@ -380,7 +397,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                         work.committed(&invocation.tally);
                     }
                 }
-                Ok(Refused(false))
+                Ok(RoundRefusals(false))
             }
             Err(TransactError::Cancelled(reasons)) => {
                 for (purpose, refusal) in purposes.into_iter().zip(reasons) {
@@ -388,47 +405,47 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                         batch.learn(purpose, refusal, parcel, &invocation.tally);
                     }
                 }
-                Ok(Refused(true))
+                Ok(RoundRefusals(true))
             }
             Err(TransactError::Failed(error)) if error.is_retryable() => {
                 // It may have taken effect: the entries, read again, will tell.
                 batch.forget(parcel);
-                Ok(Refused(true))
+                Ok(RoundRefusals(true))
             }
             Err(TransactError::Failed(error)) if error.kind() == ErrorKind::Configuration => Err(error),
             Err(TransactError::Failed(error)) => {
                 batch.isolate(parcel.items.iter().copied(), &error);
-                Ok(Refused(false))
+                Ok(RoundRefusals(false))
             }
         }
     }
 }
 
 /// The writes of a transaction, and what each of them is for.
-struct Rendered<'r> {
-    purposes: Vec<Purpose<'r>>,
+struct RenderedTransaction<'r> {
+    purposes: Vec<WritePurpose<'r>>,
     writes: Vec<Write>,
 }
 
-impl<'r> Rendered<'r> {
+impl<'r> RenderedTransaction<'r> {
     fn with_capacity(capacity: usize) -> Self {
         Self { purposes: Vec::with_capacity(capacity), writes: Vec::with_capacity(capacity) }
     }
 
-    fn push(&mut self, purpose: Purpose<'r>, write: Write) {
+    fn push(&mut self, purpose: WritePurpose<'r>, write: Write) {
         self.purposes.push(purpose);
         self.writes.push(write);
     }
 }
 
-type Stored = crate::record::Item;
+type StoredItem = crate::record::Item;
 
 fn revision(rev: u64) -> AttributeValue<'static> {
     Decimal::from(i64::try_from(rev).unwrap_or(i64::MAX)).into()
 }
 
-impl<'r> Batch<'r> {
-    fn forget(&mut self, parcel: &Parcel) {
+impl<'r> LedgerBatch<'r> {
+    fn forget(&mut self, parcel: &TransactionBatch) {
         for index in &parcel.items {
             if let Some(work) = self.works.get_mut(*index) {
                 work.forget();
@@ -461,34 +478,40 @@ impl<'r> Batch<'r> {
     }
 
     /// What a refusal of one write teaches of the items in the transaction.
-    fn learn(&mut self, purpose: Purpose<'r>, refusal: Refusal, parcel: &Parcel, tally: &Tally) {
+    fn learn(
+        &mut self,
+        purpose: WritePurpose<'r>,
+        refusal: WriteRefusal,
+        parcel: &TransactionBatch,
+        tally: &CommitTally,
+    ) {
         match (purpose, refusal) {
-            (Purpose::Entry(index), refusal) => {
+            (WritePurpose::Entry(index), refusal) => {
                 let Self { works, targets, .. } = self;
                 if let Some(work) = works.get_mut(index) {
                     work.entry_refused(refusal, targets, tally);
                 }
             }
-            (Purpose::Marker(index, position), Refusal::Condition(_)) => {
+            (WritePurpose::Marker(index, position), WriteRefusal::Condition(_)) => {
                 tally.conflicts.add(1);
                 if let Some(work) = self.works.get_mut(index) {
                     work.claimed.push(position);
                 }
             }
             // A rollup's condition is on the `rev` that was read: it is read again in the next round.
-            (_, Refusal::Conflict | Refusal::Condition(_)) => tally.conflicts.add(1),
-            (_, Refusal::Throttled) => {}
-            (Purpose::Marker(index, _), Refusal::Invalid(reason)) => {
+            (_, WriteRefusal::Conflict | WriteRefusal::Condition(_)) => tally.conflicts.add(1),
+            (_, WriteRefusal::Throttled) => {}
+            (WritePurpose::Marker(index, _), WriteRefusal::Invalid(reason)) => {
                 self.isolate([index].into_iter(), &rejected(&reason))
             }
-            (Purpose::Rollup(target), Refusal::Invalid(reason)) => {
+            (WritePurpose::Rollup(target), WriteRefusal::Invalid(reason)) => {
                 self.fail_users(target, parcel, &rejected(&reason));
             }
         }
     }
 
     /// A rollup cannot be written: who of its users is to blame shows when each goes alone.
-    fn fail_users(&mut self, target: TargetId, parcel: &Parcel, error: &Error) {
+    fn fail_users(&mut self, target: TargetId, parcel: &TransactionBatch, error: &Error) {
         let uses = |index: &usize| {
             let plan = self.works.get(*index).and_then(|work| work.plan.as_ref());
             plan.is_some_and(|plan| plan.touched().any(|touched| touched == target))

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows; shared by what runs at once.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct SharedCounter(AtomicU64);
 
-impl Counter {
+impl SharedCounter {
     /// Adds to it.
     pub fn add(&self, number: u64) {
         self.0.fetch_add(number, Ordering::Relaxed);
@@ -27,25 +27,25 @@ impl Counter {
 macro_rules! tally {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         #[derive(Debug, Default)]
-        pub(super) struct Tally { $(pub(super) $name: Counter,)* }
+        pub(super) struct CommitTally { $(pub(super) $name: SharedCounter,)* }
 
         /// What a batch cost and did.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Totals { $($(#[$doc])* pub $name: u64,)* }
+        pub struct CommitTotals { $($(#[$doc])* pub $name: u64,)* }
 
-        impl Tally {
-            pub(super) fn totals(&self) -> Totals {
-                Totals { $($name: self.$name.get(),)* }
+        impl CommitTally {
+            pub(super) fn totals(&self) -> CommitTotals {
+                CommitTotals { $($name: self.$name.get(),)* }
             }
         }
 
-        impl std::ops::AddAssign for Totals {
+        impl std::ops::AddAssign for CommitTotals {
             fn add_assign(&mut self, other: Self) {
                 $(self.$name += other.$name;)*
             }
         }
 
-        impl Totals {
+        impl CommitTotals {
             /// Each number with its name, in the order of declaration.
             #[must_use]
             pub fn named(&self) -> Vec<(&'static str, u64)> {

@@ -4,36 +4,36 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::decide::{CLOCK_TOLERANCE, Decision, Indexes};
-use super::entry::Entry;
-use super::plan::Plan;
-use super::tally::{Tally, Totals};
-use crate::effect::{Key, Refusal};
-use crate::entity::{Identity, SourceKey};
-use crate::projection::{Contributions, Sharding, TargetId, Targets};
-use crate::record::{BadRecord, ChangeRecord, Image, Keys, Position, Timestamp, Vocabulary};
+use super::decide::{CLOCK_TOLERANCE, RecordDecision, RecordIndexes};
+use super::entry::LedgerEntry;
+use super::plan::ItemPlan;
+use super::tally::{CommitTally, CommitTotals};
+use crate::effect::{ItemKey, WriteRefusal};
+use crate::entity::{ItemIdentity, SourceKey};
+use crate::projection::{ItemContributions, RollupTargets, ShardAssignment, TargetId};
+use crate::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position, PrimaryKey, Timestamp};
 use crate::table::OnExpiry;
 use crate::{Error, ErrorKind};
 
 /// One source item, and what a batch says of it.
 #[derive(Debug)]
-pub struct Item<'r> {
+pub struct SourceItem<'r> {
     /// Which item.
     pub source: &'r SourceKey<'r>,
     /// What it is.
-    pub identity: &'r Identity<'r, 'r>,
+    pub identity: &'r ItemIdentity<'r, 'r>,
     /// Its primary key as it is typed.
-    pub keys: &'r Keys<'r>,
+    pub keys: &'r PrimaryKey<'r>,
     /// Its changes, in any order.
-    pub requests: Requests<'r>,
+    pub requests: ItemRecords<'r>,
 }
 
 /// The records of an item: mostly one.
-pub type Requests<'r> = SmallVec<[Request<'r>; 1]>;
+pub type ItemRecords<'r> = SmallVec<[ItemRecord<'r>; 1]>;
 
 /// One record of an item, with its place in the batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'r> {
+pub struct ItemRecord<'r> {
     /// Its place.
     pub index: usize,
     /// The record; a malformed one is a failure unless the ledger has passed its position.
@@ -42,7 +42,7 @@ pub struct Request<'r> {
 
 /// A record that was not counted.
 #[derive(Debug)]
-pub struct Failure {
+pub struct RecordFailure {
     /// Its place in the batch.
     pub index: usize,
     /// Why.
@@ -51,16 +51,16 @@ pub struct Failure {
 
 /// What became of a batch.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct CommitOutcome {
     /// The records that were not counted, one entry for each item or record concerned.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<RecordFailure>,
     /// What was done.
-    pub totals: Totals,
+    pub totals: CommitTotals,
 }
 
 /// What is known of the item itself, where it must be asked.
 #[derive(Debug, Default)]
-pub(super) enum Observation {
+pub(super) enum ItemObservation {
     /// It need not be asked, or not yet.
     #[default]
     Unneeded,
@@ -73,7 +73,7 @@ pub(super) enum Observation {
 }
 
 #[derive(Debug, Default)]
-pub(super) enum Progress {
+pub(super) enum ItemProgress {
     #[default]
     Pending,
     Done,
@@ -82,13 +82,13 @@ pub(super) enum Progress {
 
 /// An item's state within a batch.
 #[derive(Debug)]
-pub(super) struct Work<'r> {
+pub(super) struct LedgerItemState<'r> {
     pub(super) source: &'r SourceKey<'r>,
-    pub(super) identity: &'r Identity<'r, 'r>,
-    pub(super) keys: &'r Keys<'r>,
+    pub(super) identity: &'r ItemIdentity<'r, 'r>,
+    pub(super) keys: &'r PrimaryKey<'r>,
     /// The records in order of position, and their places in the batch.
     pub(super) records: SmallVec<[&'r ChangeRecord<'r>; 2]>,
-    indexes: Indexes,
+    indexes: RecordIndexes,
     bad: Vec<(usize, &'r BadRecord<'r>)>,
     /// The old images of expiries, decoded; by record.
     pub(super) old_images: BTreeMap<usize, Image<'r>>,
@@ -98,19 +98,19 @@ pub(super) struct Work<'r> {
     stream: &'r str,
     /// Whether `entry` and `claimed` are what is stored, as far as is known.
     pub(super) is_known: bool,
-    pub(super) entry: Option<Entry<'r>>,
+    pub(super) entry: Option<LedgerEntry<'r>>,
     /// The entry's key, from its being read until it is written.
-    pub(super) entry_key: Option<Key>,
+    pub(super) entry_key: Option<ItemKey>,
     pub(super) claimed: Vec<Position<'r>>,
-    pub(super) observation: Observation,
-    pub(super) decision: Decision,
+    pub(super) observation: ItemObservation,
+    pub(super) decision: RecordDecision,
     /// What is to be written of it in this round.
-    pub(super) plan: Option<Plan<'r>>,
+    pub(super) plan: Option<ItemPlan<'r>>,
     /// Why this round could not plan anything: a lookup that it needs cannot be asked for now.
     pub(super) delay: Option<Error>,
     /// It must have a transaction of its own, because a shared one was refused and nobody knows on whose account.
     pub(super) alone: bool,
-    pub(super) progress: Progress,
+    pub(super) progress: ItemProgress,
     /// Records that were delivered several times in this very batch, and are looked at once.
     pub(super) repeated: usize,
     /// Something of the item was counted by a write that nobody here saw answered: an earlier delivery's, another consumer's, or
@@ -120,8 +120,8 @@ pub(super) struct Work<'r> {
     pub(super) to_mirror: Vec<TargetId>,
 }
 
-impl<'r> Work<'r> {
-    pub(super) fn new(item: Item<'r>) -> Self {
+impl<'r> LedgerItemState<'r> {
+    pub(super) fn new(item: SourceItem<'r>) -> Self {
         let mut records: SmallVec<[(usize, &ChangeRecord<'_>); 2]> = SmallVec::new();
         let mut bad = Vec::new();
         for request in item.requests {
@@ -148,39 +148,39 @@ impl<'r> Work<'r> {
             entry: None,
             entry_key: None,
             claimed: Vec::new(),
-            observation: Observation::Unneeded,
-            decision: Decision::default(),
+            observation: ItemObservation::Unneeded,
+            decision: RecordDecision::default(),
             plan: None,
             delay: None,
             alone: false,
-            progress: Progress::Pending,
+            progress: ItemProgress::Pending,
             is_counted_elsewhere: false,
             to_mirror: Vec::new(),
         }
     }
 
     /// An item that is to be reconciled, whatever its records say.
-    pub(super) fn reconciling(item: Item<'r>, stream: &'r str) -> Self {
-        Self { observation: Observation::Wanted, stream, ..Self::new(item) }
+    pub(super) fn reconciling(item: SourceItem<'r>, stream: &'r str) -> Self {
+        Self { observation: ItemObservation::Wanted, stream, ..Self::new(item) }
     }
 
     /// What is counted of the item now, as far as is known.
-    pub(super) fn current(&self) -> &Contributions {
-        self.entry.as_ref().map_or(const { &Contributions::NOTHING }, |entry| &entry.current)
+    pub(super) fn current(&self) -> &ItemContributions {
+        self.entry.as_ref().map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current)
     }
 
     /// How the item is spread over the shards of sharded rollups.
-    pub(super) fn sharding(&self) -> Sharding<'_> {
-        Sharding { source: self.source, current: self.current() }
+    pub(super) fn sharding(&self) -> ShardAssignment<'_> {
+        ShardAssignment { source: self.source, current: self.current() }
     }
 
     pub(super) fn is_pending(&self) -> bool {
-        matches!(self.progress, Progress::Pending)
+        matches!(self.progress, ItemProgress::Pending)
     }
 
     /// Counted, by this batch or before it.
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.progress, Progress::Done)
+        matches!(self.progress, ItemProgress::Done)
     }
 
     /// Whether mirrors may be stale on account of a write that was not this batch's, or not known to be.
@@ -189,7 +189,7 @@ impl<'r> Work<'r> {
     }
 
     /// Takes in what is to be done with the records.
-    pub(super) fn decided(&mut self, decision: Decision) {
+    pub(super) fn decided(&mut self, decision: RecordDecision) {
         self.is_counted_elsewhere |= decision.live.len() < self.records.len() || self.may_be_reconciled();
         self.decision = decision;
     }
@@ -200,7 +200,11 @@ impl<'r> Work<'r> {
     }
 
     /// Decodes the old images of the records that `wanted` names.
-    pub(super) fn decode_old_images(&mut self, vocabulary: &Vocabulary, wanted: impl Fn(usize) -> bool) {
+    pub(super) fn decode_old_images(
+        &mut self,
+        vocabulary: &AttributeInterner,
+        wanted: impl Fn(usize) -> bool,
+    ) {
         for (index, record) in self.records.iter().enumerate() {
             if !wanted(index) || self.old_images.contains_key(&index) {
                 continue;
@@ -221,7 +225,7 @@ impl<'r> Work<'r> {
     }
 
     pub(super) fn fail(&mut self, error: Error) {
-        self.progress = Progress::Failed(error);
+        self.progress = ItemProgress::Failed(error);
     }
 
     /// Whether somebody who reconciled the item may have counted what these records say, at no position.
@@ -247,14 +251,14 @@ impl<'r> Work<'r> {
     }
 
     /// Takes in what is stored of the item: its ledger entry.
-    pub(super) fn learn(&mut self, stored: Option<&crate::record::Item>, targets: &mut Targets) {
-        match stored.map(|item| Entry::decode(item, targets)).transpose() {
+    pub(super) fn learn(&mut self, stored: Option<&crate::record::Item>, targets: &mut RollupTargets) {
+        match stored.map(|item| LedgerEntry::decode(item, targets)).transpose() {
             Ok(entry) => {
                 self.entry = entry;
                 self.is_known = true;
                 // An item must be read after its entry: what was seen before this one may be older than it.
-                if matches!(self.observation, Observation::Seen { .. }) {
-                    self.observation = Observation::Wanted;
+                if matches!(self.observation, ItemObservation::Seen { .. }) {
+                    self.observation = ItemObservation::Wanted;
                 }
             }
             Err(error) => self.fail(error),
@@ -262,15 +266,20 @@ impl<'r> Work<'r> {
     }
 
     /// The entry could not be written.
-    pub(super) fn entry_refused(&mut self, refusal: Refusal, targets: &mut Targets, tally: &Tally) {
+    pub(super) fn entry_refused(
+        &mut self,
+        refusal: WriteRefusal,
+        targets: &mut RollupTargets,
+        tally: &CommitTally,
+    ) {
         match refusal {
-            Refusal::Condition(stored) => {
+            WriteRefusal::Condition(stored) => {
                 tally.conflicts.add(1);
                 self.learn(stored.as_ref(), targets);
             }
-            Refusal::Conflict => tally.conflicts.add(1),
-            Refusal::Throttled => {}
-            Refusal::Invalid(reason) => {
+            WriteRefusal::Conflict => tally.conflicts.add(1),
+            WriteRefusal::Throttled => {}
+            WriteRefusal::Invalid(reason) => {
                 let message = format!("DynamoDB refuses the item's ledger entry: {reason}");
                 self.fail(Error::new(ErrorKind::Rejected, message));
             }
@@ -278,20 +287,20 @@ impl<'r> Work<'r> {
     }
 
     /// The plan has been carried out.
-    pub(super) fn committed(&mut self, tally: &Tally) {
-        let Some(Plan { entry, markers, shown, .. }) = self.plan.take() else { return };
+    pub(super) fn committed(&mut self, tally: &CommitTally) {
+        let Some(ItemPlan { entry, markers, shown, .. }) = self.plan.take() else { return };
         tally.ledger_writes.add(1);
         self.to_mirror.extend(shown);
         self.to_mirror.extend(self.entry.iter().flat_map(|entry| &entry.left));
         self.entry = Some(entry);
         self.claimed.extend(markers);
-        if matches!(self.observation, Observation::Seen { .. }) {
+        if matches!(self.observation, ItemObservation::Seen { .. }) {
             // The records, if there are any, are judged by the new entry.
             tally.reconciled.add(1);
-            self.observation = Observation::Counted;
+            self.observation = ItemObservation::Counted;
             return;
         }
-        let Decision { live, expiries, too_old, .. } = &self.decision;
+        let RecordDecision { live, expiries, too_old, .. } = &self.decision;
         let settled = |index: &usize| {
             self.records.get(*index).is_some_and(|record| self.claimed.contains(&record.position))
         };
@@ -301,15 +310,15 @@ impl<'r> Work<'r> {
             tally.folded.add_len(used.saturating_sub(1));
             tally.duplicates.add_len(self.records.len().saturating_sub(used + too_old_only));
             tally.expiries_too_old.add_len(too_old.len());
-            self.progress = Progress::Done;
+            self.progress = ItemProgress::Done;
         }
     }
 
     /// The images that what is still to be counted depends on.
     pub(super) fn images_to_count(&self) -> impl Iterator<Item = &Image<'_>> {
         let observed = match &self.observation {
-            Observation::Seen { image, .. } => image.as_ref(),
-            Observation::Unneeded | Observation::Wanted | Observation::Counted => None,
+            ItemObservation::Seen { image, .. } => image.as_ref(),
+            ItemObservation::Unneeded | ItemObservation::Wanted | ItemObservation::Counted => None,
         };
         let live = self.decision.live.iter().filter_map(|index| self.records.get(*index)?.new.as_ref());
         let expired = self.decision.expiries.iter().filter_map(|index| self.old_images.get(index));
@@ -331,7 +340,7 @@ impl<'r> Work<'r> {
 
     /// What could not be counted of this item. What the ledger has passed is counted, whatever is wrong with it, unless it is an
     /// expiry that is still to be settled.
-    pub(super) fn into_failures(self) -> Vec<Failure> {
+    pub(super) fn into_failures(self) -> Vec<RecordFailure> {
         let first = self.first_index();
         let keeps_expired = self.identity.entity.on_expiry == OnExpiry::Keep;
         let Self { progress, unfit, bad, entry, indexes, records, claimed, .. } = self;
@@ -341,19 +350,19 @@ impl<'r> Work<'r> {
             is_passed(position) && (!expired || !keeps_expired || claimed.contains(position))
         };
         let mut failures = Vec::new();
-        if let Progress::Failed(error) = progress {
-            failures.push(Failure { index: first, error });
+        if let ItemProgress::Failed(error) = progress {
+            failures.push(RecordFailure { index: first, error });
         }
         for (record, error) in unfit {
             let (Some(index), Some(record)) = (indexes.get(record), records.get(record)) else { continue };
             if !is_over(&record.position, record.expired) {
-                failures.push(Failure { index: *index, error });
+                failures.push(RecordFailure { index: *index, error });
             }
         }
         for (index, record) in bad {
             let position = record.position.as_ref();
             if !position.is_some_and(|position| is_over(position, record.expired)) {
-                failures.push(Failure { index, error: record.error.restated() });
+                failures.push(RecordFailure { index, error: record.error.restated() });
             }
         }
         failures

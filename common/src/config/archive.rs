@@ -6,7 +6,7 @@ use aws_config::SdkConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_types::service_config::ServiceConfigKey;
 
-use super::{CONNECT_TIMEOUT, Settings, sdk_config};
+use super::{CONNECT_TIMEOUT, EnvironmentSettings, sdk_config};
 use crate::{Error, ErrorKind, Result};
 
 pub(super) const FIREHOSE_STREAM: &str = "AFTERWRITE_FIREHOSE_STREAM";
@@ -26,7 +26,7 @@ impl ArchiveConfig {
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`], naming the variable and what it should hold.
-    pub fn resolve(settings: &Settings) -> Result<Self> {
+    pub fn resolve(settings: &EnvironmentSettings) -> Result<Self> {
         let firehose_stream = required(
             settings.firehose_stream.as_deref(),
             FIREHOSE_STREAM,
@@ -40,7 +40,7 @@ impl ArchiveConfig {
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if `AFTERWRITE_BUCKET` is unset.
-pub fn bucket(settings: &Settings) -> Result<Arc<str>> {
+pub fn bucket(settings: &EnvironmentSettings) -> Result<Arc<str>> {
     let remedy = "Set it to the name of the bucket that the delivery stream writes to";
     required(settings.bucket.as_deref(), BUCKET, remedy)
 }
@@ -92,16 +92,16 @@ mod tests {
 
     #[test]
     fn both_are_needed_and_each_is_named_by_its_variable() {
-        let whole = Settings {
+        let whole = EnvironmentSettings {
             firehose_stream: Some("changes".to_owned()),
             bucket: Some("lake".to_owned()),
-            ..Settings::default()
+            ..EnvironmentSettings::default()
         };
         let config = ArchiveConfig::resolve(&whole).expect("both are set");
         assert_eq!((&*config.firehose_stream, &*config.bucket), ("changes", "lake"));
         let without = [
-            (FIREHOSE_STREAM, Settings { firehose_stream: None, ..whole.clone() }),
-            (BUCKET, Settings { bucket: None, ..whole }),
+            (FIREHOSE_STREAM, EnvironmentSettings { firehose_stream: None, ..whole.clone() }),
+            (BUCKET, EnvironmentSettings { bucket: None, ..whole }),
         ];
         for (variable, settings) in without {
             let error = ArchiveConfig::resolve(&settings).expect_err("one is missing");

@@ -1,8 +1,8 @@
 //! Which caches hold copies of items.
 
-use super::{Settings, sdk_config};
+use super::{EnvironmentSettings, sdk_config};
 use crate::sink::cloudfront::CloudFront;
-use crate::sink::redis::{Redis, Topology};
+use crate::sink::redis::{CacheTopology, RedisCache};
 use crate::{Error, ErrorKind, Result};
 
 pub(super) const CACHE_URL: &str = "AFTERWRITE_CACHE_URL";
@@ -13,10 +13,10 @@ pub(super) const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`], naming the variable and what it should hold.
-pub fn cache(settings: &Settings) -> Result<Option<Redis>> {
+pub fn cache(settings: &EnvironmentSettings) -> Result<Option<RedisCache>> {
     let topology = match settings.cache_cluster.as_deref() {
-        None | Some("false") => Topology::Single,
-        Some("true") => Topology::Cluster,
+        None | Some("false") => CacheTopology::Single,
+        Some("true") => CacheTopology::Cluster,
         Some(_) => {
             return Err(Error::new(
                 ErrorKind::Configuration,
@@ -29,7 +29,7 @@ pub fn cache(settings: &Settings) -> Result<Option<Redis>> {
     };
     let Some(url) = settings.cache_url.as_deref() else { return Ok(None) };
     // The address may hold a password, so no error repeats it.
-    let redis = Redis::new(url, topology, None).map_err(|error| {
+    let redis = RedisCache::new(url, topology, None).map_err(|error| {
         Error::new(ErrorKind::Configuration, format!("{CACHE_URL} is no address of a cache"))
             .remedy("Write redis://host:6379, or rediss://host:6379 for TLS; user:password@ may stand before the host")
             .caused_by(error)
@@ -41,7 +41,7 @@ pub fn cache(settings: &Settings) -> Result<Option<Redis>> {
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if no region is set anywhere.
-pub async fn distribution(settings: &Settings) -> Result<Option<CloudFront>> {
+pub async fn distribution(settings: &EnvironmentSettings) -> Result<Option<CloudFront>> {
     let Some(id) = settings.distribution.as_deref() else { return Ok(None) };
     Ok(Some(CloudFront::new(aws_sdk_cloudfront::Client::new(&sdk_config().await?), id)))
 }
@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn a_cache_is_optional_and_its_address_is_never_repeated() {
-        assert!(cache(&Settings::default()).expect("unset").is_none());
+        assert!(cache(&EnvironmentSettings::default()).expect("unset").is_none());
         let with = |url: &str, cluster: Option<&str>| {
             let (cache_url, cache_cluster) = (Some(url.to_owned()), cluster.map(str::to_owned));
-            cache(&Settings { cache_url, cache_cluster, ..Settings::default() })
+            cache(&EnvironmentSettings { cache_url, cache_cluster, ..EnvironmentSettings::default() })
         };
         for url in ["redis://127.0.0.1:6379", "rediss://user:secret@cache.example:6379"] {
             assert!(with(url, Some("true")).expect("an address").is_some());

@@ -1,6 +1,6 @@
 //! Settings: the only place that reads the environment.
 //!
-//! [`Settings`] are the variables as they are written, [`Config`] is what they come to.
+//! [`EnvironmentSettings`] are the variables as they are written, [`FunctionConfig`] is what they come to.
 
 mod archive;
 mod caches;
@@ -28,7 +28,7 @@ const STATE_TABLE: &str = "AFTERWRITE_STATE_TABLE";
 
 /// Afterwrite's variables, as they are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct EnvironmentSettings {
     /// `AFTERWRITE_MODEL`: a built-in model's name, or the path of a TOML file.
     pub model: Option<String>,
     /// `AFTERWRITE_TABLES`: `name in the model=name where it lives`, separated by commas.
@@ -49,7 +49,7 @@ pub struct Settings {
     pub distribution: Option<String>,
 }
 
-impl Settings {
+impl EnvironmentSettings {
     /// Reads the environment. An empty variable counts as unset.
     #[must_use]
     pub fn from_env() -> Self {
@@ -70,7 +70,7 @@ impl Settings {
 
 /// What the settings of any function come to.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct FunctionConfig {
     /// The table model.
     pub model: Arc<Model>,
     /// Where each of the model's tables lives, aligned with [`Model::tables`].
@@ -79,12 +79,12 @@ pub struct Config {
     pub projections: BTreeSet<Projection>,
 }
 
-impl Config {
+impl FunctionConfig {
     /// Resolves the settings of a function that hosts `default`, unless it is told otherwise.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] or [`ErrorKind::Model`], naming the variable and what it should hold.
-    pub fn resolve(settings: &Settings, default: &[Projection]) -> Result<Self> {
+    pub fn resolve(settings: &EnvironmentSettings, default: &[Projection]) -> Result<Self> {
         let projections = Projection::hosted(settings.projections.as_deref(), default)?;
         let model = Model::load(settings.model.as_deref().unwrap_or(Model::DEFAULT_NAME))?;
         let table_names = table_names(&model, settings.tables.as_deref().unwrap_or_default())?;
@@ -96,7 +96,7 @@ impl Config {
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if `AFTERWRITE_STATE_TABLE` is unset.
-pub fn state_table(settings: &Settings) -> Result<Arc<str>> {
+pub fn state_table(settings: &EnvironmentSettings) -> Result<Arc<str>> {
     let name = settings.state_table.as_deref().ok_or_else(|| {
         Error::new(ErrorKind::Configuration, format!("{STATE_TABLE} is not set")).remedy(
             "Set it to the name of the table of rollups and ledger (keys `PK` and `SK`, both strings)",
@@ -164,20 +164,23 @@ pub(crate) async fn sdk_config() -> Result<SdkConfig> {
 mod tests {
     use super::*;
 
-    fn renamed(tables: String) -> Result<Config> {
-        Config::resolve(&Settings { tables: Some(tables), ..Settings::default() }, &[])
+    fn renamed(tables: String) -> Result<FunctionConfig> {
+        FunctionConfig::resolve(
+            &EnvironmentSettings { tables: Some(tables), ..EnvironmentSettings::default() },
+            &[],
+        )
     }
 
     #[test]
     fn the_default_model_needs_nothing_set() {
-        let config = Config::resolve(&Settings::default(), &[]).expect("enough is set");
+        let config = FunctionConfig::resolve(&EnvironmentSettings::default(), &[]).expect("enough is set");
         assert_eq!(config.model.name.as_ref(), Model::DEFAULT_NAME);
         assert_eq!(config.table_names.len(), config.model.tables.len());
     }
 
     #[test]
     fn a_missing_state_table_is_named_by_its_variable() {
-        let error = state_table(&Settings::default()).expect_err("nothing is set");
+        let error = state_table(&EnvironmentSettings::default()).expect_err("nothing is set");
         assert_eq!(error.kind(), ErrorKind::Configuration);
         assert!(error.to_string().contains("AFTERWRITE_STATE_TABLE"), "{error}");
     }

@@ -158,16 +158,16 @@ fn name_of(key: &RawValue) -> Result<Cow<'_, str>> {
 
 /// The members of an object as they are written, duplicates included.
 fn objects_members<'a>(json: &'a str, expected: &'static str) -> Result<Vec<(&'a RawValue, &'a RawValue)>> {
-    serde_json::from_str::<Members<'_>>(json).map(|members| members.0).map_err(|_| malformed(expected))
+    serde_json::from_str::<JsonMembers<'_>>(json).map(|members| members.0).map_err(|_| malformed(expected))
 }
 
 fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Record, format!("a change record cannot be archived: {what}"))
 }
 
-struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+struct JsonMembers<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MembersVisitor)
     }
@@ -176,7 +176,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
+    type Value = JsonMembers<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
         while let Some(member) = map.next_entry()? {
             members.push(member);
         }
-        Ok(Members(members))
+        Ok(JsonMembers(members))
     }
 }
 

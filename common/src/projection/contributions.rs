@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Answers, Scope, Sharding, TargetId, TargetKey, Targets};
-use crate::entity::Identity;
+use super::{ImageScope, LookupAnswers, RollupTargets, ShardAssignment, TargetId, TargetKey};
+use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image};
-use crate::table::{Aggregate, Format, Measure, MeasureKind, Model, Operand, Pattern, Term};
+use crate::table::{Aggregate, Measure, MeasureKind, Model, Operand, Pattern, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
 
 /// What an item contributes, aggregate by aggregate. What is nought is left out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Contributions {
+pub struct ItemContributions {
     /// One share for each aggregate that counts the item.
-    pub shares: SmallVec<[Share; 1]>,
+    pub shares: SmallVec<[Contribution; 1]>,
 }
 
-impl Contributions {
+impl ItemContributions {
     /// Those of an item of which nothing is counted.
     pub const NOTHING: Self = Self { shares: SmallVec::new_const() };
 }
@@ -26,35 +26,35 @@ impl Contributions {
 pub type TargetIds = SmallVec<[TargetId; 4]>;
 
 /// Numbers by measure.
-pub type Measures = Vec<(Arc<str>, Decimal)>;
+pub type MeasureAmounts = Vec<(Arc<str>, Decimal)>;
 
 /// What an item contributes to one aggregate: the same measures to each of its rollups.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Share {
+pub struct Contribution {
     /// The aggregate's name.
     pub aggregate: Arc<str>,
     /// The rollups.
     pub targets: TargetIds,
     /// The measures, none of them nought.
-    pub measures: Measures,
+    pub measures: MeasureAmounts,
 }
 
 /// A value that a rollup's `max` or `min` must not fall behind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Extreme {
+pub struct ExtremeValue {
     /// The rollup.
     pub target: TargetId,
     /// The measure.
     pub measure: Arc<str>,
     /// Which of two values stays.
-    pub keep: Keep,
+    pub keep: ExtremeRule,
     /// The value: a number or a text.
     pub value: AttributeValue<'static>,
 }
 
 /// Which of two values stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum ExtremeRule {
     /// `max`.
     Largest,
     /// `min`.
@@ -63,11 +63,11 @@ pub enum Keep {
 
 /// All that follows from one image.
 #[derive(Clone, Debug, Default)]
-pub struct Projected {
+pub struct ImageProjection {
     /// What is counted of the item.
-    pub contributions: Contributions,
+    pub contributions: ItemContributions,
     /// What `max` and `min` have to see.
-    pub extremes: Vec<Extreme>,
+    pub extremes: Vec<ExtremeValue>,
 }
 
 /// What an item contributes in the state that `image` shows.
@@ -76,15 +76,15 @@ pub struct Projected {
 /// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no answer yet.
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s Identity<'_, '_>,
+    identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
-    answers: &'s impl Answers,
-    sharding: Sharding<'_>,
-    targets: &mut Targets,
-) -> Result<Projected> {
-    let mut projected = Projected::default();
+    answers: &'s impl LookupAnswers,
+    sharding: ShardAssignment<'_>,
+    targets: &mut RollupTargets,
+) -> Result<ImageProjection> {
+    let mut projected = ImageProjection::default();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
-        let bare = Scope::of(model, identity, image);
+        let bare = ImageScope::of(model, identity, image);
         let mut gifts = SmallVec::<[_; 2]>::new();
         for key in &aggregate.lookups {
             let question = bare.question(key)?;
@@ -92,7 +92,7 @@ pub fn contributions<'s, 'a: 's>(
                 answers.refusal(&question).unwrap_or_else(|| unanswered(model, key.lookup))
             })?);
         }
-        let scope = Scope { gifts: &gifts, ..bare };
+        let scope = ImageScope { gifts: &gifts, ..bare };
         if holds(aggregate.when.as_ref(), &scope)? {
             project(aggregate, &scope, sharding, targets, &mut projected)?;
         }
@@ -102,19 +102,19 @@ pub fn contributions<'s, 'a: 's>(
 
 fn project(
     aggregate: &Aggregate,
-    scope: &Scope<'_, '_>,
-    sharding: Sharding<'_>,
-    targets: &mut Targets,
-    projected: &mut Projected,
+    scope: &ImageScope<'_, '_>,
+    sharding: ShardAssignment<'_>,
+    targets: &mut RollupTargets,
+    projected: &mut ImageProjection,
 ) -> Result<()> {
     let mut measures = Vec::with_capacity(aggregate.measures.len());
     let mut extremes = Vec::new();
     for measure in &aggregate.measures {
         if holds(measure.when.as_ref(), scope)? {
             match amount(measure, scope)? {
-                Amount::Nothing => {}
-                Amount::Number(name, number) => measures.push((name, number)),
-                Amount::Extreme(keep, value) => extremes.push((&measure.name, keep, value)),
+                MeasureAmount::Nothing => {}
+                MeasureAmount::Number(name, number) => measures.push((name, number)),
+                MeasureAmount::Extreme(keep, value) => extremes.push((&measure.name, keep, value)),
             }
         }
     }
@@ -123,7 +123,7 @@ fn project(
     }
     let destinations = destinations(aggregate, scope, sharding, targets)?;
     for (measure, keep, value) in extremes {
-        projected.extremes.extend(destinations.iter().map(|target| Extreme {
+        projected.extremes.extend(destinations.iter().map(|target| ExtremeValue {
             target: *target,
             measure: Arc::clone(measure),
             keep,
@@ -131,7 +131,7 @@ fn project(
         }));
     }
     if !measures.is_empty() {
-        let share = Share { aggregate: Arc::clone(&aggregate.name), targets: destinations, measures };
+        let share = Contribution { aggregate: Arc::clone(&aggregate.name), targets: destinations, measures };
         projected.contributions.shares.push(share);
     }
     Ok(())
@@ -139,9 +139,9 @@ fn project(
 
 fn destinations(
     aggregate: &Aggregate,
-    scope: &Scope<'_, '_>,
-    sharding: Sharding<'_>,
-    targets: &mut Targets,
+    scope: &ImageScope<'_, '_>,
+    sharding: ShardAssignment<'_>,
+    targets: &mut RollupTargets,
 ) -> Result<TargetIds> {
     let mut ids = TargetIds::new();
     let (mut partition, mut sort) = targets.take_buffers();
@@ -161,35 +161,35 @@ fn destinations(
     Ok(ids)
 }
 
-enum Amount {
+enum MeasureAmount {
     Nothing,
     Number(Arc<str>, Decimal),
-    Extreme(Keep, AttributeValue<'static>),
+    Extreme(ExtremeRule, AttributeValue<'static>),
 }
 
-fn amount(measure: &Measure, scope: &Scope<'_, '_>) -> Result<Amount> {
-    let extreme = |keep, term: &Term, format: Format| {
+fn amount(measure: &Measure, scope: &ImageScope<'_, '_>) -> Result<MeasureAmount> {
+    let extreme = |keep, term: &Term, format: ValueFormat| {
         Ok(match scope.extreme(term, format)? {
-            Some(value) => Amount::Extreme(keep, value),
-            None => Amount::Nothing,
+            Some(value) => MeasureAmount::Extreme(keep, value),
+            None => MeasureAmount::Nothing,
         })
     };
     match &measure.kind {
-        MeasureKind::Count => Ok(Amount::Number(Arc::clone(&measure.name), Decimal::ONE)),
+        MeasureKind::Count => Ok(MeasureAmount::Number(Arc::clone(&measure.name), Decimal::ONE)),
         MeasureKind::Sum(factors) => Ok(match product(measure, factors, scope)? {
-            Some(number) if !number.is_zero() => Amount::Number(Arc::clone(&measure.name), number),
-            Some(_) | None => Amount::Nothing,
+            Some(number) if !number.is_zero() => MeasureAmount::Number(Arc::clone(&measure.name), number),
+            Some(_) | None => MeasureAmount::Nothing,
         }),
-        MeasureKind::Max(term, format) => extreme(Keep::Largest, term, *format),
-        MeasureKind::Min(term, format) => extreme(Keep::Smallest, term, *format),
+        MeasureKind::Max(term, format) => extreme(ExtremeRule::Largest, term, *format),
+        MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, *format),
         MeasureKind::Histogram { of, width, labels } => Ok(match bin(scope, of, *width, labels)? {
-            Some(label) => Amount::Number(Arc::clone(label), Decimal::ONE),
-            None => Amount::Nothing,
+            Some(label) => MeasureAmount::Number(Arc::clone(label), Decimal::ONE),
+            None => MeasureAmount::Nothing,
         }),
     }
 }
 
-fn product(measure: &Measure, factors: &[Term], scope: &Scope<'_, '_>) -> Result<Option<Decimal>> {
+fn product(measure: &Measure, factors: &[Term], scope: &ImageScope<'_, '_>) -> Result<Option<Decimal>> {
     let mut product: Option<Decimal> = None;
     for factor in factors {
         let Some(number) = scope.number(factor)? else { return Ok(None) };
@@ -208,7 +208,7 @@ fn product(measure: &Measure, factors: &[Term], scope: &Scope<'_, '_>) -> Result
 }
 
 fn bin<'l>(
-    scope: &Scope<'_, '_>,
+    scope: &ImageScope<'_, '_>,
     of: &Term,
     width: i64,
     labels: &'l [Arc<str>],
@@ -232,7 +232,7 @@ fn bin<'l>(
     Ok(labels.get(index).or(labels.last()))
 }
 
-pub(super) fn holds(pattern: Option<&Pattern>, scope: &Scope<'_, '_>) -> Result<bool> {
+pub(super) fn holds(pattern: Option<&Pattern>, scope: &ImageScope<'_, '_>) -> Result<bool> {
     match pattern {
         None => Ok(true),
         Some(pattern) => pattern.matches(&mut |term: &Term| scope.read(term)),

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::contributions::holds;
-use super::scope::{Scope, attribute};
+use super::scope::{ImageScope, attribute};
 use crate::Result;
-use crate::entity::Identity;
+use crate::entity::ItemIdentity;
 use crate::record::Image;
-use crate::table::{BoundTemplate, CacheRule, Model, Piece, Remedy};
+use crate::table::{BoundPiece, BoundTemplate, CacheRemedy, CacheRule, Model};
 
 /// All but letters, digits, and what RFC 1738 lets stand in a segment of a path; not `*`, which is CloudFront's wildcard.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -40,7 +40,7 @@ pub struct StaleKey {
     /// The key.
     pub key: String,
     /// What is to be done to it.
-    pub remedy: Remedy,
+    pub remedy: CacheRemedy,
     /// The records that need it gone: their indexes in the batch, ascending.
     pub records: Vec<usize>,
     /// The rule that named it first: an index into [`Model::caches`].
@@ -58,13 +58,13 @@ pub struct StalePath {
 
 /// Everything that a batch makes stale, each key and path once.
 #[derive(Clone, Debug, Default)]
-pub struct Stale {
+pub struct StaleCaches {
     /// By key, and by whether it is the key or its generation that is stale.
-    keys: BTreeMap<(String, bool), (Remedy, usize, Vec<usize>)>,
+    keys: BTreeMap<(String, bool), (CacheRemedy, usize, Vec<usize>)>,
     paths: BTreeMap<String, Vec<usize>>,
 }
 
-impl Stale {
+impl StaleCaches {
     /// Adds what a change makes stale, on account of the record with this index. An image that the record does not have is `None`: the old
     /// one of an INSERT, the new one of a REMOVE. A key that needs a value which an image lacks is left out: nothing of that item was cached
     /// under it.
@@ -74,7 +74,7 @@ impl Stale {
     pub fn add(
         &mut self,
         model: &Model,
-        identity: &Identity<'_, '_>,
+        identity: &ItemIdentity<'_, '_>,
         record: usize,
         (old, new): (Option<&Image<'_>>, Option<&Image<'_>>),
     ) -> Result<()> {
@@ -85,7 +85,7 @@ impl Stale {
             };
             for image in [old, new].into_iter().flatten() {
                 let (entity, variables) = (identity.entity, identity.variables.as_slice());
-                let scope = Scope { model, entity, variables, image, gifts: &[] };
+                let scope = ImageScope { model, entity, variables, image, gifts: &[] };
                 if !holds(rule.when.as_ref(), &scope)? {
                     continue;
                 }
@@ -105,8 +105,8 @@ impl Stale {
     }
 
     /// If two rules name one key, the stronger remedy is taken: the longest tombstone, which also deletes.
-    fn add_key(&mut self, key: String, remedy: Remedy, rule: usize, record: usize) {
-        let of_generation = remedy == Remedy::Generation;
+    fn add_key(&mut self, key: String, remedy: CacheRemedy, rule: usize, record: usize) {
+        let of_generation = remedy == CacheRemedy::Generation;
         let entry = self.keys.entry((key, of_generation)).or_insert((remedy, rule, Vec::new()));
         entry.0 = entry.0.max(remedy);
         note(&mut entry.2, record);
@@ -148,12 +148,12 @@ fn is_touched(rule: &CacheRule, old: Option<&Image<'_>>, new: Option<&Image<'_>>
 }
 
 /// A key or path; `None` if the image lacks one of its values.
-fn render(scope: &Scope<'_, '_>, template: &BoundTemplate, is_path: bool) -> Result<Option<String>> {
+fn render(scope: &ImageScope<'_, '_>, template: &BoundTemplate, is_path: bool) -> Result<Option<String>> {
     let mut rendered = String::with_capacity(64);
     for piece in &template.pieces {
         match piece {
-            Piece::Literal(text) => rendered.push_str(text),
-            Piece::Value(term, format) => match scope.text(term, *format)? {
+            BoundPiece::Literal(text) => rendered.push_str(text),
+            BoundPiece::Value(term, format) => match scope.text(term, *format)? {
                 None => return Ok(None),
                 Some(value) if is_path => rendered.extend(utf8_percent_encode(&value, ENCODED)),
                 Some(value) => rendered.push_str(&value),

@@ -11,31 +11,34 @@ mod scope;
 mod target;
 
 pub use archive::{AttributePath, archive_line};
-pub use contributions::{Contributions, Extreme, Keep, Measures, Projected, Share, TargetIds, contributions};
-pub use invalidation::{Stale, StaleKey, StalePath};
-pub use rows::{Images, Row, RowOperation, old_image, rows};
-pub use scope::{Gifts, Scope, attribute};
-pub use target::{Sharding, Target, TargetId, TargetKey, Targets};
+pub use contributions::{
+    Contribution, ExtremeRule, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, TargetIds,
+    contributions,
+};
+pub use invalidation::{StaleCaches, StaleKey, StalePath};
+pub use rows::{DatasetRow, RecordImages, RowOperation, old_image, rows};
+pub use scope::{ImageScope, LookupOutputs, attribute};
+pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use crate::entity::Identity;
+use crate::entity::ItemIdentity;
 use crate::record::Image;
-use crate::table::{LookupKey, Model};
+use crate::table::{LookupUse, Model};
 use crate::{Error, Result};
 
 /// One question to one lookup.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Question<'s> {
+pub struct LookupKey<'s> {
     /// The lookup: an index into [`Model::lookups`].
     pub lookup: usize,
     /// The value it is asked by; several are joined by `#`, with every `#` within them written `%23` and every `%` `%25`.
     pub key: Cow<'s, str>,
 }
 
-impl Question<'_> {
+impl LookupKey<'_> {
     fn of_several(lookup: usize, values: &[Cow<'_, str>]) -> Self {
         let escaped = values.iter().map(|value| value.replace('%', "%25").replace('#', "%23"));
         Self { lookup, key: Cow::Owned(escaped.collect::<Vec<_>>().join("#")) }
@@ -43,8 +46,8 @@ impl Question<'_> {
 
     /// The same question, owning its text.
     #[must_use]
-    pub fn into_owned(self) -> Question<'static> {
-        Question { lookup: self.lookup, key: Cow::Owned(self.key.into_owned()) }
+    pub fn into_owned(self) -> LookupKey<'static> {
+        LookupKey { lookup: self.lookup, key: Cow::Owned(self.key.into_owned()) }
     }
 
     /// The values it is asked by, of a lookup that is asked by `count`.
@@ -61,12 +64,12 @@ impl Question<'_> {
 }
 
 /// What has been looked up.
-pub trait Answers {
+pub trait LookupAnswers {
     /// What the lookup gave, if it has been asked and gave anything.
-    fn gifts(&self, question: &Question<'_>) -> Option<&Gifts>;
+    fn gifts(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs>;
 
     /// Why the lookup gave nothing, if there is more to say than that it found no item.
-    fn refusal(&self, question: &Question<'_>) -> Option<Error> {
+    fn refusal(&self, question: &LookupKey<'_>) -> Option<Error> {
         let _ = question;
         None
     }
@@ -78,10 +81,10 @@ pub trait Answers {
 /// [`crate::ErrorKind::Record`] if the image lacks a value that a lookup is asked by.
 pub fn questions<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s Identity<'_, '_>,
+    identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
-) -> Result<SmallVec<[Question<'s>; 2]>> {
-    let scope = Scope::of(model, identity, image);
+) -> Result<SmallVec<[LookupKey<'s>; 2]>> {
+    let scope = ImageScope::of(model, identity, image);
     let mut questions = SmallVec::new();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         for key in &aggregate.lookups {
@@ -95,11 +98,11 @@ pub fn questions<'s, 'a: 's>(
 /// Where the image lacks an input or a gift there is no answer.
 pub fn answers<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s Identity<'_, '_>,
+    identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
-) -> Vec<(Question<'s>, Vec<crate::record::AttributeValue<'static>>)> {
-    let scope = Scope::of(model, identity, image);
-    let answer = |key: &LookupKey| {
+) -> Vec<(LookupKey<'s>, Vec<crate::record::AttributeValue<'static>>)> {
+    let scope = ImageScope::of(model, identity, image);
+    let answer = |key: &LookupUse| {
         let question = scope.question(key).ok()?;
         let gifts = key.gifts.iter().map(|term| scope.gift(term)).collect::<Option<Vec<_>>>()?;
         Some((question, gifts))

@@ -10,11 +10,11 @@
 
 use std::borrow::Cow;
 
-use super::scope::{Scope, attribute};
+use super::scope::{ImageScope, attribute};
 use crate::Result;
-use crate::entity::Identity;
+use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, ChangeRecord, Image, Operation, Timestamp};
-use crate::table::{Dataset, Format, Model, NO_DAY, Operand, Term};
+use crate::table::{Dataset, Model, NO_DAY, Operand, Term, ValueFormat};
 
 /// What a row says was done to its item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,16 +47,16 @@ impl RowOperation {
 
 /// A row of one dataset.
 #[derive(Clone)]
-pub struct Row<'s, 'a> {
+pub struct DatasetRow<'s, 'a> {
     /// The day of its partition, `yyyy-mm-dd`.
     pub day: Cow<'s, str>,
     /// What was done.
     pub operation: RowOperation,
     /// What its columns are read from.
-    pub scope: Scope<'s, 'a>,
+    pub scope: ImageScope<'s, 'a>,
 }
 
-impl<'s, 'a: 's> Row<'s, 'a> {
+impl<'s, 'a: 's> DatasetRow<'s, 'a> {
     /// The value that a column is made of; `None` where the item has none, and for `NULL`. A value of another type than the
     /// model declares is a value like any other: whether it fits is for the column to say.
     #[must_use]
@@ -65,7 +65,7 @@ impl<'s, 'a: 's> Row<'s, 'a> {
     }
 }
 
-fn value<'s, 'a: 's>(scope: &Scope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
+fn value<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
     match from {
         Term::Attribute(path) => {
             attribute(scope.image, path).filter(|value| !value.is_null()).map(Operand::Value)
@@ -76,7 +76,7 @@ fn value<'s, 'a: 's>(scope: &Scope<'s, 'a>, from: &Term) -> Option<Operand<'s>> 
 
 /// The images of a change, decoded with [`Model::row_vocabulary`].
 #[derive(Clone, Copy, Debug)]
-pub struct Images<'s, 'a> {
+pub struct RecordImages<'s, 'a> {
     /// After it.
     pub new: Option<&'s Image<'a>>,
     /// Before it, where [`old_image`] gives one.
@@ -90,7 +90,7 @@ pub struct Images<'s, 'a> {
 /// [`crate::ErrorKind::Record`] if what is decoded is malformed.
 pub fn old_image<'a>(
     model: &Model,
-    identity: &Identity<'_, '_>,
+    identity: &ItemIdentity<'_, '_>,
     record: &ChangeRecord<'a>,
 ) -> Result<Option<Image<'a>>> {
     let is_needed = match record.operation {
@@ -101,11 +101,11 @@ pub fn old_image<'a>(
     if is_needed { record.old.decode(&model.row_vocabulary) } else { Ok(None) }
 }
 
-fn leaves_a_day(model: &Model, identity: &Identity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
+fn leaves_a_day(model: &Model, identity: &ItemIdentity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
     // Where nothing was glimpsed it may have been in another, and is decoded to see.
     let Some(old) = record.old.glimpse() else { return record.old.is_present() };
     let new = record.new.as_ref().unwrap_or(&NOTHING);
-    let (before, after) = (Scope::of(model, identity, old), Scope::of(model, identity, new));
+    let (before, after) = (ImageScope::of(model, identity, old), ImageScope::of(model, identity, new));
     let leaves = |dataset: &Dataset| {
         let from = &dataset.partition.0;
         value(&before, from) != value(&after, from) && day(&before, dataset) != day(&after, dataset)
@@ -120,13 +120,13 @@ static NOTHING: Image<'static> = Image::empty();
 pub fn rows<'s, 'a: 's>(
     model: &'s Model,
     dataset: &Dataset,
-    identity: &'s Identity<'_, '_>,
+    identity: &'s ItemIdentity<'_, '_>,
     record: &ChangeRecord<'_>,
-    images: Images<'s, 'a>,
-) -> impl Iterator<Item = Row<'s, 'a>> {
+    images: RecordImages<'s, 'a>,
+) -> impl Iterator<Item = DatasetRow<'s, 'a>> {
     let row = |image: &'s Image<'a>, operation| {
-        let scope = Scope::of(model, identity, image);
-        Row { day: day(&scope, dataset), operation, scope }
+        let scope = ImageScope::of(model, identity, image);
+        DatasetRow { day: day(&scope, dataset), operation, scope }
     };
     let gone = if record.expired { RowOperation::Expire } else { RowOperation::Remove };
     let (row, left) = match record.operation {
@@ -142,11 +142,11 @@ pub fn rows<'s, 'a: 's>(
 }
 
 /// The partition of an image.
-fn day<'s, 'a: 's>(scope: &Scope<'s, 'a>, dataset: &Dataset) -> Cow<'s, str> {
+fn day<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, str> {
     let (from, format) = &dataset.partition;
     let day = value(scope, from).and_then(|value| match (format, value) {
         // A day that stands in the key is text, and may be none of the calendar.
-        (Format::Plain, Operand::Text(day)) => Timestamp::parse(&day).is_some().then_some(day),
+        (ValueFormat::Plain, Operand::Text(day)) => Timestamp::parse(&day).is_some().then_some(day),
         (_, value) => {
             if let Operand::Value(AttributeValue::S(text)) = value
                 && let Some(day) = Timestamp::day_of_utc(text)

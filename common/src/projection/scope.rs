@@ -5,20 +5,21 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-use super::Question;
-use crate::entity::Identity;
+use super::LookupKey;
+use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Image, Timestamp};
 use crate::table::{
-    AttributePath, BoundTemplate, DerivationKind, Entity, Format, LookupKey, Model, Operand, Piece, Term,
+    AttributePath, BoundPiece, BoundTemplate, DerivationKind, Entity, LookupUse, Model, Operand, Term,
+    ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
 
 /// What a lookup gave: its gifts' values, aligned with [`crate::table::Lookup::gives`].
-pub type Gifts = [AttributeValue<'static>];
+pub type LookupOutputs = [AttributeValue<'static>];
 
 /// One image of one item, as the terms of its entity see it.
 #[derive(Clone, Copy)]
-pub struct Scope<'s, 'a> {
+pub struct ImageScope<'s, 'a> {
     /// The model.
     pub model: &'s Model,
     /// What the item is.
@@ -28,13 +29,13 @@ pub struct Scope<'s, 'a> {
     /// The image.
     pub image: &'s Image<'a>,
     /// What the lookups at hand gave, as [`Term::Given`] counts them.
-    pub gifts: &'s [&'s Gifts],
+    pub gifts: &'s [&'s LookupOutputs],
 }
 
-impl<'s, 'a: 's> Scope<'s, 'a> {
+impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// An image of an item, without what lookups give.
     #[must_use]
-    pub fn of(model: &'s Model, identity: &'s Identity<'_, '_>, image: &'s Image<'a>) -> Self {
+    pub fn of(model: &'s Model, identity: &'s ItemIdentity<'_, '_>, image: &'s Image<'a>) -> Self {
         Self { model, entity: identity.entity, variables: &identity.variables, image, gifts: &[] }
     }
 
@@ -76,8 +77,8 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
         key.clear();
         for piece in &template.pieces {
             match piece {
-                Piece::Literal(text) => key.push_str(text),
-                Piece::Value(term, format) => self.render_value(term, *format, key)?,
+                BoundPiece::Literal(text) => key.push_str(text),
+                BoundPiece::Value(term, format) => self.render_value(term, *format, key)?,
             }
         }
         Ok(())
@@ -88,14 +89,14 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is absent or none of these.
-    pub fn time(&self, term: &Term, format: Format) -> Result<Timestamp> {
+    pub fn time(&self, term: &Term, format: ValueFormat) -> Result<Timestamp> {
         let time = self.required(term)?.time();
         let time = time.ok_or_else(|| {
             self.unfit(term, "is not a time (RFC 3339 text, a date, an hour, or epoch seconds)")
         })?;
         Ok(match format {
-            Format::Plain => time,
-            Format::Day => time.start_of_day(),
+            ValueFormat::Plain => time,
+            ValueFormat::Day => time.start_of_day(),
         })
     }
 
@@ -114,11 +115,11 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is none that a key can be made of.
-    pub(super) fn text(&self, term: &Term, format: Format) -> Result<Option<Cow<'s, str>>> {
+    pub(super) fn text(&self, term: &Term, format: ValueFormat) -> Result<Option<Cow<'s, str>>> {
         match self.read_unless_null(term)? {
             None => Ok(None),
-            Some(Operand::Text(text)) if format == Format::Plain => Ok(Some(text)),
-            Some(Operand::Value(AttributeValue::S(text))) if format == Format::Plain => {
+            Some(Operand::Text(text)) if format == ValueFormat::Plain => Ok(Some(text)),
+            Some(Operand::Value(AttributeValue::S(text))) if format == ValueFormat::Plain => {
                 Ok(Some(Cow::Borrowed(text)))
             }
             Some(_) => {
@@ -133,9 +134,9 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is absent, or none that a key can be made of.
-    pub fn render_value(&self, term: &Term, format: Format, key: &mut String) -> Result<()> {
+    pub fn render_value(&self, term: &Term, format: ValueFormat, key: &mut String) -> Result<()> {
         match format {
-            Format::Plain => {
+            ValueFormat::Plain => {
                 let unfit =
                     || self.unfit(term, "cannot be part of a key: it is neither text, number nor boolean");
                 match self.required(term)? {
@@ -151,14 +152,14 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
                     Operand::Value(_) | Operand::Ratio { .. } => return Err(unfit()),
                 }
             }
-            Format::Day => {
+            ValueFormat::Day => {
                 if let Operand::Value(AttributeValue::S(text)) = self.required(term)?
                     && let Some(day) = Timestamp::day_of_utc(text)
                 {
                     key.push_str(day);
                     return Ok(());
                 }
-                let day = self.time(term, Format::Plain)?.day();
+                let day = self.time(term, ValueFormat::Plain)?.day();
                 key.push_str(&day.ok_or_else(|| self.unfit(term, "is a time beyond the calendar"))?);
             }
         }
@@ -225,10 +226,10 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is neither.
-    pub fn extreme(&self, term: &Term, format: Format) -> Result<Option<AttributeValue<'static>>> {
+    pub fn extreme(&self, term: &Term, format: ValueFormat) -> Result<Option<AttributeValue<'static>>> {
         match self.read_unless_null(term)? {
             None => Ok(None),
-            Some(_) if format != Format::Plain => {
+            Some(_) if format != ValueFormat::Plain => {
                 let mut text = String::new();
                 self.render_value(term, format, &mut text)?;
                 Ok(Some(text.into()))
@@ -247,23 +248,23 @@ impl<'s, 'a: 's> Scope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if an input is absent, or cannot be part of a key.
-    pub fn question(&self, key: &LookupKey) -> Result<Question<'s>> {
+    pub fn question(&self, key: &LookupUse) -> Result<LookupKey<'s>> {
         let text = |input: &Term| -> Result<Cow<'s, str>> {
             match self.read(input)? {
                 Some(Operand::Text(text)) => Ok(text),
                 Some(Operand::Value(AttributeValue::S(text))) => Ok(Cow::Borrowed(text)),
                 Some(_) | None => {
                     let mut text = String::new();
-                    self.render_value(input, Format::Plain, &mut text)?;
+                    self.render_value(input, ValueFormat::Plain, &mut text)?;
                     Ok(Cow::Owned(text))
                 }
             }
         };
         if let [input] = key.inputs.as_slice() {
-            return Ok(Question { lookup: key.lookup, key: text(input)? });
+            return Ok(LookupKey { lookup: key.lookup, key: text(input)? });
         }
         let values = key.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
-        Ok(Question::of_several(key.lookup, &values))
+        Ok(LookupKey::of_several(key.lookup, &values))
     }
 
     /// What this item gives to those who look it up; `None` where it is absent.

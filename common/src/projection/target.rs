@@ -6,14 +6,14 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
-use super::{Contributions, Measures};
+use super::{ItemContributions, MeasureAmounts};
 use crate::entity::SourceKey;
 use crate::record::Timestamp;
 use crate::table::{Model, Rollup};
 
 /// One item of the state table that is counted into.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct RollupTarget {
     /// The name under which the model (of the generation that counted into it) declares it.
     pub name: Arc<str>,
     /// Which of the model's rollups it is: indexes into [`Model::rollups`]. Several, if the keys of rollups overlap; none, if the
@@ -29,7 +29,7 @@ pub struct Target {
     pub expires_at: Option<Timestamp>,
 }
 
-impl Target {
+impl RollupTarget {
     /// The item's `PK`, with the shard.
     #[must_use]
     pub fn partition_key(&self) -> String {
@@ -51,22 +51,22 @@ pub struct TargetKey<'k> {
     pub shard: Option<u32>,
 }
 
-/// A target's number within one [`Targets`].
+/// A target's number within one [`RollupTargets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetId(u32);
 
 /// All targets of a batch, each once.
 #[derive(Debug)]
-pub struct Targets {
+pub struct RollupTargets {
     model: Arc<Model>,
-    list: Vec<Target>,
+    list: Vec<RollupTarget>,
     by_key: HashTable<TargetId>,
     hasher: DefaultHashBuilder,
     /// Room to render keys in, used over and over.
     buffers: (String, String),
 }
 
-impl Targets {
+impl RollupTargets {
     /// No targets yet, of the rollups of this model.
     #[must_use]
     pub fn of(model: &Arc<Model>) -> Self {
@@ -140,7 +140,7 @@ impl Targets {
         let id = TargetId(u32::try_from(list.len()).unwrap_or(u32::MAX));
         let (name, rollups) = describe(model);
         let (partition, sort) = (key.partition.into(), key.sort.into());
-        list.push(Target { name, rollups, partition, sort, shard: key.shard, expires_at: None });
+        list.push(RollupTarget { name, rollups, partition, sort, shard: key.shard, expires_at: None });
         by_key.insert_unique(hash, id, |id| {
             list.get(id.0 as usize).map_or(0, |known| hash_of(hasher, known.key()))
         });
@@ -156,7 +156,7 @@ impl Targets {
 
     /// The target of this number. The number must come from this very list.
     #[must_use]
-    pub fn get(&self, id: TargetId) -> &Target {
+    pub fn get(&self, id: TargetId) -> &RollupTarget {
         #[expect(
             clippy::indexing_slicing,
             reason = "ids are made by `find_or_insert` alone, which pushes the target they index"
@@ -166,7 +166,7 @@ impl Targets {
 
     /// Whether a change of one of these measures of a target changes what a mirror shows.
     #[must_use]
-    pub fn shows_any(&self, id: TargetId, measures: &Measures) -> bool {
+    pub fn shows_any(&self, id: TargetId, measures: &MeasureAmounts) -> bool {
         let mut showing = self.rollups(id).filter(|rollup| !rollup.shown.is_empty());
         showing.any(|rollup| measures.iter().any(|(measure, _)| rollup.shows(measure)))
     }
@@ -183,7 +183,7 @@ impl Targets {
     }
 }
 
-impl Target {
+impl RollupTarget {
     fn key(&self) -> TargetKey<'_> {
         TargetKey { partition: &self.partition, sort: &self.sort, shard: self.shard }
     }
@@ -200,14 +200,14 @@ fn is_of(model: &Model, rollup: usize, key: TargetKey<'_>) -> bool {
 /// How an item is spread over the shards of a sharded rollup: it stays on the shard that its ledger entry names, and goes by
 /// a hash of its key where there is none yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Sharding<'s> {
+pub struct ShardAssignment<'s> {
     /// The item.
     pub source: &'s SourceKey<'s>,
     /// What is counted of the item now.
-    pub current: &'s Contributions,
+    pub current: &'s ItemContributions,
 }
 
-impl Sharding<'_> {
+impl ShardAssignment<'_> {
     /// A hash of an item's key that never changes, in any process of any version (FNV-1a).
     fn hash(&self) -> u64 {
         let (partition, sort) = (&*self.source.partition, self.source.sort.as_deref());
@@ -218,7 +218,13 @@ impl Sharding<'_> {
     }
 
     /// The shard of the rollup with this key, spread over `shards` items.
-    pub(super) fn shard(&self, partition: &str, sort: &str, shards: u32, targets: &Targets) -> Option<u32> {
+    pub(super) fn shard(
+        &self,
+        partition: &str,
+        sort: &str,
+        shards: u32,
+        targets: &RollupTargets,
+    ) -> Option<u32> {
         if shards <= 1 {
             return None;
         }

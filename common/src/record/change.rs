@@ -7,7 +7,7 @@ use crate::Error;
 
 /// The records of one event, in the event's order; each either decoded or malformed on its own account.
 #[derive(Debug)]
-pub struct Batch<'a> {
+pub struct RecordBatch<'a> {
     /// The records.
     pub records: Vec<Result<ChangeRecord<'a>, Box<BadRecord<'a>>>>,
     /// The JSON of each, as it came: what the archive keeps.
@@ -32,7 +32,7 @@ pub struct ChangeRecord<'a> {
     /// regions such a removal is not marked and looks like any other.
     pub expired: bool,
     /// The item's primary key.
-    pub keys: Keys<'a>,
+    pub keys: PrimaryKey<'a>,
     /// When it was done, to the second or better; some emulators and archived records do not say.
     pub created_at: Option<Timestamp>,
     /// The item after the change. Absent, which is not the same as empty, where there is none.
@@ -55,7 +55,7 @@ pub struct BadRecord<'a> {
     /// Its position.
     pub position: Option<Position<'a>>,
     /// The item's primary key.
-    pub keys: Option<Keys<'a>>,
+    pub keys: Option<PrimaryKey<'a>>,
     /// Whether it is, or may be, a removal by time to live.
     pub expired: bool,
     /// What is wrong with it.
@@ -73,7 +73,7 @@ pub enum Operation {
     Remove,
 }
 
-impl Batch<'_> {
+impl RecordBatch<'_> {
     /// The `eventID` of a record, by its place; empty if it has none.
     #[must_use]
     pub fn event_id(&self, index: usize) -> &str {
@@ -135,12 +135,12 @@ pub(super) type NamedValue<'a> = (Cow<'a, str>, AttributeValue<'a>);
 /// An item's primary key: one or two attributes of type `S`, `N` or `B`. Which of them is the partition key, the record
 /// does not say; the model does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keys<'a> {
+pub struct PrimaryKey<'a> {
     first: NamedValue<'a>,
     second: Option<NamedValue<'a>>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> PrimaryKey<'a> {
     pub(super) fn new(first: NamedValue<'a>, second: Option<NamedValue<'a>>) -> Self {
         Self { first, second }
     }

@@ -18,10 +18,10 @@ const MIN_MAGNITUDE: i64 = -130;
 ///
 /// Nearly every number is a small integer, so those are kept in a word; all others in a [`BigDecimal`].
 #[derive(Clone, Debug)]
-pub struct Decimal(Repr);
+pub struct Decimal(DecimalRepr);
 
 #[derive(Clone, Debug)]
-enum Repr {
+enum DecimalRepr {
     Integer(i64),
     Exact(Box<BigDecimal>),
 }
@@ -48,9 +48,9 @@ impl std::error::Error for NotADecimal {}
 
 impl Decimal {
     /// Nought.
-    pub const ZERO: Self = Self(Repr::Integer(0));
+    pub const ZERO: Self = Self(DecimalRepr::Integer(0));
     /// One.
-    pub const ONE: Self = Self(Repr::Integer(1));
+    pub const ONE: Self = Self(DecimalRepr::Integer(1));
 
     /// Whether it is nought.
     #[must_use]
@@ -62,8 +62,8 @@ impl Decimal {
     #[must_use]
     pub fn sign(&self) -> Ordering {
         match &self.0 {
-            Repr::Integer(integer) => integer.cmp(&0),
-            Repr::Exact(number) => match number.sign() {
+            DecimalRepr::Integer(integer) => integer.cmp(&0),
+            DecimalRepr::Exact(number) => match number.sign() {
                 Sign::Minus => Ordering::Less,
                 Sign::NoSign => Ordering::Equal,
                 Sign::Plus => Ordering::Greater,
@@ -76,10 +76,10 @@ impl Decimal {
     /// # Errors
     /// [`NotADecimal::Range`] if DynamoDB cannot hold it.
     pub fn plus(&self, other: &Self) -> Result<Self, NotADecimal> {
-        if let (Repr::Integer(a), Repr::Integer(b)) = (&self.0, &other.0)
+        if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b)) = (&self.0, &other.0)
             && let Some(sum) = a.checked_add(*b)
         {
-            return Ok(Self(Repr::Integer(sum)));
+            return Ok(Self(DecimalRepr::Integer(sum)));
         }
         Self::from_big(self.to_big() + other.to_big())
     }
@@ -97,10 +97,10 @@ impl Decimal {
     /// # Errors
     /// [`NotADecimal::Range`] if DynamoDB cannot hold it.
     pub fn times(&self, other: &Self) -> Result<Self, NotADecimal> {
-        if let (Repr::Integer(a), Repr::Integer(b)) = (&self.0, &other.0)
+        if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b)) = (&self.0, &other.0)
             && let Some(product) = a.checked_mul(*b)
         {
-            return Ok(Self(Repr::Integer(product)));
+            return Ok(Self(DecimalRepr::Integer(product)));
         }
         Self::from_big(self.to_big() * other.to_big())
     }
@@ -109,11 +109,11 @@ impl Decimal {
     #[must_use]
     pub fn negated(&self) -> Self {
         match &self.0 {
-            Repr::Integer(integer) => match integer.checked_neg() {
-                Some(negated) => Self(Repr::Integer(negated)),
-                None => Self(Repr::Exact(Box::new(-BigDecimal::from(*integer)))),
+            DecimalRepr::Integer(integer) => match integer.checked_neg() {
+                Some(negated) => Self(DecimalRepr::Integer(negated)),
+                None => Self(DecimalRepr::Exact(Box::new(-BigDecimal::from(*integer)))),
             },
-            Repr::Exact(number) => Self::normal(-number.as_ref()),
+            DecimalRepr::Exact(number) => Self::normal(-number.as_ref()),
         }
     }
 
@@ -137,7 +137,7 @@ impl Decimal {
     /// The largest integer not above `self / divisor`; `None` for a divisor of nought, or beyond an `i64`.
     #[must_use]
     pub fn floor_divided_by(&self, divisor: &Self) -> Option<i64> {
-        if let (Repr::Integer(a), Repr::Integer(b)) = (&self.0, &divisor.0)
+        if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b)) = (&self.0, &divisor.0)
             && *b > 0
         {
             return Some(a.div_euclid(*b));
@@ -159,7 +159,9 @@ impl Decimal {
     /// How `self / denominator` compares with `other`, exactly; `denominator` is above nought.
     #[must_use]
     pub fn compare_quotient(&self, denominator: &Self, other: &Self) -> Ordering {
-        if let (Repr::Integer(a), Repr::Integer(b), Repr::Integer(c)) = (&self.0, &denominator.0, &other.0) {
+        if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b), DecimalRepr::Integer(c)) =
+            (&self.0, &denominator.0, &other.0)
+        {
             return i128::from(*a).cmp(&(i128::from(*b) * i128::from(*c)));
         }
         self.to_big().cmp(&(denominator.to_big() * other.to_big()))
@@ -168,7 +170,7 @@ impl Decimal {
     /// The number as an `i64`, if it is one.
     #[must_use]
     pub fn to_i64(&self) -> Option<i64> {
-        if let Repr::Integer(integer) = self.0 { Some(integer) } else { None }
+        if let DecimalRepr::Integer(integer) = self.0 { Some(integer) } else { None }
     }
 
     /// The number as an integer of units of 10^−`scale`; `None` if that is not exact, or beyond an `i128`.
@@ -183,8 +185,8 @@ impl Decimal {
     pub fn scaled(&self, scale: u8) -> Option<i128> {
         let power = |exponent: i64| 10_i128.checked_pow(u32::try_from(exponent).ok()?);
         match &self.0 {
-            Repr::Integer(integer) => i128::from(*integer).checked_mul(power(i64::from(scale))?),
-            Repr::Exact(number) => {
+            DecimalRepr::Integer(integer) => i128::from(*integer).checked_mul(power(i64::from(scale))?),
+            DecimalRepr::Exact(number) => {
                 let (digits, places) = number.as_bigint_and_exponent();
                 i128::try_from(digits).ok()?.checked_mul(power(i64::from(scale) - places)?)
             }
@@ -200,8 +202,8 @@ impl Decimal {
 
     fn to_big(&self) -> BigDecimal {
         match &self.0 {
-            Repr::Integer(integer) => BigDecimal::from(*integer),
-            Repr::Exact(number) => number.as_ref().clone(),
+            DecimalRepr::Integer(integer) => BigDecimal::from(*integer),
+            DecimalRepr::Exact(number) => number.as_ref().clone(),
         }
     }
 
@@ -211,9 +213,9 @@ impl Decimal {
         if number.fractional_digit_count() <= 0
             && let Some(integer) = number.to_i64()
         {
-            return Self(Repr::Integer(integer));
+            return Self(DecimalRepr::Integer(integer));
         }
-        Self(Repr::Exact(Box::new(number)))
+        Self(DecimalRepr::Exact(Box::new(number)))
     }
 
     fn from_big(number: BigDecimal) -> Result<Self, NotADecimal> {
@@ -246,7 +248,7 @@ fn round_half_even(numerator: &BigInt, denominator: &BigInt) -> BigInt {
 
 impl From<i64> for Decimal {
     fn from(integer: i64) -> Self {
-        Self(Repr::Integer(integer))
+        Self(DecimalRepr::Integer(integer))
     }
 }
 
@@ -256,21 +258,21 @@ impl FromStr for Decimal {
     /// Reads a number as DynamoDB writes it and as it accepts it: `-12`, `0.10`, `+.5`, `5.`, `6.02E+23`.
     fn from_str(text: &str) -> Result<Self, NotADecimal> {
         match text.parse() {
-            Ok(integer) => Ok(Self(Repr::Integer(integer))),
-            Err(_) => Notation::read(text).ok_or(NotADecimal::Syntax)?.value(),
+            Ok(integer) => Ok(Self(DecimalRepr::Integer(integer))),
+            Err(_) => DecimalText::read(text).ok_or(NotADecimal::Syntax)?.value(),
         }
     }
 }
 
 /// A number as it is written. Its limits are checked on the text, so that `1E999999999` or a million digits cost nothing.
-struct Notation<'a> {
+struct DecimalText<'a> {
     is_negative: bool,
     whole: &'a str,
     fraction: &'a str,
     exponent: i64,
 }
 
-impl<'a> Notation<'a> {
+impl<'a> DecimalText<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let (is_negative, unsigned) = match text.strip_prefix('-') {
             Some(unsigned) => (true, unsigned),
@@ -312,8 +314,8 @@ impl<'a> Notation<'a> {
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Repr::Integer(integer) => write!(f, "{integer}"),
-            Repr::Exact(number) => {
+            DecimalRepr::Integer(integer) => write!(f, "{integer}"),
+            DecimalRepr::Exact(number) => {
                 let (coefficient, scale) = number.as_bigint_and_scale();
                 if scale.abs() <= MAX_DIGITS {
                     number.write_plain_string(f)
@@ -328,7 +330,7 @@ impl fmt::Display for Decimal {
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
-            (Repr::Integer(a), Repr::Integer(b)) => a.cmp(b),
+            (DecimalRepr::Integer(a), DecimalRepr::Integer(b)) => a.cmp(b),
             _ => self.to_big().cmp(&other.to_big()),
         }
     }

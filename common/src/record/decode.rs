@@ -24,10 +24,10 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::identify::identify;
-use super::json::Context;
-use super::reader::{Reader, Unreadable};
-use super::record_json::Layouts;
-use super::{BadRecord, Batch, ChangeRecord, Vocabulary};
+use super::json::DecodeContext;
+use super::reader::{InvalidJson, JsonReader};
+use super::record_json::ShapeCaches;
+use super::{AttributeInterner, BadRecord, ChangeRecord, RecordBatch};
 use crate::{Error, ErrorKind, Result};
 
 /// A record's usual size; a guess that saves growing the list.
@@ -38,16 +38,17 @@ const TYPICAL_BYTES: usize = 1024;
 /// # Errors
 /// [`ErrorKind::Event`] if the bytes are not JSON or hold no list `Records`. A malformed record is no error of the event,
 /// but a [`BadRecord`] in its place.
-pub fn decode<'a>(event: &'a [u8], vocabulary: &Vocabulary) -> Result<Batch<'a>> {
+pub fn decode<'a>(event: &'a [u8], vocabulary: &AttributeInterner) -> Result<RecordBatch<'a>> {
     let event = text(event)?;
-    let context = Context::new(vocabulary);
-    if let Ok(batch) = Reader::whole(event, |reader| strictly(reader, &context, event.len() / TYPICAL_BYTES))
+    let context = DecodeContext::new(vocabulary);
+    if let Ok(batch) =
+        JsonReader::whole(event, |reader| strictly(reader, &context, event.len() / TYPICAL_BYTES))
     {
         return Ok(batch);
     }
     let json: Vec<&str> = cut(event)?.into_iter().map(RawValue::get).collect();
-    let mut decoder = Decoder::new(vocabulary);
-    Ok(Batch { records: json.iter().map(|json| decoder.json(json)).collect(), json })
+    let mut decoder = RecordDecoder::new(vocabulary);
+    Ok(RecordBatch { records: json.iter().map(|json| decoder.json(json)).collect(), json })
 }
 
 fn text(event: &[u8]) -> Result<&str> {
@@ -76,16 +77,16 @@ fn not_an_event(message: &str) -> Error {
 
 /// Decodes records one by one, as lines of the archive hold them. It remembers how they look, which makes it faster; what it gives
 /// for a record depends on that record alone.
-pub struct Decoder<'v, 'a> {
-    vocabulary: &'v Vocabulary,
-    layouts: Layouts<'a>,
+pub struct RecordDecoder<'v, 'a> {
+    vocabulary: &'v AttributeInterner,
+    layouts: ShapeCaches<'a>,
 }
 
-impl<'v, 'a> Decoder<'v, 'a> {
+impl<'v, 'a> RecordDecoder<'v, 'a> {
     /// One that decodes as far as `vocabulary` asks for it.
     #[must_use]
-    pub fn new(vocabulary: &'v Vocabulary) -> Self {
-        Self { vocabulary, layouts: Layouts::default() }
+    pub fn new(vocabulary: &'v AttributeInterner) -> Self {
+        Self { vocabulary, layouts: ShapeCaches::default() }
     }
 
     /// Decodes one record.
@@ -100,19 +101,19 @@ impl<'v, 'a> Decoder<'v, 'a> {
     }
 
     fn json(&mut self, json: &'a str) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
-        let context = Context::new(self.vocabulary);
-        let record = Reader::whole(json, |reader| context.record(reader, &mut self.layouts));
+        let context = DecodeContext::new(self.vocabulary);
+        let record = JsonReader::whole(json, |reader| context.record(reader, &mut self.layouts));
         record.map_err(|_| Box::new(identify(json, context.into_error())))
     }
 }
 
 /// All records of an event, none of them malformed.
 fn strictly<'a>(
-    reader: &mut Reader<'a>,
-    context: &Context<'_>,
+    reader: &mut JsonReader<'a>,
+    context: &DecodeContext<'_>,
     capacity: usize,
-) -> Result<Batch<'a>, Unreadable> {
-    let (mut batch, mut layouts) = (None, Layouts::default());
+) -> Result<RecordBatch<'a>, InvalidJson> {
+    let (mut batch, mut layouts) = (None, ShapeCaches::default());
     reader.object(|reader, name| {
         if name != "Records" {
             return reader.skip().map(drop);
@@ -124,10 +125,10 @@ fn strictly<'a>(
             json.push(reader.since(start)?);
             Ok(())
         })?;
-        batch = Some(Batch { records, json });
+        batch = Some(RecordBatch { records, json });
         Ok(())
     })?;
-    batch.ok_or(Unreadable)
+    batch.ok_or(InvalidJson)
 }
 
 /// An event whose records are only cut apart. Serde does it, because it can tell where JSON is none.

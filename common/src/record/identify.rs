@@ -2,27 +2,28 @@
 
 use std::borrow::Cow;
 
-use super::json::Context;
-use super::reader::Reader;
+use super::json::DecodeContext;
+use super::reader::JsonReader;
 use super::record_json::UserIdentity;
-use super::source::Source;
-use super::{BadRecord, Operation, Position, Vocabulary};
+use super::source::StreamSource;
+use super::{AttributeInterner, BadRecord, Operation, Position};
 use crate::Error;
 
 /// What can be read of a malformed record, each field on its own.
 pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
-    let record = Fields::of(json);
-    let stream = record.json("dynamodb").map(Fields::of).unwrap_or_default();
-    let source = record.text("eventSourceARN").and_then(Source::from_arn);
+    let record = UnreadFields::of(json);
+    let stream = record.json("dynamodb").map(UnreadFields::of).unwrap_or_default();
+    let source = record.text("eventSourceARN").and_then(StreamSource::from_arn);
     let sequence_number = stream.text("SequenceNumber");
     let (table, label) = source.map(|source| (source.table, source.label)).unzip();
     let position =
         label.zip(sequence_number.clone()).and_then(|(label, number)| Position::new(label, number).ok());
-    let nothing = Vocabulary::default();
+    let nothing = AttributeInterner::default();
     let keys = stream
         .json("Keys")
-        .and_then(|json| Reader::whole(json, |reader| Context::new(&nothing).keys(reader)).ok());
-    let identity = record.json("userIdentity").and_then(|json| Reader::whole(json, UserIdentity::read).ok());
+        .and_then(|json| JsonReader::whole(json, |reader| DecodeContext::new(&nothing).keys(reader)).ok());
+    let identity =
+        record.json("userIdentity").and_then(|json| JsonReader::whole(json, UserIdentity::read).ok());
     // Where the event's name is what is wrong, it may have been a removal: only what is surely none passes for none.
     let operation = record.text("eventName").and_then(|name| Operation::from_event_name(&name));
     let may_be_removal = !matches!(operation, Some(Operation::Insert | Operation::Modify));
@@ -37,12 +38,12 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
 
 /// The fields of a JSON object, unread; none, if the JSON is something else.
 #[derive(Default)]
-struct Fields<'a>(Vec<(Cow<'a, str>, &'a str)>);
+struct UnreadFields<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
-impl<'a> Fields<'a> {
+impl<'a> UnreadFields<'a> {
     fn of(json: &'a str) -> Self {
         let mut fields = Vec::new();
-        let read = Reader::whole(json, |reader| {
+        let read = JsonReader::whole(json, |reader| {
             reader.object(|reader, name| {
                 fields.push((name, reader.skip()?));
                 Ok(())
@@ -56,6 +57,6 @@ impl<'a> Fields<'a> {
     }
 
     fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        Reader::whole(self.json(name)?, Reader::text).ok()
+        JsonReader::whole(self.json(name)?, JsonReader::text).ok()
     }
 }

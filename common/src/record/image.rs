@@ -1,13 +1,13 @@
 //! An item's image: what of its state the model uses.
 
 use super::json;
-use super::{AttributeId, AttributeValue, Item, Vocabulary};
+use super::{AttributeId, AttributeInterner, AttributeValue, Item};
 use crate::Result;
 
 /// How many attributes of an item a model mostly uses at most; a guess that saves growing the list.
 const TYPICAL_ATTRIBUTES: usize = 12;
 
-/// The state of one item, before or after a change: only the attributes of a [`Vocabulary`].
+/// The state of one item, before or after a change: only the attributes of a [`AttributeInterner`].
 ///
 /// An image without any attribute is an item whose attributes the model does not use; that there is *no* image is
 /// said by an `Option` around it.
@@ -25,13 +25,13 @@ impl<'a> Image<'a> {
     }
 
     /// An empty one, which need mostly not grow.
-    pub(super) fn with_room_for(vocabulary: &Vocabulary) -> Self {
+    pub(super) fn with_room_for(vocabulary: &AttributeInterner) -> Self {
         Self { attributes: Vec::with_capacity(vocabulary.len().min(TYPICAL_ATTRIBUTES)) }
     }
 
     /// The image of an item that was read from a table.
     #[must_use]
-    pub fn from_item(item: &Item, vocabulary: &Vocabulary) -> Image<'static> {
+    pub fn from_item(item: &Item, vocabulary: &AttributeInterner) -> Image<'static> {
         let wanted =
             |(name, value): (_, &AttributeValue<'static>)| Some((vocabulary.id(name)?, value.clone()));
         Image { attributes: item.iter().map(|(name, value)| (&**name, value)).filter_map(wanted).collect() }
@@ -95,7 +95,7 @@ impl<'a> OldImage<'a> {
     ///
     /// # Errors
     /// [`crate::ErrorKind::Record`] if it is malformed: then the whole record is.
-    pub fn decode(&self, vocabulary: &Vocabulary) -> Result<Option<Image<'a>>> {
+    pub fn decode(&self, vocabulary: &AttributeInterner) -> Result<Option<Image<'a>>> {
         self.json.map(|json| json::image(json, vocabulary)).transpose()
     }
 }

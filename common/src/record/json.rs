@@ -1,7 +1,7 @@
 //! DynamoDB JSON (`{"S": "text"}`, `{"N": "1"}`, …) → attribute values, keys and images.
 //!
 //! One pass over an event's bytes reads what is wanted and skips the rest. What is wrong with a record is noted in the
-//! [`Context`] and reported from there, because an error must not hold an item's contents.
+//! [`DecodeContext`] and reported from there, because an error must not hold an item's contents.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,41 +11,41 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::change::NamedValue;
-use super::layout::Layout;
-use super::reader::{Reader, Unreadable};
-use super::{AttributeId, AttributeValue, Decimal, Image, Keys, OldImage, Vocabulary};
+use super::layout::ShapeCache;
+use super::reader::{InvalidJson, JsonReader};
+use super::{AttributeId, AttributeInterner, AttributeValue, Decimal, Image, OldImage, PrimaryKey};
 use crate::{Error, ErrorKind, Result};
 
-type Read<T> = Result<T, Unreadable>;
+type DecodeResult<T> = Result<T, InvalidJson>;
 
 /// What decoding needs to know, and what it found wrong.
-pub(super) struct Context<'v> {
-    pub(super) vocabulary: &'v Vocabulary,
-    fault: RefCell<Fault>,
+pub(super) struct DecodeContext<'v> {
+    pub(super) vocabulary: &'v AttributeInterner,
+    fault: RefCell<DecodeFault>,
 }
 
 /// The first, innermost fault.
 #[derive(Default)]
-struct Fault {
+struct DecodeFault {
     what: Option<&'static str>,
     place: Option<String>,
 }
 
-impl<'v> Context<'v> {
-    pub(super) fn new(vocabulary: &'v Vocabulary) -> Self {
+impl<'v> DecodeContext<'v> {
+    pub(super) fn new(vocabulary: &'v AttributeInterner) -> Self {
         Self { vocabulary, fault: RefCell::default() }
     }
 
     /// Notes what is wrong; the result only stops the reader.
     #[cold]
-    pub(super) fn wrong(&self, what: &'static str) -> Unreadable {
+    pub(super) fn wrong(&self, what: &'static str) -> InvalidJson {
         self.fault.borrow_mut().what.get_or_insert(what);
-        Unreadable
+        InvalidJson
     }
 
     /// Notes the field or attribute in which something is wrong, if something is.
     #[inline]
-    pub(super) fn within<T>(&self, place: &str, result: Read<T>) -> Read<T> {
+    pub(super) fn within<T>(&self, place: &str, result: DecodeResult<T>) -> DecodeResult<T> {
         result.inspect_err(|_| self.note_place(place))
     }
 
@@ -56,7 +56,7 @@ impl<'v> Context<'v> {
 
     /// What was found wrong, as the record's error.
     pub(super) fn into_error(self) -> Error {
-        let Fault { what, place } = self.fault.into_inner();
+        let DecodeFault { what, place } = self.fault.into_inner();
         let what = what.unwrap_or("a value has a type that DynamoDB's JSON does not have there");
         let error = Error::new(ErrorKind::Record, format!("a change record is malformed: {what}"));
         match place {
@@ -67,27 +67,27 @@ impl<'v> Context<'v> {
 }
 
 /// Reads an image on its own.
-pub(super) fn image<'a>(json: &'a str, vocabulary: &Vocabulary) -> Result<Image<'a>> {
-    let context = Context::new(vocabulary);
-    Reader::whole(json, |reader| context.image(reader, &mut Layout::unknown()))
+pub(super) fn image<'a>(json: &'a str, vocabulary: &AttributeInterner) -> Result<Image<'a>> {
+    let context = DecodeContext::new(vocabulary);
+    JsonReader::whole(json, |reader| context.image(reader, &mut ShapeCache::unknown()))
         .map_err(|_| context.into_error())
 }
 
 /// What the name of an attribute means to a vocabulary.
 #[derive(Clone, Copy)]
-pub(super) struct Attribute {
+pub(super) struct KnownAttribute {
     /// Its id, if it is read of new images; of old images.
     new: Option<AttributeId>,
     old: Option<AttributeId>,
 }
 
-impl Context<'_> {
+impl DecodeContext<'_> {
     /// An image: the attributes of the vocabulary are read, all others are skipped.
     pub(super) fn image<'a>(
         &self,
-        reader: &mut Reader<'a>,
-        layout: &mut Layout<'a, Attribute>,
-    ) -> Read<Image<'a>> {
+        reader: &mut JsonReader<'a>,
+        layout: &mut ShapeCache<'a, KnownAttribute>,
+    ) -> DecodeResult<Image<'a>> {
         let (mut image, mut seen) = (Image::with_room_for(self.vocabulary), 0);
         reader.object_like(
             layout,
@@ -103,9 +103,9 @@ impl Context<'_> {
     /// An old image: passed over, but for what the vocabulary says is glimpsed. Most of it is as it is in the new one.
     pub(super) fn old_image<'a>(
         &self,
-        reader: &mut Reader<'a>,
-        layout: &mut Layout<'a, Attribute>,
-    ) -> Read<OldImage<'a>> {
+        reader: &mut JsonReader<'a>,
+        layout: &mut ShapeCache<'a, KnownAttribute>,
+    ) -> DecodeResult<OldImage<'a>> {
         let start = reader.start();
         let mut glimpse = None;
         if reader.is_object() {
@@ -126,22 +126,22 @@ impl Context<'_> {
         old.ok_or_else(|| self.wrong("OldImage must be a map"))
     }
 
-    fn attribute(&self, name: &str) -> Attribute {
+    fn attribute(&self, name: &str) -> KnownAttribute {
         let new = self.vocabulary.id(name);
         // What is glimpsed is of the same vocabulary.
         let old = new.and(self.vocabulary.glimpsed()).and_then(|glimpsed| glimpsed.id(name));
-        Attribute { new, old }
+        KnownAttribute { new, old }
     }
 
     /// One attribute of an image, by its name's id.
     #[inline]
     fn member<'a>(
         &self,
-        reader: &mut Reader<'a>,
+        reader: &mut JsonReader<'a>,
         id: AttributeId,
         image: &mut Image<'a>,
         seen: &mut u64,
-    ) -> Read<()> {
+    ) -> DecodeResult<()> {
         let value = self.value(reader);
         let value = self.within(self.vocabulary.name(id), value)?;
         // Hardly ever given before.
@@ -154,8 +154,8 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// The `Keys` of a record.
-    pub(super) fn keys<'a>(&self, reader: &mut Reader<'a>) -> Read<Keys<'a>> {
+    /// The `PrimaryKey` of a record.
+    pub(super) fn keys<'a>(&self, reader: &mut JsonReader<'a>) -> DecodeResult<PrimaryKey<'a>> {
         let (mut first, mut second): (Option<NamedValue<'a>>, Option<NamedValue<'a>>) = (None, None);
         reader.object(|reader, name| {
             let value = self.within(&name, self.value(reader))?;
@@ -174,14 +174,14 @@ impl Context<'_> {
             Ok(())
         })?;
         match first {
-            Some(first) => Ok(Keys::new(first, second)),
+            Some(first) => Ok(PrimaryKey::new(first, second)),
             None => Err(self.wrong("Keys is empty")),
         }
     }
 
     /// One attribute value.
     #[inline]
-    fn value<'a>(&self, reader: &mut Reader<'a>) -> Read<AttributeValue<'a>> {
+    fn value<'a>(&self, reader: &mut JsonReader<'a>) -> DecodeResult<AttributeValue<'a>> {
         // Nearly all are texts and numbers.
         match reader.tagged_text() {
             Some((b'N', text)) => Ok(AttributeValue::N(self.number(text)?)),
@@ -191,7 +191,7 @@ impl Context<'_> {
         }
     }
 
-    fn any_value<'a>(&self, reader: &mut Reader<'a>) -> Read<AttributeValue<'a>> {
+    fn any_value<'a>(&self, reader: &mut JsonReader<'a>) -> DecodeResult<AttributeValue<'a>> {
         let mut last: Option<AttributeValue<'a>> = None;
         reader.object(|reader, tag| {
             let value = self.tagged(&tag, reader)?;
@@ -205,7 +205,7 @@ impl Context<'_> {
     }
 
     /// What an attribute value holds, by the tag of its type.
-    fn tagged<'a>(&self, tag: &str, reader: &mut Reader<'a>) -> Read<AttributeValue<'a>> {
+    fn tagged<'a>(&self, tag: &str, reader: &mut JsonReader<'a>) -> DecodeResult<AttributeValue<'a>> {
         Ok(match tag {
             "S" => AttributeValue::S(reader.text()?),
             "N" => AttributeValue::N(self.number(&reader.text()?)?),
@@ -217,14 +217,17 @@ impl Context<'_> {
             },
             "M" => AttributeValue::M(self.members(reader)?),
             "L" => AttributeValue::L(list(reader, |reader| self.value(reader))?),
-            "SS" => AttributeValue::Ss(list(reader, Reader::text)?),
+            "SS" => AttributeValue::Ss(list(reader, JsonReader::text)?),
             "NS" => AttributeValue::Ns(list(reader, |reader| self.number(&reader.text()?))?),
             "BS" => AttributeValue::Bs(list(reader, |reader| self.bytes(&reader.text()?))?),
             _ => return Err(self.wrong("an attribute value has an unknown type")),
         })
     }
 
-    fn members<'a>(&self, reader: &mut Reader<'a>) -> Read<BTreeMap<Cow<'a, str>, AttributeValue<'a>>> {
+    fn members<'a>(
+        &self,
+        reader: &mut JsonReader<'a>,
+    ) -> DecodeResult<BTreeMap<Cow<'a, str>, AttributeValue<'a>>> {
         let mut members = BTreeMap::new();
         reader.object(|reader, name| {
             members.insert(name, self.value(reader)?);
@@ -233,17 +236,20 @@ impl Context<'_> {
         Ok(members)
     }
 
-    fn number(&self, text: &str) -> Read<Decimal> {
+    fn number(&self, text: &str) -> DecodeResult<Decimal> {
         text.parse().map_err(|_| self.wrong("N must be a decimal number of at most 38 digits"))
     }
 
-    fn bytes<'a>(&self, text: &str) -> Read<Cow<'a, [u8]>> {
+    fn bytes<'a>(&self, text: &str) -> DecodeResult<Cow<'a, [u8]>> {
         let decoded = STANDARD.decode(text);
         decoded.map(Cow::Owned).map_err(|_| self.wrong("B must be base64"))
     }
 }
 
-fn list<'a, T>(reader: &mut Reader<'a>, mut member: impl FnMut(&mut Reader<'a>) -> Read<T>) -> Read<Vec<T>> {
+fn list<'a, T>(
+    reader: &mut JsonReader<'a>,
+    mut member: impl FnMut(&mut JsonReader<'a>) -> DecodeResult<T>,
+) -> DecodeResult<Vec<T>> {
     let mut members = Vec::new();
     reader.list(|reader| {
         members.push(member(reader)?);

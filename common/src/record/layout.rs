@@ -7,20 +7,20 @@ use hashbrown::HashMap;
 const NAMES_AT_MOST: usize = 1_024;
 
 /// The place of a name in a layout.
-type Place = usize;
+type ShapeIndex = usize;
 
 /// What the names of one kind of objects mean, and which mostly follows which.
-pub(super) struct Layout<'a, M> {
-    members: Vec<Member<'a, M>>,
-    places: HashMap<&'a str, Place>,
+pub(super) struct ShapeCache<'a, M> {
+    members: Vec<ShapeMember<'a, M>>,
+    places: HashMap<&'a str, ShapeIndex>,
     /// The name that an object began with last.
-    first: Option<Place>,
+    first: Option<ShapeIndex>,
     learns: bool,
 }
 
 /// A member as it came last.
 #[derive(Clone, Copy)]
-pub(super) struct Member<'a, M> {
+pub(super) struct ShapeMember<'a, M> {
     /// Its name in JSON, up to the colon after it.
     pub(super) name: &'a str,
     /// What the name means.
@@ -28,16 +28,16 @@ pub(super) struct Member<'a, M> {
     /// The JSON of its value, one whole value; empty if none was read yet.
     pub(super) value: &'a str,
     /// The one that followed it.
-    next: Option<Place>,
+    next: Option<ShapeIndex>,
 }
 
-impl<M> Default for Layout<'_, M> {
+impl<M> Default for ShapeCache<'_, M> {
     fn default() -> Self {
         Self { members: Vec::new(), places: HashMap::new(), first: None, learns: true }
     }
 }
 
-impl<'a, M: Copy> Layout<'a, M> {
+impl<'a, M: Copy> ShapeCache<'a, M> {
     /// For an object that is read alone: it learns nothing, and takes no memory.
     pub(super) fn unknown() -> Self {
         Self { learns: false, ..Self::default() }
@@ -45,7 +45,7 @@ impl<'a, M: Copy> Layout<'a, M> {
 
     /// What followed this member last, or what an object began with.
     #[inline]
-    pub(super) fn after(&self, before: Option<Place>) -> Option<(Place, Member<'a, M>)> {
+    pub(super) fn after(&self, before: Option<ShapeIndex>) -> Option<(ShapeIndex, ShapeMember<'a, M>)> {
         let next = match before {
             Some(before) => self.members.get(before)?.next,
             None => self.first,
@@ -56,15 +56,15 @@ impl<'a, M: Copy> Layout<'a, M> {
     /// Learns what followed this member, or what an object began with. What the name means is asked if it is new.
     pub(super) fn learn(
         &mut self,
-        before: Option<Place>,
+        before: Option<ShapeIndex>,
         name: &'a str,
         meaning: impl FnOnce() -> M,
-    ) -> (Option<Place>, Member<'a, M>) {
+    ) -> (Option<ShapeIndex>, ShapeMember<'a, M>) {
         let known = self.places.get(name).and_then(|place| Some((*place, *self.members.get(*place)?)));
         let (place, member) = match known {
             Some(known) => known,
             None => {
-                let member = Member { name, meaning: meaning(), value: "", next: None };
+                let member = ShapeMember { name, meaning: meaning(), value: "", next: None };
                 if !self.learns {
                     return (None, member);
                 }
@@ -78,7 +78,7 @@ impl<'a, M: Copy> Layout<'a, M> {
         (Some(place), member)
     }
 
-    fn add(&mut self, member: Member<'a, M>) -> Place {
+    fn add(&mut self, member: ShapeMember<'a, M>) -> ShapeIndex {
         if self.members.len() == NAMES_AT_MOST {
             *self = Self::default();
         }
@@ -90,7 +90,7 @@ impl<'a, M: Copy> Layout<'a, M> {
 
     /// Keeps the value that a member has now: one whole value.
     #[inline]
-    pub(super) fn keep(&mut self, place: Option<Place>, value: &'a str) {
+    pub(super) fn keep(&mut self, place: Option<ShapeIndex>, value: &'a str) {
         if let Some(member) = place.and_then(|place| self.members.get_mut(place)) {
             member.value = value;
         }

@@ -15,11 +15,11 @@ mod time;
 mod value;
 mod vocabulary;
 
-pub use change::{BadRecord, Batch, ChangeRecord, Keys, Operation, StreamView};
+pub use change::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, StreamView};
 pub use decimal::{Decimal, NotADecimal};
-pub use decode::{Decoder, decode};
+pub use decode::{RecordDecoder, decode};
 pub use image::{Image, OldImage};
 pub use position::Position;
 pub use time::Timestamp;
 pub use value::{AttributeValue, Item};
-pub use vocabulary::{AttributeId, Vocabulary};
+pub use vocabulary::{AttributeId, AttributeInterner};

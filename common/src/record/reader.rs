@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::layout::Layout;
+use super::layout::ShapeCache;
 
 /// How deep objects and lists may lie in each other where they are read, not passed over: each takes room on the stack.
 /// DynamoDB's items have 32 levels, of two objects each.
@@ -14,12 +14,12 @@ const MAX_LEVELS: u8 = 127;
 
 /// The text is no JSON, or has another value there than the one that is wanted.
 #[derive(Debug)]
-pub(super) struct Unreadable;
+pub(super) struct InvalidJson;
 
-type Result<T> = std::result::Result<T, Unreadable>;
+type JsonResult<T> = std::result::Result<T, InvalidJson>;
 
 /// A JSON text, and how far it has been read.
-pub(super) struct Reader<'a> {
+pub(super) struct JsonReader<'a> {
     json: &'a str,
     at: usize,
     levels_left: u8,
@@ -27,14 +27,14 @@ pub(super) struct Reader<'a> {
     is_escaped: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// Reads a whole text by `read`.
-    pub(super) fn whole<T>(json: &'a str, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn whole<T>(json: &'a str, read: impl FnOnce(&mut Self) -> JsonResult<T>) -> JsonResult<T> {
         let mut reader = Self { json, at: 0, levels_left: MAX_LEVELS, is_escaped: false };
         let value = read(&mut reader)?;
         match reader.peek() {
             None => Ok(value),
-            Some(_) => Err(Unreadable),
+            Some(_) => Err(InvalidJson),
         }
     }
 
@@ -42,8 +42,8 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn object(
         &mut self,
-        mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>,
-    ) -> Result<()> {
+        mut member: impl FnMut(&mut Self, Cow<'a, str>) -> JsonResult<()>,
+    ) -> JsonResult<()> {
         self.enter(b'{')?;
         let mut goes_on = !self.has(b'}');
         while goes_on {
@@ -61,10 +61,10 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn object_like<M: Copy>(
         &mut self,
-        layout: &mut Layout<'a, M>,
+        layout: &mut ShapeCache<'a, M>,
         meaning: impl Fn(&str) -> M,
-        mut member: impl FnMut(&mut Self, M, &'a str) -> Result<()>,
-    ) -> Result<()> {
+        mut member: impl FnMut(&mut Self, M, &'a str) -> JsonResult<()>,
+    ) -> JsonResult<()> {
         self.enter(b'{')?;
         let mut goes_on = !self.has(b'}');
         let mut place = None;
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a list: `member` reads each value.
     #[inline]
-    pub(super) fn list(&mut self, mut member: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+    pub(super) fn list(&mut self, mut member: impl FnMut(&mut Self) -> JsonResult<()>) -> JsonResult<()> {
         self.enter(b'[')?;
         let mut goes_on = !self.has(b']');
         while goes_on {
@@ -103,13 +103,13 @@ impl<'a> Reader<'a> {
 
     /// Reads a string.
     #[inline]
-    pub(super) fn text(&mut self) -> Result<Cow<'a, str>> {
+    pub(super) fn text(&mut self) -> JsonResult<Cow<'a, str>> {
         let raw = self.string()?;
         self.meant(raw)
     }
 
     /// Reads a string; passes over any other value, and over a string whose escapes mean no text.
-    pub(super) fn text_if_any(&mut self) -> Result<Option<Cow<'a, str>>> {
+    pub(super) fn text_if_any(&mut self) -> JsonResult<Option<Cow<'a, str>>> {
         if self.peek() != Some(b'"') {
             return self.skip().map(|_| None);
         }
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a boolean.
-    pub(super) fn boolean(&mut self) -> Result<bool> {
+    pub(super) fn boolean(&mut self) -> JsonResult<bool> {
         let is_true = self.peek() == Some(b't');
         self.literal(if is_true { "true" } else { "false" })?;
         Ok(is_true)
@@ -126,7 +126,10 @@ impl<'a> Reader<'a> {
 
     /// Reads what `read` reads, or null.
     #[inline]
-    pub(super) fn unless_null<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+    pub(super) fn unless_null<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> JsonResult<T>,
+    ) -> JsonResult<Option<T>> {
         match self.peek() {
             Some(b'n') => self.literal("null").map(|()| None),
             Some(_) | None => read(self).map(Some),
@@ -145,12 +148,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The JSON of the value that began there and has just been read.
-    pub(super) fn since(&self, start: usize) -> Result<&'a str> {
-        self.json.get(start..self.at).ok_or(Unreadable)
+    pub(super) fn since(&self, start: usize) -> JsonResult<&'a str> {
+        self.json.get(start..self.at).ok_or(InvalidJson)
     }
 
     /// Passes over one value, however deep; its JSON.
-    pub(super) fn skip(&mut self) -> Result<&'a str> {
+    pub(super) fn skip(&mut self) -> JsonResult<&'a str> {
         let start = self.start();
         if self.tagged_text().is_some() {
             return self.since(start);
@@ -225,7 +228,7 @@ impl<'a> Reader<'a> {
 
     /// Passes over one value that may well be the same as another, whole one: then it is passed at once.
     #[inline]
-    pub(super) fn skip_like(&mut self, other: &str) -> Result<()> {
+    pub(super) fn skip_like(&mut self, other: &str) -> JsonResult<()> {
         self.peek();
         // What begins with a value that ends by itself is that value; a number may go on.
         let ends_by_itself = matches!(other.as_bytes().last(), Some(b'"' | b'}' | b']'));
@@ -234,12 +237,12 @@ impl<'a> Reader<'a> {
 
     /// Passes over one value deeper in others than any of DynamoDB's.
     #[cold]
-    fn skip_deep(&mut self) -> Result<()> {
-        let rest = self.json.get(self.at..).ok_or(Unreadable)?;
+    fn skip_deep(&mut self) -> JsonResult<()> {
+        let rest = self.json.get(self.at..).ok_or(InvalidJson)?;
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
         let is_passed = matches!(values.next(), Some(Ok(_)));
         self.at += values.byte_offset();
-        if is_passed { Ok(()) } else { Err(Unreadable) }
+        if is_passed { Ok(()) } else { Err(InvalidJson) }
     }
 
     /// The next byte that is no white space, to which it goes.
@@ -267,30 +270,30 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn enter(&mut self, opening: u8) -> Result<()> {
-        self.levels_left = self.levels_left.checked_sub(1).ok_or(Unreadable)?;
-        if self.has(opening) { Ok(()) } else { Err(Unreadable) }
+    fn enter(&mut self, opening: u8) -> JsonResult<()> {
+        self.levels_left = self.levels_left.checked_sub(1).ok_or(InvalidJson)?;
+        if self.has(opening) { Ok(()) } else { Err(InvalidJson) }
     }
 
     /// After a member of an object or a list: whether there is another.
     #[inline]
-    fn goes_on(&mut self, closing: u8) -> Result<bool> {
+    fn goes_on(&mut self, closing: u8) -> JsonResult<bool> {
         let next = self.peek();
         self.at += 1;
         match next {
             Some(b',') => Ok(true),
             Some(byte) if byte == closing => Ok(false),
-            Some(_) | None => Err(Unreadable),
+            Some(_) | None => Err(InvalidJson),
         }
     }
 
     /// The name of a member as it stands between its quotes; passes over the colon after it.
     #[inline]
-    fn name(&mut self) -> Result<&'a str> {
+    fn name(&mut self) -> JsonResult<&'a str> {
         let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
         // The tags of DynamoDB's types, which are every other name, mostly have one letter.
         if let Some([b'"', b'A'..=b'Z', b'"', b':']) = rest.first_chunk() {
-            let name = self.json.get(self.at + 1..self.at + 2).ok_or(Unreadable)?;
+            let name = self.json.get(self.at + 1..self.at + 2).ok_or(InvalidJson)?;
             self.at += 4;
             self.is_escaped = false;
             return Ok(name);
@@ -301,23 +304,23 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn colon(&mut self) -> Result<()> {
-        if self.has(b':') { Ok(()) } else { Err(Unreadable) }
+    fn colon(&mut self) -> JsonResult<()> {
+        if self.has(b':') { Ok(()) } else { Err(InvalidJson) }
     }
 
     /// A string, as it stands between its quotes.
     #[inline]
-    fn string(&mut self) -> Result<&'a str> {
-        if self.has(b'"') { self.until_quote() } else { Err(Unreadable) }
+    fn string(&mut self) -> JsonResult<&'a str> {
+        if self.has(b'"') { self.until_quote() } else { Err(InvalidJson) }
     }
 
     /// The text that the string means which was passed last.
     #[inline]
-    fn meant(&self, raw: &'a str) -> Result<Cow<'a, str>> {
+    fn meant(&self, raw: &'a str) -> JsonResult<Cow<'a, str>> {
         if self.is_escaped { unescaped(raw) } else { Ok(Cow::Borrowed(raw)) }
     }
 
-    fn until_quote(&mut self) -> Result<&'a str> {
+    fn until_quote(&mut self) -> JsonResult<&'a str> {
         let start = self.at;
         self.is_escaped = false;
         loop {
@@ -325,28 +328,28 @@ impl<'a> Reader<'a> {
             match self.byte() {
                 Some(b'"') => break,
                 Some(b'\\') => self.escape()?,
-                Some(_) | None => return Err(Unreadable),
+                Some(_) | None => return Err(InvalidJson),
             }
         }
-        let raw = self.json.get(start..self.at).ok_or(Unreadable)?;
+        let raw = self.json.get(start..self.at).ok_or(InvalidJson)?;
         self.at += 1;
         Ok(raw)
     }
 
     #[cold]
-    fn escape(&mut self) -> Result<()> {
-        let length = match self.json.as_bytes().get(self.at + 1..).ok_or(Unreadable)? {
+    fn escape(&mut self) -> JsonResult<()> {
+        let length = match self.json.as_bytes().get(self.at + 1..).ok_or(InvalidJson)? {
             [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
             [b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => 6,
-            _ => return Err(Unreadable),
+            _ => return Err(InvalidJson),
         };
         self.at += length;
         self.is_escaped = true;
         Ok(())
     }
 
-    fn literal(&mut self, literal: &str) -> Result<()> {
-        if self.passes(literal) { Ok(()) } else { Err(Unreadable) }
+    fn literal(&mut self, literal: &str) -> JsonResult<()> {
+        if self.passes(literal) { Ok(()) } else { Err(InvalidJson) }
     }
 
     /// Whether this text is next; then it is passed.
@@ -360,7 +363,7 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    fn number(&mut self) -> Result<()> {
+    fn number(&mut self) -> JsonResult<()> {
         self.one_of(b"-");
         if !self.one_of(b"0") {
             self.digits()?;
@@ -381,20 +384,20 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    fn digits(&mut self) -> Result<()> {
+    fn digits(&mut self) -> JsonResult<()> {
         let start = self.at;
         while self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at > start { Ok(()) } else { Err(Unreadable) }
+        if self.at > start { Ok(()) } else { Err(InvalidJson) }
     }
 }
 
 /// The text that a string with escapes means.
 #[cold]
-fn unescaped<'a>(raw: &str) -> Result<Cow<'a, str>> {
+fn unescaped<'a>(raw: &str) -> JsonResult<Cow<'a, str>> {
     let json = ["\"", raw, "\""].concat();
-    serde_json::from_str(&json).map(Cow::Owned).map_err(|_| Unreadable)
+    serde_json::from_str(&json).map(Cow::Owned).map_err(|_| InvalidJson)
 }
 
 /// How many bytes there are before the first that ends a string, escapes in it or may not stand in it.

@@ -4,36 +4,36 @@ use std::borrow::Cow;
 
 use jiff::{SignedDuration, Unit};
 
-use super::json::{Attribute, Context};
-use super::layout::Layout;
-use super::reader::{Reader, Unreadable};
-use super::source::Source;
-use super::{ChangeRecord, Image, Keys, OldImage, Operation, Position, StreamView, Timestamp};
+use super::json::{DecodeContext, KnownAttribute};
+use super::layout::ShapeCache;
+use super::reader::{InvalidJson, JsonReader};
+use super::source::StreamSource;
+use super::{ChangeRecord, Image, OldImage, Operation, Position, PrimaryKey, StreamView, Timestamp};
 
 /// A time from here on is in milliseconds: in seconds it would be the year 5138.
 const FIRST_IN_MILLISECONDS: i64 = 100_000_000_000;
 
 /// What a record says outside its `dynamodb`, and that.
 #[derive(Default)]
-struct Parts<'a> {
+struct RecordParts<'a> {
     event_id: Cow<'a, str>,
     operation: Option<Operation>,
-    source: Option<Source<'a>>,
+    source: Option<StreamSource<'a>>,
     is_by_service: bool,
     stream: StreamPart<'a>,
 }
 
 /// How records, and images, have looked so far.
 #[derive(Default)]
-pub(super) struct Layouts<'a> {
-    record: Layout<'a, Option<Field>>,
-    stream: Layout<'a, Option<StreamField>>,
-    image: Layout<'a, Attribute>,
+pub(super) struct ShapeCaches<'a> {
+    record: ShapeCache<'a, Option<RecordField>>,
+    stream: ShapeCache<'a, Option<StreamField>>,
+    image: ShapeCache<'a, KnownAttribute>,
 }
 
 /// What of a record is read.
 #[derive(Clone, Copy)]
-enum Field {
+enum RecordField {
     EventId,
     EventName,
     EventSourceArn,
@@ -41,7 +41,7 @@ enum Field {
     Dynamodb,
 }
 
-impl Field {
+impl RecordField {
     const ALL: [Self; 5] =
         [Self::EventId, Self::EventName, Self::EventSourceArn, Self::UserIdentity, Self::Dynamodb];
 
@@ -97,23 +97,23 @@ impl StreamField {
     }
 }
 
-impl Context<'_> {
+impl DecodeContext<'_> {
     /// One record, strictly.
     pub(super) fn record<'a>(
         &self,
-        reader: &mut Reader<'a>,
-        layouts: &mut Layouts<'a>,
-    ) -> Result<ChangeRecord<'a>, Unreadable> {
-        let mut parts = Parts::default();
-        let Layouts { record, stream, image } = layouts;
-        reader.object_like(record, Field::named, |reader, field, last| {
+        reader: &mut JsonReader<'a>,
+        layouts: &mut ShapeCaches<'a>,
+    ) -> Result<ChangeRecord<'a>, InvalidJson> {
+        let mut parts = RecordParts::default();
+        let ShapeCaches { record, stream, image } = layouts;
+        reader.object_like(record, RecordField::named, |reader, field, last| {
             let Some(field) = field else { return reader.skip_like(last) };
             let read = match field {
-                Field::EventId => parts.read_event_id(reader),
-                Field::EventName => parts.read_event_name(reader),
-                Field::EventSourceArn => parts.read_source(reader),
-                Field::UserIdentity => parts.read_identity(reader),
-                Field::Dynamodb => {
+                RecordField::EventId => parts.read_event_id(reader),
+                RecordField::EventName => parts.read_event_name(reader),
+                RecordField::EventSourceArn => parts.read_source(reader),
+                RecordField::UserIdentity => parts.read_identity(reader),
+                RecordField::Dynamodb => {
                     parts.stream = StreamPart::default();
                     self.stream(reader, stream, image, &mut parts.stream)
                 }
@@ -123,11 +123,11 @@ impl Context<'_> {
         self.complete(parts)
     }
 
-    fn complete<'a>(&self, parts: Parts<'a>) -> Result<ChangeRecord<'a>, Unreadable> {
+    fn complete<'a>(&self, parts: RecordParts<'a>) -> Result<ChangeRecord<'a>, InvalidJson> {
         let missing = |what| self.wrong(what);
         let operation =
             parts.operation.ok_or_else(|| missing("eventName must be INSERT, MODIFY or REMOVE"))?;
-        let Source { table, label } =
+        let StreamSource { table, label } =
             parts.source.ok_or_else(|| missing("eventSourceARN must be the ARN of a table's stream"))?;
         let stream = parts.stream;
         let position = stream
@@ -151,11 +151,11 @@ impl Context<'_> {
     /// What a record says in `dynamodb`: fills a part in place, which saves moving it.
     fn stream<'a>(
         &self,
-        reader: &mut Reader<'a>,
-        layout: &mut Layout<'a, Option<StreamField>>,
-        image: &mut Layout<'a, Attribute>,
+        reader: &mut JsonReader<'a>,
+        layout: &mut ShapeCache<'a, Option<StreamField>>,
+        image: &mut ShapeCache<'a, KnownAttribute>,
         part: &mut StreamPart<'a>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), InvalidJson> {
         reader.object_like(layout, StreamField::named, |reader, field, last| {
             let Some(field) = field else { return reader.skip_like(last) };
             let read = match field {
@@ -174,24 +174,24 @@ impl Context<'_> {
     }
 }
 
-impl<'a> Parts<'a> {
+impl<'a> RecordParts<'a> {
     /// One that is no text spoils no record: nothing is counted by it.
-    fn read_event_id(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+    fn read_event_id(&mut self, reader: &mut JsonReader<'a>) -> Result<(), InvalidJson> {
         self.event_id = reader.text_if_any()?.unwrap_or_default();
         Ok(())
     }
 
-    fn read_event_name(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+    fn read_event_name(&mut self, reader: &mut JsonReader<'a>) -> Result<(), InvalidJson> {
         self.operation = Operation::from_event_name(&reader.text()?);
         Ok(())
     }
 
-    fn read_source(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
-        self.source = Source::from_arn(reader.text()?);
+    fn read_source(&mut self, reader: &mut JsonReader<'a>) -> Result<(), InvalidJson> {
+        self.source = StreamSource::from_arn(reader.text()?);
         Ok(())
     }
 
-    fn read_identity(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+    fn read_identity(&mut self, reader: &mut JsonReader<'a>) -> Result<(), InvalidJson> {
         let identity = reader.unless_null(UserIdentity::read)?;
         self.is_by_service = identity.is_some_and(|identity| identity.is_time_to_live);
         Ok(())
@@ -199,18 +199,18 @@ impl<'a> Parts<'a> {
 }
 
 impl<'a> StreamPart<'a> {
-    fn read_created_at(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+    fn read_created_at(&mut self, reader: &mut JsonReader<'a>) -> Result<(), InvalidJson> {
         self.created_at = created_at(reader.skip()?)?;
         Ok(())
     }
 
-    fn read_sequence_number(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
+    fn read_sequence_number(&mut self, reader: &mut JsonReader<'a>) -> Result<(), InvalidJson> {
         self.sequence_number = Some(reader.text()?);
         Ok(())
     }
 
-    fn read_view(&mut self, reader: &mut Reader<'a>) -> Result<(), Unreadable> {
-        let view = reader.unless_null(Reader::text)?;
+    fn read_view(&mut self, reader: &mut JsonReader<'a>) -> Result<(), InvalidJson> {
+        let view = reader.unless_null(JsonReader::text)?;
         self.view = view.and_then(|view| StreamView::from_name(&view));
         Ok(())
     }
@@ -223,16 +223,16 @@ pub(super) struct UserIdentity {
 
 impl UserIdentity {
     /// Lambda writes its names in lower case, DynamoDB's own API does not.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Unreadable> {
+    pub(super) fn read(reader: &mut JsonReader<'_>) -> Result<Self, InvalidJson> {
         let (mut is_service, mut is_dynamodb) = (false, false);
         reader.object(|reader, name| {
             match &*name {
                 "type" | "Type" => {
-                    let kind = reader.unless_null(Reader::text)?;
+                    let kind = reader.unless_null(JsonReader::text)?;
                     is_service = kind.is_some_and(|kind| kind == "Service");
                 }
                 "principalId" | "PrincipalId" => {
-                    let principal = reader.unless_null(Reader::text)?;
+                    let principal = reader.unless_null(JsonReader::text)?;
                     is_dynamodb = principal.is_some_and(|principal| principal == "dynamodb.amazonaws.com");
                 }
                 _ => {
@@ -248,7 +248,7 @@ impl UserIdentity {
 /// What a record says in `dynamodb`.
 #[derive(Default)]
 struct StreamPart<'a> {
-    keys: Option<Keys<'a>>,
+    keys: Option<PrimaryKey<'a>>,
     new: Option<Image<'a>>,
     old: OldImage<'a>,
     sequence_number: Option<Cow<'a, str>>,
@@ -257,7 +257,7 @@ struct StreamPart<'a> {
 }
 
 /// A time in seconds, whole or not, or in milliseconds; or null.
-fn created_at(json: &str) -> Result<Option<Timestamp>, Unreadable> {
+fn created_at(json: &str) -> Result<Option<Timestamp>, InvalidJson> {
     if json == "null" {
         return Ok(None);
     }
@@ -265,13 +265,13 @@ fn created_at(json: &str) -> Result<Option<Timestamp>, Unreadable> {
         return Ok(Some(seconds_or_ms(number)));
     }
     // A float holds today's time to a fraction of a microsecond, so rounding finds the millisecond that was meant.
-    let seconds: f64 = json.parse().map_err(|_| Unreadable)?;
-    let duration = SignedDuration::try_from_secs_f64(seconds).map_err(|_| Unreadable)?;
+    let seconds: f64 = json.parse().map_err(|_| InvalidJson)?;
+    let duration = SignedDuration::try_from_secs_f64(seconds).map_err(|_| InvalidJson)?;
     if duration.as_secs() >= FIRST_IN_MILLISECONDS {
         return Ok(Some(seconds_or_ms(duration.as_secs())));
     }
-    let duration = duration.round(Unit::Millisecond).map_err(|_| Unreadable)?;
-    let epoch_ms = i64::try_from(duration.as_millis()).map_err(|_| Unreadable)?;
+    let duration = duration.round(Unit::Millisecond).map_err(|_| InvalidJson)?;
+    let epoch_ms = i64::try_from(duration.as_millis()).map_err(|_| InvalidJson)?;
     Ok(Some(Timestamp::from_epoch_ms(epoch_ms)))
 }
 

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 /// Which stream of which table a record comes from.
-pub(super) struct Source<'a> {
+pub(super) struct StreamSource<'a> {
     pub(super) table: Cow<'a, str>,
     pub(super) label: Cow<'a, str>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> StreamSource<'a> {
     /// From `arn:aws:dynamodb:<region>:<account>:table/<table>/stream/<label>`.
     pub(super) fn from_arn(arn: Cow<'a, str>) -> Option<Self> {
         fn split(arn: &str) -> Option<(&str, &str)> {

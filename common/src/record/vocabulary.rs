@@ -7,23 +7,23 @@ use hashbrown::HashMap;
 /// The attribute names that a model uses. Every other attribute is skipped while decoding.
 ///
 /// ```
-/// use afterwrite::record::Vocabulary;
-/// let vocabulary = Vocabulary::new(["status", "score", "status"]);
+/// use afterwrite::record::AttributeInterner;
+/// let vocabulary = AttributeInterner::new(["status", "score", "status"]);
 /// let score = vocabulary.id("score").expect("a name of the vocabulary");
 /// assert_eq!(vocabulary.name(score).as_ref(), "score");
 /// assert_eq!(vocabulary.len(), 2);
 /// assert!(vocabulary.id("colour").is_none());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Vocabulary {
+pub struct AttributeInterner {
     names: Vec<Arc<str>>,
     /// The names that are known.
     ids: HashMap<Arc<str>, AttributeId>,
     /// What of it is read of old images too.
-    glimpsed: Option<Box<Vocabulary>>,
+    glimpsed: Option<Box<AttributeInterner>>,
 }
 
-/// Stands for one name of the [`Vocabulary`] that gave it out.
+/// Stands for one name of the [`AttributeInterner`] that gave it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttributeId(u32);
 
@@ -34,7 +34,7 @@ impl AttributeId {
     }
 }
 
-impl Vocabulary {
+impl AttributeInterner {
     /// A vocabulary of these names; a name given twice counts once.
     pub fn new<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
         let mut vocabulary = Self::default();

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::paths::{Request, halves, requests};
+use super::paths::{PathInvalidation, halves, requests};
 use crate::commit::{Clock, backoff};
-use crate::entity::Identity;
-use crate::projection::{Stale, StaleKey, StalePath};
+use crate::entity::ItemIdentity;
+use crate::projection::{StaleCaches, StaleKey, StalePath};
 use crate::record::{Image, Timestamp};
 use crate::sink::{Cache, Distribution, DistributionError};
 use crate::table::Model;
@@ -33,13 +33,13 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 /// A change of one item, decoded.
 #[derive(Clone, Copy)]
-pub struct Change<'c> {
+pub struct InvalidationChange<'c> {
     /// The record's index in the batch.
     pub record: usize,
     /// The record's event id, which stays the same when it is delivered again.
     pub event_id: &'c str,
     /// What the item is.
-    pub identity: &'c Identity<'c, 'c>,
+    pub identity: &'c ItemIdentity<'c, 'c>,
     /// The item before the change, if there was one.
     pub old: Option<&'c Image<'c>>,
     /// The item after the change, if there is one.
@@ -48,16 +48,16 @@ pub struct Change<'c> {
 
 /// What became of a batch.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct InvalidationOutcome {
     /// What went wrong, by the record's index.
     pub failures: BTreeMap<usize, Error>,
     /// What was done.
-    pub totals: Totals,
+    pub totals: InvalidationTotals,
 }
 
 /// What was done for a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct InvalidationTotals {
     /// Cache keys that are gone, tombstoned, or of which the generation has grown.
     pub keys: usize,
     /// The same by rule: an index into [`Model::caches`], and how many keys.
@@ -74,24 +74,28 @@ pub struct Totals {
 
 /// Invalidates caches. Without a cache, or without a distribution, nothing is invalidated there.
 #[derive(Debug)]
-pub struct Invalidator<K, D, C> {
+pub struct CacheInvalidator<K, D, C> {
     model: Arc<Model>,
     cache: Option<K>,
     distribution: Option<D>,
     clock: C,
 }
 
-impl<K: Cache, D: Distribution, C: Clock> Invalidator<K, D, C> {
+impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
     /// An invalidator for a model's caches.
     pub fn new(model: Arc<Model>, cache: Option<K>, distribution: Option<D>, clock: C) -> Self {
         Self { model, cache, distribution, clock }
     }
 
     /// Makes what these changes have left stale go, by `deadline` at the latest.
-    pub async fn invalidate(&self, changes: &[Change<'_>], deadline: Timestamp) -> Outcome {
+    pub async fn invalidate(
+        &self,
+        changes: &[InvalidationChange<'_>],
+        deadline: Timestamp,
+    ) -> InvalidationOutcome {
         let begun = self.clock.now();
-        let mut outcome = Outcome::default();
-        let mut stale = Stale::default();
+        let mut outcome = InvalidationOutcome::default();
+        let mut stale = StaleCaches::default();
         for change in changes {
             if let Err(error) =
                 stale.add(&self.model, change.identity, change.record, (change.old, change.new))
@@ -110,13 +114,13 @@ impl<K: Cache, D: Distribution, C: Clock> Invalidator<K, D, C> {
             }
         }
         let (paths, requests) = (of_distribution.totals.paths, of_distribution.totals.requests);
-        outcome.totals = Totals { paths, requests, ..of_cache.totals };
+        outcome.totals = InvalidationTotals { paths, requests, ..of_cache.totals };
         outcome
     }
 
     /// Sends the keys until all are gone, or there is no point or no time left.
-    async fn keys(&self, stale: &Stale, begun: Timestamp, deadline: Timestamp) -> Outcome {
-        let mut outcome = Outcome::default();
+    async fn keys(&self, stale: &StaleCaches, begun: Timestamp, deadline: Timestamp) -> InvalidationOutcome {
+        let mut outcome = InvalidationOutcome::default();
         let Some(cache) = &self.cache else { return outcome };
         let until = deadline.min(begun.plus(CACHE_PATIENCE));
         let mut pending: Vec<StaleKey> = stale.keys().collect();
@@ -153,11 +157,11 @@ impl<K: Cache, D: Distribution, C: Clock> Invalidator<K, D, C> {
 
     async fn paths(
         &self,
-        stale: &Stale,
+        stale: &StaleCaches,
         event_id: &impl Fn(usize) -> String,
         deadline: Timestamp,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
+    ) -> InvalidationOutcome {
+        let mut outcome = InvalidationOutcome::default();
         let Some(distribution) = &self.distribution else { return outcome };
         let stale: Vec<StalePath> = stale.paths().collect();
         let mut waiting = requests(&stale, event_id);
@@ -179,9 +183,9 @@ impl<K: Cache, D: Distribution, C: Clock> Invalidator<K, D, C> {
     async fn request(
         &self,
         distribution: &D,
-        request: &Request,
+        request: &PathInvalidation,
         (patience, deadline): (Timestamp, Timestamp),
-        totals: &mut Totals,
+        totals: &mut InvalidationTotals,
     ) -> Result<(), Error> {
         loop {
             let limit = deadline.since(self.clock.now()).min(REQUEST_LIMIT);
@@ -198,7 +202,7 @@ impl<K: Cache, D: Distribution, C: Clock> Invalidator<K, D, C> {
 }
 
 /// Fails these records; of several errors of one record, the first is told.
-fn fail(outcome: &mut Outcome, records: impl IntoIterator<Item = usize>, error: &Error) {
+fn fail(outcome: &mut InvalidationOutcome, records: impl IntoIterator<Item = usize>, error: &Error) {
     for record in records {
         outcome.failures.entry(record).or_insert_with(|| error.restated());
     }

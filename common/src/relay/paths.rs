@@ -18,7 +18,7 @@ const MAX_LENGTH: usize = 4_000;
 
 /// One invalidation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct PathInvalidation {
     /// The paths, sorted.
     pub(super) paths: Vec<String>,
     /// The records that need it.
@@ -28,7 +28,7 @@ pub(super) struct Request {
 }
 
 /// The invalidations that make these paths go.
-pub(super) fn requests(stale: &[StalePath], event_id: &impl Fn(usize) -> String) -> Vec<Request> {
+pub(super) fn requests(stale: &[StalePath], event_id: &impl Fn(usize) -> String) -> Vec<PathInvalidation> {
     let mut paths: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for path in stale {
         paths.entry(shortened(&path.path)).or_default().extend(&path.records);
@@ -43,10 +43,10 @@ pub(super) fn requests(stale: &[StalePath], event_id: &impl Fn(usize) -> String)
 
 /// The two halves of a request that was refused: one path must not hold back the others.
 pub(super) fn halves(
-    request: &Request,
+    request: &PathInvalidation,
     stale: &[StalePath],
     event_id: &impl Fn(usize) -> String,
-) -> [Request; 2] {
+) -> [PathInvalidation; 2] {
     let (first, second) = request.paths.split_at(request.paths.len() / 2);
     [first, second].map(|half| {
         let of = |path: &String| {
@@ -58,7 +58,7 @@ pub(super) fn halves(
     })
 }
 
-fn request(paths: &[(String, BTreeSet<usize>)], event_id: &impl Fn(usize) -> String) -> Request {
+fn request(paths: &[(String, BTreeSet<usize>)], event_id: &impl Fn(usize) -> String) -> PathInvalidation {
     let records: BTreeSet<usize> = paths.iter().flat_map(|(_, records)| records).copied().collect();
     let mut paths: Vec<String> = paths.iter().map(|(path, _)| path.clone()).collect();
     paths.sort_unstable();
@@ -71,7 +71,7 @@ fn request(paths: &[(String, BTreeSet<usize>)], event_id: &impl Fn(usize) -> Str
     }
     let digest = hash.finalize();
     let reference = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
-    Request { paths, records, reference: format!("afterwrite-{reference}") }
+    PathInvalidation { paths, records, reference: format!("afterwrite-{reference}") }
 }
 
 /// A path that is too long for CloudFront, by a wildcard on as much of its beginning as it takes.
@@ -147,7 +147,7 @@ mod tests {
         paths.into_iter().enumerate().map(path).collect()
     }
 
-    fn asked(paths: &[StalePath]) -> Vec<Request> {
+    fn asked(paths: &[StalePath]) -> Vec<PathInvalidation> {
         requests(paths, &|record| format!("event-{record}"))
     }
 
@@ -182,7 +182,8 @@ mod tests {
             requests.iter().map(|request| request.paths.len()).collect::<Vec<_>>(),
             [3_000, 3_000, 1_010]
         );
-        let wildcards = |request: &Request| request.paths.iter().filter(|path| path.ends_with('*')).count();
+        let wildcards =
+            |request: &PathInvalidation| request.paths.iter().filter(|path| path.ends_with('*')).count();
         assert_eq!(requests.iter().map(wildcards).collect::<Vec<_>>(), [10, 0, 0]);
     }
 

@@ -1,6 +1,6 @@
 //! The errors that a wrong set-up causes, in the same words whichever store finds them.
 
-use crate::effect::Key;
+use crate::effect::ItemKey;
 use crate::{Error, ErrorKind};
 
 pub(super) const TABLE_VARIABLES: &str = "Set AFTERWRITE_STATE_TABLE (rollups and ledger) or AFTERWRITE_TABLES (an application's tables) to the name of \
@@ -22,7 +22,7 @@ pub(super) fn missing_index(table: &str, index: &str) -> Error {
 }
 
 /// A table whose keys are not those that `key` has.
-pub(super) fn wrong_keys(key: &Key) -> Error {
+pub(super) fn wrong_keys(key: &ItemKey) -> Error {
     let attributes = [Some(&key.partition), key.sort.as_ref()].into_iter().flatten();
     let expected: Vec<String> =
         attributes.map(|attribute| format!("{} ({})", attribute.name, attribute.value.type_name())).collect();

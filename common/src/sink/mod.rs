@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Error;
-use crate::effect::{Key, KeyAttribute, Refusal, Write};
+use crate::effect::{ItemKey, KeyAttribute, Write, WriteRefusal};
 use crate::projection::StaleKey;
 use crate::record::{Item, Timestamp};
 
@@ -36,20 +36,21 @@ pub trait Tables: Send + Sync {
     ///
     /// # Errors
     /// `Unavailable` when throttled or unreachable, `Configuration` for a missing table, wrong keys or no permission.
-    fn read(&self, keys: &[Key]) -> impl Future<Output = Result<Snapshot, Error>> + Send;
+    fn read(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send;
 
     /// Carries out one write.
     ///
     /// # Errors
     /// [`WriteError`], which says whether the write was refused or its fate is unknown.
-    fn write(&self, write: &Write) -> impl Future<Output = Result<Consumed, WriteError>> + Send;
+    fn write(&self, write: &Write) -> impl Future<Output = Result<ConsumedUnits, WriteError>> + Send;
 
     /// Carries out all writes or none: at most [`MAX_TRANSACTION_ACTIONS`], each to another item, together at most
     /// [`MAX_TRANSACTION_BYTES`].
     ///
     /// # Errors
     /// [`TransactError`], with a reason for each write if the transaction was cancelled.
-    fn transact(&self, writes: &[Write]) -> impl Future<Output = Result<Consumed, TransactError>> + Send;
+    fn transact(&self, writes: &[Write])
+    -> impl Future<Output = Result<ConsumedUnits, TransactError>> + Send;
 
     /// The items that a global secondary index holds under these key values, eventually consistent.
     ///
@@ -59,15 +60,18 @@ pub trait Tables: Send + Sync {
 }
 
 impl<T: Tables> Tables for Arc<T> {
-    fn read(&self, keys: &[Key]) -> impl Future<Output = Result<Snapshot, Error>> + Send {
+    fn read(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send {
         (**self).read(keys)
     }
 
-    fn write(&self, write: &Write) -> impl Future<Output = Result<Consumed, WriteError>> + Send {
+    fn write(&self, write: &Write) -> impl Future<Output = Result<ConsumedUnits, WriteError>> + Send {
         (**self).write(write)
     }
 
-    fn transact(&self, writes: &[Write]) -> impl Future<Output = Result<Consumed, TransactError>> + Send {
+    fn transact(
+        &self,
+        writes: &[Write],
+    ) -> impl Future<Output = Result<ConsumedUnits, TransactError>> + Send {
         (**self).transact(writes)
     }
 
@@ -78,7 +82,7 @@ impl<T: Tables> Tables for Arc<T> {
 
 /// What [`Tables::read`] found.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct ReadSnapshot {
     /// The items, aligned with the keys asked for.
     pub items: Vec<Option<Item>>,
     /// The server's time when it answered (HTTP `Date`, whole seconds); the earliest, if it took several requests.
@@ -100,7 +104,7 @@ pub struct IndexQuery {
 
 /// What a write consumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Consumed {
+pub struct ConsumedUnits {
     /// Write capacity units, indexes included: 1 a KB begun, 2 a KB begun in a transaction.
     pub write_units: u64,
 }
@@ -109,7 +113,7 @@ pub struct Consumed {
 #[derive(Debug)]
 pub enum WriteError {
     /// It was refused and has had no effect.
-    Refused(Refusal),
+    Refused(WriteRefusal),
     /// The request failed; if its kind is `Unavailable`, the write may have taken effect all the same.
     Failed(Error),
 }
@@ -118,7 +122,7 @@ pub enum WriteError {
 #[derive(Debug)]
 pub enum TransactError {
     /// It was cancelled and has had no effect. Aligns with the writes; `None` where a write itself was fine.
-    Cancelled(Vec<Option<Refusal>>),
+    Cancelled(Vec<Option<WriteRefusal>>),
     /// The request failed; if its kind is `Unavailable`, the transaction may have taken effect all the same.
     Failed(Error),
 }
@@ -132,12 +136,12 @@ pub trait Cache: Send + Sync {
         keys: &[StaleKey],
         now: Timestamp,
         limit: Duration,
-    ) -> impl Future<Output = Invalidated> + Send;
+    ) -> impl Future<Output = InvalidatedKeys> + Send;
 }
 
 /// What [`Cache::invalidate`] did.
 #[derive(Debug)]
-pub struct Invalidated {
+pub struct InvalidatedKeys {
     /// What became of each key, aligned with the keys.
     pub answers: Vec<Result<(), Error>>,
     /// How many commands were sent.

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind};
 
 /// What was being done, for the message of an error.
 #[derive(Clone, Copy)]
-pub(super) struct Request<'r> {
+pub(super) struct ServiceRequest<'r> {
     /// The service's name, for people.
     pub(super) service: &'static str,
     /// The API action.
@@ -24,7 +24,7 @@ pub(super) struct Request<'r> {
     pub(super) variable: &'static str,
 }
 
-impl Request<'_> {
+impl ServiceRequest<'_> {
     /// What the SDK's error means: `Unavailable` if the same request may succeed later, and may have taken effect;
     /// `Configuration` for the set-up; `Rejected` for what will be refused again.
     pub(super) fn error<E>(self, error: &SdkError<E, HttpResponse>) -> Error

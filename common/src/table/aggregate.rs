@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BoundTemplate, Format, LookupKey, Pattern, Template, Term};
+use super::{BoundTemplate, LookupUse, Pattern, Template, Term, ValueFormat};
 use crate::effect::Path;
 
 /// An item of the state table that holds measures.
@@ -20,7 +20,7 @@ pub struct Rollup {
     /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor averages.
     pub shards: u32,
     /// Measures computed of others; each needs the rollup to be read before it is written.
-    pub averages: Vec<Average>,
+    pub averages: Vec<AverageMeasure>,
     /// The measures that are `max` or `min`; these too need the rollup to be read.
     pub extremes: Vec<Arc<str>>,
     /// The mirrors of it: indexes into [`super::Model::mirrors`].
@@ -54,7 +54,7 @@ impl Rollup {
 
 /// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of nought.
 #[derive(Debug)]
-pub struct Average {
+pub struct AverageMeasure {
     /// The measure it is stored as.
     pub name: Arc<str>,
     /// The measure that is divided.
@@ -73,16 +73,16 @@ pub struct Aggregate {
     /// What must hold for an item to be counted at all.
     pub when: Option<Pattern>,
     /// The lookups its templates and measures use; [`Term::Given`] indexes them.
-    pub lookups: Vec<LookupKey>,
+    pub lookups: Vec<LookupUse>,
     /// The rollups that are counted into.
-    pub into: Vec<Destination>,
+    pub into: Vec<RollupDestination>,
     /// What is counted.
     pub measures: Vec<Measure>,
 }
 
 /// A rollup as an aggregate's items address it.
 #[derive(Debug)]
-pub struct Destination {
+pub struct RollupDestination {
     /// Which rollup: an index into [`super::Model::rollups`].
     pub rollup: usize,
     /// Its `PK`.
@@ -90,16 +90,16 @@ pub struct Destination {
     /// Its `SK`.
     pub sort: BoundTemplate,
     /// When the rollup expires, if it does.
-    pub expires: Option<Expiry>,
+    pub expires: Option<RollupExpiry>,
 }
 
 /// The time at which a rollup expires.
 #[derive(Debug)]
-pub struct Expiry {
+pub struct RollupExpiry {
     /// The moment that it counts from, a variable of the rollup's key: RFC 3339 text, a date, an hour, or epoch seconds.
     pub of: Term,
     /// How the key holds it: what all items that count into the rollup agree on.
-    pub format: Format,
+    pub format: ValueFormat,
     /// How long after it.
     pub after: Duration,
 }
@@ -123,9 +123,9 @@ pub enum MeasureKind {
     /// The product of these numbers; nothing if one is absent.
     Sum(Vec<Term>),
     /// The largest value ever seen, number or formatted text. Does not retract.
-    Max(Term, Format),
+    Max(Term, ValueFormat),
     /// The smallest value ever seen, number or formatted text. Does not retract.
-    Min(Term, Format),
+    Min(Term, ValueFormat),
     /// One, in the bin that the value lies in: bin `i` holds values from `i·width` up; the last has no upper end, and below
     /// the first nothing is counted.
     Histogram {
@@ -151,10 +151,10 @@ pub struct Mirror {
     pub item_variables: Vec<usize>,
     /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::Given`] then means
     /// the one lookup below), and how it is written.
-    pub rollup_variables: Vec<(Term, Format)>,
+    pub rollup_variables: Vec<(Term, ValueFormat)>,
     /// The lookup, asking for items of `onto` itself, that the rollup's key depends on: then the item may have moved (another
     /// owner) since the lookup was remembered.
-    pub lookup: Option<LookupKey>,
+    pub lookup: Option<LookupUse>,
 }
 
 /// One mirrored attribute.

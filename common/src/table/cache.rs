@@ -18,13 +18,13 @@ pub struct CacheRule {
     /// If any are named: a change of an item that touches none of these makes nothing stale.
     pub depends_on: Vec<AttributePath>,
     /// What is done to the keys.
-    pub remedy: Remedy,
+    pub remedy: CacheRemedy,
 }
 
 /// What is done to a stale cache key. Each is carried out by the cache itself in one step, so that it holds even if the function stops the
 /// instant it has answered; [`crate::sink::redis`] says which race each closes and what readers must do for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Remedy {
+pub enum CacheRemedy {
     /// The key is removed. A reader that read the item before the change may still store what it read afterwards.
     Delete,
     /// The key holds a tombstone for this long, in which readers that store only where nothing is cannot.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Format, LookupKey, Term};
+use super::{LookupUse, Term, ValueFormat};
 
 /// The partition of a row whose item has no day, or one out of the dataset's range.
 pub const NO_DAY: &str = "0001-01-01";
@@ -16,13 +16,13 @@ pub struct Dataset {
     /// The entity: an index into [`super::Model::entities`].
     pub of: usize,
     /// What tells the day of a row's partition.
-    pub partition: (Term, Format),
+    pub partition: (Term, ValueFormat),
     /// The same, as the model writes it.
     pub partition_source: Arc<str>,
     /// The first and the last day that have partitions of their own, `yyyy-mm-dd`. All others are [`NO_DAY`]'s.
     pub days: (Arc<str>, Arc<str>),
     /// Lookups whose gifts are columns; only what is remembered of them is read. [`Term::Given`] indexes them.
-    pub lookups: Vec<LookupKey>,
+    pub lookups: Vec<LookupUse>,
     /// What a row holds beside `_position`, `_operation`, `_changed_at`, `_rescued` and `_generation`.
     pub columns: Vec<Column>,
     /// Which columns are the item's key: indexes into [`Dataset::columns`], aligned with [`super::Entity::variables`].
@@ -30,7 +30,7 @@ pub struct Dataset {
     /// By which columns a compacted file is sorted, before the key: indexes into [`Dataset::columns`].
     pub sort: Vec<usize>,
     /// Which rows of an item compaction keeps.
-    pub history: History,
+    pub history: RowHistory,
 }
 
 impl Dataset {
@@ -44,7 +44,7 @@ impl Dataset {
 
 /// Which rows of an item compaction keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum History {
+pub enum RowHistory {
     /// Every one.
     #[default]
     All,

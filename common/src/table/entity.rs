@@ -3,7 +3,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::{Format, Template};
+use super::{Template, ValueFormat};
 use crate::effect::Path;
 use crate::record::AttributeId;
 
@@ -25,7 +25,7 @@ pub struct Entity {
     /// The aggregates of this entity: indexes into [`super::Model::aggregates`].
     pub aggregates: Vec<usize>,
     /// The lookups that ask for items of this entity, each with how its key and gifts read in this entity's own scope.
-    pub answers: Vec<LookupKey>,
+    pub answers: Vec<LookupUse>,
     /// The mirrors onto this entity: indexes into [`super::Model::mirrors`].
     pub mirrors: Vec<usize>,
     /// What is cached of this entity: indexes into [`super::Model::caches`].
@@ -159,7 +159,7 @@ pub struct Lookup {
 
 /// A use of a lookup in the scope of one entity.
 #[derive(Debug)]
-pub struct LookupKey {
+pub struct LookupUse {
     /// Which lookup: an index into [`super::Model::lookups`].
     pub lookup: usize,
     /// Where its inputs come from, aligned with [`Lookup::inputs`].
@@ -172,14 +172,14 @@ pub struct LookupKey {
 #[derive(Debug)]
 pub struct BoundTemplate {
     /// Its pieces, in order.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<BoundPiece>,
 }
 
 /// A piece of a [`BoundTemplate`].
 #[derive(Debug)]
-pub enum Piece {
+pub enum BoundPiece {
     /// Text as it is.
     Literal(Arc<str>),
     /// A value, formatted.
-    Value(Term, Format),
+    Value(Term, ValueFormat),
 }

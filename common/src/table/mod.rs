@@ -139,20 +139,21 @@ mod template;
 use std::sync::Arc;
 
 pub use aggregate::{
-    Aggregate, Average, Destination, Expiry, Measure, MeasureKind, Mirror, MirroredAttribute, Rollup,
+    Aggregate, AverageMeasure, Measure, MeasureKind, Mirror, MirroredAttribute, Rollup, RollupDestination,
+    RollupExpiry,
 };
-pub use cache::{ArchiveScope, CacheRule, Remedy};
-pub use dataset::{Column, ColumnType, Dataset, History, NO_DAY, SavedQuery};
+pub use cache::{ArchiveScope, CacheRemedy, CacheRule};
+pub use dataset::{Column, ColumnType, Dataset, NO_DAY, RowHistory, SavedQuery};
 pub use entity::{
-    AttributePath, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup, LookupKey,
-    OnExpiry, Piece, Term,
+    AttributePath, BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup,
+    LookupUse, OnExpiry, Term,
 };
-pub use load::{ModelErrors, Problem};
-pub use notation::{Notation, duration};
+pub use load::{ModelErrors, ModelProblem};
+pub use notation::{ModelNotation, duration};
 pub use pattern::{Operand, Pattern};
-pub use template::{Format, Template, TemplatePiece};
+pub use template::{Template, TemplatePiece, ValueFormat};
 
-use crate::record::Vocabulary;
+use crate::record::AttributeInterner;
 
 /// A table model, validated and compiled. The indexes in its parts point into its lists.
 #[derive(Debug)]
@@ -182,9 +183,9 @@ pub struct Model {
     /// What they ask often.
     pub queries: Vec<SavedQuery>,
     /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
-    pub vocabulary: Vocabulary,
+    pub vocabulary: AttributeInterner,
     /// The same, and what datasets read; what is of both has one id. Of old images what tells the day of a row's partition is glimpsed.
-    pub row_vocabulary: Vocabulary,
+    pub row_vocabulary: AttributeInterner,
 }
 
 impl Model {

@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::pattern::{Comparison, Condition, Matcher};
+use super::pattern::{Comparison, Matcher, PatternCondition};
 use super::{
-    AttributePath, BoundTemplate, DerivationKind, Entity, Format, LookupKey, MeasureKind, Model, Pattern,
-    Piece, Template, TemplatePiece, Term,
+    AttributePath, BoundPiece, BoundTemplate, DerivationKind, Entity, LookupUse, MeasureKind, Model, Pattern,
+    Template, TemplatePiece, Term, ValueFormat,
 };
 
 /// The scope of one entity, in which terms have names.
@@ -21,16 +21,16 @@ use super::{
 /// # Ok::<(), afterwrite::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Notation<'m> {
+pub struct ModelNotation<'m> {
     model: &'m Model,
     entity: Option<&'m Entity>,
-    lookups: &'m [LookupKey],
+    lookups: &'m [LookupUse],
 }
 
-impl<'m> Notation<'m> {
+impl<'m> ModelNotation<'m> {
     /// The scope of the entity with this index into [`Model::entities`], and of these lookups.
     #[must_use]
-    pub fn of(model: &'m Model, entity: usize, lookups: &'m [LookupKey]) -> Self {
+    pub fn of(model: &'m Model, entity: usize, lookups: &'m [LookupUse]) -> Self {
         Self { model, entity: model.entities.get(entity), lookups }
     }
 
@@ -61,17 +61,17 @@ impl<'m> Notation<'m> {
 
     /// A value's name with the format it is written in: `started_at:day`.
     #[must_use]
-    pub fn formatted(&self, term: &Term, format: Format) -> String {
-        let suffix = Format::NAMED.iter().find(|(_, named)| *named == format);
+    pub fn formatted(&self, term: &Term, format: ValueFormat) -> String {
+        let suffix = ValueFormat::NAMED.iter().find(|(_, named)| *named == format);
         format!("{}{}", self.term(term), suffix.map_or_else(String::new, |(name, _)| format!(":{name}")))
     }
 
     /// A template: `book:{book_id}`.
     #[must_use]
     pub fn template(&self, template: &BoundTemplate) -> String {
-        let piece = |piece: &Piece| match piece {
-            Piece::Literal(text) => text.to_string(),
-            Piece::Value(term, format) => format!("{{{}}}", self.formatted(term, *format)),
+        let piece = |piece: &BoundPiece| match piece {
+            BoundPiece::Literal(text) => text.to_string(),
+            BoundPiece::Value(term, format) => format!("{{{}}}", self.formatted(term, *format)),
         };
         template.pieces.iter().map(piece).collect()
     }
@@ -82,17 +82,17 @@ impl<'m> Notation<'m> {
         self.condition_within(&pattern.condition, false)
     }
 
-    fn condition_within(&self, condition: &Condition, is_within: bool) -> String {
-        let joined = |conditions: &[Condition], by: &str| {
+    fn condition_within(&self, condition: &PatternCondition, is_within: bool) -> String {
+        let joined = |conditions: &[PatternCondition], by: &str| {
             let parts: Vec<String> =
                 conditions.iter().map(|part| self.condition_within(part, conditions.len() > 1)).collect();
             let joined = parts.join(by);
             if is_within && parts.len() > 1 { format!("({joined})") } else { joined }
         };
         match condition {
-            Condition::All(conditions) => joined(conditions, " and "),
-            Condition::Any(conditions) => joined(conditions, " or "),
-            Condition::Field { term, matchers } => format!("{} = {}", self.term(term), list(matchers)),
+            PatternCondition::All(conditions) => joined(conditions, " and "),
+            PatternCondition::Any(conditions) => joined(conditions, " or "),
+            PatternCondition::Field { term, matchers } => format!("{} = {}", self.term(term), list(matchers)),
         }
     }
 
@@ -263,7 +263,7 @@ mod tests {
         ] {
             let model = model(&format!("when.{condition}"), "\"count\"");
             let aggregate = &model.aggregates[0];
-            let notation = Notation::of(&model, aggregate.of, &aggregate.lookups);
+            let notation = ModelNotation::of(&model, aggregate.of, &aggregate.lookups);
             assert_eq!(notation.condition(aggregate.when.as_ref().unwrap()), condition);
         }
     }
@@ -272,7 +272,7 @@ mod tests {
     fn groups_have_parentheses_where_they_need_them() {
         let when = r#"when = { "$or" = [{ x = [1], at = ["b"] }, { x = [2] }], id = ["i"] }"#;
         let model = model(when, "\"count\"");
-        let notation = Notation::of(&model, 0, &[]);
+        let notation = ModelNotation::of(&model, 0, &[]);
         assert_eq!(
             notation.condition(model.aggregates[0].when.as_ref().unwrap()),
             r#"((x = [1] and at = ["b"]) or x = [2]) and id = ["i"]"#
@@ -290,14 +290,14 @@ mod tests {
         ] {
             let model = model("", written);
             let kind = &model.aggregates[0].measures[0].kind;
-            assert_eq!(Notation::of(&model, 0, &[]).measure(kind), told);
+            assert_eq!(ModelNotation::of(&model, 0, &[]).measure(kind), told);
         }
         let model = model("", "\"count\"");
         let entity = &model.entities[0];
         let told: Vec<String> = entity
             .derivations
             .iter()
-            .map(|derived| Notation::of(&model, 0, &[]).derivation(&derived.kind))
+            .map(|derived| ModelNotation::of(&model, 0, &[]).derivation(&derived.kind))
             .collect();
         assert_eq!(
             told,

@@ -67,13 +67,13 @@ impl Operand<'_> {
 /// Two things differ from AWS: numbers are exact decimals of 38 digits, and `exists` also tests a map.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    pub(super) condition: Condition,
+    pub(super) condition: PatternCondition,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Condition {
-    All(Vec<Condition>),
-    Any(Vec<Condition>),
+pub(super) enum PatternCondition {
+    All(Vec<PatternCondition>),
+    Any(Vec<PatternCondition>),
     Field { term: Term, matchers: Vec<Matcher> },
 }
 
@@ -146,7 +146,7 @@ impl Pattern {
     }
 }
 
-impl Condition {
+impl PatternCondition {
     fn matches<'v, E>(
         &self,
         read: &mut impl FnMut(&Term) -> Result<Option<Operand<'v>>, E>,
@@ -186,7 +186,7 @@ impl Condition {
 }
 
 /// A single value, no list, set or map.
-enum Scalar<'v> {
+enum ScalarValue<'v> {
     Text(&'v str),
     Number(&'v Decimal),
     Ratio(&'v Decimal, &'v Decimal),
@@ -202,36 +202,38 @@ impl Matcher {
             (Self::Exists(wanted), operand) => *wanted == operand.is_some(),
             (_, None) => false,
             (_, Some(Operand::Value(value))) => self.matches_value(value),
-            (_, Some(Operand::Text(text))) => self.matches_scalar(&Scalar::Text(text)),
+            (_, Some(Operand::Text(text))) => self.matches_scalar(&ScalarValue::Text(text)),
             (_, Some(Operand::Ratio { numerator, denominator })) => {
-                self.matches_scalar(&Scalar::Ratio(numerator, denominator))
+                self.matches_scalar(&ScalarValue::Ratio(numerator, denominator))
             }
         }
     }
 
     fn matches_value(&self, value: &AttributeValue<'_>) -> bool {
         match value {
-            AttributeValue::S(text) => self.matches_scalar(&Scalar::Text(text)),
-            AttributeValue::N(number) => self.matches_scalar(&Scalar::Number(number)),
-            AttributeValue::Bool(value) => self.matches_scalar(&Scalar::Bool(*value)),
-            AttributeValue::Null => self.matches_scalar(&Scalar::Null),
-            AttributeValue::B(_) => self.matches_scalar(&Scalar::Other),
+            AttributeValue::S(text) => self.matches_scalar(&ScalarValue::Text(text)),
+            AttributeValue::N(number) => self.matches_scalar(&ScalarValue::Number(number)),
+            AttributeValue::Bool(value) => self.matches_scalar(&ScalarValue::Bool(*value)),
+            AttributeValue::Null => self.matches_scalar(&ScalarValue::Null),
+            AttributeValue::B(_) => self.matches_scalar(&ScalarValue::Other),
             AttributeValue::L(list) => list.iter().any(|element| self.matches_value(element)),
-            AttributeValue::Ss(set) => set.iter().any(|text| self.matches_scalar(&Scalar::Text(text))),
-            AttributeValue::Ns(set) => set.iter().any(|number| self.matches_scalar(&Scalar::Number(number))),
-            AttributeValue::Bs(set) => set.iter().any(|_| self.matches_scalar(&Scalar::Other)),
+            AttributeValue::Ss(set) => set.iter().any(|text| self.matches_scalar(&ScalarValue::Text(text))),
+            AttributeValue::Ns(set) => {
+                set.iter().any(|number| self.matches_scalar(&ScalarValue::Number(number)))
+            }
+            AttributeValue::Bs(set) => set.iter().any(|_| self.matches_scalar(&ScalarValue::Other)),
             AttributeValue::M(_) => false,
         }
     }
 
-    fn matches_scalar(&self, value: &Scalar<'_>) -> bool {
+    fn matches_scalar(&self, value: &ScalarValue<'_>) -> bool {
         match (self, value) {
-            (Self::Text(wanted), Scalar::Text(text)) => **wanted == **text,
-            (Self::Prefix(prefix), Scalar::Text(text)) => text.starts_with(&**prefix),
-            (Self::Suffix(suffix), Scalar::Text(text)) => text.ends_with(&**suffix),
-            (Self::IgnoreCase(wanted), Scalar::Text(text)) => text.to_lowercase() == **wanted,
-            (Self::Bool(wanted), Scalar::Bool(value)) => wanted == value,
-            (Self::Null, Scalar::Null) => true,
+            (Self::Text(wanted), ScalarValue::Text(text)) => **wanted == **text,
+            (Self::Prefix(prefix), ScalarValue::Text(text)) => text.starts_with(&**prefix),
+            (Self::Suffix(suffix), ScalarValue::Text(text)) => text.ends_with(&**suffix),
+            (Self::IgnoreCase(wanted), ScalarValue::Text(text)) => text.to_lowercase() == **wanted,
+            (Self::Bool(wanted), ScalarValue::Bool(value)) => wanted == value,
+            (Self::Null, ScalarValue::Null) => true,
             (Self::Number(wanted), value) => compare(value, wanted).is_some_and(Ordering::is_eq),
             (Self::Numeric(bounds), value) => bounds.iter().all(|(comparison, bound)| {
                 compare(value, bound).is_some_and(|ordering| comparison.holds(ordering))
@@ -254,11 +256,11 @@ impl Matcher {
 }
 
 /// How a number compares with a bound; `None` if it is no number.
-fn compare(value: &Scalar<'_>, bound: &Decimal) -> Option<Ordering> {
+fn compare(value: &ScalarValue<'_>, bound: &Decimal) -> Option<Ordering> {
     match value {
-        Scalar::Number(number) => Some((*number).cmp(bound)),
-        Scalar::Ratio(numerator, denominator) => Some(numerator.compare_quotient(denominator, bound)),
-        Scalar::Text(_) | Scalar::Bool(_) | Scalar::Null | Scalar::Other => None,
+        ScalarValue::Number(number) => Some((*number).cmp(bound)),
+        ScalarValue::Ratio(numerator, denominator) => Some(numerator.compare_quotient(denominator, bound)),
+        ScalarValue::Text(_) | ScalarValue::Bool(_) | ScalarValue::Null | ScalarValue::Other => None,
     }
 }
 
@@ -513,7 +515,7 @@ mod tests {
         fn a_ratio_compares_as_fractions_do(a in -2000i64..2000, b in 1i64..2000, tenths in -2000i64..2000) {
             let bound: Decimal = format!("{}e-1", tenths).parse().unwrap();
             let (numerator, denominator) = (Decimal::from(a), Decimal::from(b));
-            let value = Scalar::Ratio(&numerator, &denominator);
+            let value = ScalarValue::Ratio(&numerator, &denominator);
             prop_assert_eq!(compare(&value, &bound), Some((10 * a).cmp(&(tenths * b))));
         }
     }

@@ -20,19 +20,19 @@ pub enum TemplatePiece {
     /// Text as it is.
     Literal(Arc<str>),
     /// A variable, an index into the owner's list of variables, and how its value is written.
-    Variable(usize, Format),
+    Variable(usize, ValueFormat),
 }
 
 /// How a value is written into a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ValueFormat {
     /// As it is: text, a number's digits, `true` or `false`.
     Plain,
     /// The UTC day of a time, `yyyy-mm-dd`.
     Day,
 }
 
-impl Format {
+impl ValueFormat {
     /// All formats that a template can name.
     pub(super) const NAMED: [(&'static str, Self); 1] = [("day", Self::Day)];
 
@@ -76,9 +76,9 @@ impl fmt::Display for NotATemplate {
 }
 
 /// Splits `bought_at:day` into the name and the format.
-pub(super) fn split_format(variable: &str) -> Result<(&str, Format), NotATemplate> {
-    let Some((name, format)) = variable.rsplit_once(':') else { return Ok((variable, Format::Plain)) };
-    match Format::NAMED.iter().find(|(known, _)| *known == format) {
+pub(super) fn split_format(variable: &str) -> Result<(&str, ValueFormat), NotATemplate> {
+    let Some((name, format)) = variable.rsplit_once(':') else { return Ok((variable, ValueFormat::Plain)) };
+    match ValueFormat::NAMED.iter().find(|(known, _)| *known == format) {
         Some((_, format)) if !name.is_empty() => Ok((name, *format)),
         Some(_) => Err(NotATemplate::Nameless),
         None => Err(NotATemplate::UnknownFormat(format.to_owned())),
@@ -184,16 +184,19 @@ impl Template {
                 _ => continue,
             }
             let (a, b) = (mine.get(i), theirs.get(j));
-            if a == Some(&Symbol::Rest) {
+            if a == Some(&TemplateSymbol::Rest) {
                 open.push((i + 1, j));
             }
-            if b == Some(&Symbol::Rest) {
+            if b == Some(&TemplateSymbol::Rest) {
                 open.push((i, j + 1));
             }
             if let (Some(a), Some(b)) = (a, b)
                 && a.meets(b)
             {
-                open.push((i + usize::from(*a != Symbol::Rest), j + usize::from(*b != Symbol::Rest)));
+                open.push((
+                    i + usize::from(*a != TemplateSymbol::Rest),
+                    j + usize::from(*b != TemplateSymbol::Rest),
+                ));
             }
         }
         false
@@ -212,16 +215,16 @@ impl Template {
         }
     }
 
-    fn symbols(&self) -> Vec<Symbol> {
+    fn symbols(&self) -> Vec<TemplateSymbol> {
         let mut symbols = Vec::new();
         for piece in &self.pieces {
             match piece {
-                TemplatePiece::Literal(text) => symbols.extend(text.chars().map(Symbol::Exactly)),
+                TemplatePiece::Literal(text) => symbols.extend(text.chars().map(TemplateSymbol::Exactly)),
                 TemplatePiece::Variable(_, format) => match format.shape() {
-                    None => symbols.extend([Symbol::Any, Symbol::Rest]),
+                    None => symbols.extend([TemplateSymbol::Any, TemplateSymbol::Rest]),
                     Some(shape) => symbols.extend(shape.chars().map(|character| match character {
-                        '0' => Symbol::Digit,
-                        other => Symbol::Exactly(other),
+                        '0' => TemplateSymbol::Digit,
+                        other => TemplateSymbol::Exactly(other),
                     })),
                 },
             }
@@ -232,7 +235,7 @@ impl Template {
 
 /// What a template expects of the next character.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Symbol {
+enum TemplateSymbol {
     Exactly(char),
     Digit,
     Any,
@@ -240,7 +243,7 @@ enum Symbol {
     Rest,
 }
 
-impl Symbol {
+impl TemplateSymbol {
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exactly(a), Self::Exactly(b)) => a == b,

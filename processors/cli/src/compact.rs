@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use afterwrite::Result;
 use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::config::{Settings, bucket, s3_client};
-use afterwrite::sink::s3::S3;
+use afterwrite::config::{EnvironmentSettings, bucket, s3_client};
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite_datasets::compact::{Compacted, Compactor, Options};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -42,10 +42,10 @@ impl CompactArguments {
     /// What was asked wrongly; a bucket that does not answer; a file or manifest that cannot be read.
     pub async fn run(&self) -> Result<bool> {
         let model = Arc::new(crate::model::load(self.model.as_deref())?);
-        let mut settings = Settings::from_env();
+        let mut settings = EnvironmentSettings::from_env();
         settings.bucket = self.bucket.clone().or(settings.bucket);
         let name = bucket(&settings)?;
-        let objects = S3::retrying(s3_client().await?, name);
+        let objects = S3Bucket::retrying(s3_client().await?, name);
         let compactor = Compactor::new(model, objects, Options::default());
         let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         progress.set_message("compacting");

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use afterwrite::commit::{Clock as _, Ledger, SystemClock};
 use afterwrite::config::{
-    ArchiveConfig, Config, Projection, Settings, cache, distribution, dynamodb_client, firehose_client,
-    s3_client, state_table,
+    ArchiveConfig, EnvironmentSettings, FunctionConfig, Projection, cache, distribution, dynamodb_client,
+    firehose_client, s3_client, state_table,
 };
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::Archiver;
-use afterwrite::relay::invalidate::Invalidator;
+use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::redis::Redis;
-use afterwrite::sink::s3::S3;
+use afterwrite::sink::redis::RedisCache;
+use afterwrite::sink::s3::S3Bucket;
 use futures::future::{OptionFuture, join};
 use lambda_runtime::tracing::subscriber::fmt::writer::MakeWriterExt as _;
 use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
@@ -26,7 +26,7 @@ use crate::{Aggregator, FailedRecord, Relay, Response, SourceTables, metrics};
 /// What is kept back of the invocation's time, to answer in.
 const TO_ANSWER: Duration = Duration::from_millis(500);
 
-type LambdaRelay = Relay<Redis, CloudFront, Firehose, S3, SystemClock>;
+type LambdaRelay = Relay<RedisCache, CloudFront, Firehose, S3Bucket, SystemClock>;
 
 /// A function's projections, ready for batches.
 struct Host {
@@ -41,8 +41,8 @@ struct Host {
 /// What is unset or wrong in the settings, named by its variable.
 pub async fn run(function: &'static str, default: &[Projection]) -> Result<(), Error> {
     log();
-    let settings = Settings::from_env();
-    let config = Config::resolve(&settings, default)?;
+    let settings = EnvironmentSettings::from_env();
+    let config = FunctionConfig::resolve(&settings, default)?;
     let host = Host {
         function,
         aggregator: Box::pin(aggregator(&settings, &config)).await?,
@@ -58,8 +58,8 @@ pub fn log() {
 }
 
 async fn aggregator(
-    settings: &Settings,
-    config: &Config,
+    settings: &EnvironmentSettings,
+    config: &FunctionConfig,
 ) -> afterwrite::Result<Option<Aggregator<DynamoDb, SystemClock>>> {
     if !config.projections.contains(&Projection::Aggregate) {
         return Ok(None);
@@ -70,19 +70,22 @@ async fn aggregator(
     Ok(Some(Aggregator::new(Ledger::new(model, names, state_table, tables, SystemClock))))
 }
 
-async fn relay(settings: &Settings, config: &Config) -> afterwrite::Result<Option<LambdaRelay>> {
+async fn relay(
+    settings: &EnvironmentSettings,
+    config: &FunctionConfig,
+) -> afterwrite::Result<Option<LambdaRelay>> {
     let hosts = |projection| config.projections.contains(&projection);
     let model = &config.model;
     let invalidator = if hosts(Projection::Invalidate) {
         let (cache, distribution) = (cache(settings)?, distribution(settings).await?);
-        Some(Invalidator::new(model.clone(), cache, distribution, SystemClock))
+        Some(CacheInvalidator::new(model.clone(), cache, distribution, SystemClock))
     } else {
         None
     };
     let archiver = if hosts(Projection::Archive) {
         let ArchiveConfig { firehose_stream, bucket } = ArchiveConfig::resolve(settings)?;
         let stream = Firehose::new(&firehose_client().await?, firehose_stream);
-        let bucket = S3::new(&s3_client().await?, bucket);
+        let bucket = S3Bucket::new(&s3_client().await?, bucket);
         Some(Archiver::new(stream, bucket, SystemClock))
     } else {
         None

@@ -1,8 +1,10 @@
 //! What happens to one batch, from top to bottom.
 
-use afterwrite::commit::{Clock, Failure, Item, Ledger, Outcome, Request, Requests, Totals};
-use afterwrite::entity::{Identity, SourceKey};
-use afterwrite::record::{BadRecord, Batch, ChangeRecord, Keys, Operation, Timestamp, decode};
+use afterwrite::commit::{
+    Clock, CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
+};
+use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::record::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, Timestamp, decode};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
 use afterwrite::{ErrorKind, Result};
@@ -27,7 +29,7 @@ pub struct Handled {
     /// How many were of no entity.
     pub unmatched: u64,
     /// What was done for the others.
-    pub totals: Totals,
+    pub totals: CommitTotals,
     /// The records that were not counted, and why.
     pub failures: Vec<FailedRecord>,
     /// How long ago the newest record's change was made, in milliseconds.
@@ -38,7 +40,7 @@ pub struct Handled {
 struct Found<'r> {
     index: usize,
     record: std::result::Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
-    keys: &'r Keys<'r>,
+    keys: &'r PrimaryKey<'r>,
     source: SourceKey<'r>,
 }
 
@@ -65,17 +67,21 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
         let batch = decode(event, &model.vocabulary)?;
         let mut failures = Vec::new();
         let found = self.find(&batch, &mut failures)?;
-        let identities: Vec<Option<Identity<'_, '_>>> =
+        let identities: Vec<Option<ItemIdentity<'_, '_>>> =
             found.iter().map(|found| found.source.identify(model)).collect();
         let items = items(&found, &identities, &mut failures)?;
-        let Outcome { failures: uncounted, totals } = self.ledger.commit(items, deadline).await?;
+        let CommitOutcome { failures: uncounted, totals } = self.ledger.commit(items, deadline).await?;
         failures.extend(uncounted);
         let unmatched = identities.iter().filter(|identity| identity.is_none()).count();
         Ok(self.report(&batch, unmatched, totals, failures))
     }
 
     /// The records whose item is known; the malformed ones that are not even that have failed.
-    fn find<'r>(&self, batch: &'r Batch<'r>, failures: &mut Vec<Failure>) -> Result<Vec<Found<'r>>> {
+    fn find<'r>(
+        &self,
+        batch: &'r RecordBatch<'r>,
+        failures: &mut Vec<RecordFailure>,
+    ) -> Result<Vec<Found<'r>>> {
         let sources = sources(self.ledger.model(), batch, |table| self.ledger.table_index(table))?;
         let mut found = Vec::with_capacity(batch.records.len());
         for (index, (record, source)) in batch.records.iter().zip(sources).enumerate() {
@@ -86,14 +92,20 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
             };
             match (source.zip(keys), record) {
                 (Some((source, keys)), record) => found.push(Found { index, record, keys, source }),
-                (None, Ok(_)) => failures.push(Failure { index, error: foreign_key() }),
-                (None, Err(bad)) => failures.push(Failure { index, error: bad.error.restated() }),
+                (None, Ok(_)) => failures.push(RecordFailure { index, error: foreign_key() }),
+                (None, Err(bad)) => failures.push(RecordFailure { index, error: bad.error.restated() }),
             }
         }
         Ok(found)
     }
 
-    fn report(&self, batch: &Batch<'_>, unmatched: usize, totals: Totals, failures: Vec<Failure>) -> Handled {
+    fn report(
+        &self,
+        batch: &RecordBatch<'_>,
+        unmatched: usize,
+        totals: CommitTotals,
+        failures: Vec<RecordFailure>,
+    ) -> Handled {
         let response = Response::new(batch, failures.iter().map(|failure| failure.index));
         Handled {
             response,
@@ -109,10 +121,10 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
 /// The source items of a batch, each with all its records; those without the images that they need have failed.
 fn items<'r>(
     found: &'r [Found<'r>],
-    identities: &'r [Option<Identity<'r, 'r>>],
-    failures: &mut Vec<Failure>,
-) -> Result<Vec<Item<'r>>> {
-    let mut items: Vec<Item<'r>> = Vec::with_capacity(found.len());
+    identities: &'r [Option<ItemIdentity<'r, 'r>>],
+    failures: &mut Vec<RecordFailure>,
+) -> Result<Vec<SourceItem<'r>>> {
+    let mut items: Vec<SourceItem<'r>> = Vec::with_capacity(found.len());
     let mut by_source: HashMap<&SourceKey<'_>, usize> = HashMap::with_capacity(found.len());
     for (found, identity) in found.iter().zip(identities) {
         let Some(identity) = identity.as_ref().filter(|identity| is_used(identity.entity)) else { continue };
@@ -123,19 +135,19 @@ fn items<'r>(
             if error.kind() == ErrorKind::Stream {
                 return Err(error);
             }
-            failures.push(Failure { index: found.index, error });
+            failures.push(RecordFailure { index: found.index, error });
             continue;
         }
-        let request = Request { index: found.index, record: found.record };
+        let request = ItemRecord { index: found.index, record: found.record };
         match by_source.get(&found.source).and_then(|index| items.get_mut(*index)) {
             Some(item) => item.requests.push(request),
             None => {
                 by_source.insert(&found.source, items.len());
-                items.push(Item {
+                items.push(SourceItem {
                     source: &found.source,
                     identity,
                     keys: found.keys,
-                    requests: Requests::from([request]),
+                    requests: ItemRecords::from([request]),
                 });
             }
         }

@@ -12,12 +12,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::commit::{Clock, Failure};
-use afterwrite::entity::{Identity, SourceKey};
+use afterwrite::commit::{Clock, RecordFailure};
+use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::archive_line;
-use afterwrite::record::{Batch, ChangeRecord, Image, Operation, StreamView, Timestamp, decode};
-use afterwrite::relay::archive::{self, Archiver, Line};
-use afterwrite::relay::invalidate::{self, Change, Invalidator};
+use afterwrite::record::{ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp, decode};
+use afterwrite::relay::archive::{self, ArchiveLine, Archiver};
+use afterwrite::relay::invalidate::{self, CacheInvalidator, InvalidationChange};
 use afterwrite::sink::firehose::DeliveryStream;
 use afterwrite::sink::s3::ObjectStore;
 use afterwrite::sink::{Cache, Distribution};
@@ -32,7 +32,7 @@ use crate::tables::{SourceTables, age_ms, foreign_key, missing_image};
 #[derive(Debug)]
 pub struct Relay<K, D, S, O, C> {
     tables: SourceTables,
-    invalidator: Option<Invalidator<K, D, C>>,
+    invalidator: Option<CacheInvalidator<K, D, C>>,
     archiver: Option<Archiver<S, O, C>>,
     /// What no line of the archive may hold, whatever its item is: all secrets of the model.
     secrets: Vec<Vec<Arc<str>>>,
@@ -47,9 +47,9 @@ pub struct Relayed {
     /// How many records there were.
     pub records: usize,
     /// What was invalidated, where that is hosted.
-    pub invalidated: Option<invalidate::Totals>,
+    pub invalidated: Option<invalidate::InvalidationTotals>,
     /// What was archived, where that is hosted.
-    pub archived: Option<archive::Totals>,
+    pub archived: Option<archive::ArchiveTotals>,
     /// The records of which something failed, and why.
     pub failures: Vec<FailedRecord>,
     /// How long ago the newest record's change was made, in milliseconds.
@@ -59,7 +59,7 @@ pub struct Relayed {
 /// A record's item and its images.
 struct Found<'r> {
     index: usize,
-    identity: Identity<'r, 'r>,
+    identity: ItemIdentity<'r, 'r>,
     old: Option<Image<'r>>,
     new: Option<&'r Image<'r>>,
 }
@@ -68,7 +68,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
     /// A handler that hosts what it is given: invalidation, the archive, or both.
     pub fn new(
         tables: SourceTables,
-        invalidator: Option<Invalidator<K, D, C>>,
+        invalidator: Option<CacheInvalidator<K, D, C>>,
         archiver: Option<Archiver<S, O, C>>,
         clock: C,
     ) -> Self {
@@ -95,7 +95,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
         let (invalidated, stale) = invalidated.transpose()?.unzip();
         let (archived, unarchived) = archived.transpose()?.unzip();
-        let failures: Vec<Failure> = stale.into_iter().chain(unarchived).flatten().collect();
+        let failures: Vec<RecordFailure> = stale.into_iter().chain(unarchived).flatten().collect();
         Ok(Relayed {
             response: Response::new(&batch, failures.iter().map(|failure| failure.index)),
             records: batch.records.len(),
@@ -108,11 +108,11 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
 
     async fn invalidate(
         &self,
-        invalidator: &Invalidator<K, D, C>,
-        batch: &Batch<'_>,
+        invalidator: &CacheInvalidator<K, D, C>,
+        batch: &RecordBatch<'_>,
         sources: &[Option<SourceKey<'_>>],
         deadline: Timestamp,
-    ) -> Result<(invalidate::Totals, Vec<Failure>)> {
+    ) -> Result<(invalidate::InvalidationTotals, Vec<RecordFailure>)> {
         let (mut found, mut failures) = (Vec::new(), Vec::new());
         for (index, (record, source)) in batch.records.iter().zip(sources).enumerate() {
             let images = match (record, source) {
@@ -123,12 +123,12 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
             match images {
                 Ok(images) => found.extend(images),
                 Err(error) if error.kind() == ErrorKind::Stream => return Err(error),
-                Err(error) => failures.push(Failure { index, error }),
+                Err(error) => failures.push(RecordFailure { index, error }),
             }
         }
-        let changes: Vec<Change<'_>> = found
+        let changes: Vec<InvalidationChange<'_>> = found
             .iter()
-            .map(|Found { index, identity, old, new }| Change {
+            .map(|Found { index, identity, old, new }| InvalidationChange {
                 record: *index,
                 event_id: batch.event_id(*index),
                 identity,
@@ -137,7 +137,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
             })
             .collect();
         let outcome = Box::pin(invalidator.invalidate(&changes, deadline)).await;
-        failures.extend(outcome.failures.into_iter().map(|(index, error)| Failure { index, error }));
+        failures.extend(outcome.failures.into_iter().map(|(index, error)| RecordFailure { index, error }));
         Ok((outcome.totals, failures))
     }
 
@@ -162,10 +162,10 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
     async fn archive(
         &self,
         archiver: &Archiver<S, O, C>,
-        batch: &Batch<'_>,
+        batch: &RecordBatch<'_>,
         sources: &[Option<SourceKey<'_>>],
         deadline: Timestamp,
-    ) -> Result<(archive::Totals, Vec<Failure>)> {
+    ) -> Result<(archive::ArchiveTotals, Vec<RecordFailure>)> {
         for (record, source) in batch.records.iter().zip(sources) {
             if let (Ok(record), Some(source)) = (record, source) {
                 self.check_images_for_rows(record, source)?;
@@ -183,12 +183,12 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         for (index, record) in batch.json.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
             match archive_line(record, &self.secrets) {
                 Ok(text) => texts.push((index, text)),
-                Err(error) => failures.push(Failure { index, error }),
+                Err(error) => failures.push(RecordFailure { index, error }),
             }
         }
-        let lines: Vec<Line<'_>> = texts
+        let lines: Vec<ArchiveLine<'_>> = texts
             .iter()
-            .map(|(index, text)| Line { index: *index, event_id: batch.event_id(*index), text })
+            .map(|(index, text)| ArchiveLine { index: *index, event_id: batch.event_id(*index), text })
             .collect();
         let outcome = Box::pin(archiver.archive(&lines, deadline)).await;
         failures.extend(outcome.failures);

@@ -1,8 +1,8 @@
 //! What the function answers: which records are to come again.
 
 use afterwrite::Error;
-use afterwrite::commit::Failure;
-use afterwrite::record::{Batch, Position};
+use afterwrite::commit::RecordFailure;
+use afterwrite::record::{Position, RecordBatch};
 use serde::Serialize;
 
 /// The answer of an event source mapping's target with `ReportBatchItemFailures`.
@@ -27,7 +27,7 @@ pub struct BatchItemFailure {
 impl Response {
     /// The answer for a batch of which the records at `failed` were not counted.
     #[must_use]
-    pub fn new(batch: &Batch<'_>, failed: impl Iterator<Item = usize>) -> Self {
+    pub fn new(batch: &RecordBatch<'_>, failed: impl Iterator<Item = usize>) -> Self {
         Self::lowest(failed.map(|index| checkpoint(batch, index)))
     }
 
@@ -60,12 +60,12 @@ pub struct FailedRecord {
 }
 
 /// The failures of a batch, told by sequence number.
-pub(crate) fn failed_records(batch: &Batch<'_>, failures: Vec<Failure>) -> Vec<FailedRecord> {
+pub(crate) fn failed_records(batch: &RecordBatch<'_>, failures: Vec<RecordFailure>) -> Vec<FailedRecord> {
     let sequence_number = |index: usize| match batch.records.get(index)? {
         Ok(record) => Some(record.position.sequence_number().to_owned()),
         Err(bad) => bad.sequence_number.as_deref().map(str::to_owned),
     };
-    let told = |failure: Failure| FailedRecord {
+    let told = |failure: RecordFailure| FailedRecord {
         sequence_number: sequence_number(failure.index),
         error: failure.error,
     };
@@ -74,7 +74,7 @@ pub(crate) fn failed_records(batch: &Batch<'_>, failures: Vec<Failure>) -> Vec<F
 
 /// The sequence number that has the record at `index` delivered again: its own, or, if it has none, that of the record before
 /// it, or else nothing, for the whole batch.
-fn checkpoint(batch: &Batch<'_>, index: usize) -> String {
+fn checkpoint(batch: &RecordBatch<'_>, index: usize) -> String {
     let sequence_number = |index: usize| match batch.records.get(index)? {
         Ok(record) => Some(record.position.sequence_number().to_owned()),
         Err(bad) => bad.position.as_ref().map(Position::sequence_number).map(str::to_owned),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{Batch, ChangeRecord, StreamView, Timestamp};
+use afterwrite::record::{ChangeRecord, RecordBatch, StreamView, Timestamp};
 use afterwrite::table::{Entity, Model};
 use afterwrite::{Error, ErrorKind, Result};
 
@@ -32,7 +32,7 @@ impl SourceTables {
     /// # Errors
     /// [`ErrorKind::Stream`] if a record is of a table that the model does not know, or of a stream that carries keys alone: neither
     /// a wrong rename nor a wrong view may consume a stream silently.
-    pub fn sources<'r>(&self, batch: &'r Batch<'r>) -> Result<Vec<Option<SourceKey<'r>>>> {
+    pub fn sources<'r>(&self, batch: &'r RecordBatch<'r>) -> Result<Vec<Option<SourceKey<'r>>>> {
         sources(&self.model, batch, |table| self.names.iter().position(|known| **known == *table))
     }
 }
@@ -40,7 +40,7 @@ impl SourceTables {
 /// For each record its item, as [`SourceTables::sources`] says; `index_of` tells which of the model's tables lives under a name.
 pub(crate) fn sources<'r>(
     model: &Model,
-    batch: &'r Batch<'r>,
+    batch: &'r RecordBatch<'r>,
     index_of: impl Fn(&str) -> Option<usize>,
 ) -> Result<Vec<Option<SourceKey<'r>>>> {
     let source = |(table, keys): (Option<&str>, Option<&'r _>)| {
@@ -60,7 +60,7 @@ pub(crate) fn sources<'r>(
 }
 
 /// How long ago the newest change of a batch was made, in milliseconds.
-pub(crate) fn age_ms(batch: &Batch<'_>, now: Timestamp) -> Option<u64> {
+pub(crate) fn age_ms(batch: &RecordBatch<'_>, now: Timestamp) -> Option<u64> {
     let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max()?;
     Some(u64::try_from(now.since(newest).as_millis()).unwrap_or(u64::MAX))
 }

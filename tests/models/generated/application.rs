@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use afterwrite::effect::{Key, KeyAttribute};
+use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::memory::{ItemChange, MemoryTables, TableDefinition};
 use afterwrite_cli::demo::item::{Item as SdkItem, Placed};
@@ -90,14 +90,14 @@ impl Application {
         }
     }
 
-    fn key(&self, table: &str, key: &SdkItem) -> Key {
+    fn key(&self, table: &str, key: &SdkItem) -> ItemKey {
         let definition = self.definitions.iter().find(|known| known.name == table).expect("a table");
         let attribute = |name: &String| KeyAttribute {
             name: Arc::from(name.as_str()),
             value: item_of(key).remove(name.as_str()).expect("a key attribute"),
         };
         let sort = definition.key.sort.as_ref().map(attribute);
-        Key { table: Arc::from(table), partition: attribute(&definition.key.partition), sort }
+        ItemKey { table: Arc::from(table), partition: attribute(&definition.key.partition), sort }
     }
 
     /// What changed in the source tables since this was last asked, table by table.

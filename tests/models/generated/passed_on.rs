@@ -8,11 +8,11 @@ use afterwrite::Error;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::Archiver;
-use afterwrite::relay::invalidate::Invalidator;
+use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::{DeliveryStream, MemoryStream};
 use afterwrite::sink::s3::MemoryObjects;
-use afterwrite::sink::{Cache, Invalidated};
+use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite_cli::demo::workloads::ALL;
 use afterwrite_functions::{Relay, Relayed, SourceTables};
 use afterwrite_tests::clock::StillClock;
@@ -40,10 +40,10 @@ impl NotingCache {
 }
 
 impl Cache for NotingCache {
-    async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> Invalidated {
+    async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
         let mut gone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         gone.extend(keys.iter().map(|key| key.key.clone()));
-        Invalidated { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+        InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn relay(run: &Run) -> (MemoryRelay, Stream, NotingCache) {
     let model = Arc::clone(run.model());
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let archiver = Archiver::new(stream.clone(), MemoryObjects::default(), clock());
-    let invalidator = Invalidator::new(Arc::clone(&model), Some(cache.clone()), None, clock());
+    let invalidator = CacheInvalidator::new(Arc::clone(&model), Some(cache.clone()), None, clock());
     let relay = Relay::new(SourceTables::new(model, names), Some(invalidator), Some(archiver), clock());
     (relay, stream, cache)
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::entity::SourceKey;
 use crate::record::{AttributeValue, Item};
-use crate::table::Remedy;
+use crate::table::CacheRemedy;
 
 const MODEL: &str = r##"
 name = "shop"
@@ -36,22 +36,22 @@ fn item(attributes: &[(&str, AttributeValue<'static>)]) -> Item {
 }
 
 /// What the change of product `id` makes stale.
-fn stale(id: &str, old: Option<&Item>, new: Option<&Item>) -> Result<Stale> {
+fn stale(id: &str, old: Option<&Item>, new: Option<&Item>) -> Result<StaleCaches> {
     let model = Model::parse(MODEL, "shop.toml").unwrap_or_else(|problems| panic!("{problems}"));
     let sort = format!("PRODUCT#{id}");
     let key = SourceKey { table: 0, partition: "SHOP#s".into(), sort: Some(sort.into()) };
     let identity = key.identify(&model).expect("a product");
     let [old, new] = [old, new].map(|item| item.map(|item| Image::from_item(item, &model.vocabulary)));
-    let mut stale = Stale::default();
+    let mut stale = StaleCaches::default();
     stale.add(&model, &identity, 7, (old.as_ref(), new.as_ref()))?;
     Ok(stale)
 }
 
-fn keys(stale: &Stale) -> Vec<String> {
+fn keys(stale: &StaleCaches) -> Vec<String> {
     stale.keys().map(|stale| stale.key).collect()
 }
 
-fn paths(stale: &Stale) -> Vec<String> {
+fn paths(stale: &StaleCaches) -> Vec<String> {
     stale.paths().map(|stale| stale.path).collect()
 }
 
@@ -61,7 +61,7 @@ fn keys_of_the_old_and_of_the_new_image() {
     let stale = stale("1", Some(&old), Some(&new)).unwrap();
     assert_eq!(keys(&stale), ["group:a", "group:b", "product:1"]);
     assert_eq!(paths(&stale), ["/g/a/*", "/g/b/*", "/p/1"]);
-    assert!(stale.keys().all(|key| key.records == [7] && key.remedy == Remedy::Delete));
+    assert!(stale.keys().all(|key| key.records == [7] && key.remedy == CacheRemedy::Delete));
 }
 
 #[test]
@@ -98,13 +98,13 @@ fn a_missing_value_leaves_its_key_out_and_a_wrong_type_fails_the_record() {
 
 #[test]
 fn of_two_remedies_the_stronger() {
-    let mut stale = Stale::default();
-    stale.add_key("k".to_owned(), Remedy::Tombstone(std::time::Duration::from_secs(5)), 1, 2);
-    stale.add_key("k".to_owned(), Remedy::Delete, 0, 1);
-    stale.add_key("k".to_owned(), Remedy::Generation, 2, 1);
+    let mut stale = StaleCaches::default();
+    stale.add_key("k".to_owned(), CacheRemedy::Tombstone(std::time::Duration::from_secs(5)), 1, 2);
+    stale.add_key("k".to_owned(), CacheRemedy::Delete, 0, 1);
+    stale.add_key("k".to_owned(), CacheRemedy::Generation, 2, 1);
     let found: Vec<_> = stale.keys().map(|key| (key.remedy, key.records)).collect();
-    let tombstone = Remedy::Tombstone(std::time::Duration::from_secs(5));
-    assert_eq!(found, [(tombstone, vec![1, 2]), (Remedy::Generation, vec![1])]);
+    let tombstone = CacheRemedy::Tombstone(std::time::Duration::from_secs(5));
+    assert_eq!(found, [(tombstone, vec![1, 2]), (CacheRemedy::Generation, vec![1])]);
 }
 
 #[test]

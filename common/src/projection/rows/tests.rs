@@ -1,6 +1,6 @@
 use super::*;
 use crate::entity::SourceKey;
-use crate::record::Decoder;
+use crate::record::RecordDecoder;
 
 const MODEL: &str = r##"
 name = "library"
@@ -27,11 +27,11 @@ fn try_rows_of(model: &str, change: &str) -> Result<Vec<String>> {
     let line = format!(
         r#"{{"eventID":"1","eventSourceARN":"arn:aws:dynamodb:eu-west-1:1:table/library/stream/2026-01-01T00:00:00.000",{change}}}"#
     );
-    let record = Decoder::new(&model.row_vocabulary).record(line.as_bytes()).unwrap();
+    let record = RecordDecoder::new(&model.row_vocabulary).record(line.as_bytes()).unwrap();
     let source = SourceKey::of_keys(&model, 0, &record.keys).unwrap();
     let identity = source.identify(&model).unwrap();
     let old = old_image(&model, &identity, &record)?;
-    let images = Images { new: record.new.as_ref(), old: old.as_ref() };
+    let images = RecordImages { new: record.new.as_ref(), old: old.as_ref() };
     let mut told = Vec::new();
     for dataset in &model.datasets {
         let price = dataset.columns.iter().find(|column| &*column.name == "price").unwrap();

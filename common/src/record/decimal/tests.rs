@@ -6,7 +6,7 @@ use super::*;
 
 mod schoolbook;
 
-use schoolbook::Number;
+use schoolbook::SchoolbookNumber;
 
 fn decimal(text: &str) -> Decimal {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -199,7 +199,7 @@ fn floors_go_down() {
 }
 
 /// A number, and a way to write it.
-fn numbers() -> impl Strategy<Value = (Number, String)> {
+fn numbers() -> impl Strategy<Value = (SchoolbookNumber, String)> {
     let digits = prop_oneof![
         4 => "[0-9]{1,38}",
         2 => "[0-9]{1,19}",
@@ -211,7 +211,7 @@ fn numbers() -> impl Strategy<Value = (Number, String)> {
     let (leading, trailing) = (0..3_usize, 0..3_usize);
     (any::<bool>(), digits, exponents, leading, trailing, any::<prop::sample::Index>())
         .prop_map(|(is_negative, digits, exponent, leading, trailing, point)| {
-            let number = Number::new(is_negative, &digits, exponent);
+            let number = SchoolbookNumber::new(is_negative, &digits, exponent);
             let padded = format!("{}{digits}{}", "0".repeat(leading), "0".repeat(trailing));
             let point = point.index(padded.len() + 1);
             let (whole, fraction) = padded.split_at(point);
@@ -229,12 +229,12 @@ fn numbers() -> impl Strategy<Value = (Number, String)> {
 }
 
 /// What a result must be: the number, or a refusal where it is out of range.
-fn expected(number: Number) -> Result<Number, NotADecimal> {
+fn expected(number: SchoolbookNumber) -> Result<SchoolbookNumber, NotADecimal> {
     if number.is_in_range() { Ok(number) } else { Err(NotADecimal::Range) }
 }
 
-fn found(decimal: Result<Decimal, NotADecimal>) -> Result<Number, NotADecimal> {
-    decimal.map(|decimal| Number::read(&decimal.to_string()))
+fn found(decimal: Result<Decimal, NotADecimal>) -> Result<SchoolbookNumber, NotADecimal> {
+    decimal.map(|decimal| SchoolbookNumber::read(&decimal.to_string()))
 }
 
 proptest! {
@@ -243,11 +243,11 @@ proptest! {
     #[test]
     fn reading_and_writing_keep_the_value((number, text) in numbers()) {
         let decimal = decimal(&text);
-        prop_assert_eq!(Number::read(&decimal.to_string()), number.clone());
+        prop_assert_eq!(SchoolbookNumber::read(&decimal.to_string()), number.clone());
         prop_assert_eq!(&decimal.to_string().parse::<Decimal>().unwrap(), &decimal);
-        prop_assert_eq!(decimal.sign(), number.compare(&Number::zero()));
-        prop_assert_eq!(decimal.is_zero(), number == Number::zero());
-        prop_assert_eq!(decimal.to_i64().map(|integer| Number::read(&integer.to_string())),
+        prop_assert_eq!(decimal.sign(), number.compare(&SchoolbookNumber::zero()));
+        prop_assert_eq!(decimal.is_zero(), number == SchoolbookNumber::zero());
+        prop_assert_eq!(decimal.to_i64().map(|integer| SchoolbookNumber::read(&integer.to_string())),
             number.is_an_i64().then_some(number));
     }
 
@@ -273,12 +273,12 @@ proptest! {
     #[test]
     fn division_rounds_as_it_says((a, left) in numbers(), (b, right) in numbers(), places in 0..12_u8) {
         let (dividend, divisor) = (decimal(&left), decimal(&right));
-        let rounded = a.divided_by(&b, places).filter(Number::is_in_range);
+        let rounded = a.divided_by(&b, places).filter(SchoolbookNumber::is_in_range);
         let quotient = dividend.divided_by(&divisor, places);
-        prop_assert_eq!(quotient.map(|quotient| Number::read(&quotient.to_string())), rounded);
-        let floor = a.floor_divided_by(&b).filter(Number::is_an_i64);
+        prop_assert_eq!(quotient.map(|quotient| SchoolbookNumber::read(&quotient.to_string())), rounded);
+        let floor = a.floor_divided_by(&b).filter(SchoolbookNumber::is_an_i64);
         let found = dividend.floor_divided_by(&divisor);
-        prop_assert_eq!(found.map(|floor| Number::read(&floor.to_string())), floor);
+        prop_assert_eq!(found.map(|floor| SchoolbookNumber::read(&floor.to_string())), floor);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::error::Error as _;
 
 use serde_json::{Value, json};
 
-use super::{Decoder, decode};
+use super::{RecordDecoder, decode};
 use crate::ErrorKind;
 use crate::record::{
-    AttributeValue, BadRecord, ChangeRecord, Decimal, Image, Item, Operation, Position, StreamView,
-    Timestamp, Vocabulary,
+    AttributeInterner, AttributeValue, BadRecord, ChangeRecord, Decimal, Image, Item, Operation, Position,
+    StreamView, Timestamp,
 };
 
 mod malformed;
@@ -19,8 +19,10 @@ const LABEL: &str = "2026-02-06T10:00:00.000";
 /// Stands in an image to see that it never shows up in an error.
 const SECRET: &str = "hunter2";
 
-fn vocabulary() -> Vocabulary {
-    Vocabulary::new(["colour", "size", "blob", "tags", "sizes", "blobs", "parts", "more", "done", "none"])
+fn vocabulary() -> AttributeInterner {
+    AttributeInterner::new([
+        "colour", "size", "blob", "tags", "sizes", "blobs", "parts", "more", "done", "none",
+    ])
 }
 
 /// A MODIFY with both images.
@@ -248,7 +250,7 @@ fn a_glimpse_of_an_old_image_is_what_decoding_it_shows() {
     let meaningless =
         record_with("/dynamodb/OldImage", json!({"NAME": {}})).to_string().replace("NAME", r"\ud800");
     for vocabulary in [&all, &glimpsing] {
-        assert!(Decoder::new(vocabulary).record(meaningless.as_bytes()).is_err());
+        assert!(RecordDecoder::new(vocabulary).record(meaningless.as_bytes()).is_err());
     }
     for (old, told) in [
         (json!(SECRET), "OldImage must be a map"),
@@ -286,9 +288,9 @@ fn records_are_decoded_after_others_as_each_alone() {
     };
     let lines: Vec<_> = images.iter().flat_map(|new| images.iter().map(move |old| with(new, old))).collect();
     for vocabulary in [&all, &glimpsing] {
-        let mut decoder = Decoder::new(vocabulary);
+        let mut decoder = RecordDecoder::new(vocabulary);
         for line in &lines {
-            let alone = Decoder::new(vocabulary).record(line.as_bytes());
+            let alone = RecordDecoder::new(vocabulary).record(line.as_bytes());
             let after_others = decoder.record(line.as_bytes());
             assert_eq!(format!("{after_others:?}"), format!("{alone:?}"), "{line}");
             let (Ok(record), Ok(json)) = (&after_others, serde_json::from_str::<Value>(line)) else {
@@ -308,7 +310,7 @@ fn records_are_decoded_after_others_as_each_alone() {
 #[test]
 fn of_very_many_attributes_each_is_there_as_it_was_given_last() {
     let names: Vec<String> = (0..200).map(|number| format!("a{number}")).collect();
-    let vocabulary = Vocabulary::new(names.iter().map(String::as_str));
+    let vocabulary = AttributeInterner::new(names.iter().map(String::as_str));
     let members = |rounds: std::ops::Range<usize>| -> Vec<String> {
         let member = |(round, name)| format!(r#""{name}":{{"S":"{name} {round}"}}"#);
         rounds.flat_map(|round| names.iter().map(move |name| (round, name))).map(member).collect()
@@ -443,9 +445,9 @@ fn fields_come_in_any_order() {
         }
     }
     let vocabulary = vocabulary();
-    let mut decoder = Decoder::new(&vocabulary);
+    let mut decoder = RecordDecoder::new(&vocabulary);
     for line in &lines {
-        let alone = Decoder::new(&vocabulary).record(line.as_bytes());
+        let alone = RecordDecoder::new(&vocabulary).record(line.as_bytes());
         assert_eq!(format!("{:?}", decoder.record(line.as_bytes())), format!("{alone:?}"), "{line}");
     }
 }

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn skipped(json: &str) -> Option<&str> {
-    Reader::whole(json, Reader::skip).ok()
+    JsonReader::whole(json, JsonReader::skip).ok()
 }
 
 fn text(json: &str) -> Option<Cow<'_, str>> {
-    Reader::whole(json, Reader::text).ok()
+    JsonReader::whole(json, JsonReader::text).ok()
 }
 
 fn is_json(text: &str) -> bool {
@@ -104,33 +104,33 @@ fn what_is_no_json_is_refused() {
 
 #[test]
 fn depth_is_limited_only_where_it_is_read() {
-    fn nested(reader: &mut Reader<'_>) -> Result<()> {
+    fn nested(reader: &mut JsonReader<'_>) -> JsonResult<()> {
         reader.list(nested)
     }
     let lists = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(skipped(&lists(100_000)), Some(&*lists(100_000)));
     let most = usize::from(MAX_LEVELS);
-    assert!(Reader::whole(&lists(most), nested).is_ok());
-    assert!(Reader::whole(&lists(most + 1), nested).is_err());
+    assert!(JsonReader::whole(&lists(most), nested).is_ok());
+    assert!(JsonReader::whole(&lists(most + 1), nested).is_err());
 
-    fn nested_text(reader: &mut Reader<'_>) -> Result<()> {
+    fn nested_text(reader: &mut JsonReader<'_>) -> JsonResult<()> {
         if reader.peek() == Some(b'[') {
             return reader.list(nested_text);
         }
-        reader.tagged_text().map(drop).ok_or(Unreadable)
+        reader.tagged_text().map(drop).ok_or(InvalidJson)
     }
     let around = |depth: usize| lists(depth).replace("[]", r#"[{"S":"a"}]"#);
-    assert!(Reader::whole(&around(most - 1), nested_text).is_ok());
-    assert!(Reader::whole(&around(most), nested_text).is_err());
+    assert!(JsonReader::whole(&around(most - 1), nested_text).is_ok());
+    assert!(JsonReader::whole(&around(most), nested_text).is_err());
     assert_eq!(skipped(&around(most)), Some(&*around(most)));
 }
 
 /// The members of an object, by the first letter of their names: the JSON of their values.
-type Members<'a> = Option<Vec<(Option<char>, &'a str)>>;
+type MembersByLetter<'a> = Option<Vec<(Option<char>, &'a str)>>;
 
-fn members(json: &str) -> Members<'_> {
+fn members(json: &str) -> MembersByLetter<'_> {
     let mut members = Vec::new();
-    let read = Reader::whole(json, |reader| {
+    let read = JsonReader::whole(json, |reader| {
         reader.object(|reader, name| {
             members.push((name.chars().next(), reader.skip()?));
             Ok(())
@@ -139,9 +139,9 @@ fn members(json: &str) -> Members<'_> {
     read.ok().map(|()| members)
 }
 
-fn members_like<'a>(json: &'a str, layout: &mut Layout<'a, Option<char>>) -> Members<'a> {
+fn members_like<'a>(json: &'a str, layout: &mut ShapeCache<'a, Option<char>>) -> MembersByLetter<'a> {
     let mut members = Vec::new();
-    let read = Reader::whole(json, |reader| {
+    let read = JsonReader::whole(json, |reader| {
         reader.object_like(
             layout,
             |name| name.chars().next(),
@@ -158,7 +158,7 @@ fn members_like<'a>(json: &'a str, layout: &mut Layout<'a, Option<char>>) -> Mem
 
 #[test]
 fn what_was_expected_is_no_matter() {
-    let mut layout = Layout::default();
+    let mut layout = ShapeCache::default();
     for json in [
         r#"{"a":{"S":"x"},"b":1,"c":"é"}"#,
         r#"{"a":{"S":"x"},"b":1,"c":"é"}"#,
@@ -175,7 +175,7 @@ fn what_was_expected_is_no_matter() {
         "[]",
     ] {
         assert_eq!(members_like(json, &mut layout), members(json), "{json}");
-        assert_eq!(members_like(json, &mut Layout::unknown()), members(json), "{json}");
+        assert_eq!(members_like(json, &mut ShapeCache::unknown()), members(json), "{json}");
     }
 }
 
@@ -187,11 +187,11 @@ fn a_name_is_asked_for_once_and_its_last_value_is_at_hand() {
     };
     for names in [1, 2, 100] {
         let (first, second) = (object(1, names), object(2, names));
-        let (mut layout, asked) = (Layout::default(), Cell::new(0));
+        let (mut layout, asked) = (ShapeCache::default(), Cell::new(0));
         let mut last_values = |json| {
             let mut values = Vec::new();
             let meaning = |_: &str| asked.set(asked.get() + 1);
-            let read = Reader::whole(json, |reader| {
+            let read = JsonReader::whole(json, |reader| {
                 reader.object_like(&mut layout, meaning, |reader, (), last| {
                     values.push(last);
                     reader.skip().map(drop)
@@ -216,7 +216,7 @@ fn very_many_names_are_read_right() {
     };
     let objects: Vec<_> =
         (0..3).flat_map(|round| [object(&['a', 'b', 'c'], round), object(&['d', 'a'], round)]).collect();
-    let mut layout = Layout::default();
+    let mut layout = ShapeCache::default();
     for json in &objects {
         assert_eq!(members_like(json, &mut layout), members(json));
     }
@@ -231,7 +231,7 @@ proptest! {
         ),
     ) {
         let objects: Vec<_> = objects.iter().map(|json| json.replace(",}", "}")).collect();
-        let mut layout = Layout::default();
+        let mut layout = ShapeCache::default();
         for json in &objects {
             prop_assert_eq!(members_like(json, &mut layout), members(json), "{}", json);
         }
@@ -246,7 +246,7 @@ proptest! {
     #[test]
     fn members_are_read_as_serde_reads_them(json in r#"\{ ?"([A-Za\\é]|\\[nu]|\\u004[0-9d]){0,2}" ?: ?"S",?"S":(1|"B"|\{"S":2\}|\{"[ST]":"(a|é|\\"|\\x|\\ud800){0,2}("(,"N":1)? ?\}?)?)\}"#) {
         let mut names = Vec::new();
-        let read = Reader::whole(&json, |reader| reader.object(|reader, name| {
+        let read = JsonReader::whole(&json, |reader| reader.object(|reader, name| {
             names.push(name.into_owned());
             reader.skip().map(drop)
         }));

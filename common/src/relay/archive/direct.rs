@@ -8,14 +8,14 @@ use flate2::write::GzEncoder;
 use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
 
-use super::Line;
+use super::ArchiveLine;
 use crate::record::Timestamp;
 use crate::{Error, ErrorKind, Result};
 
 /// The key of a line's object: `archive/dt=<yyyy-mm-dd>/hh=<hh>/<event id>.gz` by arrival, in UTC. The same line that arrives
 /// within the same hour overwrites itself.
 #[must_use]
-pub fn object_key(arrival: Timestamp, line: &Line<'_>) -> String {
+pub fn object_key(arrival: Timestamp, line: &ArchiveLine<'_>) -> String {
     // A clock that is off by thousands of years must not keep a record out of the archive.
     let arrival = jiff::Timestamp::from_millisecond(arrival.epoch_ms()).unwrap_or_default();
     let arrival = TimeZone::UTC.to_datetime(arrival);
@@ -24,7 +24,7 @@ pub fn object_key(arrival: Timestamp, line: &Line<'_>) -> String {
 
 /// The event id if it is plain, as DynamoDB's are; a hash of it otherwise: what a record says never becomes a path. Without an
 /// event id, a hash of the line.
-fn object_name(line: &Line<'_>) -> String {
+fn object_name(line: &ArchiveLine<'_>) -> String {
     let id = line.event_id;
     if (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return id.to_owned();
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     fn key(at: &str, event_id: &str, text: &str) -> String {
-        object_key(Timestamp::parse(at).unwrap(), &Line { index: 0, event_id, text })
+        object_key(Timestamp::parse(at).unwrap(), &ArchiveLine { index: 0, event_id, text })
     }
 
     #[test]

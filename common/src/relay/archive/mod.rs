@@ -22,9 +22,9 @@ use futures::future::{Either, join, select};
 use futures::{StreamExt as _, stream};
 
 pub use self::direct::object_key;
-pub use self::pack::{MAX_LINE_BYTES, Pack, pack, requests};
-pub use self::tally::Totals;
-use crate::commit::{Clock, Failure, wait_to_retry};
+pub use self::pack::{DeliveryRecord, MAX_LINE_BYTES, pack, requests};
+pub use self::tally::ArchiveTotals;
+use crate::commit::{Clock, RecordFailure, wait_to_retry};
 use crate::record::Timestamp;
 use crate::sink::firehose::DeliveryStream;
 use crate::sink::s3::ObjectStore;
@@ -35,7 +35,7 @@ const CONCURRENT_OBJECTS: usize = 4;
 
 /// One line for the archive.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'l> {
+pub struct ArchiveLine<'l> {
     /// The place of its record in the batch.
     pub index: usize,
     /// The record's `eventID`; empty if it has none.
@@ -46,11 +46,11 @@ pub struct Line<'l> {
 
 /// What became of the lines of a batch.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ArchiveOutcome {
     /// The records that were not archived, in order of their places.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<RecordFailure>,
     /// What was done.
-    pub totals: Totals,
+    pub totals: ArchiveTotals,
 }
 
 /// Archives lines. It holds no state of an invocation, so that any number of them may run at once.
@@ -80,8 +80,8 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
     }
 
     /// Archives lines, trying again what failed for the time being until `deadline`.
-    pub async fn archive(&self, lines: &[Line<'_>], deadline: Timestamp) -> Outcome {
-        let (small, large): (Vec<Line<'_>>, Vec<Line<'_>>) =
+    pub async fn archive(&self, lines: &[ArchiveLine<'_>], deadline: Timestamp) -> ArchiveOutcome {
+        let (small, large): (Vec<ArchiveLine<'_>>, Vec<ArchiveLine<'_>>) =
             lines.iter().partition(|line| line.text.len() <= MAX_LINE_BYTES);
         let (streamed, stored) =
             join(Box::pin(self.deliver(&small, deadline)), Box::pin(self.store(&large, deadline))).await;
@@ -93,8 +93,8 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
     }
 
     /// Hands lines to the delivery stream.
-    async fn deliver(&self, lines: &[Line<'_>], deadline: Timestamp) -> Outcome {
-        let mut outcome = Outcome::default();
+    async fn deliver(&self, lines: &[ArchiveLine<'_>], deadline: Timestamp) -> ArchiveOutcome {
+        let mut outcome = ArchiveOutcome::default();
         let mut pending = pack(lines);
         let mut attempt = 0;
         loop {
@@ -120,10 +120,10 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
     /// Sends one request; gives back what is worth another try, and why it failed.
     async fn send(
         &self,
-        request: Vec<Pack>,
+        request: Vec<DeliveryRecord>,
         deadline: Timestamp,
-        outcome: &mut Outcome,
-    ) -> Vec<(Pack, Error)> {
+        outcome: &mut ArchiveOutcome,
+    ) -> Vec<(DeliveryRecord, Error)> {
         let data: Vec<&[u8]> = request.iter().map(|pack| pack.data.as_slice()).collect();
         let answers = match self.within(deadline, self.stream.put_batch(&data)).await {
             Ok(answers) => answers,
@@ -141,11 +141,11 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
     }
 
     /// Writes lines to the bucket, an object each.
-    async fn store(&self, lines: &[Line<'_>], deadline: Timestamp) -> Outcome {
+    async fn store(&self, lines: &[ArchiveLine<'_>], deadline: Timestamp) -> ArchiveOutcome {
         let store_each = stream::iter(lines).map(|line| Box::pin(self.store_one(*line, deadline)));
         store_each
             .buffer_unordered(CONCURRENT_OBJECTS)
-            .fold(Outcome::default(), |mut outcome, stored| async move {
+            .fold(ArchiveOutcome::default(), |mut outcome, stored| async move {
                 outcome.totals += stored.totals;
                 outcome.failures.extend(stored.failures);
                 outcome
@@ -153,8 +153,8 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
             .await
     }
 
-    async fn store_one(&self, line: Line<'_>, deadline: Timestamp) -> Outcome {
-        let mut outcome = Outcome::default();
+    async fn store_one(&self, line: ArchiveLine<'_>, deadline: Timestamp) -> ArchiveOutcome {
+        let mut outcome = ArchiveOutcome::default();
         let key = object_key(self.clock.now(), &line);
         let mut attempt = 0;
         loop {
@@ -168,7 +168,7 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
             };
             attempt += 1;
             if !error.is_retryable() || !wait_to_retry(&self.clock, attempt, deadline).await {
-                outcome.failures.push(Failure { index: line.index, error });
+                outcome.failures.push(RecordFailure { index: line.index, error });
                 return outcome;
             }
             outcome.totals.retries += 1;
@@ -191,9 +191,9 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
     }
 }
 
-impl Outcome {
-    fn fail(&mut self, pack: &Pack, error: &Error) {
-        let failure = |index: &usize| Failure { index: *index, error: error.restated() };
+impl ArchiveOutcome {
+    fn fail(&mut self, pack: &DeliveryRecord, error: &Error) {
+        let failure = |index: &usize| RecordFailure { index: *index, error: error.restated() };
         self.failures.extend(pack.indexes.iter().map(failure));
     }
 }

@@ -3,7 +3,7 @@
 //! Firehose bills each record up to the next 5 KB. A record wastes less than one such unit, however large it is; so the
 //! waste is least where records are fewest, and lines share a record up to its limit. That also leaves the fewest requests.
 
-use super::Line;
+use super::ArchiveLine;
 use crate::sink::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 
 /// The longest line that a delivery stream takes, newline included, in bytes.
@@ -11,7 +11,7 @@ pub const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES;
 
 /// One record of the delivery stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pack {
+pub struct DeliveryRecord {
     /// Its data: whole lines.
     pub data: Vec<u8>,
     /// The places in the batch of the records that it holds, one a line.
@@ -20,11 +20,11 @@ pub struct Pack {
 
 /// Packs lines, each at most [`MAX_LINE_BYTES`], in order.
 #[must_use]
-pub fn pack(lines: &[Line<'_>]) -> Vec<Pack> {
-    let mut packs: Vec<Pack> = Vec::new();
+pub fn pack(lines: &[ArchiveLine<'_>]) -> Vec<DeliveryRecord> {
+    let mut packs: Vec<DeliveryRecord> = Vec::new();
     let mut bytes_left: usize = lines.iter().map(|line| line.text.len()).sum();
     for line in lines {
-        let fits = |pack: &&mut Pack| pack.data.len() + line.text.len() <= MAX_LINE_BYTES;
+        let fits = |pack: &&mut DeliveryRecord| pack.data.len() + line.text.len() <= MAX_LINE_BYTES;
         match packs.last_mut().filter(fits) {
             Some(pack) => {
                 pack.data.extend_from_slice(line.text.as_bytes());
@@ -33,7 +33,7 @@ pub fn pack(lines: &[Line<'_>]) -> Vec<Pack> {
             None => {
                 let mut data = Vec::with_capacity(bytes_left.min(MAX_LINE_BYTES).max(line.text.len()));
                 data.extend_from_slice(line.text.as_bytes());
-                packs.push(Pack { data, indexes: vec![line.index] });
+                packs.push(DeliveryRecord { data, indexes: vec![line.index] });
             }
         }
         bytes_left -= line.text.len();
@@ -43,8 +43,8 @@ pub fn pack(lines: &[Line<'_>]) -> Vec<Pack> {
 
 /// Cuts records into requests within the service's limits.
 #[must_use]
-pub fn requests(packs: Vec<Pack>) -> Vec<Vec<Pack>> {
-    let mut requests: Vec<Vec<Pack>> = Vec::new();
+pub fn requests(packs: Vec<DeliveryRecord>) -> Vec<Vec<DeliveryRecord>> {
+    let mut requests: Vec<Vec<DeliveryRecord>> = Vec::new();
     let mut bytes = 0;
     for pack in packs {
         bytes += pack.data.len();
@@ -78,8 +78,8 @@ mod tests {
         ]
     }
 
-    fn lines<'t>(text: &'t str, sizes: &[usize]) -> Vec<Line<'t>> {
-        let line = |(index, size): (usize, &usize)| Line {
+    fn lines<'t>(text: &'t str, sizes: &[usize]) -> Vec<ArchiveLine<'t>> {
+        let line = |(index, size): (usize, &usize)| ArchiveLine {
             index,
             event_id: "",
             text: text.get(text.len() - size..).unwrap(),
@@ -101,7 +101,7 @@ mod tests {
             let bytes: usize = sizes.iter().sum();
             let units: usize = packs.iter().map(|pack| pack.data.len().div_ceil(BILLED_BYTES)).sum();
             // A full record has no room for the line after it.
-            let is_full = |pair: &[Pack]| {
+            let is_full = |pair: &[DeliveryRecord]| {
                 let next = pair[1].indexes.first().map_or(0, |index| sizes[*index]);
                 pair[0].data.len() + next > MAX_LINE_BYTES
             };
@@ -124,15 +124,15 @@ mod tests {
 
     #[test]
     fn a_request_has_at_most_five_hundred_records() {
-        let packs: Vec<Pack> =
-            (0..1_001).map(|index| Pack { data: vec![b'\n'], indexes: vec![index] }).collect();
+        let packs: Vec<DeliveryRecord> =
+            (0..1_001).map(|index| DeliveryRecord { data: vec![b'\n'], indexes: vec![index] }).collect();
         let lengths: Vec<usize> = requests(packs).iter().map(Vec::len).collect();
         assert_eq!(lengths, [500, 500, 1]);
     }
 
     #[test]
     fn four_mebibytes_are_the_most_and_one_byte_more_is_another_request() {
-        let pack = |bytes: usize| Pack { data: vec![b'\n'; bytes], indexes: vec![0] };
+        let pack = |bytes: usize| DeliveryRecord { data: vec![b'\n'; bytes], indexes: vec![0] };
         let four = MAX_BATCH_BYTES - 4 * MAX_RECORD_BYTES;
         let full = |last: usize| [vec![pack(MAX_RECORD_BYTES); 4], vec![pack(last)]].concat();
         assert_eq!(requests(full(four)).len(), 1);

@@ -1,11 +1,11 @@
 //! What archiving a batch did and costs.
 
-use super::{Line, Pack, count};
+use super::{ArchiveLine, DeliveryRecord, count};
 use crate::sink::firehose::BILLED_BYTES;
 
 /// What archiving a batch did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct ArchiveTotals {
     /// Lines that were archived.
     pub lines: u64,
     /// Their bytes, newlines included, before compression.
@@ -20,7 +20,7 @@ pub struct Totals {
     pub direct_objects: u64,
 }
 
-impl Totals {
+impl ArchiveTotals {
     /// Each number with its name, in the order of declaration.
     #[must_use]
     pub fn named(&self) -> Vec<(&'static str, u64)> {
@@ -34,21 +34,21 @@ impl Totals {
         ]
     }
 
-    pub(super) fn deliver(&mut self, pack: &Pack) {
+    pub(super) fn deliver(&mut self, pack: &DeliveryRecord) {
         self.lines += count(pack.indexes.len());
         self.bytes += count(pack.data.len());
         self.firehose_records += 1;
         self.billed_units += count(pack.data.len().div_ceil(BILLED_BYTES));
     }
 
-    pub(super) fn store(&mut self, line: &Line<'_>) {
+    pub(super) fn store(&mut self, line: &ArchiveLine<'_>) {
         self.lines += 1;
         self.bytes += count(line.text.len());
         self.direct_objects += 1;
     }
 }
 
-impl std::ops::AddAssign for Totals {
+impl std::ops::AddAssign for ArchiveTotals {
     fn add_assign(&mut self, other: Self) {
         self.lines += other.lines;
         self.bytes += other.bytes;

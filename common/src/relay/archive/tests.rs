@@ -34,12 +34,12 @@ impl Clock for StillClock {
 const START: &str = "2026-02-06T09:30:00Z";
 
 /// A stream that answers by a script before it works.
-struct Scripted {
+struct ScriptedStream {
     inner: MemoryStream,
-    script: Mutex<VecDeque<Step>>,
+    script: Mutex<VecDeque<ScriptStep>>,
 }
 
-enum Step {
+enum ScriptStep {
     /// The records at these places of the request fail with this kind, the others are taken.
     Fail(Vec<usize>, ErrorKind),
     /// The request fails as a whole; nothing is taken.
@@ -50,12 +50,12 @@ enum Step {
     Hang,
 }
 
-impl DeliveryStream for Scripted {
+impl DeliveryStream for ScriptedStream {
     async fn put_batch(&self, records: &[&[u8]]) -> Result<Vec<Result<(), Error>>, Error> {
         let step = self.script.lock().unwrap().pop_front();
         match step {
             None => self.inner.put_batch(records).await,
-            Some(Step::Fail(places, kind)) => {
+            Some(ScriptStep::Fail(places, kind)) => {
                 let taken = records.iter().enumerate().filter(|(place, _)| !places.contains(place));
                 let taken: Vec<&[u8]> = taken.map(|(_, data)| *data).collect();
                 if !taken.is_empty() {
@@ -66,18 +66,18 @@ impl DeliveryStream for Scripted {
                 };
                 Ok((0..records.len()).map(answer).collect())
             }
-            Some(Step::Refuse(kind)) => Err(Error::new(kind, "scripted")),
-            Some(Step::LoseAnswer) => {
+            Some(ScriptStep::Refuse(kind)) => Err(Error::new(kind, "scripted")),
+            Some(ScriptStep::LoseAnswer) => {
                 self.inner.put_batch(records).await?;
                 Err(Error::new(ErrorKind::Unavailable, "scripted"))
             }
-            Some(Step::Hang) => std::future::pending().await,
+            Some(ScriptStep::Hang) => std::future::pending().await,
         }
     }
 }
 
-fn archiver(script: Vec<Step>) -> Archiver<Scripted, MemoryObjects, StillClock> {
-    let stream = Scripted { inner: MemoryStream::default(), script: Mutex::new(script.into()) };
+fn archiver(script: Vec<ScriptStep>) -> Archiver<ScriptedStream, MemoryObjects, StillClock> {
+    let stream = ScriptedStream { inner: MemoryStream::default(), script: Mutex::new(script.into()) };
     let clock = StillClock(Mutex::new(Timestamp::parse(START).unwrap()));
     Archiver::new(stream, MemoryObjects::default(), clock)
 }
@@ -95,19 +95,19 @@ fn texts(sizes: &[usize]) -> Vec<String> {
     sizes.iter().enumerate().map(text).collect()
 }
 
-fn lines(texts: &[String]) -> Vec<Line<'_>> {
-    texts.iter().enumerate().map(|(index, text)| Line { index, event_id: "event", text }).collect()
+fn lines(texts: &[String]) -> Vec<ArchiveLine<'_>> {
+    texts.iter().enumerate().map(|(index, text)| ArchiveLine { index, event_id: "event", text }).collect()
 }
 
 /// The lines that came out, sorted.
-fn delivered(archiver: &Archiver<Scripted, MemoryObjects, StillClock>) -> Vec<String> {
+fn delivered(archiver: &Archiver<ScriptedStream, MemoryObjects, StillClock>) -> Vec<String> {
     let contents = String::from_utf8(archiver.stream.inner.contents()).unwrap();
     let mut lines: Vec<String> = contents.split_inclusive('\n').map(str::to_owned).collect();
     lines.sort();
     lines
 }
 
-fn indexes(outcome: &Outcome) -> Vec<usize> {
+fn indexes(outcome: &ArchiveOutcome) -> Vec<usize> {
     outcome.failures.iter().map(|failure| failure.index).collect()
 }
 
@@ -120,8 +120,13 @@ async fn small_lines_share_a_record() {
     let texts = texts(&[1_600; 100]);
     let outcome = archiver.archive(&lines(&texts), deadline()).await;
     assert!(outcome.failures.is_empty());
-    let expected =
-        Totals { lines: 100, bytes: 160_000, firehose_records: 1, billed_units: 32, ..Totals::default() };
+    let expected = ArchiveTotals {
+        lines: 100,
+        bytes: 160_000,
+        firehose_records: 1,
+        billed_units: 32,
+        ..ArchiveTotals::default()
+    };
     assert_eq!(outcome.totals, expected);
     assert_eq!(archiver.stream.inner.contents(), texts.concat().into_bytes());
 }
@@ -129,8 +134,8 @@ async fn small_lines_share_a_record() {
 #[tokio::test]
 async fn failed_records_alone_are_sent_again() {
     let archiver = archiver(vec![
-        Step::Fail(vec![0, 2], ErrorKind::Unavailable),
-        Step::Fail(vec![1], ErrorKind::Unavailable),
+        ScriptStep::Fail(vec![0, 2], ErrorKind::Unavailable),
+        ScriptStep::Fail(vec![1], ErrorKind::Unavailable),
     ]);
     let texts = texts(&THREE);
     let outcome = archiver.archive(&lines(&texts), deadline()).await;
@@ -149,7 +154,7 @@ async fn failed_records_alone_are_sent_again() {
 
 #[tokio::test]
 async fn a_lost_answer_doubles_and_loses_nothing() {
-    let archiver = archiver(vec![Step::LoseAnswer]);
+    let archiver = archiver(vec![ScriptStep::LoseAnswer]);
     let texts = texts(&THREE);
     let outcome = archiver.archive(&lines(&texts), deadline()).await;
     assert!(outcome.failures.is_empty());
@@ -161,7 +166,7 @@ async fn a_lost_answer_doubles_and_loses_nothing() {
 
 #[tokio::test]
 async fn what_fails_until_the_deadline_is_reported_and_the_rest_is_archived() {
-    let script = (0..200).map(|_| Step::Fail(vec![0], ErrorKind::Unavailable)).collect();
+    let script = (0..200).map(|_| ScriptStep::Fail(vec![0], ErrorKind::Unavailable)).collect();
     let archiver = archiver(script);
     let texts = texts(&THREE);
     let outcome = archiver.archive(&lines(&texts), deadline()).await;
@@ -173,7 +178,7 @@ async fn what_fails_until_the_deadline_is_reported_and_the_rest_is_archived() {
 
 #[tokio::test]
 async fn what_cannot_succeed_is_reported_at_once() {
-    let archiver = archiver(vec![Step::Refuse(ErrorKind::Configuration)]);
+    let archiver = archiver(vec![ScriptStep::Refuse(ErrorKind::Configuration)]);
     let texts = texts(&[10, 20]);
     let outcome = archiver.archive(&lines(&texts), deadline()).await;
     assert_eq!(indexes(&outcome), [0, 1]);
@@ -182,7 +187,7 @@ async fn what_cannot_succeed_is_reported_at_once() {
 
 #[tokio::test]
 async fn a_stream_that_never_answers_is_given_up_at_the_deadline() {
-    let archiver = archiver(vec![Step::Hang]);
+    let archiver = archiver(vec![ScriptStep::Hang]);
     let texts = texts(&[10]);
     let outcome = archiver.archive(&lines(&texts), deadline()).await;
     assert_eq!(indexes(&outcome), [0]);

@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 
 use super::value::to_sdk;
-use crate::effect::{Action, Change, Condition, Path, Write};
+use crate::effect::{AttributeChange, Path, Write, WriteAction, WriteCondition};
 use crate::record::AttributeValue;
 
 /// The expressions of one write and what their placeholders stand for.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Expressions {
+pub(super) struct WriteExpressions {
     pub(super) condition: Option<String>,
     pub(super) update: Option<String>,
     /// `None` if there are none: DynamoDB refuses an empty map.
@@ -23,10 +23,10 @@ pub(super) struct Expressions {
     pub(super) values: Option<HashMap<String, Sdk>>,
 }
 
-impl Expressions {
+impl WriteExpressions {
     /// The expressions of a write.
     pub(super) fn of(write: &Write) -> Self {
-        let mut placeholders = Placeholders::default();
+        let mut placeholders = ExpressionPlaceholders::default();
         let partition_key = &*write.key.partition.name;
         let condition = match constant(&write.condition) {
             Some(true) => None,
@@ -37,15 +37,15 @@ impl Expressions {
             None => Some(placeholders.condition(&write.condition, partition_key)),
         };
         let update = match &write.action {
-            Action::Update(changes) => Some(placeholders.update(changes)),
-            Action::Put(_) | Action::Delete => None,
+            WriteAction::Update(changes) => Some(placeholders.update(changes)),
+            WriteAction::Put(_) | WriteAction::Delete => None,
         };
         placeholders.finish(condition, update)
     }
 
     /// The condition of a query for exact values of key attributes.
     pub(super) fn of_keys(keys: &[(&str, &AttributeValue<'static>)]) -> Self {
-        let mut placeholders = Placeholders::default();
+        let mut placeholders = ExpressionPlaceholders::default();
         let parts = keys.iter().map(|(name, value)| {
             let (name, value) = (placeholders.name(name), placeholders.value(value));
             format!("{name}={value}")
@@ -59,8 +59,8 @@ impl Expressions {
 ///
 /// Such conditions are left out before anything is written down: DynamoDB has no constants, and refuses placeholders that
 /// no expression uses.
-fn constant(condition: &Condition) -> Option<bool> {
-    let junction = |parts: &[Condition], decisive: bool| {
+fn constant(condition: &WriteCondition) -> Option<bool> {
+    let junction = |parts: &[WriteCondition], decisive: bool| {
         let constants: Vec<Option<bool>> = parts.iter().map(constant).collect();
         if constants.contains(&Some(decisive)) {
             Some(decisive)
@@ -69,26 +69,26 @@ fn constant(condition: &Condition) -> Option<bool> {
         }
     };
     match condition {
-        Condition::Always => Some(true),
-        Condition::All(parts) => junction(parts, false),
-        Condition::Any(parts) => junction(parts, true),
-        Condition::ItemExists
-        | Condition::ItemAbsent
-        | Condition::Absent(_)
-        | Condition::Equals(..)
-        | Condition::Differs(..)
-        | Condition::Less(..) => None,
+        WriteCondition::Always => Some(true),
+        WriteCondition::All(parts) => junction(parts, false),
+        WriteCondition::Any(parts) => junction(parts, true),
+        WriteCondition::ItemExists
+        | WriteCondition::ItemAbsent
+        | WriteCondition::Absent(_)
+        | WriteCondition::Equals(..)
+        | WriteCondition::Differs(..)
+        | WriteCondition::Less(..) => None,
     }
 }
 
 #[derive(Default)]
-struct Placeholders<'w> {
+struct ExpressionPlaceholders<'w> {
     names: Vec<&'w str>,
     values: Vec<Sdk>,
 }
 
-impl<'w> Placeholders<'w> {
-    fn finish(self, condition: Option<String>, update: Option<String>) -> Expressions {
+impl<'w> ExpressionPlaceholders<'w> {
+    fn finish(self, condition: Option<String>, update: Option<String>) -> WriteExpressions {
         let names: HashMap<_, _> = self
             .names
             .into_iter()
@@ -101,7 +101,7 @@ impl<'w> Placeholders<'w> {
             .enumerate()
             .map(|(number, value)| (format!(":{number}"), value))
             .collect();
-        Expressions {
+        WriteExpressions {
             condition,
             update,
             names: (!names.is_empty()).then_some(names),
@@ -131,45 +131,45 @@ impl<'w> Placeholders<'w> {
     }
 
     /// A condition that is not constant.
-    fn condition(&mut self, condition: &'w Condition, partition_key: &'w str) -> String {
+    fn condition(&mut self, condition: &'w WriteCondition, partition_key: &'w str) -> String {
         match condition {
-            Condition::Always => String::new(),
-            Condition::All(parts) => self.junction(parts, " AND ", partition_key),
-            Condition::Any(parts) => self.junction(parts, " OR ", partition_key),
-            Condition::ItemExists => format!("attribute_exists({})", self.name(partition_key)),
-            Condition::ItemAbsent => format!("attribute_not_exists({})", self.name(partition_key)),
-            Condition::Absent(path) => format!("attribute_not_exists({})", self.path(path)),
-            Condition::Equals(path, value) => format!("{}={}", self.path(path), self.value(value)),
-            Condition::Differs(path, value) => {
+            WriteCondition::Always => String::new(),
+            WriteCondition::All(parts) => self.junction(parts, " AND ", partition_key),
+            WriteCondition::Any(parts) => self.junction(parts, " OR ", partition_key),
+            WriteCondition::ItemExists => format!("attribute_exists({})", self.name(partition_key)),
+            WriteCondition::ItemAbsent => format!("attribute_not_exists({})", self.name(partition_key)),
+            WriteCondition::Absent(path) => format!("attribute_not_exists({})", self.path(path)),
+            WriteCondition::Equals(path, value) => format!("{}={}", self.path(path), self.value(value)),
+            WriteCondition::Differs(path, value) => {
                 // To DynamoDB an absent attribute differs from everything.
                 let (path, value) = (self.path(path), self.value(value));
                 format!("(attribute_exists({path}) AND {path}<>{value})")
             }
-            Condition::Less(path, value) => format!("{}<{}", self.path(path), self.value(value)),
+            WriteCondition::Less(path, value) => format!("{}<{}", self.path(path), self.value(value)),
         }
     }
 
     /// The parts joined, but for those that make no difference.
-    fn junction(&mut self, parts: &'w [Condition], joint: &str, partition_key: &'w str) -> String {
+    fn junction(&mut self, parts: &'w [WriteCondition], joint: &str, partition_key: &'w str) -> String {
         let parts = parts.iter().filter(|part| constant(part).is_none());
         let texts: Vec<String> = parts.map(|part| self.condition(part, partition_key)).collect();
         if texts.len() == 1 { texts.concat() } else { format!("({})", texts.join(joint)) }
     }
 
     /// One clause a kind of change, as DynamoDB wants it.
-    fn update(&mut self, changes: &'w [Change]) -> String {
+    fn update(&mut self, changes: &'w [AttributeChange]) -> String {
         let (mut set, mut add, mut remove) = (String::new(), String::new(), String::new());
         for change in changes {
             match change {
-                Change::Set(path, value) => {
+                AttributeChange::Set(path, value) => {
                     let (path, value) = (self.path(path), self.value(value));
                     append(&mut set, "SET ", format_args!("{path}={value}"));
                 }
-                Change::Add(path, addend) => {
+                AttributeChange::Add(path, addend) => {
                     let (path, value) = (self.path(path), self.value(&AttributeValue::N(addend.clone())));
                     append(&mut add, "ADD ", format_args!("{path} {value}"));
                 }
-                Change::Remove(path) => {
+                AttributeChange::Remove(path) => {
                     let path = self.path(path);
                     append(&mut remove, "REMOVE ", format_args!("{path}"));
                 }
@@ -188,28 +188,31 @@ fn append(clause: &mut String, keyword: &str, part: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effect::{Key, KeyAttribute};
+    use crate::effect::{ItemKey, KeyAttribute};
     use crate::record::Decimal;
 
-    fn write(condition: Condition, action: Action) -> Write {
+    fn write(condition: WriteCondition, action: WriteAction) -> Write {
         let partition = KeyAttribute { name: "PK".into(), value: "p".into() };
-        Write { key: Key { table: "t".into(), partition, sort: None }, condition, action }
+        Write { key: ItemKey { table: "t".into(), partition, sort: None }, condition, action }
     }
 
     #[test]
     fn equal_names_and_values_share_a_placeholder() {
-        let condition = Condition::Any(vec![
-            Condition::ItemAbsent,
-            Condition::Equals("rev".into(), Decimal::from(7).into()),
-            Condition::All(vec![Condition::Always, Condition::Less("rev".into(), Decimal::from(9).into())]),
+        let condition = WriteCondition::Any(vec![
+            WriteCondition::ItemAbsent,
+            WriteCondition::Equals("rev".into(), Decimal::from(7).into()),
+            WriteCondition::All(vec![
+                WriteCondition::Always,
+                WriteCondition::Less("rev".into(), Decimal::from(9).into()),
+            ]),
         ]);
         let changes = vec![
-            Change::Set("note.worthy".into(), "x".into()),
-            Change::Add("rev".into(), Decimal::from(7)),
-            Change::Set(Path { root: "map".into(), within: vec!["rev".into()] }, "x".into()),
-            Change::Remove("gone".into()),
+            AttributeChange::Set("note.worthy".into(), "x".into()),
+            AttributeChange::Add("rev".into(), Decimal::from(7)),
+            AttributeChange::Set(Path { root: "map".into(), within: vec!["rev".into()] }, "x".into()),
+            AttributeChange::Remove("gone".into()),
         ];
-        let expressions = Expressions::of(&write(condition, Action::Update(changes)));
+        let expressions = WriteExpressions::of(&write(condition, WriteAction::Update(changes)));
         assert_eq!(expressions.condition.as_deref(), Some("(attribute_not_exists(#0) OR #1=:0 OR #1<:1)"));
         assert_eq!(expressions.update.as_deref(), Some("SET #2=:2,#3.#1=:2 ADD #1 :0 REMOVE #4"));
         let names = expressions.names.unwrap();
@@ -221,17 +224,23 @@ mod tests {
     #[test]
     fn what_is_always_true_needs_no_condition() {
         for condition in [
-            Condition::Always,
-            Condition::All(Vec::new()),
-            Condition::Any(vec![Condition::Absent("unused".into()), Condition::All(Vec::new())]),
+            WriteCondition::Always,
+            WriteCondition::All(Vec::new()),
+            WriteCondition::Any(vec![
+                WriteCondition::Absent("unused".into()),
+                WriteCondition::All(Vec::new()),
+            ]),
         ] {
-            assert_eq!(Expressions::of(&write(condition, Action::Delete)), Expressions::default());
+            assert_eq!(
+                WriteExpressions::of(&write(condition, WriteAction::Delete)),
+                WriteExpressions::default()
+            );
         }
     }
 
     #[test]
     fn what_is_never_true_is_still_a_condition() {
-        let expressions = Expressions::of(&write(Condition::Any(Vec::new()), Action::Delete));
+        let expressions = WriteExpressions::of(&write(WriteCondition::Any(Vec::new()), WriteAction::Delete));
         assert_eq!(
             expressions.condition.as_deref(),
             Some("attribute_exists(#0) AND attribute_not_exists(#0)")
@@ -241,12 +250,13 @@ mod tests {
     #[test]
     fn a_hundred_counters_stay_below_four_kilobytes() {
         let changes = (0..200).map(|number| {
-            Change::Add(
+            AttributeChange::Add(
                 Path::from(format!("a_rather_long_name_of_a_measure_{number}").as_str()),
                 number.into(),
             )
         });
-        let expressions = Expressions::of(&write(Condition::Always, Action::Update(changes.collect())));
+        let expressions =
+            WriteExpressions::of(&write(WriteCondition::Always, WriteAction::Update(changes.collect())));
         assert!(expressions.update.unwrap().len() < 4096);
     }
 }

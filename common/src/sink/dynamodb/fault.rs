@@ -5,26 +5,26 @@
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
-use crate::effect::{Key, Refusal};
+use crate::effect::{ItemKey, WriteRefusal};
 use crate::sink::{causes, configuration};
 use crate::{Error, ErrorKind};
 
 /// What was being done, for the message of an error.
 #[derive(Clone, Copy)]
-pub(super) struct Request<'r> {
+pub(super) struct TableRequest<'r> {
     /// The API action, which is also the IAM permission's name unless `permissions` says otherwise.
     pub(super) action: &'static str,
     /// The IAM actions that it takes.
     pub(super) permissions: &'static str,
     /// One of the keys concerned.
-    pub(super) key: Option<&'r Key>,
+    pub(super) key: Option<&'r ItemKey>,
     /// The tables concerned, comma-separated.
     pub(super) tables: &'r str,
 }
 
 /// Why a request failed, as far as it decides what follows.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum RequestFault {
     /// Refused for the time being, without effect.
     Throttled(Error),
     /// Another request was writing the item; without effect.
@@ -35,9 +35,9 @@ pub(super) enum Fault {
     Failed(Error),
 }
 
-impl Fault {
+impl RequestFault {
     /// The fault as an error, for requests of which no part can be refused by itself.
-    pub(super) fn into_error(self, request: Request<'_>) -> Error {
+    pub(super) fn into_error(self, request: TableRequest<'_>) -> Error {
         match self {
             Self::Throttled(error) | Self::Failed(error) => error,
             Self::Conflict => request.error(ErrorKind::Unavailable, "another request was writing an item"),
@@ -48,13 +48,13 @@ impl Fault {
     }
 }
 
-impl Request<'_> {
+impl TableRequest<'_> {
     fn error(self, kind: ErrorKind, message: &str) -> Error {
         Error::new(kind, format!("{}: {message}", self.action)).with("table", self.tables)
     }
 
     /// What the SDK's error means.
-    pub(super) fn fault<E>(self, error: &SdkError<E, HttpResponse>) -> Fault
+    pub(super) fn fault<E>(self, error: &SdkError<E, HttpResponse>) -> RequestFault
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
@@ -69,12 +69,12 @@ impl Request<'_> {
                 )
             }
             SdkError::TimeoutError(_) => {
-                Fault::Failed(self.error(ErrorKind::Unavailable, "no answer in time"))
+                RequestFault::Failed(self.error(ErrorKind::Unavailable, "no answer in time"))
             }
-            SdkError::ResponseError(_) => Fault::Failed(self.unreadable()),
+            SdkError::ResponseError(_) => RequestFault::Failed(self.unreadable()),
             // Neither holds anything of the request but its address.
             SdkError::ConstructionFailure(_) | SdkError::DispatchFailure(_) | _ => {
-                Fault::Failed(self.unsent(&causes(error)))
+                RequestFault::Failed(self.unsent(&causes(error)))
             }
         }
     }
@@ -98,29 +98,29 @@ impl Request<'_> {
         }
     }
 
-    fn service_fault(self, code: &str, message: &str, status: u16) -> Fault {
+    fn service_fault(self, code: &str, message: &str, status: u16) -> RequestFault {
         match code {
             "ProvisionedThroughputExceededException"
             | "ThrottlingException"
             | "ThrottlingError"
-            | "RequestLimitExceeded" => Fault::Throttled(
+            | "RequestLimitExceeded" => RequestFault::Throttled(
                 self.error(ErrorKind::Unavailable, "DynamoDB throttled the request").with("code", code),
             ),
-            "TransactionConflictException" | "ReplicatedWriteConflictException" => Fault::Conflict,
-            "ResourceNotFoundException" => Fault::Failed(configuration::missing_table(self.tables)),
+            "TransactionConflictException" | "ReplicatedWriteConflictException" => RequestFault::Conflict,
+            "ResourceNotFoundException" => RequestFault::Failed(configuration::missing_table(self.tables)),
             "ValidationException" => self.validation_fault(message),
-            "ItemCollectionSizeLimitExceededException" => Fault::Invalid(code.to_owned()),
+            "ItemCollectionSizeLimitExceededException" => RequestFault::Invalid(code.to_owned()),
             "AccessDeniedException"
             | "UnrecognizedClientException"
             | "InvalidSignatureException"
             | "IncompleteSignatureException"
             | "MissingAuthenticationTokenException"
-            | "ExpiredTokenException" => Fault::Failed(self.denied(code)),
-            "" => Fault::Failed(self.unreadable()),
-            _ if status >= 500 || code == "TransactionInProgressException" => Fault::Failed(
+            | "ExpiredTokenException" => RequestFault::Failed(self.denied(code)),
+            "" => RequestFault::Failed(self.unreadable()),
+            _ if status >= 500 || code == "TransactionInProgressException" => RequestFault::Failed(
                 self.error(ErrorKind::Unavailable, "DynamoDB had a fault of its own").with("code", code),
             ),
-            _ => Fault::Failed(
+            _ => RequestFault::Failed(
                 self.error(ErrorKind::Rejected, "DynamoDB refused the request").with("code", code),
             ),
         }
@@ -134,10 +134,10 @@ impl Request<'_> {
         ))
     }
 
-    fn validation_fault(self, message: &str) -> Fault {
+    fn validation_fault(self, message: &str) -> RequestFault {
         match self.key {
-            Some(key) if is_key_mismatch(message) => Fault::Failed(configuration::wrong_keys(key)),
-            _ => Fault::Invalid(plain_words(message)),
+            Some(key) if is_key_mismatch(message) => RequestFault::Failed(configuration::wrong_keys(key)),
+            _ => RequestFault::Invalid(plain_words(message)),
         }
     }
 }
@@ -147,17 +147,17 @@ impl Request<'_> {
 pub(super) fn reason(
     code: &str,
     message: &str,
-    key: &Key,
+    key: &ItemKey,
     item: Option<crate::record::Item>,
-) -> Result<Option<Refusal>, Error> {
+) -> Result<Option<WriteRefusal>, Error> {
     Ok(Some(match code {
         "None" => return Ok(None),
-        "ConditionalCheckFailed" => Refusal::Condition(item),
-        "TransactionConflict" => Refusal::Conflict,
-        "ProvisionedThroughputExceeded" | "ThrottlingError" => Refusal::Throttled,
+        "ConditionalCheckFailed" => WriteRefusal::Condition(item),
+        "TransactionConflict" => WriteRefusal::Conflict,
+        "ProvisionedThroughputExceeded" | "ThrottlingError" => WriteRefusal::Throttled,
         "ValidationError" if is_key_mismatch(message) => return Err(configuration::wrong_keys(key)),
-        "ValidationError" => Refusal::Invalid(plain_words(message)),
-        _ => Refusal::Invalid(code.to_owned()),
+        "ValidationError" => WriteRefusal::Invalid(plain_words(message)),
+        _ => WriteRefusal::Invalid(code.to_owned()),
     }))
 }
 

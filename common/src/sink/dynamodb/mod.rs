@@ -13,9 +13,9 @@ mod write;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 
-use super::{Consumed, IndexQuery, Snapshot, Tables, TransactError, WriteError};
+use super::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use crate::Error;
-use crate::effect::{Key, Write};
+use crate::effect::{ItemKey, Write};
 use crate::record::Item;
 
 /// DynamoDB, spoken to through the AWS SDK.
@@ -35,15 +35,15 @@ impl DynamoDb {
 }
 
 impl Tables for DynamoDb {
-    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         read::read(&self.reader, keys).await
     }
 
-    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         write::write(&self.writer, write).await
     }
 
-    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         write::transact(&self.writer, writes).await
     }
 
@@ -53,7 +53,7 @@ impl Tables for DynamoDb {
 }
 
 /// The tables that some keys are of, each once, for an error's context.
-fn tables_of<'k>(keys: impl Iterator<Item = &'k Key>) -> String {
+fn tables_of<'k>(keys: impl Iterator<Item = &'k ItemKey>) -> String {
     let mut tables: Vec<&str> = keys.map(|key| &*key.table).collect();
     tables.sort_unstable();
     tables.dedup();

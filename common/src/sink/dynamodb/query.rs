@@ -3,8 +3,8 @@
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::query::QueryError;
 
-use super::expression::Expressions;
-use super::fault::Request;
+use super::expression::WriteExpressions;
+use super::fault::TableRequest;
 use super::value::item_from_sdk;
 use crate::Error;
 use crate::record::Item;
@@ -12,10 +12,11 @@ use crate::sink::{IndexQuery, configuration};
 
 /// All items that the index holds under the query's key values.
 pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<Vec<Item>, Error> {
-    let request = Request { action: "Query", permissions: "dynamodb:Query", key: None, tables: &query.table };
+    let request =
+        TableRequest { action: "Query", permissions: "dynamodb:Query", key: None, tables: &query.table };
     let keys = [Some(&query.partition), query.sort.as_ref()].into_iter().flatten();
     let keys: Vec<_> = keys.map(|attribute| (&*attribute.name, &attribute.value)).collect();
-    let expressions = Expressions::of_keys(&keys);
+    let expressions = WriteExpressions::of_keys(&keys);
     let call = client
         .query()
         .table_name(&*query.table)

@@ -12,12 +12,12 @@ use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use aws_sdk_dynamodb::types::{AttributeValue as Sdk, KeysAndAttributes};
 use futures::future::try_join_all;
 
-use super::fault::Request;
+use super::fault::TableRequest;
 use super::tables_of;
 use super::value::{item_from_sdk, key_to_sdk};
-use crate::effect::Key;
+use crate::effect::ItemKey;
 use crate::record::{Item, Timestamp};
-use crate::sink::Snapshot;
+use crate::sink::ReadSnapshot;
 use crate::{Error, ErrorKind};
 
 /// BatchGetItem's limit.
@@ -28,23 +28,23 @@ const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The items under `keys`, aligned with them.
-pub(super) async fn read(client: &Client, keys: &[Key]) -> Result<Snapshot, Error> {
+pub(super) async fn read(client: &Client, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
     let clock = ServerClock::default();
-    let distinct = Distinct::of(keys);
+    let distinct = DistinctKeys::of(keys);
     let batches = distinct.keys.chunks(MAX_BATCH_KEYS).map(|batch| read_batch(client, batch, &clock));
     let found: Vec<Option<Item>> = try_join_all(batches).await?.into_iter().flatten().collect();
     let items = distinct.places.iter().map(|place| found.get(*place).cloned().flatten()).collect();
-    Ok(Snapshot { items, server_time: clock.time() })
+    Ok(ReadSnapshot { items, server_time: clock.time() })
 }
 
 /// The keys without repetitions, which BatchGetItem refuses, and where each key asked for is among them.
-struct Distinct<'k> {
-    keys: Vec<&'k Key>,
+struct DistinctKeys<'k> {
+    keys: Vec<&'k ItemKey>,
     places: Vec<usize>,
 }
 
-impl<'k> Distinct<'k> {
-    fn of(keys: &'k [Key]) -> Self {
+impl<'k> DistinctKeys<'k> {
+    fn of(keys: &'k [ItemKey]) -> Self {
         let mut known: HashMap<KeyText, usize> = HashMap::with_capacity(keys.len());
         let mut distinct =
             Self { keys: Vec::with_capacity(keys.len()), places: Vec::with_capacity(keys.len()) };
@@ -64,13 +64,13 @@ impl<'k> Distinct<'k> {
 struct KeyText(String);
 
 impl KeyText {
-    fn of(key: &Key) -> Self {
+    fn of(key: &ItemKey) -> Self {
         let attributes = [Some(&key.partition), key.sort.as_ref()].into_iter().flatten();
         Self(format!("{:?}{:?}", key.table, attributes.map(|attribute| &attribute.value).collect::<Vec<_>>()))
     }
 
     /// Of an item's own key, whose attributes are named as `like`'s are.
-    fn of_item(item: &Item, like: &Key) -> Self {
+    fn of_item(item: &Item, like: &ItemKey) -> Self {
         let attributes = [Some(&like.partition), like.sort.as_ref()].into_iter().flatten();
         let values = attributes.filter_map(|attribute| item.get(&*attribute.name));
         Self(format!("{:?}{:?}", like.table, values.collect::<Vec<_>>()))
@@ -78,9 +78,13 @@ impl KeyText {
 }
 
 /// The items of at most 100 different keys, aligned with them.
-async fn read_batch(client: &Client, keys: &[&Key], clock: &ServerClock) -> Result<Vec<Option<Item>>, Error> {
+async fn read_batch(
+    client: &Client,
+    keys: &[&ItemKey],
+    clock: &ServerClock,
+) -> Result<Vec<Option<Item>>, Error> {
     let tables = tables_of(keys.iter().copied());
-    let request = Request {
+    let request = TableRequest {
         action: "BatchGetItem",
         permissions: "dynamodb:BatchGetItem",
         key: keys.first().copied(),
@@ -118,7 +122,7 @@ async fn read_batch(client: &Client, keys: &[&Key], clock: &ServerClock) -> Resu
     Ok(keys.iter().map(|key| found.remove(&KeyText::of(key))).collect())
 }
 
-fn wanted(keys: &[&Key], request: Request<'_>) -> Result<HashMap<String, KeysAndAttributes>, Error> {
+fn wanted(keys: &[&ItemKey], request: TableRequest<'_>) -> Result<HashMap<String, KeysAndAttributes>, Error> {
     let mut by_table: HashMap<String, Vec<HashMap<String, Sdk>>> = HashMap::new();
     for key in keys {
         by_table.entry(key.table.to_string()).or_default().push(key_to_sdk(key));

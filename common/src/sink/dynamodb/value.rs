@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 
-use crate::effect::Key;
+use crate::effect::ItemKey;
 use crate::record::{AttributeValue, Decimal, Item};
 use crate::{Error, ErrorKind};
 
@@ -34,7 +34,7 @@ pub(super) fn item_to_sdk(item: &Item) -> HashMap<String, Sdk> {
 }
 
 /// A key in the SDK's form.
-pub(super) fn key_to_sdk(key: &Key) -> HashMap<String, Sdk> {
+pub(super) fn key_to_sdk(key: &ItemKey) -> HashMap<String, Sdk> {
     let attributes = [Some(&key.partition), key.sort.as_ref()].into_iter().flatten();
     attributes.map(|attribute| (attribute.name.to_string(), to_sdk(&attribute.value))).collect()
 }

@@ -14,13 +14,13 @@ use aws_sdk_dynamodb::types::{
     ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 
-use super::expression::Expressions;
-use super::fault::{Fault, Request, reason};
+use super::expression::WriteExpressions;
+use super::fault::{RequestFault, TableRequest, reason};
 use super::tables_of;
 use super::value::{item_from_sdk, item_to_sdk, key_to_sdk};
-use crate::effect::{Action, Key, Refusal, Write};
+use crate::effect::{ItemKey, Write, WriteAction, WriteRefusal};
 use crate::record::Item;
-use crate::sink::{Consumed, TransactError, WriteError};
+use crate::sink::{ConsumedUnits, TransactError, WriteError};
 use crate::{Error, ErrorKind};
 
 const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
@@ -28,11 +28,11 @@ const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionChec
 const TOTAL: ReturnConsumedCapacity = ReturnConsumedCapacity::Total;
 
 /// Carries out one write.
-pub(super) async fn write(client: &Client, write: &Write) -> Result<Consumed, WriteError> {
-    let Expressions { condition, update, names, values } = Expressions::of(write);
+pub(super) async fn write(client: &Client, write: &Write) -> Result<ConsumedUnits, WriteError> {
+    let WriteExpressions { condition, update, names, values } = WriteExpressions::of(write);
     let table = &*write.key.table;
     match &write.action {
-        Action::Put(item) => {
+        WriteAction::Put(item) => {
             let call = client
                 .put_item()
                 .table_name(table)
@@ -51,7 +51,7 @@ pub(super) async fn write(client: &Client, write: &Write) -> Result<Consumed, Wr
                 }
             })
         }
-        Action::Update(_) => {
+        WriteAction::Update(_) => {
             let call = client
                 .update_item()
                 .table_name(table)
@@ -71,7 +71,7 @@ pub(super) async fn write(client: &Client, write: &Write) -> Result<Consumed, Wr
                 }
             })
         }
-        Action::Delete => {
+        WriteAction::Delete => {
             let call = client
                 .delete_item()
                 .table_name(table)
@@ -94,9 +94,9 @@ pub(super) async fn write(client: &Client, write: &Write) -> Result<Consumed, Wr
 }
 
 /// Carries out all writes or none.
-pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<Consumed, TransactError> {
+pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
     let tables = tables_of(writes.iter().map(|write| &write.key));
-    let request = Request {
+    let request = TableRequest {
         action: "TransactWriteItems",
         permissions: "dynamodb:PutItem and dynamodb:UpdateItem",
         key: writes.first().map(|write| &write.key),
@@ -140,11 +140,11 @@ fn cancellation(
 }
 
 fn transact_item(write: &Write) -> Result<TransactWriteItem, BuildError> {
-    let Expressions { condition, update, names, values } = Expressions::of(write);
+    let WriteExpressions { condition, update, names, values } = WriteExpressions::of(write);
     let table = &*write.key.table;
     let item = TransactWriteItem::builder();
     let item = match &write.action {
-        Action::Put(put) => item.put(
+        WriteAction::Put(put) => item.put(
             Put::builder()
                 .table_name(table)
                 .set_item(Some(keyed(put, &write.key)))
@@ -154,7 +154,7 @@ fn transact_item(write: &Write) -> Result<TransactWriteItem, BuildError> {
                 .return_values_on_condition_check_failure(ALL_OLD)
                 .build()?,
         ),
-        Action::Update(_) => item.update(
+        WriteAction::Update(_) => item.update(
             Update::builder()
                 .table_name(table)
                 .set_key(Some(key_to_sdk(&write.key)))
@@ -165,7 +165,7 @@ fn transact_item(write: &Write) -> Result<TransactWriteItem, BuildError> {
                 .return_values_on_condition_check_failure(ALL_OLD)
                 .build()?,
         ),
-        Action::Delete => item.delete(
+        WriteAction::Delete => item.delete(
             Delete::builder()
                 .table_name(table)
                 .set_key(Some(key_to_sdk(&write.key)))
@@ -180,22 +180,22 @@ fn transact_item(write: &Write) -> Result<TransactWriteItem, BuildError> {
 }
 
 /// The item with its key's attributes.
-fn keyed(item: &Item, key: &Key) -> HashMap<String, Sdk> {
+fn keyed(item: &Item, key: &ItemKey) -> HashMap<String, Sdk> {
     let mut item = item_to_sdk(item);
     item.extend(key_to_sdk(key));
     item
 }
 
-fn request<'w>(write: &'w Write, action: &'static str, permissions: &'static str) -> Request<'w> {
-    Request { action, permissions, key: Some(&write.key), tables: &write.key.table }
+fn request<'w>(write: &'w Write, action: &'static str, permissions: &'static str) -> TableRequest<'w> {
+    TableRequest { action, permissions, key: Some(&write.key), tables: &write.key.table }
 }
 
 /// What became of a single write.
 fn outcome<E>(
     answer: Result<Option<ConsumedCapacity>, SdkError<E>>,
-    request: Request<'_>,
+    request: TableRequest<'_>,
     condition_failure: impl FnOnce(E) -> Option<ConditionalCheckFailedException>,
-) -> Result<Consumed, WriteError>
+) -> Result<ConsumedUnits, WriteError>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
@@ -209,19 +209,19 @@ where
     {
         let item = failure.item.filter(|item| !item.is_empty()).map(item_from_sdk).transpose();
         return Err(
-            item.map_or_else(WriteError::Failed, |item| WriteError::Refused(Refusal::Condition(item)))
+            item.map_or_else(WriteError::Failed, |item| WriteError::Refused(WriteRefusal::Condition(item)))
         );
     }
     Err(match fault {
-        Fault::Throttled(_) => WriteError::Refused(Refusal::Throttled),
-        Fault::Conflict => WriteError::Refused(Refusal::Conflict),
-        Fault::Invalid(words) => WriteError::Refused(Refusal::Invalid(words)),
-        Fault::Failed(error) => WriteError::Failed(error),
+        RequestFault::Throttled(_) => WriteError::Refused(WriteRefusal::Throttled),
+        RequestFault::Conflict => WriteError::Refused(WriteRefusal::Conflict),
+        RequestFault::Invalid(words) => WriteError::Refused(WriteRefusal::Invalid(words)),
+        RequestFault::Failed(error) => WriteError::Failed(error),
     })
 }
 
 /// The units of all tables together; none, if the server does not say.
-fn consumed<'c>(capacities: impl Iterator<Item = &'c ConsumedCapacity>) -> Consumed {
+fn consumed<'c>(capacities: impl Iterator<Item = &'c ConsumedCapacity>) -> ConsumedUnits {
     let units: f64 = capacities.filter_map(|capacity| capacity.capacity_units).sum();
     #[expect(
         clippy::cast_possible_truncation,
@@ -229,5 +229,5 @@ fn consumed<'c>(capacities: impl Iterator<Item = &'c ConsumedCapacity>) -> Consu
         reason = "write units are small whole numbers"
     )]
     let write_units = units as u64;
-    Consumed { write_units }
+    ConsumedUnits { write_units }
 }

@@ -11,7 +11,7 @@ use aws_sdk_firehose::primitives::Blob;
 use aws_sdk_firehose::types::{PutRecordBatchResponseEntry, Record};
 
 pub use self::memory::MemoryStream;
-use super::service::Request;
+use super::service::ServiceRequest;
 use crate::{Error, ErrorKind};
 
 /// Firehose's limit on the records of one request.
@@ -64,8 +64,8 @@ impl Firehose {
         Self { client: Client::from_conf(once), stream }
     }
 
-    fn request(&self) -> Request<'_> {
-        Request {
+    fn request(&self) -> ServiceRequest<'_> {
+        ServiceRequest {
             service: "Firehose",
             action: "PutRecordBatch",
             permission: "firehose:PutRecordBatch",

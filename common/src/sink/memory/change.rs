@@ -5,26 +5,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::condition::attribute;
-use crate::effect::{Change, Path};
+use crate::effect::{AttributeChange, Path};
 use crate::record::{AttributeValue, Item};
 
 /// DynamoDB's limit on maps and lists inside each other.
 const MAX_NESTING: usize = 32;
 
 /// Why an update can never succeed on the item as it is, in words that name no contents.
-pub(super) type Invalid = &'static str;
+pub(super) type InvalidUpdate = &'static str;
 
-pub(super) const PATH: Invalid = "the document path of an update does not lead through maps that are there";
-pub(super) const OVERLAP: Invalid = "two paths of one update overlap";
-const NOT_A_NUMBER: Invalid = "an ADD to an attribute that is no number";
-const OVERFLOW: Invalid = "an ADD whose sum is beyond DynamoDB's numbers";
-const EMPTY_SET: Invalid = "a set without members";
-const DUPLICATE: Invalid = "a set with a member twice";
-const NESTING: Invalid = "maps and lists more than 32 levels deep";
-const EMPTY_NAME: Invalid = "an attribute without a name";
+pub(super) const PATH: InvalidUpdate =
+    "the document path of an update does not lead through maps that are there";
+pub(super) const OVERLAP: InvalidUpdate = "two paths of one update overlap";
+const NOT_A_NUMBER: InvalidUpdate = "an ADD to an attribute that is no number";
+const OVERFLOW: InvalidUpdate = "an ADD whose sum is beyond DynamoDB's numbers";
+const EMPTY_SET: InvalidUpdate = "a set without members";
+const DUPLICATE: InvalidUpdate = "a set with a member twice";
+const NESTING: InvalidUpdate = "maps and lists more than 32 levels deep";
+const EMPTY_NAME: InvalidUpdate = "an attribute without a name";
 
 /// Whether the update can be carried out on any item at all.
-pub(super) fn check_paths(changes: &[Change]) -> Result<(), Invalid> {
+pub(super) fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpdate> {
     let paths: Vec<&Path> = changes.iter().map(path_of).collect();
     if paths.iter().any(|path| path.names().any(|name| name.is_empty())) {
         return Err(EMPTY_NAME);
@@ -37,27 +38,27 @@ pub(super) fn check_paths(changes: &[Change]) -> Result<(), Invalid> {
     Ok(())
 }
 
-pub(super) fn path_of(change: &Change) -> &Path {
+pub(super) fn path_of(change: &AttributeChange) -> &Path {
     match change {
-        Change::Set(path, _) | Change::Add(path, _) | Change::Remove(path) => path,
+        AttributeChange::Set(path, _) | AttributeChange::Add(path, _) | AttributeChange::Remove(path) => path,
     }
 }
 
 /// The values that the changes set, as an item of their own, to be checked as one.
-pub(super) fn values(changes: &[Change]) -> Item {
+pub(super) fn values(changes: &[AttributeChange]) -> Item {
     let set = changes.iter().enumerate().filter_map(|(position, change)| match change {
-        Change::Set(_, value) => Some((Cow::Owned(position.to_string()), value.clone())),
-        Change::Add(..) | Change::Remove(_) => None,
+        AttributeChange::Set(_, value) => Some((Cow::Owned(position.to_string()), value.clone())),
+        AttributeChange::Add(..) | AttributeChange::Remove(_) => None,
     });
     set.collect()
 }
 
 /// The item after the changes, all of which see the item as it was before.
-pub(super) fn updated(mut item: Item, changes: &[Change]) -> Result<Item, Invalid> {
+pub(super) fn updated(mut item: Item, changes: &[AttributeChange]) -> Result<Item, InvalidUpdate> {
     for change in changes {
         match change {
-            Change::Set(path, value) => place(&mut item, path, value.clone())?,
-            Change::Add(path, addend) => {
+            AttributeChange::Set(path, value) => place(&mut item, path, value.clone())?,
+            AttributeChange::Add(path, addend) => {
                 let sum = match attribute(Some(&item), path) {
                     None => addend.clone(),
                     Some(AttributeValue::N(number)) => number.plus(addend).map_err(|_| OVERFLOW)?,
@@ -65,26 +66,29 @@ pub(super) fn updated(mut item: Item, changes: &[Change]) -> Result<Item, Invali
                 };
                 place(&mut item, path, AttributeValue::N(sum))?;
             }
-            Change::Remove(path) => remove(&mut item, path)?,
+            AttributeChange::Remove(path) => remove(&mut item, path)?,
         }
     }
     Ok(item)
 }
 
-fn place(item: &mut Item, path: &Path, value: AttributeValue<'static>) -> Result<(), Invalid> {
+fn place(item: &mut Item, path: &Path, value: AttributeValue<'static>) -> Result<(), InvalidUpdate> {
     let (last, parent) = parent_of(item, path)?;
     parent.insert(Cow::Owned(last.to_string()), value);
     Ok(())
 }
 
-fn remove(item: &mut Item, path: &Path) -> Result<(), Invalid> {
+fn remove(item: &mut Item, path: &Path) -> Result<(), InvalidUpdate> {
     let (last, parent) = parent_of(item, path)?;
     parent.remove(&**last);
     Ok(())
 }
 
 /// The map that holds the path's last name: the item itself, or a map in it that must be there.
-fn parent_of<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Result<(&'p Arc<str>, &'i mut Item), Invalid> {
+fn parent_of<'i, 'p>(
+    item: &'i mut Item,
+    path: &'p Path,
+) -> Result<(&'p Arc<str>, &'i mut Item), InvalidUpdate> {
     let mut parent: &mut BTreeMap<_, _> = item;
     let mut last = &path.root;
     for name in &path.within {
@@ -96,14 +100,14 @@ fn parent_of<'i, 'p>(item: &'i mut Item, path: &'p Path) -> Result<(&'p Arc<str>
 }
 
 /// Refuses what DynamoDB cannot store; puts sets into an order of their own, since they have none.
-pub(super) fn normalized(item: &mut Item) -> Result<(), Invalid> {
+pub(super) fn normalized(item: &mut Item) -> Result<(), InvalidUpdate> {
     if item.keys().any(|name| name.is_empty()) {
         return Err(EMPTY_NAME);
     }
     item.values_mut().try_for_each(|value| normalize(value, 0))
 }
 
-fn normalize(value: &mut AttributeValue<'static>, depth: usize) -> Result<(), Invalid> {
+fn normalize(value: &mut AttributeValue<'static>, depth: usize) -> Result<(), InvalidUpdate> {
     match value {
         AttributeValue::M(map) => {
             if depth >= MAX_NESTING {
@@ -128,7 +132,7 @@ fn normalize(value: &mut AttributeValue<'static>, depth: usize) -> Result<(), In
     }
 }
 
-fn normalize_set<T: Ord>(set: &mut [T]) -> Result<(), Invalid> {
+fn normalize_set<T: Ord>(set: &mut [T]) -> Result<(), InvalidUpdate> {
     set.sort_unstable();
     if set.is_empty() {
         return Err(EMPTY_SET);

@@ -2,39 +2,41 @@
 
 use std::cmp::Ordering;
 
-use crate::effect::{Condition, Path};
+use crate::effect::{Path, WriteCondition};
 use crate::record::{AttributeValue, Item};
 
 /// Whether the condition compares by order with a value that has none: DynamoDB refuses it, whatever is stored.
-pub(super) fn orders_the_unordered(condition: &Condition) -> bool {
+pub(super) fn orders_the_unordered(condition: &WriteCondition) -> bool {
     match condition {
-        Condition::All(parts) | Condition::Any(parts) => parts.iter().any(orders_the_unordered),
-        Condition::Less(_, value) => {
+        WriteCondition::All(parts) | WriteCondition::Any(parts) => parts.iter().any(orders_the_unordered),
+        WriteCondition::Less(_, value) => {
             !matches!(value, AttributeValue::S(_) | AttributeValue::N(_) | AttributeValue::B(_))
         }
-        Condition::Always
-        | Condition::ItemExists
-        | Condition::ItemAbsent
-        | Condition::Absent(_)
-        | Condition::Equals(..)
-        | Condition::Differs(..) => false,
+        WriteCondition::Always
+        | WriteCondition::ItemExists
+        | WriteCondition::ItemAbsent
+        | WriteCondition::Absent(_)
+        | WriteCondition::Equals(..)
+        | WriteCondition::Differs(..) => false,
     }
 }
 
 /// Whether `condition` holds of `stored`, which is `None` for an item that is not there.
-pub(super) fn holds(condition: &Condition, stored: Option<&Item>) -> bool {
+pub(super) fn holds(condition: &WriteCondition, stored: Option<&Item>) -> bool {
     match condition {
-        Condition::Always => true,
-        Condition::All(parts) => parts.iter().all(|part| holds(part, stored)),
-        Condition::Any(parts) => parts.iter().any(|part| holds(part, stored)),
-        Condition::ItemExists => stored.is_some(),
-        Condition::ItemAbsent => stored.is_none(),
-        Condition::Absent(path) => attribute(stored, path).is_none(),
-        Condition::Equals(path, value) => attribute(stored, path).is_some_and(|stored| equal(stored, value)),
-        Condition::Differs(path, value) => {
+        WriteCondition::Always => true,
+        WriteCondition::All(parts) => parts.iter().all(|part| holds(part, stored)),
+        WriteCondition::Any(parts) => parts.iter().any(|part| holds(part, stored)),
+        WriteCondition::ItemExists => stored.is_some(),
+        WriteCondition::ItemAbsent => stored.is_none(),
+        WriteCondition::Absent(path) => attribute(stored, path).is_none(),
+        WriteCondition::Equals(path, value) => {
+            attribute(stored, path).is_some_and(|stored| equal(stored, value))
+        }
+        WriteCondition::Differs(path, value) => {
             attribute(stored, path).is_some_and(|stored| !equal(stored, value))
         }
-        Condition::Less(path, value) => {
+        WriteCondition::Less(path, value) => {
             attribute(stored, path).and_then(|stored| order(stored, value)) == Some(Ordering::Less)
         }
     }

@@ -6,7 +6,7 @@ use crate::record::AttributeValue;
 #[derive(Clone, Debug)]
 pub struct TableDefinition {
     pub(super) name: String,
-    pub(super) keys: KeySchema,
+    pub(super) keys: IndexKeySchema,
     pub(super) indexes: Vec<IndexDefinition>,
     pub(super) has_stream: bool,
 }
@@ -14,7 +14,7 @@ pub struct TableDefinition {
 impl TableDefinition {
     /// A table with a partition key and nothing else.
     pub fn new(name: impl Into<String>, partition: impl Into<KeyDefinition>) -> Self {
-        let keys = KeySchema { partition: partition.into(), sort: None };
+        let keys = IndexKeySchema { partition: partition.into(), sort: None };
         Self { name: name.into(), keys, indexes: Vec::new(), has_stream: false }
     }
 
@@ -45,13 +45,13 @@ impl TableDefinition {
 #[derive(Clone, Debug)]
 pub struct IndexDefinition {
     pub(super) name: String,
-    pub(super) keys: KeySchema,
+    pub(super) keys: IndexKeySchema,
 }
 
 impl IndexDefinition {
     /// An index with a partition key and nothing else.
     pub fn new(name: impl Into<String>, partition: impl Into<KeyDefinition>) -> Self {
-        Self { name: name.into(), keys: KeySchema { partition: partition.into(), sort: None } }
+        Self { name: name.into(), keys: IndexKeySchema { partition: partition.into(), sort: None } }
     }
 
     /// The same index with a sort key.
@@ -64,12 +64,12 @@ impl IndexDefinition {
 
 /// The key attributes of a table or an index.
 #[derive(Clone, Debug)]
-pub(super) struct KeySchema {
+pub(super) struct IndexKeySchema {
     pub(super) partition: KeyDefinition,
     pub(super) sort: Option<KeyDefinition>,
 }
 
-impl KeySchema {
+impl IndexKeySchema {
     pub(super) fn definitions(&self) -> impl Iterator<Item = &KeyDefinition> {
         std::iter::once(&self.partition).chain(&self.sort)
     }
@@ -83,25 +83,25 @@ impl KeySchema {
 #[derive(Clone, Debug)]
 pub struct KeyDefinition {
     pub(super) name: String,
-    pub(super) key_type: KeyType,
+    pub(super) key_type: KeyAttributeType,
 }
 
 impl KeyDefinition {
     /// A key attribute of the given type.
-    pub fn new(name: impl Into<String>, key_type: KeyType) -> Self {
+    pub fn new(name: impl Into<String>, key_type: KeyAttributeType) -> Self {
         Self { name: name.into(), key_type }
     }
 }
 
 impl From<&str> for KeyDefinition {
     fn from(name: &str) -> Self {
-        Self::new(name, KeyType::Text)
+        Self::new(name, KeyAttributeType::Text)
     }
 }
 
 /// The types that a key attribute can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyType {
+pub enum KeyAttributeType {
     /// `S`
     Text,
     /// `N`
@@ -110,7 +110,7 @@ pub enum KeyType {
     Binary,
 }
 
-impl KeyType {
+impl KeyAttributeType {
     pub(super) fn admits(self, value: &AttributeValue<'_>) -> bool {
         matches!(
             (self, value),

@@ -25,25 +25,27 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use self::definition::{IndexDefinition, KeyDefinition, KeyType, TableDefinition};
+pub use self::definition::{IndexDefinition, KeyAttributeType, KeyDefinition, TableDefinition};
 pub use self::table::ItemChange;
-use self::table::{Fault, Plan, StoredKey, Table, in_index};
+use self::table::{CheckedWrite, StoreFault, StoredKey, StoredTable, in_index};
 use super::size::{item_bytes, value_bytes};
 use super::{
-    Consumed, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, Snapshot, Tables, TransactError,
-    WriteError, configuration,
+    ConsumedUnits, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot, Tables,
+    TransactError, WriteError, configuration,
 };
-use crate::effect::{Action, Change, Condition, Key, KeyAttribute, Refusal, Write};
+use crate::effect::{
+    AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
+};
 use crate::record::{AttributeValue, Item, Timestamp};
 use crate::{Error, ErrorKind};
 
 /// Tables in memory; see the module.
 pub struct MemoryTables {
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
 }
 
-struct State {
-    tables: HashMap<String, Table>,
+struct StoreState {
+    tables: HashMap<String, StoredTable>,
     now: Timestamp,
     write_units: u64,
 }
@@ -58,13 +60,13 @@ impl MemoryTables {
     /// No tables yet; the time is 1970.
     #[must_use]
     pub fn new() -> Self {
-        let state = State { tables: HashMap::new(), now: Timestamp::from_epoch_ms(0), write_units: 0 };
+        let state = StoreState { tables: HashMap::new(), now: Timestamp::from_epoch_ms(0), write_units: 0 };
         Self { state: Mutex::new(state) }
     }
 
     /// Creates a table, empty; one of the same name is replaced.
     pub fn create_table(&self, definition: TableDefinition) {
-        self.lock().tables.insert(definition.name.clone(), Table::new(definition));
+        self.lock().tables.insert(definition.name.clone(), StoredTable::new(definition));
     }
 
     /// Sets the clock that [`Tables::read`] and the changes' times show.
@@ -93,7 +95,7 @@ impl MemoryTables {
 
     /// One item, if it is there.
     #[must_use]
-    pub fn get(&self, key: &Key) -> Option<Item> {
+    pub fn get(&self, key: &ItemKey) -> Option<Item> {
         let state = self.lock();
         state.tables.get(&*key.table)?.get(key).ok().flatten().cloned()
     }
@@ -104,16 +106,16 @@ impl MemoryTables {
     /// As [`Tables::write`].
     pub fn put(&self, table: &str, item: Item) -> Result<Option<Item>, WriteError> {
         let key = self.key_of(table, &item).map_err(WriteError::Failed)?;
-        self.swap(&Write { key, condition: Condition::Always, action: Action::Put(item) })
+        self.swap(&Write { key, condition: WriteCondition::Always, action: WriteAction::Put(item) })
     }
 
     /// Deletes an item as an application would; gives the item that was there.
     ///
     /// # Errors
     /// As [`Tables::write`].
-    pub fn delete(&self, key: &Key) -> Result<Option<Item>, WriteError> {
-        let condition = Condition::Always;
-        self.swap(&Write { key: key.clone(), condition, action: Action::Delete })
+    pub fn delete(&self, key: &ItemKey) -> Result<Option<Item>, WriteError> {
+        let condition = WriteCondition::Always;
+        self.swap(&Write { key: key.clone(), condition, action: WriteAction::Delete })
     }
 
     /// Deletes an item as the service does when its time to live has passed: the change is marked as an expiry, and nothing
@@ -121,7 +123,7 @@ impl MemoryTables {
     ///
     /// # Errors
     /// As [`Tables::write`].
-    pub fn expire(&self, key: &Key) -> Result<Option<Item>, WriteError> {
+    pub fn expire(&self, key: &ItemKey) -> Result<Option<Item>, WriteError> {
         let mut state = self.lock();
         let now = state.now;
         let table = state.table_mut(&key.table).map_err(WriteError::Failed)?;
@@ -159,7 +161,7 @@ impl MemoryTables {
     ///
     /// # Errors
     /// `Configuration` for a missing table, `Rejected` for an item without the table's key attributes.
-    pub fn key_of(&self, table: &str, item: &Item) -> Result<Key, Error> {
+    pub fn key_of(&self, table: &str, item: &Item) -> Result<ItemKey, Error> {
         let state = self.lock();
         let keys = &state.table(table)?.definition.keys;
         let attribute = |key: &KeyDefinition| {
@@ -169,25 +171,26 @@ impl MemoryTables {
             Ok::<_, Error>(KeyAttribute { name: Arc::from(key.name.as_str()), value })
         };
         let sort = keys.sort.as_ref().map(attribute).transpose()?;
-        Ok(Key { table: Arc::from(table), partition: attribute(&keys.partition)?, sort })
+        Ok(ItemKey { table: Arc::from(table), partition: attribute(&keys.partition)?, sort })
     }
 
     /// [`Tables::read`] without waiting.
     ///
     /// # Errors
     /// As [`Tables::read`].
-    pub fn read_now(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+    pub fn read_now(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         let state = self.lock();
-        let read = |key: &Key| state.table(&key.table)?.get(key).map(|item| item.cloned()).map_err(in_read);
+        let read =
+            |key: &ItemKey| state.table(&key.table)?.get(key).map(|item| item.cloned()).map_err(in_read);
         let items = keys.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Snapshot { items, server_time: Timestamp::from_epoch_seconds(state.now.epoch_seconds()) })
+        Ok(ReadSnapshot { items, server_time: Timestamp::from_epoch_seconds(state.now.epoch_seconds()) })
     }
 
     /// [`Tables::write`] without waiting.
     ///
     /// # Errors
     /// As [`Tables::write`].
-    pub fn write_now(&self, write: &Write) -> Result<Consumed, WriteError> {
+    pub fn write_now(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         let mut state = self.lock();
         let plan = match state.plan(write) {
             Ok(plan) => plan,
@@ -197,7 +200,7 @@ impl MemoryTables {
                 return Err(error);
             }
         };
-        let consumed = Consumed { write_units: plan.table_units + plan.index_units };
+        let consumed = ConsumedUnits { write_units: plan.table_units + plan.index_units };
         state.carry_out(write, plan);
         state.write_units += consumed.write_units;
         Ok(consumed)
@@ -207,7 +210,7 @@ impl MemoryTables {
     ///
     /// # Errors
     /// As [`Tables::transact`].
-    pub fn transact_now(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+    pub fn transact_now(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         let mut state = self.lock();
         let plans = match state.plan_all(writes) {
             Ok(plans) => plans,
@@ -222,7 +225,7 @@ impl MemoryTables {
             state.carry_out(write, plan);
         }
         state.write_units += units;
-        Ok(Consumed { write_units: units })
+        Ok(ConsumedUnits { write_units: units })
     }
 
     /// [`Tables::query_index`] without waiting; the index never lags.
@@ -253,25 +256,25 @@ impl MemoryTables {
         self.write_now(write).map(|_| old)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn table(&self, name: &str) -> Result<&Table, Error> {
+impl StoreState {
+    fn table(&self, name: &str) -> Result<&StoredTable, Error> {
         self.tables.get(name).ok_or_else(|| configuration::missing_table(name))
     }
 
-    fn table_mut(&mut self, name: &str) -> Result<&mut Table, Error> {
+    fn table_mut(&mut self, name: &str) -> Result<&mut StoredTable, Error> {
         self.tables.get_mut(name).ok_or_else(|| configuration::missing_table(name))
     }
 
-    fn plan(&self, write: &Write) -> Result<Plan, Fault> {
-        self.table(&write.key.table).map_err(Fault::Failed)?.plan(write)
+    fn plan(&self, write: &Write) -> Result<CheckedWrite, StoreFault> {
+        self.table(&write.key.table).map_err(StoreFault::Failed)?.plan(write)
     }
 
-    fn carry_out(&mut self, write: &Write, plan: Plan) {
+    fn carry_out(&mut self, write: &Write, plan: CheckedWrite) {
         let now = self.now;
         if let Some(table) = self.tables.get_mut(&*write.key.table) {
             table.carry_out(&write.key, plan, now);
@@ -279,7 +282,7 @@ impl State {
     }
 
     /// The plans of a transaction, or why it is not carried out and what the attempt costs.
-    fn plan_all(&self, writes: &[Write]) -> Result<Vec<Plan>, (TransactError, u64)> {
+    fn plan_all(&self, writes: &[Write]) -> Result<Vec<CheckedWrite>, (TransactError, u64)> {
         check_transaction(writes).map_err(|invalid| (rejected(invalid), 0))?;
         let mut plans = Vec::with_capacity(writes.len());
         let mut reasons = Vec::with_capacity(writes.len());
@@ -297,12 +300,12 @@ impl State {
                     plans.push(plan);
                     reasons.push(None);
                 }
-                Err(Fault::Refused(refusal, attempt)) => {
+                Err(StoreFault::Refused(refusal, attempt)) => {
                     units += 2 * attempt;
                     reasons.push(Some(refusal));
                 }
-                Err(Fault::Request(invalid)) => return Err((rejected(invalid), 0)),
-                Err(Fault::Failed(error)) => return Err((TransactError::Failed(error), 0)),
+                Err(StoreFault::Request(invalid)) => return Err((rejected(invalid), 0)),
+                Err(StoreFault::Failed(error)) => return Err((TransactError::Failed(error), 0)),
             }
         }
         if plans.len() == writes.len() { Ok(plans) } else { Err((TransactError::Cancelled(reasons), units)) }
@@ -326,17 +329,17 @@ fn request_bytes(write: &Write) -> usize {
     let key_bytes: usize = key.map(|attribute| attribute.name.len() + value_bytes(&attribute.value)).sum();
     key_bytes
         + match &write.action {
-            Action::Put(item) => item_bytes(item),
-            Action::Update(changes) => changes.iter().map(change_bytes).sum(),
-            Action::Delete => 0,
+            WriteAction::Put(item) => item_bytes(item),
+            WriteAction::Update(changes) => changes.iter().map(change_bytes).sum(),
+            WriteAction::Delete => 0,
         }
 }
 
-fn change_bytes(change: &Change) -> usize {
+fn change_bytes(change: &AttributeChange) -> usize {
     match change {
-        Change::Set(_, value) => value_bytes(value),
-        Change::Add(_, number) => value_bytes(&AttributeValue::N(number.clone())),
-        Change::Remove(_) => 0,
+        AttributeChange::Set(_, value) => value_bytes(value),
+        AttributeChange::Add(_, number) => value_bytes(&AttributeValue::N(number.clone())),
+        AttributeChange::Remove(_) => 0,
     }
 }
 
@@ -344,33 +347,33 @@ fn rejected(invalid: &str) -> TransactError {
     TransactError::Failed(Error::new(ErrorKind::Rejected, format!("the transaction is invalid: {invalid}")))
 }
 
-fn refused(fault: Fault) -> (WriteError, u64) {
+fn refused(fault: StoreFault) -> (WriteError, u64) {
     match fault {
-        Fault::Refused(refusal, units) => (WriteError::Refused(refusal), units),
-        Fault::Request(invalid) => (WriteError::Refused(Refusal::Invalid(invalid.to_owned())), 0),
-        Fault::Failed(error) => (WriteError::Failed(error), 0),
+        StoreFault::Refused(refusal, units) => (WriteError::Refused(refusal), units),
+        StoreFault::Request(invalid) => (WriteError::Refused(WriteRefusal::Invalid(invalid.to_owned())), 0),
+        StoreFault::Failed(error) => (WriteError::Failed(error), 0),
     }
 }
 
-fn in_read(fault: Fault) -> Error {
+fn in_read(fault: StoreFault) -> Error {
     match fault {
-        Fault::Failed(error) => error,
-        Fault::Refused(..) | Fault::Request(_) => {
+        StoreFault::Failed(error) => error,
+        StoreFault::Refused(..) | StoreFault::Request(_) => {
             Error::new(ErrorKind::Rejected, "a key that DynamoDB does not allow: empty or too long")
         }
     }
 }
 
 impl Tables for MemoryTables {
-    async fn read(&self, keys: &[Key]) -> Result<Snapshot, Error> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         self.read_now(keys)
     }
 
-    async fn write(&self, write: &Write) -> Result<Consumed, WriteError> {
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         self.write_now(write)
     }
 
-    async fn transact(&self, writes: &[Write]) -> Result<Consumed, TransactError> {
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         self.transact_now(writes)
     }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::change::{self, Invalid};
+use super::change::{self, InvalidUpdate};
 use super::condition;
-use super::definition::{KeyDefinition, KeySchema, TableDefinition};
+use super::definition::{IndexKeySchema, KeyDefinition, TableDefinition};
 use crate::Error;
-use crate::effect::{Action, Key, KeyAttribute, Refusal, Write};
+use crate::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
 use crate::record::{AttributeValue, Decimal, Item, Timestamp};
 use crate::sink::configuration;
 use crate::sink::size::{MAX_ITEM_BYTES, item_bytes, write_units};
@@ -14,14 +14,15 @@ use crate::sink::size::{MAX_ITEM_BYTES, item_bytes, write_units};
 const MAX_PARTITION_KEY_BYTES: usize = 2048;
 const MAX_SORT_KEY_BYTES: usize = 1024;
 
-const EMPTY_KEY: Invalid = "a key attribute with an empty value";
-const KEY_TOO_LONG: Invalid = "a partition key of more than 2048 bytes, or a sort key of more than 1024";
-const KEY_UPDATED: Invalid = "an update of an attribute that is part of the key";
-const INDEX_KEY: Invalid = "an index's key attribute of a wrong type";
-const EMPTY_INDEX_KEY: Invalid = "an index's key attribute with an empty value";
-const TOO_LARGE: Invalid = "an item of more than 400 KB";
-const NOT_ORDERED: Invalid = "a comparison by order with a value that has none";
-const EMPTY_UPDATE: Invalid = "an update without a change";
+const EMPTY_KEY: InvalidUpdate = "a key attribute with an empty value";
+const KEY_TOO_LONG: InvalidUpdate =
+    "a partition key of more than 2048 bytes, or a sort key of more than 1024";
+const KEY_UPDATED: InvalidUpdate = "an update of an attribute that is part of the key";
+const INDEX_KEY: InvalidUpdate = "an index's key attribute of a wrong type";
+const EMPTY_INDEX_KEY: InvalidUpdate = "an index's key attribute with an empty value";
+const TOO_LARGE: InvalidUpdate = "an item of more than 400 KB";
+const NOT_ORDERED: InvalidUpdate = "a comparison by order with a value that has none";
+const EMPTY_UPDATE: InvalidUpdate = "an update without a change";
 
 /// The value of a key attribute, as DynamoDB orders it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,23 +37,23 @@ enum KeyValue {
 pub(super) struct StoredKey(KeyValue, Option<KeyValue>);
 
 /// Why a write cannot be carried out.
-pub(super) enum Fault {
+pub(super) enum StoreFault {
     /// Its own fault; what the attempt costs all the same.
-    Refused(Refusal, u64),
+    Refused(WriteRefusal, u64),
     /// DynamoDB does not even look at the table: in a transaction the whole request is invalid.
-    Request(Invalid),
+    Request(InvalidUpdate),
     /// The table is not there, or has other keys.
     Failed(Error),
 }
 
-impl From<Invalid> for Fault {
-    fn from(invalid: Invalid) -> Self {
-        Self::Refused(Refusal::Invalid(invalid.to_owned()), 0)
+impl From<InvalidUpdate> for StoreFault {
+    fn from(invalid: InvalidUpdate) -> Self {
+        Self::Refused(WriteRefusal::Invalid(invalid.to_owned()), 0)
     }
 }
 
 /// A write that can be carried out.
-pub(super) struct Plan {
+pub(super) struct CheckedWrite {
     pub(super) key: StoredKey,
     new: Option<Item>,
     /// What it costs the table outside a transaction.
@@ -65,7 +66,7 @@ pub(super) struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ItemChange {
     /// The item's key.
-    pub key: Key,
+    pub key: ItemKey,
     /// The item before; `None` for one that was not there.
     pub old: Option<Item>,
     /// The item after; `None` for one that was deleted.
@@ -76,13 +77,13 @@ pub struct ItemChange {
     pub is_expiry: bool,
 }
 
-pub(super) struct Table {
+pub(super) struct StoredTable {
     pub(super) definition: TableDefinition,
     items: BTreeMap<StoredKey, Item>,
     pub(super) changes: Vec<ItemChange>,
 }
 
-impl Table {
+impl StoredTable {
     pub(super) fn new(definition: TableDefinition) -> Self {
         Self { definition, items: BTreeMap::new(), changes: Vec::new() }
     }
@@ -91,12 +92,12 @@ impl Table {
         self.items.values()
     }
 
-    pub(super) fn get(&self, key: &Key) -> Result<Option<&Item>, Fault> {
+    pub(super) fn get(&self, key: &ItemKey) -> Result<Option<&Item>, StoreFault> {
         Ok(self.items.get(&self.locate(key)?))
     }
 
     /// What a request that names this key finds wrong with it, before any item is looked at.
-    pub(super) fn locate(&self, key: &Key) -> Result<StoredKey, Fault> {
+    pub(super) fn locate(&self, key: &ItemKey) -> Result<StoredKey, StoreFault> {
         let schema = &self.definition.keys;
         let is_as_defined = matches(&schema.partition, &key.partition)
             && match (&schema.sort, &key.sort) {
@@ -105,11 +106,11 @@ impl Table {
                 _ => false,
             };
         if !is_as_defined {
-            return Err(Fault::Failed(configuration::wrong_keys(key)));
+            return Err(StoreFault::Failed(configuration::wrong_keys(key)));
         }
         let value = |attribute: &KeyAttribute, max_bytes: usize| match key_value(&attribute.value) {
-            Some((_, 0)) | None => Err(Fault::Request(EMPTY_KEY)),
-            Some((_, bytes)) if bytes > max_bytes => Err(Fault::from(KEY_TOO_LONG)),
+            Some((_, 0)) | None => Err(StoreFault::Request(EMPTY_KEY)),
+            Some((_, bytes)) if bytes > max_bytes => Err(StoreFault::from(KEY_TOO_LONG)),
             Some((value, _)) => Ok(value),
         };
         let partition = value(&key.partition, MAX_PARTITION_KEY_BYTES)?;
@@ -118,7 +119,7 @@ impl Table {
     }
 
     /// What the write would do, which is nothing yet.
-    pub(super) fn plan(&self, write: &Write) -> Result<Plan, Fault> {
+    pub(super) fn plan(&self, write: &Write) -> Result<CheckedWrite, StoreFault> {
         let put = checked(write)?;
         let key = self.locate(&write.key)?;
         let stored = self.items.get(&key);
@@ -129,20 +130,25 @@ impl Table {
         if !condition::holds(&write.condition, stored) {
             // A failed condition costs what the write would have.
             let units = table_units(stored, after.ok().flatten().as_ref());
-            return Err(Fault::Refused(Refusal::Condition(stored.cloned()), units));
+            return Err(StoreFault::Refused(WriteRefusal::Condition(stored.cloned()), units));
         }
         let new = after?;
         let index_units =
             self.definition.indexes.iter().map(|index| index_units(&index.keys, stored, new.as_ref())).sum();
-        Ok(Plan { key, table_units: table_units(stored, new.as_ref()), index_units, new })
+        Ok(CheckedWrite { key, table_units: table_units(stored, new.as_ref()), index_units, new })
     }
 
     /// The item after the write, `None` if it is gone; `put` is what a `Put` puts.
-    fn after(&self, write: &Write, put: Option<Item>, stored: Option<&Item>) -> Result<Option<Item>, Fault> {
+    fn after(
+        &self,
+        write: &Write,
+        put: Option<Item>,
+        stored: Option<&Item>,
+    ) -> Result<Option<Item>, StoreFault> {
         let changes = match &write.action {
-            Action::Put(_) => return Ok(put),
-            Action::Delete => return Ok(None),
-            Action::Update(changes) => changes,
+            WriteAction::Put(_) => return Ok(put),
+            WriteAction::Delete => return Ok(None),
+            WriteAction::Update(changes) => changes,
         };
         let is_key = |change| self.definition.keys.contains(&change::path_of(change).root);
         if changes.iter().any(is_key) {
@@ -158,33 +164,33 @@ impl Table {
         Ok(Some(item))
     }
 
-    fn check_index_keys(&self, item: &Item) -> Result<(), Fault> {
+    fn check_index_keys(&self, item: &Item) -> Result<(), StoreFault> {
         for key in self.definition.indexes.iter().flat_map(|index| index.keys.definitions()) {
             let Some(value) = item.get(key.name.as_str()) else { continue };
             if !key.key_type.admits(value) {
                 return Err(INDEX_KEY.into());
             }
             if key_value(value).is_some_and(|(_, bytes)| bytes == 0) {
-                return Err(Fault::Request(EMPTY_INDEX_KEY));
+                return Err(StoreFault::Request(EMPTY_INDEX_KEY));
             }
         }
         Ok(())
     }
 
     /// Carries out a plan made since the last change.
-    pub(super) fn carry_out(&mut self, key: &Key, plan: Plan, time: Timestamp) {
+    pub(super) fn carry_out(&mut self, key: &ItemKey, plan: CheckedWrite, time: Timestamp) {
         self.replace(key, plan.key, plan.new, time, false);
     }
 
     /// Deletes an item as the service does when its time to live has passed.
-    pub(super) fn expire(&mut self, key: &Key, time: Timestamp) -> Result<Option<Item>, Fault> {
+    pub(super) fn expire(&mut self, key: &ItemKey, time: Timestamp) -> Result<Option<Item>, StoreFault> {
         let place = self.locate(key)?;
         Ok(self.replace(key, place, None, time, true))
     }
 
     fn replace(
         &mut self,
-        key: &Key,
+        key: &ItemKey,
         place: StoredKey,
         new: Option<Item>,
         time: Timestamp,
@@ -203,28 +209,28 @@ impl Table {
 }
 
 /// Finds what is wrong with a write whatever is stored; gives the item that a `Put` puts.
-fn checked(write: &Write) -> Result<Option<Item>, Fault> {
+fn checked(write: &Write) -> Result<Option<Item>, StoreFault> {
     if condition::orders_the_unordered(&write.condition) {
-        return Err(Fault::Request(NOT_ORDERED));
+        return Err(StoreFault::Request(NOT_ORDERED));
     }
     match &write.action {
-        Action::Put(item) => {
+        WriteAction::Put(item) => {
             let mut item = keyed(item.clone(), &write.key);
-            change::normalized(&mut item).map_err(Fault::Request)?;
+            change::normalized(&mut item).map_err(StoreFault::Request)?;
             if item_bytes(&item) > MAX_ITEM_BYTES {
-                return Err(Fault::Request(TOO_LARGE));
+                return Err(StoreFault::Request(TOO_LARGE));
             }
             Ok(Some(item))
         }
-        Action::Update(changes) => {
+        WriteAction::Update(changes) => {
             if changes.is_empty() {
-                return Err(Fault::Request(EMPTY_UPDATE));
+                return Err(StoreFault::Request(EMPTY_UPDATE));
             }
-            change::check_paths(changes).map_err(Fault::Request)?;
-            change::normalized(&mut change::values(changes)).map_err(Fault::Request)?;
+            change::check_paths(changes).map_err(StoreFault::Request)?;
+            change::normalized(&mut change::values(changes)).map_err(StoreFault::Request)?;
             Ok(None)
         }
-        Action::Delete => Ok(None),
+        WriteAction::Delete => Ok(None),
     }
 }
 
@@ -244,7 +250,7 @@ fn key_value(value: &AttributeValue<'_>) -> Option<(KeyValue, usize)> {
     }
 }
 
-fn keyed(mut item: Item, key: &Key) -> Item {
+fn keyed(mut item: Item, key: &ItemKey) -> Item {
     for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
         item.insert(attribute.name.to_string().into(), attribute.value.clone());
     }
@@ -259,9 +265,9 @@ fn table_units(old: Option<&Item>, new: Option<&Item>) -> u64 {
 
 /// What keeping up an index costs: nothing if its entry stays as it is, a write if the entry is new, gone or changed, and two
 /// if it moves to another key.
-fn index_units(keys: &KeySchema, old: Option<&Item>, new: Option<&Item>) -> u64 {
+fn index_units(keys: &IndexKeySchema, old: Option<&Item>, new: Option<&Item>) -> u64 {
     fn entry<'i>(
-        keys: &KeySchema,
+        keys: &IndexKeySchema,
         item: Option<&'i Item>,
     ) -> Option<(Vec<&'i AttributeValue<'static>>, &'i Item)> {
         let item = item?;
@@ -280,8 +286,8 @@ fn index_units(keys: &KeySchema, old: Option<&Item>, new: Option<&Item>) -> u64 
 
 /// The items that an index holds under these key values, in the order of its sort key.
 pub(super) fn in_index<'t>(
-    table: &'t Table,
-    keys: &KeySchema,
+    table: &'t StoredTable,
+    keys: &IndexKeySchema,
     partition: &KeyAttribute,
     sort: Option<&KeyAttribute>,
 ) -> Vec<&'t Item> {

@@ -9,9 +9,9 @@ fn tables() -> MemoryTables {
     tables
 }
 
-fn key(table: &str, partition: &str) -> Key {
+fn key(table: &str, partition: &str) -> ItemKey {
     let partition = KeyAttribute { name: "PK".into(), value: partition.to_owned().into() };
-    Key { table: table.into(), partition, sort: None }
+    ItemKey { table: table.into(), partition, sort: None }
 }
 
 fn item(partition: &str, expires_at: i64) -> Item {
@@ -20,8 +20,8 @@ fn item(partition: &str, expires_at: i64) -> Item {
 }
 
 fn increment(table: &str, partition: &str) -> Write {
-    let action = Action::Update(vec![Change::Add("n".into(), 1.into())]);
-    Write { key: key(table, partition), condition: Condition::Always, action }
+    let action = WriteAction::Update(vec![AttributeChange::Add("n".into(), 1.into())]);
+    Write { key: key(table, partition), condition: WriteCondition::Always, action }
 }
 
 #[test]
@@ -81,12 +81,12 @@ fn refused_conditions_are_paid_for() {
     let large = AttributeValue::text("x".repeat(2_500));
     tables.put("t", [("PK".into(), AttributeValue::text("a")), ("x".into(), large)].into()).unwrap();
     assert_eq!(tables.write_units(), 3);
-    let refused = Write { condition: Condition::ItemAbsent, ..increment("t", "a") };
+    let refused = Write { condition: WriteCondition::ItemAbsent, ..increment("t", "a") };
     assert!(tables.write_now(&refused).is_err());
     assert_eq!(tables.write_units(), 6);
     assert!(tables.transact_now(&[refused, increment("t", "b")]).is_err());
     assert_eq!(tables.write_units(), 6 + 2 * (3 + 1));
-    let invalid = Write { action: Action::Update(Vec::new()), ..increment("t", "a") };
+    let invalid = Write { action: WriteAction::Update(Vec::new()), ..increment("t", "a") };
     assert!(tables.write_now(&invalid).is_err());
     assert_eq!(tables.write_units(), 14);
 }

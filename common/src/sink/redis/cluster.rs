@@ -23,36 +23,36 @@ use redis::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::single::{PIPELINE, Single};
-use super::slots::{Address, Slots};
-use super::{Topology, commands, fail, fault, messages, named_key, too_late};
+use super::single::{PIPELINE, SingleNode};
+use super::slots::{NodeAddress, SlotMap};
+use super::{CacheTopology, commands, fail, fault, messages, named_key, too_late};
 use crate::projection::StaleKey;
 use crate::record::Timestamp;
-use crate::sink::Invalidated;
+use crate::sink::InvalidatedKeys;
 use crate::{Error, ErrorKind, Result};
 
 /// How often a command follows a direction before it is left to the next try.
 const DIRECTIONS: u32 = 4;
 
-pub(super) struct Cluster {
+pub(super) struct RedisCluster {
     /// How nodes are spoken to, and the address of the one to ask first.
     given: ConnectionInfo,
     certificates: Option<TlsCertificates>,
-    nodes: Mutex<HashMap<Address, Arc<Single>>>,
-    known: Mutex<Known>,
+    nodes: Mutex<HashMap<NodeAddress, Arc<SingleNode>>>,
+    known: Mutex<KnownSlots>,
 }
 
 /// What is known of the slots.
 #[derive(Default)]
-struct Known {
-    slots: Option<Arc<Slots>>,
+struct KnownSlots {
+    slots: Option<Arc<SlotMap>>,
     /// Something was not where the slots say, or did not answer.
     is_suspect: bool,
 }
 
 /// Keys (given by their indexes) on their way to a node.
-struct Batch {
-    to: Address,
+struct NodeBatch {
+    to: NodeAddress,
     keys: Vec<usize>,
     /// Whether the node is told that it was `ASK` that led there.
     is_asking: bool,
@@ -61,9 +61,9 @@ struct Batch {
 }
 
 /// What a node answered to a batch: for each key whether it is gone.
-type Sent = (Batch, Result<Vec<RedisResult<()>>>);
+type NodeReply = (NodeBatch, Result<Vec<RedisResult<()>>>);
 
-impl Cluster {
+impl RedisCluster {
     pub(super) fn new(url: &str, certificates: Option<TlsCertificates>) -> RedisResult<Self> {
         let cluster = Self {
             given: url.into_connection_info()?,
@@ -81,7 +81,12 @@ impl Cluster {
         self.given.redis_settings().db()
     }
 
-    pub(super) async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, limit: Duration) -> Invalidated {
+    pub(super) async fn invalidate(
+        &self,
+        keys: &[StaleKey],
+        now: Timestamp,
+        limit: Duration,
+    ) -> InvalidatedKeys {
         let begun = Instant::now();
         let mut answers: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
         let all: Vec<usize> = (0..keys.len()).collect();
@@ -90,7 +95,7 @@ impl Cluster {
             Ok(slots) => slots,
             Err(error) => {
                 fail(&mut answers, &all, &error);
-                return Invalidated { answers, commands: 0 };
+                return InvalidatedKeys { answers, commands: 0 };
             }
         };
         let mut sent = 0;
@@ -119,11 +124,11 @@ impl Cluster {
         if answers.iter().any(Result::is_err) {
             self.suspect();
         }
-        Invalidated { answers, commands: u64::try_from(sent).unwrap_or(u64::MAX) }
+        InvalidatedKeys { answers, commands: u64::try_from(sent).unwrap_or(u64::MAX) }
     }
 
     /// Sends a batch's commands.
-    async fn send(&self, batch: Batch, keys: &[StaleKey], now: Timestamp, until: Instant) -> Sent {
+    async fn send(&self, batch: NodeBatch, keys: &[StaleKey], now: Timestamp, until: Instant) -> NodeReply {
         let mut pipeline = Vec::new();
         // Which commands are whose; the answer to `ASKING` itself says nothing.
         let mut counts = Vec::new();
@@ -152,7 +157,7 @@ impl Cluster {
     async fn publish(
         &self,
         keys: &[StaleKey],
-        reached: &[Address],
+        reached: &[NodeAddress],
         until: Instant,
         answers: &mut [Result<()>],
     ) -> usize {
@@ -168,7 +173,7 @@ impl Cluster {
                 Ok(results) => {
                     for (of, result) in of.iter().zip(results) {
                         if let Err(error) = result {
-                            fail(answers, of, &fault(&error, Topology::Cluster));
+                            fail(answers, of, &fault(&error, CacheTopology::Cluster));
                         }
                     }
                     return published.len();
@@ -181,20 +186,25 @@ impl Cluster {
     }
 
     /// What a node answers to these commands in time.
-    async fn ask(&self, node: &Address, commands: &[Cmd], until: Instant) -> Result<Vec<RedisResult<Value>>> {
+    async fn ask(
+        &self,
+        node: &NodeAddress,
+        commands: &[Cmd],
+        until: Instant,
+    ) -> Result<Vec<RedisResult<Value>>> {
         let answer = async {
-            let single = self.node(node).map_err(|error| fault(&error, Topology::Cluster))?;
+            let single = self.node(node).map_err(|error| fault(&error, CacheTopology::Cluster))?;
             let answer = timeout_at(until, Box::pin(single.send(commands))).await;
             if answer.is_err() {
                 single.disconnect().await;
             }
-            answer.map_err(|_| too_late())?.map_err(|error| fault(&error, Topology::Cluster))
+            answer.map_err(|_| too_late())?.map_err(|error| fault(&error, CacheTopology::Cluster))
         };
         answer.await.inspect_err(|_| self.suspect())
     }
 
     /// Which node has which slot.
-    async fn slots(&self) -> Result<Arc<Slots>> {
+    async fn slots(&self) -> Result<Arc<SlotMap>> {
         let known = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match &known.slots {
@@ -202,13 +212,13 @@ impl Cluster {
                 held => held.clone(),
             }
         };
-        let given = Address::of(self.given.addr());
+        let given = NodeAddress::of(self.given.addr());
         let nodes = known.iter().flat_map(|slots| slots.nodes().cloned()).filter(|node| *node != given);
         let asked = nodes.chain([given.clone()]).map(|node| {
             Box::pin(async move {
                 let mut answer = self.node(&node)?.send(&[cluster_slots()]).await?;
                 let answer = answer.pop().unwrap_or(Ok(Value::Nil))?;
-                Slots::read(&answer, &node.host)
+                SlotMap::read(&answer, &node.host)
             })
         });
         match select_ok(asked).await {
@@ -217,10 +227,10 @@ impl Cluster {
                 let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
                 nodes.retain(|node, _| *node == given || slots.nodes().any(|named| named == node));
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                *known = Known { slots: Some(Arc::clone(&slots)), is_suspect: false };
+                *known = KnownSlots { slots: Some(Arc::clone(&slots)), is_suspect: false };
                 Ok(slots)
             }
-            Err(error) => known.ok_or_else(|| fault(&error, Topology::Cluster)),
+            Err(error) => known.ok_or_else(|| fault(&error, CacheTopology::Cluster)),
         }
     }
 
@@ -228,12 +238,12 @@ impl Cluster {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).is_suspect = true;
     }
 
-    fn node(&self, address: &Address) -> RedisResult<Arc<Single>> {
+    fn node(&self, address: &NodeAddress) -> RedisResult<Arc<SingleNode>> {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = nodes.get(address) {
             return Ok(Arc::clone(node));
         }
-        let node = Arc::new(Single::of(self.client(address.like(self.given.addr()))?));
+        let node = Arc::new(SingleNode::of(self.client(address.like(self.given.addr()))?));
         nodes.insert(address.clone(), Arc::clone(&node));
         Ok(node)
     }
@@ -248,15 +258,15 @@ impl Cluster {
 }
 
 /// The keys by the nodes that have them; those that no node has fail.
-fn batches(keys: &[StaleKey], slots: &Slots, answers: &mut [Result<()>]) -> Vec<Batch> {
-    let mut by_node: BTreeMap<&Address, Vec<usize>> = BTreeMap::new();
+fn batches(keys: &[StaleKey], slots: &SlotMap, answers: &mut [Result<()>]) -> Vec<NodeBatch> {
+    let mut by_node: BTreeMap<&NodeAddress, Vec<usize>> = BTreeMap::new();
     for (index, stale) in keys.iter().enumerate() {
         match slots.home(&named_key(stale)) {
             Some(node) => by_node.entry(node).or_default().push(index),
             None => fail(answers, &[index], &no_home()),
         }
     }
-    let batch = |(node, keys): (&Address, &[usize])| Batch {
+    let batch = |(node, keys): (&NodeAddress, &[usize])| NodeBatch {
         to: node.clone(),
         keys: keys.to_vec(),
         is_asking: false,
@@ -268,26 +278,26 @@ fn batches(keys: &[StaleKey], slots: &Slots, answers: &mut [Result<()>]) -> Vec<
 }
 
 /// Fails the keys that are not gone, but for those that are directed elsewhere: they go there.
-fn directed(batch: &Batch, outcomes: Vec<RedisResult<()>>, answers: &mut [Result<()>]) -> Vec<Batch> {
-    let mut elsewhere: BTreeMap<(Address, bool), Vec<usize>> = BTreeMap::new();
+fn directed(batch: &NodeBatch, outcomes: Vec<RedisResult<()>>, answers: &mut [Result<()>]) -> Vec<NodeBatch> {
+    let mut elsewhere: BTreeMap<(NodeAddress, bool), Vec<usize>> = BTreeMap::new();
     for (index, outcome) in batch.keys.iter().zip(outcomes) {
         let Err(error) = outcome else { continue };
         match direction(&error, &batch.to).filter(|_| batch.directions < DIRECTIONS) {
             Some(direction) => elsewhere.entry(direction).or_default().push(*index),
-            None => fail(answers, &[*index], &fault(&error, Topology::Cluster)),
+            None => fail(answers, &[*index], &fault(&error, CacheTopology::Cluster)),
         }
     }
-    let batch = |((to, is_asking), keys)| Batch { to, keys, is_asking, directions: batch.directions + 1 };
+    let batch = |((to, is_asking), keys)| NodeBatch { to, keys, is_asking, directions: batch.directions + 1 };
     elsewhere.into_iter().map(batch).collect()
 }
 
 /// Where an answer directs to, and whether by `ASK`. An address without a host is on that of the node that answered.
-fn direction(error: &RedisError, from: &Address) -> Option<(Address, bool)> {
+fn direction(error: &RedisError, from: &NodeAddress) -> Option<(NodeAddress, bool)> {
     let (to, _) = error.redirect_node()?;
     let (host, port) = to.rsplit_once(':')?;
     let host = if host.is_empty() { &from.host } else { host };
     let is_asking = error.kind() == Kind::Server(ServerErrorKind::Ask);
-    Some((Address { host: host.to_owned(), port: port.parse().ok()? }, is_asking))
+    Some((NodeAddress { host: host.to_owned(), port: port.parse().ok()? }, is_asking))
 }
 
 fn asking() -> Cmd {

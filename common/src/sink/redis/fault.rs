@@ -2,7 +2,7 @@
 
 use redis::{ErrorKind as Kind, RedisError, ServerErrorKind};
 
-use super::{Topology, too_late};
+use super::{CacheTopology, too_late};
 use crate::{Error, ErrorKind};
 
 /// Whether a node answered that it takes no writes, because another is the primary.
@@ -10,7 +10,7 @@ pub(super) fn is_replica(error: &RedisError) -> bool {
     matches!(error.kind(), Kind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
 }
 
-pub(super) fn fault(error: &RedisError, topology: Topology) -> Error {
+pub(super) fn fault(error: &RedisError, topology: CacheTopology) -> Error {
     let kind = error.kind();
     let code = error.code().unwrap_or_default().to_owned();
     let detail = error.detail().unwrap_or_default();
@@ -21,7 +21,7 @@ pub(super) fn fault(error: &RedisError, topology: Topology) -> Error {
         Kind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot)
     );
     // Cluster mode follows directions by itself. One that is left over leads to a node that is gone.
-    if is_redirected && topology == Topology::Cluster {
+    if is_redirected && topology == CacheTopology::Cluster {
         return fault(ErrorKind::Unavailable, "the node that has the key could not be reached");
     }
     if is_disabled || is_redirected {

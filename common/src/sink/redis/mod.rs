@@ -37,10 +37,10 @@ use std::time::Duration;
 use ::redis::{Cmd, TlsCertificates};
 
 use self::fault::{fault, is_replica};
-use super::{Cache, Invalidated};
+use super::{Cache, InvalidatedKeys};
 use crate::projection::StaleKey;
 use crate::record::Timestamp;
-use crate::table::Remedy;
+use crate::table::CacheRemedy;
 use crate::{Error, ErrorKind, Result};
 
 /// The channel on which invalidated keys are published.
@@ -60,7 +60,7 @@ const MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Whether a cache is one node or a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topology {
+pub enum CacheTopology {
     /// One node, or one primary behind an address.
     Single,
     /// Cluster mode, as ElastiCache Serverless always is.
@@ -68,29 +68,29 @@ pub enum Topology {
 }
 
 /// Redis or Valkey. Connects when first used, and again after a connection was lost.
-pub struct Redis {
-    node: Node,
+pub struct RedisCache {
+    node: RedisNode,
 }
 
-enum Node {
-    Single(single::Single),
-    Cluster(cluster::Cluster),
+enum RedisNode {
+    Single(single::SingleNode),
+    Cluster(cluster::RedisCluster),
 }
 
-impl fmt::Debug for Redis {
+impl fmt::Debug for RedisCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The address may hold a password.
         f.debug_struct("Redis").finish_non_exhaustive()
     }
 }
 
-impl Redis {
+impl RedisCache {
     /// A cache at an address, `redis://` or `rediss://` (TLS, certificates verified). `certificate_authority` is a PEM certificate to
     /// trust in place of the machine's own.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if the address is none, or a cluster's with the number of a database; it is not repeated.
-    pub fn new(url: &str, topology: Topology, certificate_authority: Option<Vec<u8>>) -> Result<Self> {
+    pub fn new(url: &str, topology: CacheTopology, certificate_authority: Option<Vec<u8>>) -> Result<Self> {
         install_cryptography();
         let is_known = ["redis://", "rediss://"].iter().any(|scheme| url.starts_with(scheme));
         if !is_known || (certificate_authority.is_some() && !url.starts_with("rediss://")) {
@@ -102,13 +102,13 @@ impl Redis {
         let certificates = certificate_authority
             .map(|authority| TlsCertificates { client_tls: None, root_cert: Some(authority) });
         let node = match topology {
-            Topology::Single => single::Single::new(url, certificates).map(Node::Single),
-            Topology::Cluster => cluster::Cluster::new(url, certificates).map(Node::Cluster),
+            CacheTopology::Single => single::SingleNode::new(url, certificates).map(RedisNode::Single),
+            CacheTopology::Cluster => cluster::RedisCluster::new(url, certificates).map(RedisNode::Cluster),
         };
         // The cause may quote the address.
         let node = node
             .map_err(|_| Error::new(ErrorKind::Configuration, "the address of the cache cannot be read"))?;
-        if let Node::Cluster(cluster) = &node
+        if let RedisNode::Cluster(cluster) = &node
             && cluster.database() != 0
         {
             let message = "the address of the cache names a database, and a cluster has none but 0";
@@ -120,11 +120,11 @@ impl Redis {
     }
 }
 
-impl Cache for Redis {
-    async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, limit: Duration) -> Invalidated {
+impl Cache for RedisCache {
+    async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, limit: Duration) -> InvalidatedKeys {
         match &self.node {
-            Node::Single(single) => Box::pin(single.invalidate(keys, now, limit)).await,
-            Node::Cluster(cluster) => Box::pin(cluster.invalidate(keys, now, limit)).await,
+            RedisNode::Single(single) => Box::pin(single.invalidate(keys, now, limit)).await,
+            RedisNode::Cluster(cluster) => Box::pin(cluster.invalidate(keys, now, limit)).await,
         }
     }
 }
@@ -136,8 +136,8 @@ fn too_late() -> Error {
 /// The key that the commands of a remedy name.
 fn named_key(stale: &StaleKey) -> Cow<'_, str> {
     match stale.remedy {
-        Remedy::Delete | Remedy::Tombstone(_) => Cow::Borrowed(&stale.key),
-        Remedy::Generation => Cow::Owned(format!("{}{GENERATION_SUFFIX}", stale.key)),
+        CacheRemedy::Delete | CacheRemedy::Tombstone(_) => Cow::Borrowed(&stale.key),
+        CacheRemedy::Generation => Cow::Owned(format!("{}{GENERATION_SUFFIX}", stale.key)),
     }
 }
 
@@ -150,12 +150,12 @@ fn commands(stale: &StaleKey, now: Timestamp) -> Vec<Cmd> {
         command
     };
     match stale.remedy {
-        Remedy::Delete => vec![command("UNLINK").arg(key).clone()],
-        Remedy::Tombstone(time) => {
+        CacheRemedy::Delete => vec![command("UNLINK").arg(key).clone()],
+        CacheRemedy::Tombstone(time) => {
             let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
             vec![command("SET").arg(key).arg(TOMBSTONE).arg("PX").arg(ms).clone()]
         }
-        Remedy::Generation => {
+        CacheRemedy::Generation => {
             let generation = named_key(stale);
             let begin = command("SET").arg(&*generation).arg(now.epoch_ms()).arg("NX").clone();
             vec![begin, command("INCR").arg(&*generation).clone()]
@@ -207,7 +207,7 @@ fn install_cryptography() {
 mod tests {
     use super::*;
 
-    fn stale(key: &str, remedy: Remedy) -> StaleKey {
+    fn stale(key: &str, remedy: CacheRemedy) -> StaleKey {
         StaleKey { key: key.to_owned(), remedy, records: vec![0], rule: 0 }
     }
 
@@ -215,7 +215,7 @@ mod tests {
     fn a_key_is_sent_with_its_length_whatever_it_holds() {
         for key in ["*", "a b", "x\r\nFLUSHALL\r\n", "試験", "\0", "[a-z]?"] {
             let [command] =
-                commands(&stale(key, Remedy::Delete), Timestamp::from_epoch_ms(0)).try_into().unwrap();
+                commands(&stale(key, CacheRemedy::Delete), Timestamp::from_epoch_ms(0)).try_into().unwrap();
             let expected = format!("*2\r\n$6\r\nUNLINK\r\n${}\r\n{key}\r\n", key.len());
             assert_eq!(command.get_packed_command(), expected.as_bytes());
         }
@@ -231,14 +231,17 @@ mod tests {
             };
             commands.iter().map(words).collect()
         };
-        assert_eq!(packed(Remedy::Tombstone(Duration::from_secs(5))), ["SET k afterwrite:tombstone PX 5000"]);
-        assert_eq!(packed(Remedy::Generation), ["SET k:generation 1700 NX", "INCR k:generation"]);
+        assert_eq!(
+            packed(CacheRemedy::Tombstone(Duration::from_secs(5))),
+            ["SET k afterwrite:tombstone PX 5000"]
+        );
+        assert_eq!(packed(CacheRemedy::Generation), ["SET k:generation 1700 NX", "INCR k:generation"]);
     }
 
     #[test]
     fn messages_are_of_bounded_size_and_name_every_key() {
         let keys: Vec<StaleKey> =
-            (0..600).map(|id| stale(&format!("{id}:{}", "x".repeat(id)), Remedy::Delete)).collect();
+            (0..600).map(|id| stale(&format!("{id}:{}", "x".repeat(id)), CacheRemedy::Delete)).collect();
         let messages = messages(&keys, 0..keys.len());
         let named: Vec<usize> = messages.iter().flat_map(|(_, group)| group.clone()).collect();
         assert_eq!(named, (0..600).collect::<Vec<_>>());

@@ -8,25 +8,25 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::{
-    CONNECT_TIMEOUT, RESPONSE_TIMEOUT, Topology, commands, fail, fault, is_replica, messages, too_late,
+    CONNECT_TIMEOUT, CacheTopology, RESPONSE_TIMEOUT, commands, fail, fault, is_replica, messages, too_late,
 };
 use crate::Result;
 use crate::projection::StaleKey;
 use crate::record::Timestamp;
-use crate::sink::Invalidated;
-use crate::table::Remedy;
+use crate::sink::InvalidatedKeys;
+use crate::table::CacheRemedy;
 
 /// Keys in one pipeline: a round trip each.
 pub(super) const PIPELINE: usize = 1_000;
 /// Keys in one `UNLINK`, lest one command hold up the server.
 const UNLINK: usize = 128;
 
-pub(super) struct Single {
+pub(super) struct SingleNode {
     client: Client,
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
-impl Single {
+impl SingleNode {
     pub(super) fn new(url: &str, certificates: Option<TlsCertificates>) -> RedisResult<Self> {
         let client = match certificates {
             Some(certificates) => Client::build_with_tls(url, certificates)?,
@@ -55,18 +55,23 @@ impl Single {
         Ok(connection.insert(made).clone())
     }
 
-    pub(super) async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, limit: Duration) -> Invalidated {
+    pub(super) async fn invalidate(
+        &self,
+        keys: &[StaleKey],
+        now: Timestamp,
+        limit: Duration,
+    ) -> InvalidatedKeys {
         match timeout(limit, self.invalidate_all(keys, now)).await {
             Ok(invalidated) => invalidated,
             Err(_) => {
                 // Nobody knows the connection's state.
                 self.disconnect().await;
-                Invalidated { answers: keys.iter().map(|_| Err(too_late())).collect(), commands: 0 }
+                InvalidatedKeys { answers: keys.iter().map(|_| Err(too_late())).collect(), commands: 0 }
             }
         }
     }
 
-    async fn invalidate_all(&self, keys: &[StaleKey], now: Timestamp) -> Invalidated {
+    async fn invalidate_all(&self, keys: &[StaleKey], now: Timestamp) -> InvalidatedKeys {
         let mut answers: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
         let mut sent = 0;
         let all: Vec<usize> = (0..keys.len()).collect();
@@ -78,12 +83,12 @@ impl Single {
                 Ok(results) => {
                     for (of, result) in of.iter().zip(results) {
                         if let Err(error) = result {
-                            fail(&mut answers, of, &fault(&error, Topology::Single));
+                            fail(&mut answers, of, &fault(&error, CacheTopology::Single));
                         }
                     }
                 }
                 Err(error) => {
-                    let error = fault(&error, Topology::Single);
+                    let error = fault(&error, CacheTopology::Single);
                     // What was to follow would only wait for the same connection.
                     std::iter::once(chunk)
                         .chain(chunks.by_ref())
@@ -91,7 +96,7 @@ impl Single {
                 }
             }
         }
-        Invalidated { answers, commands: sent }
+        InvalidatedKeys { answers, commands: sent }
     }
 
     /// Sends commands in one pipeline; the answers align with them. A connection that fails is not used again, nor is one to a node
@@ -118,7 +123,7 @@ impl Single {
 /// The commands for these keys (given by their indexes), and for each the keys it is for; last of all what is published of them.
 fn batch(keys: &[StaleKey], chunk: &[usize], now: Timestamp) -> (Vec<Cmd>, Vec<Vec<usize>>) {
     let stale = |index: &usize| keys.get(*index);
-    let is_deleted = |index: &usize| stale(index).is_some_and(|stale| stale.remedy == Remedy::Delete);
+    let is_deleted = |index: &usize| stale(index).is_some_and(|stale| stale.remedy == CacheRemedy::Delete);
     let (deleted, other): (Vec<usize>, Vec<usize>) = chunk.iter().copied().partition(is_deleted);
     let mut batch = Vec::new();
     for group in deleted.chunks(UNLINK) {

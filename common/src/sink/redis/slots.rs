@@ -10,12 +10,12 @@ const SLOTS: u16 = 16_384;
 
 /// Where a node listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Address {
+pub(super) struct NodeAddress {
     pub(super) host: String,
     pub(super) port: u16,
 }
 
-impl Address {
+impl NodeAddress {
     pub(super) fn of(address: &ConnectionAddr) -> Self {
         if let ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } = address {
             Self { host: host.clone(), port: *port }
@@ -37,9 +37,9 @@ impl Address {
 
 /// The master of each slot.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Slots(Vec<(RangeInclusive<u16>, Address)>);
+pub(super) struct SlotMap(Vec<(RangeInclusive<u16>, NodeAddress)>);
 
-impl Slots {
+impl SlotMap {
     /// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, master, replicas. A master that does not know its own host is on
     /// `asked`, that of the node that answered.
     pub(super) fn read(answer: &Value, asked: &str) -> RedisResult<Self> {
@@ -59,19 +59,19 @@ impl Slots {
                 "" => asked,
                 host => host,
             };
-            let address = Address { host: host.to_owned(), port: u16::try_from(*port).ok()? };
+            let address = NodeAddress { host: host.to_owned(), port: u16::try_from(*port).ok()? };
             Some((u16::try_from(*first).ok()?..=u16::try_from(*last).ok()?, address))
         };
         Ok(Self(ranges.iter().filter_map(range).collect()))
     }
 
     /// The node that has a key, if one has it.
-    pub(super) fn home(&self, key: &str) -> Option<&Address> {
+    pub(super) fn home(&self, key: &str) -> Option<&NodeAddress> {
         let slot = slot(key);
         self.0.iter().find(|(slots, _)| slots.contains(&slot)).map(|(_, node)| node)
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &Address> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeAddress> {
         self.0.iter().map(|(_, node)| node).collect::<BTreeSet<_>>().into_iter()
     }
 }
@@ -119,11 +119,11 @@ mod tests {
             range(10_923, 12_000, text("?"), 3),
             range(12_001, 16_383, text("b"), 4),
         ]);
-        let slots = Slots::read(&answer, "asked").unwrap();
+        let slots = SlotMap::read(&answer, "asked").unwrap();
         let named: Vec<(&str, u16)> = slots.nodes().map(|node| (node.host.as_str(), node.port)).collect();
         assert_eq!(named, [("asked", 1), ("asked", 2), ("b", 4)]);
         assert_eq!(slots.home("foo").map(|node| node.port), Some(4));
-        assert_eq!(Slots(Vec::new()).home("foo"), None);
-        assert!(Slots::read(&Value::Nil, "asked").is_err());
+        assert_eq!(SlotMap(Vec::new()).home("foo"), None);
+        assert!(SlotMap::read(&Value::Nil, "asked").is_err());
     }
 }

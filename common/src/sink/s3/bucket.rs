@@ -12,11 +12,11 @@ use crate::Error;
 use crate::record::Timestamp;
 
 /// An object's content as it arrives.
-pub type Chunks = BoxStream<'static, Result<Bytes, Error>>;
+pub type ObjectChunks = BoxStream<'static, Result<Bytes, Error>>;
 
 /// What an object is made of.
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum ObjectBody {
     /// Bytes in memory.
     Bytes(Bytes),
     /// A file of this machine, which is read while it is sent.
@@ -25,7 +25,7 @@ pub enum Body {
 
 /// What became of an object that was only to be written if there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub enum PutOutcome {
     /// It is written.
     Written,
     /// There is one under this key; it is as it was.
@@ -34,7 +34,7 @@ pub enum Put {
 
 /// An object in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedObject {
     /// Its key.
     pub key: String,
     /// Its size in bytes.
@@ -49,20 +49,20 @@ pub trait Bucket: ObjectStore {
     ///
     /// # Errors
     /// As [`ObjectStore::put`]; a chunk that fails ends the stream.
-    fn get(&self, key: &str) -> impl Future<Output = Result<Option<Chunks>, Error>> + Send;
+    fn get(&self, key: &str) -> impl Future<Output = Result<Option<ObjectChunks>, Error>> + Send;
 
     /// Writes an object, unless there is one under this key (`If-None-Match: *`). Whoever never heard the answer and asks again hears
-    /// [`Put::AlreadyThere`].
+    /// [`PutOutcome::AlreadyThere`].
     ///
     /// # Errors
     /// As [`ObjectStore::put`]; `Configuration` for a file that cannot be read.
-    fn put_new(&self, key: &str, body: Body) -> impl Future<Output = Result<Put, Error>> + Send;
+    fn put_new(&self, key: &str, body: ObjectBody) -> impl Future<Output = Result<PutOutcome, Error>> + Send;
 
     /// The objects whose keys begin so, in the order of their keys.
     ///
     /// # Errors
     /// As [`ObjectStore::put`].
-    fn list(&self, prefix: &str) -> impl Future<Output = Result<Vec<Listed>, Error>> + Send;
+    fn list(&self, prefix: &str) -> impl Future<Output = Result<Vec<ListedObject>, Error>> + Send;
 
     /// Removes objects; one that is not there is none to remove.
     ///
@@ -72,15 +72,15 @@ pub trait Bucket: ObjectStore {
 }
 
 impl<B: Bucket> Bucket for Arc<B> {
-    fn get(&self, key: &str) -> impl Future<Output = Result<Option<Chunks>, Error>> + Send {
+    fn get(&self, key: &str) -> impl Future<Output = Result<Option<ObjectChunks>, Error>> + Send {
         (**self).get(key)
     }
 
-    fn put_new(&self, key: &str, body: Body) -> impl Future<Output = Result<Put, Error>> + Send {
+    fn put_new(&self, key: &str, body: ObjectBody) -> impl Future<Output = Result<PutOutcome, Error>> + Send {
         (**self).put_new(key, body)
     }
 
-    fn list(&self, prefix: &str) -> impl Future<Output = Result<Vec<Listed>, Error>> + Send {
+    fn list(&self, prefix: &str) -> impl Future<Output = Result<Vec<ListedObject>, Error>> + Send {
         (**self).list(prefix)
     }
 

@@ -6,16 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use futures::stream::{StreamExt as _, once};
 
-use super::{Body, Bucket, Chunks, Listed, ObjectStore, Put};
+use super::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use crate::record::Timestamp;
 use crate::{Error, ErrorKind};
 
 /// Keeps what it is given.
 #[derive(Debug, Default)]
-pub struct MemoryObjects(Mutex<Held>);
+pub struct MemoryObjects(Mutex<HeldObject>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldObject {
     objects: BTreeMap<String, (Bytes, Timestamp)>,
     now: Option<Timestamp>,
 }
@@ -33,12 +33,12 @@ impl MemoryObjects {
         self.held().now = Some(now);
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldObject> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl HeldObject {
     fn put(&mut self, key: &str, body: Bytes) {
         let now = self.now.unwrap_or(Timestamp::from_epoch_ms(0));
         self.objects.insert(key.to_owned(), (body, now));
@@ -53,31 +53,31 @@ impl ObjectStore for MemoryObjects {
 }
 
 impl Bucket for MemoryObjects {
-    async fn get(&self, key: &str) -> Result<Option<Chunks>, Error> {
+    async fn get(&self, key: &str) -> Result<Option<ObjectChunks>, Error> {
         let body = self.held().objects.get(key).map(|(body, _)| body.clone());
         Ok(body.map(|body| once(async { Ok(body) }).boxed()))
     }
 
-    async fn put_new(&self, key: &str, body: Body) -> Result<Put, Error> {
+    async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
         let body = match body {
-            Body::Bytes(bytes) => bytes,
-            Body::File(path) => std::fs::read(path).map(Bytes::from).map_err(|error| {
+            ObjectBody::Bytes(bytes) => bytes,
+            ObjectBody::File(path) => std::fs::read(path).map(Bytes::from).map_err(|error| {
                 Error::new(ErrorKind::Configuration, "a temporary file cannot be read").caused_by(error)
             })?,
         };
         let mut held = self.held();
         if held.objects.contains_key(key) {
-            return Ok(Put::AlreadyThere);
+            return Ok(PutOutcome::AlreadyThere);
         }
         held.put(key, body);
-        Ok(Put::Written)
+        Ok(PutOutcome::Written)
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<Listed>, Error> {
+    async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {
         let held = self.held();
         let listed = held.objects.iter().filter(|(key, _)| key.starts_with(prefix));
         Ok(listed
-            .map(|(key, (body, modified))| Listed {
+            .map(|(key, (body, modified))| ListedObject {
                 key: key.clone(),
                 size: body.len().try_into().unwrap_or(u64::MAX),
                 modified: *modified,

@@ -12,10 +12,10 @@ use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::primitives::ByteStream;
 
-pub use self::bucket::{Body, Bucket, Chunks, Listed, Put};
+pub use self::bucket::{Bucket, ListedObject, ObjectBody, ObjectChunks, PutOutcome};
 pub use self::memory::MemoryObjects;
-pub use self::part::{ObjectPart, Part};
-use super::service::Request;
+pub use self::part::{ObjectPart, ObjectRange};
+use super::service::ServiceRequest;
 use crate::record::Timestamp;
 use crate::{Error, ErrorKind};
 
@@ -37,7 +37,7 @@ impl<S: ObjectStore> ObjectStore for Arc<S> {
 
 /// A bucket of S3, spoken to through the AWS SDK.
 #[derive(Clone, Debug)]
-pub struct S3 {
+pub struct S3Bucket {
     client: Client,
     bucket: Arc<str>,
 }
@@ -48,7 +48,7 @@ const CONFLICTS_AT_MOST: usize = 4;
 /// DeleteObjects' limit.
 const DELETED_AT_ONCE: usize = 1000;
 
-impl S3 {
+impl S3Bucket {
     /// The bucket of this name. Takes a client as it is configured, but for retries: it has none.
     #[must_use]
     pub fn new(client: &Client, bucket: Arc<str>) -> Self {
@@ -63,9 +63,9 @@ impl S3 {
         Self { client, bucket }
     }
 
-    fn request(&self, action: &'static str, permission: &'static str) -> Request<'_> {
+    fn request(&self, action: &'static str, permission: &'static str) -> ServiceRequest<'_> {
         let variable = "AFTERWRITE_BUCKET";
-        Request { service: "S3", action, permission, kind: "bucket", name: &self.bucket, variable }
+        ServiceRequest { service: "S3", action, permission, kind: "bucket", name: &self.bucket, variable }
     }
 
     fn put_object(&self, key: &str, body: ByteStream) -> PutObjectFluentBuilder {
@@ -73,7 +73,7 @@ impl S3 {
     }
 }
 
-impl ObjectStore for S3 {
+impl ObjectStore for S3Bucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), Error> {
         let request = self.request("PutObject", "s3:PutObject");
         // A future of the SDK is too large to lie in its caller's.
@@ -82,8 +82,8 @@ impl ObjectStore for S3 {
     }
 }
 
-impl Bucket for S3 {
-    async fn get(&self, key: &str) -> Result<Option<Chunks>, Error> {
+impl Bucket for S3Bucket {
+    async fn get(&self, key: &str) -> Result<Option<ObjectChunks>, Error> {
         let get = self.client.get_object().bucket(&*self.bucket).key(key);
         let object = match Box::pin(get.send()).await {
             Ok(object) => object,
@@ -95,27 +95,27 @@ impl Bucket for S3 {
         Ok(Some(self.chunks(object.body)))
     }
 
-    async fn put_new(&self, key: &str, body: Body) -> Result<Put, Error> {
+    async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
         let request = self.request("PutObject", "s3:PutObject");
         for attempt in 1.. {
             let body = match &body {
-                Body::Bytes(bytes) => ByteStream::from(bytes.clone()),
-                Body::File(path) => ByteStream::from_path(path).await.map_err(|error| {
+                ObjectBody::Bytes(bytes) => ByteStream::from(bytes.clone()),
+                ObjectBody::File(path) => ByteStream::from_path(path).await.map_err(|error| {
                     Error::new(ErrorKind::Configuration, "a temporary file cannot be read").caused_by(error)
                 })?,
             };
             let put = Box::pin(self.put_object(key, body).if_none_match("*").send());
-            let Err(error) = put.await else { return Ok(Put::Written) };
+            let Err(error) = put.await else { return Ok(PutOutcome::Written) };
             match error.raw_response().map(|response| response.status().as_u16()) {
-                Some(412) => return Ok(Put::AlreadyThere),
+                Some(412) => return Ok(PutOutcome::AlreadyThere),
                 Some(409) if attempt < CONFLICTS_AT_MOST => {}
                 Some(_) | None => return Err(request.error(&error)),
             }
         }
-        Ok(Put::AlreadyThere)
+        Ok(PutOutcome::AlreadyThere)
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<Listed>, Error> {
+    async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {
         let mut listed = Vec::new();
         let mut after = None;
         loop {
@@ -124,7 +124,7 @@ impl Bucket for S3 {
                 .await
                 .map_err(|error| self.request("ListObjectsV2", "s3:ListBucket").error(&error))?;
             listed.extend(page.contents().iter().filter_map(|object| {
-                Some(Listed {
+                Some(ListedObject {
                     key: object.key()?.to_owned(),
                     size: u64::try_from(object.size()?).ok()?,
                     modified: Timestamp::from_epoch_ms(object.last_modified()?.to_millis().ok()?),

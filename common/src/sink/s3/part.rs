@@ -6,13 +6,13 @@ use std::sync::Arc;
 use aws_sdk_s3::primitives::{ByteStream, DateTime};
 use futures::stream::{StreamExt as _, try_unfold};
 
-use super::{Chunks, S3};
+use super::{ObjectChunks, S3Bucket};
 use crate::record::Timestamp;
 use crate::{Error, ErrorKind};
 
 /// Which bytes of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ObjectRange {
     /// All of them.
     Whole,
     /// These; what lies beyond the end is left out.
@@ -34,21 +34,23 @@ pub struct ObjectPart {
     /// Which bytes these are.
     pub range: Range<u64>,
     /// The bytes.
-    pub body: Chunks,
+    pub body: ObjectChunks,
 }
 
-impl S3 {
+impl S3Bucket {
     /// Reads a part of an object; `None` if there is no such object.
     ///
     /// # Errors
     /// As [`super::ObjectStore::put`]; `Rejected` for a part that lies beyond the end.
-    pub async fn get_part(&self, key: &str, part: &Part) -> Result<Option<ObjectPart>, Error> {
+    pub async fn get_part(&self, key: &str, part: &ObjectRange) -> Result<Option<ObjectPart>, Error> {
         let range = match part {
-            Part::Whole => None,
+            ObjectRange::Whole => None,
             // A range's last byte is named, and belongs to it.
-            Part::Bytes(range) => Some(format!("bytes={}-{}", range.start, range.end.saturating_sub(1))),
-            Part::From(start) => Some(format!("bytes={start}-")),
-            Part::Last(bytes) => Some(format!("bytes=-{bytes}")),
+            ObjectRange::Bytes(range) => {
+                Some(format!("bytes={}-{}", range.start, range.end.saturating_sub(1)))
+            }
+            ObjectRange::From(start) => Some(format!("bytes={start}-")),
+            ObjectRange::Last(bytes) => Some(format!("bytes=-{bytes}")),
         };
         let get = self.client.get_object().bucket(&*self.bucket).key(key).set_range(range);
         let object = match Box::pin(get.send()).await {
@@ -75,7 +77,7 @@ impl S3 {
         }))
     }
 
-    /// What the bucket knows of an object: as [`S3::get_part`] tells it, and no bytes.
+    /// What the bucket knows of an object: as [`S3Bucket::get_part`] tells it, and no bytes.
     ///
     /// # Errors
     /// As [`super::ObjectStore::put`].
@@ -98,7 +100,7 @@ impl S3 {
     }
 
     /// A body as it arrives.
-    pub(super) fn chunks(&self, body: ByteStream) -> Chunks {
+    pub(super) fn chunks(&self, body: ByteStream) -> ObjectChunks {
         let bucket = Arc::clone(&self.bucket);
         let chunks = try_unfold(body, move |mut body| {
             let bucket = Arc::clone(&bucket);

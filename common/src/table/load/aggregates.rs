@@ -3,18 +3,23 @@
 use std::sync::Arc;
 
 use super::document::{AggregateSettings, MeasureKindSettings, MeasureSettings, ValueType};
-use super::part::Part;
+use super::part::EntityContext;
 use super::problem::suggestion;
-use super::reader::Written;
-use super::resolve::{Compiler, HeldMeasure};
+use super::reader::Located;
+use super::resolve::{HeldMeasure, ModelCompiler};
 use super::scope::EntityScope;
 use crate::table::template::split_format;
 use crate::table::{
-    Aggregate, Average, BoundTemplate, Destination, Expiry, Format, Measure, MeasureKind, Term,
+    Aggregate, AverageMeasure, BoundTemplate, Measure, MeasureKind, RollupDestination, RollupExpiry, Term,
+    ValueFormat,
 };
 
 /// Compiles an aggregate.
-pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, settings: &AggregateSettings<'_>) {
+pub(super) fn aggregate(
+    compiler: &mut ModelCompiler<'_, '_, '_>,
+    index: usize,
+    settings: &AggregateSettings<'_>,
+) {
     let owner = format!("aggregate `{}`", settings.name.value);
     let of = compiler.entity_named(&owner, settings.of);
     let lookups: Vec<usize> =
@@ -37,8 +42,13 @@ pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, setti
         let mut entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
         let was_incomplete = entity.is_incomplete;
         entity.is_incomplete |= lookups.len() < settings.lookups.len();
-        let mut part =
-            Part { compiler, owner, entity_name: settings.of.value, entity: &entity, gifts: Vec::new() };
+        let mut part = EntityContext {
+            compiler,
+            owner,
+            entity_name: settings.of.value,
+            entity: &entity,
+            gifts: Vec::new(),
+        };
         compiled.lookups = part.lookups(&settings.lookups, settings.name.at, &lookups);
         let owner = part.owner.clone();
         compiled.when = settings.when.and_then(|when| part.pattern(&owner, when));
@@ -55,9 +65,9 @@ pub(super) fn aggregate(compiler: &mut Compiler<'_, '_, '_>, index: usize, setti
     compiler.model.aggregates.push(compiled);
 }
 
-impl Part<'_, '_, '_, '_> {
+impl EntityContext<'_, '_, '_, '_> {
     /// A rollup whose key's variables are bound to this entity's values.
-    fn destination(&mut self, rollup: usize, at: usize) -> Destination {
+    fn destination(&mut self, rollup: usize, at: usize) -> RollupDestination {
         let mut bound = [BoundTemplate { pieces: Vec::new() }, BoundTemplate { pieces: Vec::new() }];
         let mut expires = None;
         if let Some(found) = self.compiler.model.rollups.get(rollup) {
@@ -68,10 +78,10 @@ impl Part<'_, '_, '_, '_> {
             expires = self.expiry(&owner, rollup, at);
         }
         let [partition, sort] = bound;
-        Destination { rollup, partition, sort, expires }
+        RollupDestination { rollup, partition, sort, expires }
     }
 
-    fn expiry(&mut self, owner: &str, rollup: usize, at: usize) -> Option<Expiry> {
+    fn expiry(&mut self, owner: &str, rollup: usize, at: usize) -> Option<RollupExpiry> {
         let document = self.compiler.document;
         let (after, of) = document.rollups.get(rollup)?.expires?;
         let owner = format!("{owner}: `expires`");
@@ -90,15 +100,15 @@ impl Part<'_, '_, '_, '_> {
             return None;
         };
         let variable = Arc::clone(variable);
-        let resolved = self.resolve(&owner, Written { value: &*variable, at })?;
-        if !resolved.value_type.fits_key(Format::Day) {
+        let resolved = self.resolve(&owner, Located { value: &*variable, at })?;
+        if !resolved.value_type.fits_key(ValueFormat::Day) {
             let described = resolved.value_type.described();
             self.compiler.report(
                 of.at,
                 format!("{owner}: `{}` is {described}, not a time; name text or a number", of.value),
             );
         }
-        Some(Expiry { of: resolved.term, format: resolved.format, after })
+        Some(RollupExpiry { of: resolved.term, format: resolved.format, after })
     }
 
     /// A measure; `None` for an average, which is the rollup's own, and for a wrong one.
@@ -134,26 +144,26 @@ impl Part<'_, '_, '_, '_> {
         Some(Measure { name: Arc::from(settings.name.value), when, kind })
     }
 
-    fn number(&mut self, owner: &str, name: Written<&str>, rule: &str, ratio: bool) -> Option<Term> {
+    fn number(&mut self, owner: &str, name: Located<&str>, rule: &str, ratio: bool) -> Option<Term> {
         let resolved = self.resolve(owner, name)?;
         let fits = resolved.value_type.is_numeric() || (ratio && resolved.value_type == ValueType::Ratio);
         if !fits {
             let described = resolved.value_type.described();
             self.compiler.report(name.at, format!("{owner}: `{}` is {described}; {rule}", name.value));
-        } else if resolved.format != Format::Plain {
+        } else if resolved.format != ValueFormat::Plain {
             self.compiler
                 .report(name.at, format!("{owner}: `{}`: numbers take no formats; leave it out", name.value));
         }
         Some(resolved.term)
     }
 
-    fn comparable(&mut self, owner: &str, name: Written<&str>) -> Option<(Term, Format)> {
+    fn comparable(&mut self, owner: &str, name: Located<&str>) -> Option<(Term, ValueFormat)> {
         let resolved = self.resolve(owner, name)?;
         let fits = match resolved.format {
-            Format::Plain => {
+            ValueFormat::Plain => {
                 matches!(resolved.value_type, ValueType::Text | ValueType::Number | ValueType::Any)
             }
-            Format::Day => resolved.value_type.fits_key(Format::Day),
+            ValueFormat::Day => resolved.value_type.fits_key(ValueFormat::Day),
         };
         if !fits {
             let described = resolved.value_type.described();
@@ -174,7 +184,7 @@ fn bin_labels(name: &str, width: i64, bins: i64) -> Vec<String> {
 
 /// Notes what the rollups of an aggregate hold of it, and what they must be read for.
 fn hold(
-    compiler: &mut Compiler<'_, '_, '_>,
+    compiler: &mut ModelCompiler<'_, '_, '_>,
     index: usize,
     settings: &AggregateSettings<'_>,
     rollups: &[(usize, usize)],
@@ -206,7 +216,7 @@ fn hold(
                     true
                 }
                 MeasureKindSettings::Average { sum, over } => {
-                    rollup.averages.push(Average {
+                    rollup.averages.push(AverageMeasure {
                         name: Arc::from(measure.name.value),
                         sum: Arc::from(sum.value),
                         count: Arc::from(over.value),
@@ -230,10 +240,10 @@ fn hold(
 
 /// What an average divides, and by what, must be counts or sums of the same aggregate.
 fn average_part(
-    compiler: &mut Compiler<'_, '_, '_>,
+    compiler: &mut ModelCompiler<'_, '_, '_>,
     owner: &str,
     settings: &AggregateSettings<'_>,
-    name: Written<&str>,
+    name: Located<&str>,
 ) {
     let is_added = |measure: &&MeasureSettings<'_>| {
         matches!(measure.kind, MeasureKindSettings::Count | MeasureKindSettings::Sum(_))

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::resolve::{Compiler, HeldMeasure};
-use crate::table::{Entity, Format, KeyPattern, Rollup, Template, TemplatePiece};
+use super::resolve::{HeldMeasure, ModelCompiler};
+use crate::table::{Entity, KeyPattern, Rollup, Template, TemplatePiece, ValueFormat};
 
 /// The key attributes of the state table.
 const STATE_KEY: (&str, &str) = ("PK", "SK");
 
 /// Two entities of one table must have keys that can be told apart.
-pub(super) fn entities(compiler: &mut Compiler<'_, '_, '_>) {
+pub(super) fn entities(compiler: &mut ModelCompiler<'_, '_, '_>) {
     let entities = &compiler.model.entities;
     for (index, entity) in entities.iter().enumerate() {
         for other in entities.iter().take(index) {
@@ -42,14 +42,14 @@ fn stored_key(rollup: &Rollup) -> KeyPattern {
     let mut partition = rollup.partition.clone();
     if rollup.shards > 1 {
         partition.pieces.push(TemplatePiece::Literal(Arc::from("#SHARD#")));
-        partition.pieces.push(TemplatePiece::Variable(rollup.variables.len(), Format::Plain));
+        partition.pieces.push(TemplatePiece::Variable(rollup.variables.len(), ValueFormat::Plain));
     }
     KeyPattern { partition, sort: Some(rollup.sort.clone()) }
 }
 
 /// Two rollups that can be one item must not hold measures of one name, nor be kept in different ways. Within one rollup
 /// a name is used once as well.
-pub(super) fn rollups(compiler: &mut Compiler<'_, '_, '_>) {
+pub(super) fn rollups(compiler: &mut ModelCompiler<'_, '_, '_>) {
     let overlaps = overlapping(&compiler.model.rollups);
     let mut found = held_twice(compiler, &overlaps);
     found.extend(kept_differently(compiler, &overlaps));
@@ -73,7 +73,7 @@ fn overlapping(rollups: &[Rollup]) -> Vec<Vec<usize>> {
 }
 
 /// Measures of one name on rollups that can be one item. Only those of one name are compared: of a large model, all pairs are many.
-fn held_twice(compiler: &Compiler<'_, '_, '_>, overlaps: &[Vec<usize>]) -> Vec<(usize, String)> {
+fn held_twice(compiler: &ModelCompiler<'_, '_, '_>, overlaps: &[Vec<usize>]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut earlier: HashMap<(usize, &str), Vec<usize>> = HashMap::new();
     for (position, held) in compiler.held.iter().enumerate() {
@@ -92,7 +92,7 @@ fn held_twice(compiler: &Compiler<'_, '_, '_>, overlaps: &[Vec<usize>]) -> Vec<(
     found
 }
 
-fn told_twice(compiler: &Compiler<'_, '_, '_>, held: &HeldMeasure, other: &HeldMeasure) -> String {
+fn told_twice(compiler: &ModelCompiler<'_, '_, '_>, held: &HeldMeasure, other: &HeldMeasure) -> String {
     let aggregate =
         |index: usize| compiler.model.aggregates.get(index).map_or("", |aggregate| &*aggregate.name);
     let rollup = |index: usize| compiler.model.rollups.get(index).map_or("", |rollup| &*rollup.name);
@@ -112,7 +112,7 @@ fn told_twice(compiler: &Compiler<'_, '_, '_>, held: &HeldMeasure, other: &HeldM
 }
 
 /// Rollups that can be one item, but are not kept in one way.
-fn kept_differently(compiler: &Compiler<'_, '_, '_>, overlaps: &[Vec<usize>]) -> Vec<(usize, String)> {
+fn kept_differently(compiler: &ModelCompiler<'_, '_, '_>, overlaps: &[Vec<usize>]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let settings = |index: usize| compiler.document.rollups.get(index);
     let expiry = |index: usize| settings(index).and_then(|settings| settings.expires.map(|(after, _)| after));
@@ -136,7 +136,7 @@ fn kept_differently(compiler: &Compiler<'_, '_, '_>, overlaps: &[Vec<usize>]) ->
 }
 
 /// Our own items, fed back by a state table that someone gave a stream, must match no entity.
-pub(super) fn entities_from_rollups(compiler: &mut Compiler<'_, '_, '_>) {
+pub(super) fn entities_from_rollups(compiler: &mut ModelCompiler<'_, '_, '_>) {
     let keys: Vec<KeyPattern> = compiler.model.rollups.iter().map(stored_key).collect();
     for (index, entity) in compiler.model.entities.iter().enumerate() {
         if !has_state_key(compiler, entity) {
@@ -156,7 +156,7 @@ pub(super) fn entities_from_rollups(compiler: &mut Compiler<'_, '_, '_>) {
 }
 
 /// Whether an entity's table has key attributes of the same names as the state table.
-pub(super) fn has_state_key(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> bool {
+pub(super) fn has_state_key(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> bool {
     compiler.model.tables.get(entity.table).is_some_and(|table| {
         let sort_key = table.sort_key.as_ref().map(|key| &*key.name);
         *table.partition_key.name == *STATE_KEY.0 && sort_key == Some(STATE_KEY.1)

@@ -1,14 +1,14 @@
 //! Caches: whose keys and paths go stale when an item changes.
 
 use super::document::CacheSettings;
-use super::part::Part;
-use super::reader::Written;
-use super::resolve::Compiler;
+use super::part::EntityContext;
+use super::reader::Located;
+use super::resolve::ModelCompiler;
 use super::scope::EntityScope;
-use crate::table::{AttributePath, BoundTemplate, CacheRule, Format, Template, Term};
+use crate::table::{AttributePath, BoundTemplate, CacheRule, Template, Term, ValueFormat};
 
 /// Compiles a cache, for each of the entities that it is of.
-pub(super) fn cache(compiler: &mut Compiler<'_, '_, '_>, settings: &CacheSettings<'_>) {
+pub(super) fn cache(compiler: &mut ModelCompiler<'_, '_, '_>, settings: &CacheSettings<'_>) {
     for (position, name) in settings.of.iter().enumerate() {
         let owner = format!("cache of `{}`", name.value);
         let Some(of) = compiler.entity_named(&owner, *name) else { continue };
@@ -17,7 +17,8 @@ pub(super) fn cache(compiler: &mut Compiler<'_, '_, '_>, settings: &CacheSetting
             continue;
         }
         let entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
-        let mut part = Part { compiler, owner, entity_name: name.value, entity: &entity, gifts: Vec::new() };
+        let mut part =
+            EntityContext { compiler, owner, entity_name: name.value, entity: &entity, gifts: Vec::new() };
         let rule = part.rule(of, settings);
         if let Some(scope) = compiler.scopes.get_mut(of) {
             *scope = entity;
@@ -30,7 +31,7 @@ pub(super) fn cache(compiler: &mut Compiler<'_, '_, '_>, settings: &CacheSetting
     }
 }
 
-impl Part<'_, '_, '_, '_> {
+impl EntityContext<'_, '_, '_, '_> {
     fn rule(&mut self, of: usize, settings: &CacheSettings<'_>) -> CacheRule {
         let keys = settings.keys.iter().filter_map(|key| self.template(*key)).collect();
         for path in &settings.paths {
@@ -43,7 +44,7 @@ impl Part<'_, '_, '_, '_> {
         CacheRule { of, keys, paths, when, depends_on, remedy: settings.remedy }
     }
 
-    fn template(&mut self, text: Written<&str>) -> Option<BoundTemplate> {
+    fn template(&mut self, text: Located<&str>) -> Option<BoundTemplate> {
         let mut variables = Vec::new();
         match Template::compile(text.value, &mut variables) {
             Ok(template) => Some(self.bind(&self.owner.clone(), text.at, &template, &variables)),
@@ -55,7 +56,7 @@ impl Part<'_, '_, '_, '_> {
     }
 
     /// CloudFront takes paths as URLs have them, with a wildcard at their end alone.
-    fn refuse_unfit_path(&mut self, path: Written<&str>) {
+    fn refuse_unfit_path(&mut self, path: Located<&str>) {
         let owner = &self.owner;
         let problem = if !path.value.starts_with('/') {
             Some("a path begins with `/`".to_owned())
@@ -72,10 +73,10 @@ impl Part<'_, '_, '_, '_> {
     }
 
     /// An attribute that the rule depends on.
-    fn attribute(&mut self, name: Written<&str>) -> Option<AttributePath> {
+    fn attribute(&mut self, name: Located<&str>) -> Option<AttributePath> {
         let resolved = self.resolve(&self.owner.clone(), name)?;
         let problem = match resolved.term {
-            Term::Attribute(path) if resolved.format == Format::Plain => return Some(path),
+            Term::Attribute(path) if resolved.format == ValueFormat::Plain => return Some(path),
             Term::Attribute(_) => "takes no format; name the attribute itself",
             Term::Key(_) => "is part of the item's key, which never changes",
             Term::Derived(_) | Term::Given { .. } => "is derived; name the attributes it is derived from",

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::apart::{self, has_state_key};
-use super::document::Document;
-use super::problem::Problems;
-use super::reader::Written;
-use super::resolve::{Compiler, terms_of};
+use super::document::ModelDocument;
+use super::problem::ProblemCollector;
+use super::reader::Located;
+use super::resolve::{ModelCompiler, terms_of};
 use crate::table::{
-    Aggregate, AttributePath, Entity, Format, MeasureKind, OnExpiry, Piece, Template, TemplatePiece, Term,
+    Aggregate, AttributePath, BoundPiece, Entity, MeasureKind, OnExpiry, Template, TemplatePiece, Term,
+    ValueFormat,
 };
 
 /// A transaction's actions: DynamoDB's limit.
@@ -22,8 +23,8 @@ const RESERVED: [&str; 2] = ["LEDGER#", "LOOKUP#"];
 const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
 
 /// Names are plain, and each is given once.
-pub(super) fn names(document: &Document<'_>, problems: &mut Problems<'_>) {
-    let plain = |kind: &str, name: &Written<&str>, problems: &mut Problems<'_>| {
+pub(super) fn names(document: &ModelDocument<'_>, problems: &mut ProblemCollector<'_>) {
+    let plain = |kind: &str, name: &Located<&str>, problems: &mut ProblemCollector<'_>| {
         let is_plain = !name.value.is_empty()
             && name
                 .value
@@ -65,7 +66,7 @@ pub(super) fn names(document: &Document<'_>, problems: &mut Problems<'_>) {
 }
 
 /// Everything that concerns more than one part of the model.
-pub(super) fn whole(compiler: &mut Compiler<'_, '_, '_>) {
+pub(super) fn whole(compiler: &mut ModelCompiler<'_, '_, '_>) {
     apart::entities(compiler);
     apart::rollups(compiler);
     apart::entities_from_rollups(compiler);
@@ -77,13 +78,13 @@ pub(super) fn whole(compiler: &mut Compiler<'_, '_, '_>) {
     nothing_reads_secrets(compiler);
 }
 
-fn reserved_keys(compiler: &mut Compiler<'_, '_, '_>) {
+fn reserved_keys(compiler: &mut ModelCompiler<'_, '_, '_>) {
     let reserved = |template: &Template, whole: bool| {
         RESERVED.into_iter().find(|prefix| {
             let own = Template {
                 pieces: vec![
                     TemplatePiece::Literal(Arc::from(*prefix)),
-                    TemplatePiece::Variable(0, Format::Plain),
+                    TemplatePiece::Variable(0, ValueFormat::Plain),
                 ],
             };
             template.leading_literal().starts_with(prefix) || (whole && template.overlaps(&own))
@@ -111,7 +112,7 @@ fn reserved_keys(compiler: &mut Compiler<'_, '_, '_>) {
     }
 }
 
-fn measure_names(compiler: &mut Compiler<'_, '_, '_>) {
+fn measure_names(compiler: &mut ModelCompiler<'_, '_, '_>) {
     for held in &compiler.held {
         if ROLLUP_ATTRIBUTES.contains(&&*held.attribute) || held.attribute.starts_with("settled_") {
             let aggregate =
@@ -126,7 +127,7 @@ fn measure_names(compiler: &mut Compiler<'_, '_, '_>) {
 }
 
 /// Old and new state of one item, and what its expiry settles, must fit into one transaction.
-fn transaction_size(compiler: &mut Compiler<'_, '_, '_>) {
+fn transaction_size(compiler: &mut ModelCompiler<'_, '_, '_>) {
     for (index, entity) in compiler.model.entities.iter().enumerate() {
         let aggregates = entity.aggregates.iter().filter_map(|index| compiler.model.aggregates.get(*index));
         let targets: usize = aggregates.map(|aggregate| aggregate.into.len()).sum();
@@ -147,7 +148,7 @@ fn transaction_size(compiler: &mut Compiler<'_, '_, '_>) {
 }
 
 /// No mirrored attribute lies within another, or is part of a key.
-fn mirrored_paths(compiler: &mut Compiler<'_, '_, '_>) {
+fn mirrored_paths(compiler: &mut ModelCompiler<'_, '_, '_>) {
     for (index, mirrored) in compiler.mirrored.iter().enumerate() {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
         let Some(table) = compiler.model.tables.get(entity.table) else { continue };
@@ -183,7 +184,7 @@ fn within(a: &[Arc<str>], b: &[Arc<str>]) -> bool {
 }
 
 /// What an item contributes must not depend on what we write onto it.
-fn nothing_reads_mirrored(compiler: &mut Compiler<'_, '_, '_>) {
+fn nothing_reads_mirrored(compiler: &mut ModelCompiler<'_, '_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
         for (reader, path) in reads(compiler, entity) {
@@ -202,7 +203,7 @@ fn nothing_reads_mirrored(compiler: &mut Compiler<'_, '_, '_>) {
 }
 
 /// What is secret stays in its table: it is in no key, path, measure or condition.
-fn nothing_reads_secrets(compiler: &mut Compiler<'_, '_, '_>) {
+fn nothing_reads_secrets(compiler: &mut ModelCompiler<'_, '_, '_>) {
     let all = compiler.document.entities.iter().enumerate();
     for (index, settings) in all.filter(|(_, settings)| !settings.secrets.is_empty()) {
         let Some(entity) = compiler.model.entities.get(index) else { continue };
@@ -240,7 +241,7 @@ fn nothing_reads_secrets(compiler: &mut Compiler<'_, '_, '_>) {
 }
 
 /// Every attribute that an entity's caches read.
-fn cache_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
+fn cache_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
     let mut reads = Vec::new();
     for rule in entity.caches.iter().filter_map(|index| compiler.model.caches.get(*index)) {
         let reader = format!("cache of `{}`", entity.name);
@@ -250,7 +251,7 @@ fn cache_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String,
             }
         };
         for piece in rule.keys.iter().chain(&rule.paths).flat_map(|template| &template.pieces) {
-            if let Piece::Value(term, _) = piece {
+            if let BoundPiece::Value(term, _) = piece {
                 read(term);
             }
         }
@@ -261,7 +262,7 @@ fn cache_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String,
 }
 
 /// Every attribute that an entity's datasets read.
-fn dataset_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
+fn dataset_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
     let mut reads = Vec::new();
     for (_, dataset) in compiler.model.datasets_of(entity) {
         let reader = format!("dataset `{}`", dataset.name);
@@ -276,7 +277,7 @@ fn dataset_reads(compiler: &Compiler<'_, '_, '_>, entity: &Entity) -> Vec<(Strin
 }
 
 /// Every attribute of an entity's items that decides what they contribute, and who reads it.
-fn reads<'m>(compiler: &'m Compiler<'_, '_, '_>, entity: &'m Entity) -> Vec<(String, AttributePath)> {
+fn reads<'m>(compiler: &'m ModelCompiler<'_, '_, '_>, entity: &'m Entity) -> Vec<(String, AttributePath)> {
     let mut reads = Vec::new();
     let mut read = |reader: &str, term: &Term| {
         if let Term::Attribute(path) = term {
@@ -306,7 +307,7 @@ fn aggregate_terms(aggregate: &Aggregate, visit: &mut impl FnMut(&Term)) {
     conditions.for_each(|condition| condition.each_term(visit));
     for destination in &aggregate.into {
         for piece in destination.partition.pieces.iter().chain(&destination.sort.pieces) {
-            if let Piece::Value(term, _) = piece {
+            if let BoundPiece::Value(term, _) = piece {
                 visit(term);
             }
         }

@@ -8,12 +8,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::document::ValueType;
-use super::problem::{Problems, listed, suggestion};
-use super::reader::{self, Raw, Written, entries, place};
-use super::scope::{Resolved, Scope};
-use crate::record::{Decimal, Vocabulary};
-use crate::table::pattern::{Comparison, Condition, Matcher};
-use crate::table::{Format, Pattern};
+use super::problem::{ProblemCollector, listed, suggestion};
+use super::reader::{self, Located, RawValue, entries, place};
+use super::scope::{NameScope, ResolvedName};
+use crate::record::{AttributeInterner, Decimal};
+use crate::table::pattern::{Comparison, Matcher, PatternCondition};
+use crate::table::{Pattern, ValueFormat};
 
 const MATCHERS: [&str; 7] =
     ["anything-but", "equals-ignore-case", "exists", "null", "numeric", "prefix", "suffix"];
@@ -21,23 +21,23 @@ const NUMERIC_GRAMMAR: &str = "`numeric` takes [\"=\", number], one bound like [
 const EXCLUSIONS: [&str; 3] = ["equals-ignore-case", "prefix", "suffix"];
 
 /// Compiles the patterns of one owner ("aggregate `a`", "aggregate `a`: measure `m`").
-pub(super) struct Conditions<'c, 's> {
+pub(super) struct PatternCompiler<'c, 's> {
     pub(super) owner: &'c str,
-    pub(super) scope: Scope<'c>,
-    pub(super) vocabulary: &'c mut Vocabulary,
-    pub(super) problems: &'c mut Problems<'s>,
+    pub(super) scope: NameScope<'c>,
+    pub(super) vocabulary: &'c mut AttributeInterner,
+    pub(super) problems: &'c mut ProblemCollector<'s>,
 }
 
-impl Conditions<'_, '_> {
+impl PatternCompiler<'_, '_> {
     /// Compiles a `when`; what is wrong with it is reported.
-    pub(super) fn compile(&mut self, when: Raw<'_>) -> Option<Pattern> {
+    pub(super) fn compile(&mut self, when: RawValue<'_>) -> Option<Pattern> {
         let owner = format!("{}: `when`", self.owner);
         let table = reader::table(&owner, when, self.problems)?;
         if table.is_empty() {
             self.problems
                 .report(place(when), format!("{owner} is empty; leave it out, or say what must hold"));
         }
-        Some(Pattern { condition: Condition::All(self.group(table, "")) })
+        Some(Pattern { condition: PatternCondition::All(self.group(table, "")) })
     }
 
     /// Notes what is wrong with the condition on a field.
@@ -48,7 +48,7 @@ impl Conditions<'_, '_> {
     }
 
     /// All conditions of a table must hold. `outer` is the map that the fields lie in, if they lie in one.
-    fn group(&mut self, table: &DeTable<'_>, outer: &str) -> Vec<Condition> {
+    fn group(&mut self, table: &DeTable<'_>, outer: &str) -> Vec<PatternCondition> {
         let mut conditions = Vec::new();
         for (name, value) in entries(table) {
             if name.value == "$or" {
@@ -57,7 +57,7 @@ impl Conditions<'_, '_> {
             }
             let path =
                 if outer.is_empty() { name.value.to_owned() } else { format!("{outer}.{}", name.value) };
-            let field = Written { value: &*path, at: name.at };
+            let field = Located { value: &*path, at: name.at };
             match (value.get_ref().as_array(), value.get_ref().as_table()) {
                 (Some(matchers), _) => conditions.extend(self.field(field, place(value), matchers)),
                 (None, Some(inner)) if self.scope.is_map(&path) => {
@@ -75,18 +75,18 @@ impl Conditions<'_, '_> {
         conditions
     }
 
-    fn alternatives(&mut self, value: Raw<'_>, outer: &str) -> Option<Condition> {
+    fn alternatives(&mut self, value: RawValue<'_>, outer: &str) -> Option<PatternCondition> {
         let all = value.get_ref().as_array().map(|array| &**array).unwrap_or_default();
         let tables: Vec<&DeTable<'_>> = all.iter().filter_map(|one| one.get_ref().as_table()).collect();
         if tables.len() < 2 || tables.len() != all.len() {
             let message = "it must be a list of two conditions or more: `\"$or\" = [{ … }, { … }]`";
             return self.reject("$or", place(value), message);
         }
-        let conditions = tables.into_iter().map(|table| Condition::All(self.group(table, outer)));
-        Some(Condition::Any(conditions.collect()))
+        let conditions = tables.into_iter().map(|table| PatternCondition::All(self.group(table, outer)));
+        Some(PatternCondition::Any(conditions.collect()))
     }
 
-    fn resolve(&mut self, path: Written<&str>) -> Option<Resolved> {
+    fn resolve(&mut self, path: Located<&str>) -> Option<ResolvedName> {
         match self.scope.resolve(path.value, self.vocabulary) {
             Ok(resolved) => Some(resolved),
             Err(problem) if problem.is_empty() => None,
@@ -96,13 +96,13 @@ impl Conditions<'_, '_> {
 
     fn field(
         &mut self,
-        path: Written<&str>,
+        path: Located<&str>,
         at: usize,
         elements: &[Spanned<DeValue<'_>>],
-    ) -> Option<Condition> {
+    ) -> Option<PatternCondition> {
         let resolved = self.resolve(path)?;
-        let path = Written { value: path.value, at: path.at };
-        if resolved.format != Format::Plain {
+        let path = Located { value: path.value, at: path.at };
+        if resolved.format != ValueFormat::Plain {
             self.reject::<()>(path.value, path.at, "conditions take no formats; test the value itself");
         }
         if elements.is_empty() {
@@ -119,10 +119,10 @@ impl Conditions<'_, '_> {
             }
             matchers.push(matcher);
         }
-        Some(Condition::Field { term: resolved.term, matchers })
+        Some(PatternCondition::Field { term: resolved.term, matchers })
     }
 
-    fn matcher(&mut self, path: &str, value: Raw<'_>) -> Option<Matcher> {
+    fn matcher(&mut self, path: &str, value: RawValue<'_>) -> Option<Matcher> {
         let Some(table) = value.get_ref().as_table() else { return self.literal(path, value) };
         let all = entries(table);
         let [(name, argument)] = all.as_slice() else {
@@ -146,7 +146,7 @@ impl Conditions<'_, '_> {
     }
 
     /// A value that must be equal.
-    fn literal(&mut self, path: &str, value: Raw<'_>) -> Option<Matcher> {
+    fn literal(&mut self, path: &str, value: RawValue<'_>) -> Option<Matcher> {
         match value.get_ref() {
             DeValue::String(text) => Some(Matcher::Text(Arc::from(text.as_ref()))),
             DeValue::Boolean(wanted) => Some(Matcher::Bool(*wanted)),
@@ -160,7 +160,7 @@ impl Conditions<'_, '_> {
     }
 
     /// A number, from the very text that the file has.
-    fn number(&mut self, path: &str, value: Raw<'_>) -> Option<Decimal> {
+    fn number(&mut self, path: &str, value: RawValue<'_>) -> Option<Decimal> {
         let value_at = place(value);
         let number: Option<Decimal> = if let Some(integer) = value.get_ref().as_integer() {
             match integer.radix() {
@@ -173,7 +173,7 @@ impl Conditions<'_, '_> {
         number.or_else(|| self.reject(path, value_at, "this is no number that DynamoDB can hold (38 digits)"))
     }
 
-    fn text_matcher(&mut self, path: &str, name: &str, argument: Raw<'_>) -> Option<Matcher> {
+    fn text_matcher(&mut self, path: &str, name: &str, argument: RawValue<'_>) -> Option<Matcher> {
         let Some(text) = argument.get_ref().as_str() else {
             return self.reject(path, place(argument), format!("`{name}` takes a string"));
         };
@@ -184,13 +184,13 @@ impl Conditions<'_, '_> {
         })
     }
 
-    fn flag(&mut self, path: &str, name: &str, argument: Raw<'_>) -> Option<bool> {
+    fn flag(&mut self, path: &str, name: &str, argument: RawValue<'_>) -> Option<bool> {
         let flag = argument.get_ref().as_bool();
         flag.or_else(|| self.reject(path, place(argument), format!("`{name}` takes true or false")))
     }
 
     /// `["=", x]`, one bound, or a lower bound and then an upper.
-    fn numeric(&mut self, path: &str, argument: Raw<'_>) -> Option<Matcher> {
+    fn numeric(&mut self, path: &str, argument: RawValue<'_>) -> Option<Matcher> {
         let elements = argument.get_ref().as_array().map(|array| &**array).unwrap_or_default();
         let mut bounds = Vec::new();
         for pair in elements.chunks(2) {
@@ -224,7 +224,7 @@ impl Conditions<'_, '_> {
     }
 
     /// A value or a list of values, or `{ prefix = … }` and the like with a text or a list of texts.
-    fn anything_but(&mut self, path: &str, argument: Raw<'_>) -> Option<Matcher> {
+    fn anything_but(&mut self, path: &str, argument: RawValue<'_>) -> Option<Matcher> {
         let Some(table) = argument.get_ref().as_table() else {
             let excluded =
                 one_or_many(argument).into_iter().filter_map(|value| self.literal(path, value)).collect();
@@ -244,7 +244,7 @@ impl Conditions<'_, '_> {
         }
     }
 
-    fn excluding(&mut self, path: &str, argument: Raw<'_>, excluded: Vec<Matcher>) -> Option<Matcher> {
+    fn excluding(&mut self, path: &str, argument: RawValue<'_>, excluded: Vec<Matcher>) -> Option<Matcher> {
         if one_or_many(argument).is_empty() {
             return self.reject(
                 path,
@@ -257,7 +257,7 @@ impl Conditions<'_, '_> {
 }
 
 /// The elements of a list; any other value is a list of one.
-fn one_or_many<'d>(value: Raw<'d>) -> Vec<Raw<'d>> {
+fn one_or_many<'d>(value: RawValue<'d>) -> Vec<RawValue<'d>> {
     value.get_ref().as_array().map_or_else(|| vec![value], |array| array.iter().collect())
 }
 

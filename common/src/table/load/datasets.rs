@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::document::{ColumnSettings, DatasetSettings, QuerySettings, ValueType};
-use super::part::Part;
+use super::part::EntityContext;
 use super::problem::{listed, suggestion};
-use super::resolve::Compiler;
-use super::scope::{EntityScope, Scope, attribute_path};
+use super::resolve::ModelCompiler;
+use super::scope::{EntityScope, NameScope, attribute_path};
 use crate::record::AttributeId;
 use crate::table::dataset::is_column_name;
-use crate::table::{Column, ColumnType, Dataset, Format, Model, SavedQuery, Term};
+use crate::table::{Column, ColumnType, Dataset, Model, SavedQuery, Term, ValueFormat};
 
 /// What SQL calls the day of a row's partition.
 const PARTITION: &str = "dt";
 
 /// Compiles a dataset.
-pub(super) fn dataset(compiler: &mut Compiler<'_, '_, '_>, settings: &DatasetSettings<'_>) {
+pub(super) fn dataset(compiler: &mut ModelCompiler<'_, '_, '_>, settings: &DatasetSettings<'_>) {
     let owner = format!("dataset `{}`", settings.name.value);
     refuse_unfit_name(compiler, &owner, settings.name);
     let of = compiler.entity_named(&owner, settings.of);
@@ -24,7 +24,7 @@ pub(super) fn dataset(compiler: &mut Compiler<'_, '_, '_>, settings: &DatasetSet
     let Some(of) = of else { return };
     let entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
     let mut part =
-        Part { compiler, owner, entity_name: settings.of.value, entity: &entity, gifts: Vec::new() };
+        EntityContext { compiler, owner, entity_name: settings.of.value, entity: &entity, gifts: Vec::new() };
     let keys = part.lookups(&settings.lookups, settings.name.at, &lookups);
     let partition = part.partition(settings);
     let mut columns: Vec<Column> = settings.columns.iter().map(|column| part.column(column)).collect();
@@ -40,7 +40,7 @@ pub(super) fn dataset(compiler: &mut Compiler<'_, '_, '_>, settings: &DatasetSet
     compiler.model.datasets.push(Dataset {
         name: Arc::from(settings.name.value),
         of,
-        partition: partition.unwrap_or((Term::Key(0), Format::Day)),
+        partition: partition.unwrap_or((Term::Key(0), ValueFormat::Day)),
         partition_source: Arc::from(settings.partition.value),
         days: (Arc::from(settings.days.0), Arc::from(settings.days.1)),
         lookups: keys,
@@ -59,7 +59,11 @@ pub(super) fn attributes_of_days(model: &Model) -> impl Iterator<Item = Attribut
     })
 }
 
-fn refuse_unfit_name(compiler: &mut Compiler<'_, '_, '_>, owner: &str, name: super::reader::Written<&str>) {
+fn refuse_unfit_name(
+    compiler: &mut ModelCompiler<'_, '_, '_>,
+    owner: &str,
+    name: super::reader::Located<&str>,
+) {
     if !is_column_name(name.value) {
         let message = format!(
             "{owner}: SQL knows it by this name, so it is made of lower-case letters, digits and `_`, a letter first"
@@ -77,8 +81,8 @@ fn refuse_unfit_name(compiler: &mut Compiler<'_, '_, '_>, owner: &str, name: sup
     }
 }
 
-impl Part<'_, '_, '_, '_> {
-    fn partition(&mut self, settings: &DatasetSettings<'_>) -> Option<(Term, Format)> {
+impl EntityContext<'_, '_, '_, '_> {
+    fn partition(&mut self, settings: &DatasetSettings<'_>) -> Option<(Term, ValueFormat)> {
         let written = settings.partition;
         let owner = format!("{}: `partition`", self.owner);
         let resolved = self.resolve_or_attribute(written.value);
@@ -90,13 +94,13 @@ impl Part<'_, '_, '_, '_> {
             }
         };
         let is_day_of_key = matches!(term, Term::Key(_)) && written.value.ends_with(":day");
-        if format != Format::Day && !is_day_of_key {
+        if format != ValueFormat::Day && !is_day_of_key {
             let message = format!(
                 "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
                 written.value
             );
             self.compiler.report(written.at, message);
-        } else if !value_type.fits_key(Format::Day) {
+        } else if !value_type.fits_key(ValueFormat::Day) {
             let message = format!("{owner}: `{}` is {}, not a time", written.value, value_type.described());
             self.compiler.report(written.at, message);
         }
@@ -118,7 +122,7 @@ impl Part<'_, '_, '_, '_> {
         }
         let from = match self.resolve_or_attribute(settings.from.value) {
             Ok((from, format, value_type)) => {
-                if format != Format::Plain {
+                if format != ValueFormat::Plain {
                     let message = format!(
                         "{owner}: `{}` takes no format; a `date` column holds the day",
                         settings.from.value
@@ -147,8 +151,8 @@ impl Part<'_, '_, '_, '_> {
 
     /// What a name means; one that means nothing else is an attribute, which a dataset need not declare: its column says what
     /// it holds.
-    fn resolve_or_attribute(&mut self, name: &str) -> Result<(Term, Format, ValueType), String> {
-        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+    fn resolve_or_attribute(&mut self, name: &str) -> Result<(Term, ValueFormat, ValueType), String> {
+        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
         let vocabulary = &mut self.compiler.model.vocabulary;
         if let Ok(resolved) = scope.resolve(name, vocabulary) {
             return Ok((resolved.term, resolved.format, resolved.value_type));
@@ -220,7 +224,7 @@ fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> 
 }
 
 /// Compiles a saved query.
-pub(super) fn query(compiler: &mut Compiler<'_, '_, '_>, settings: &QuerySettings<'_>) {
+pub(super) fn query(compiler: &mut ModelCompiler<'_, '_, '_>, settings: &QuerySettings<'_>) {
     let owner = format!("query `{}`", settings.name.value);
     let (name, sql) = (settings.name.value, settings.sql.value.trim());
     if !is_column_name(name) {

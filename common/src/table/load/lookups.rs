@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::document::LookupSettings;
-use super::reader::Written;
-use super::resolve::Compiler;
-use super::scope::Scope;
+use super::reader::Located;
+use super::resolve::ModelCompiler;
+use super::scope::NameScope;
 use crate::table::template::split_format;
-use crate::table::{Format, Lookup, LookupKey, Template};
+use crate::table::{Lookup, LookupUse, Template, ValueFormat};
 
-impl Compiler<'_, '_, '_> {
+impl ModelCompiler<'_, '_, '_> {
     /// Compiles a lookup.
     pub(super) fn lookup(&mut self, index: usize, settings: &LookupSettings<'_>) {
         let owner = format!("lookup `{}`", settings.name.value);
@@ -49,19 +49,19 @@ impl Compiler<'_, '_, '_> {
         settings: &LookupSettings<'_>,
         owner: &str,
         inputs: &[Arc<str>],
-    ) -> Option<LookupKey> {
-        let scope = Scope { entity: self.scopes.get(of)?, entity_name: settings.of.value, gifts: &[] };
+    ) -> Option<LookupUse> {
+        let scope = NameScope { entity: self.scopes.get(of)?, entity_name: settings.of.value, gifts: &[] };
         let (problems, vocabulary) = (&mut *self.problems, &mut self.model.vocabulary);
         let at = settings.key.first().map_or(settings.name.at, |(_, text)| text.at);
         let mut terms = Vec::new();
         for input in inputs {
-            if split_format(input).is_ok_and(|(_, format)| format != Format::Plain) {
+            if split_format(input).is_ok_and(|(_, format)| format != ValueFormat::Plain) {
                 problems.report(at, format!("{owner}: `{{{input}}}`: the key of a lookup takes no formats"));
                 continue;
             }
-            let input = Written { value: &**input, at };
+            let input = Located { value: &**input, at };
             let Some(resolved) = Self::resolve(problems, vocabulary, owner, scope, input) else { continue };
-            if !resolved.value_type.fits_key(Format::Plain) {
+            if !resolved.value_type.fits_key(ValueFormat::Plain) {
                 let described = resolved.value_type.described();
                 problems.report(
                     at,
@@ -78,13 +78,13 @@ impl Compiler<'_, '_, '_> {
         let mut types = Vec::new();
         for gift in &settings.gives {
             let Some(resolved) = Self::resolve(problems, vocabulary, owner, scope, *gift) else { continue };
-            if resolved.format != Format::Plain {
+            if resolved.format != ValueFormat::Plain {
                 let message = format!(
                     "{owner}: `{}`: a lookup gives a value as it is; leave the format out",
                     gift.value
                 );
                 problems.report(gift.at, message);
-            } else if !resolved.value_type.fits_key(Format::Plain) {
+            } else if !resolved.value_type.fits_key(ValueFormat::Plain) {
                 let described = resolved.value_type.described();
                 problems.report(
                     gift.at,
@@ -99,6 +99,6 @@ impl Compiler<'_, '_, '_> {
         }
         // A gift that nothing binds is missing here, and the types after it would be another's.
         self.gift_types.push(if types.len() == settings.gives.len() { types } else { Vec::new() });
-        Some(LookupKey { lookup, inputs: terms, gifts })
+        Some(LookupUse { lookup, inputs: terms, gifts })
     }
 }

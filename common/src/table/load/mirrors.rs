@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::document::MirrorSettings;
 use super::problem::suggestion;
-use super::reader::Written;
-use super::resolve::{Compiler, MirroredPath, position};
+use super::reader::Located;
+use super::resolve::{MirroredPath, ModelCompiler, position};
 use super::scope::attribute_path;
 use crate::effect::Path;
 use crate::table::template::split_format;
-use crate::table::{Format, LookupKey, Mirror, MirroredAttribute, Piece, Rollup, Term};
+use crate::table::{BoundPiece, LookupUse, Mirror, MirroredAttribute, Rollup, Term, ValueFormat};
 
 /// Compiles a mirror.
-pub(super) fn mirror(compiler: &mut Compiler<'_, '_, '_>, settings: &MirrorSettings<'_>) {
+pub(super) fn mirror(compiler: &mut ModelCompiler<'_, '_, '_>, settings: &MirrorSettings<'_>) {
     let owner = format!("mirror onto `{}`", settings.onto.value);
     let onto = compiler.entity_named(&owner, settings.onto);
     let from = compiler.rollup_named(&owner, settings.from);
@@ -53,7 +53,7 @@ fn note_shown(rollup: &mut Rollup, mirror: usize, attributes: &[MirroredAttribut
 }
 
 fn refuse_unfit_rollup(
-    compiler: &mut Compiler<'_, '_, '_>,
+    compiler: &mut ModelCompiler<'_, '_, '_>,
     owner: &str,
     from: usize,
     settings: &MirrorSettings<'_>,
@@ -76,11 +76,11 @@ fn refuse_unfit_rollup(
 }
 
 fn attribute(
-    compiler: &mut Compiler<'_, '_, '_>,
+    compiler: &mut ModelCompiler<'_, '_, '_>,
     owner: &str,
     (onto, from): (usize, usize),
-    path: Written<&str>,
-    measure: Written<&str>,
+    path: Located<&str>,
+    measure: Located<&str>,
 ) -> Option<MirroredAttribute> {
     let held: Vec<Arc<str>> = compiler
         .held
@@ -120,7 +120,7 @@ fn path_of(names: &[Arc<str>]) -> Option<Path> {
 
 /// From the rollup to the item: every variable of the item's key is one of the rollup's.
 fn item_variables(
-    compiler: &mut Compiler<'_, '_, '_>,
+    compiler: &mut ModelCompiler<'_, '_, '_>,
     owner: &str,
     onto: usize,
     from: usize,
@@ -147,12 +147,12 @@ fn item_variables(
 /// From the item to the rollup: every variable of the rollup's key is one of the item's, or is given by the one lookup of such
 /// items that the aggregates use.
 fn rollup_variables(
-    compiler: &mut Compiler<'_, '_, '_>,
+    compiler: &mut ModelCompiler<'_, '_, '_>,
     owner: &str,
     onto: usize,
     from: usize,
     settings: &MirrorSettings<'_>,
-) -> (Option<LookupKey>, Vec<(Term, Format)>) {
+) -> (Option<LookupUse>, Vec<(Term, ValueFormat)>) {
     let given = given_by_lookups(compiler, onto, from, settings);
     let lookup = given.first().map(|(lookup, _, _)| *lookup);
     if given.iter().any(|(other, _, _)| Some(*other) != lookup) {
@@ -170,10 +170,10 @@ fn rollup_variables(
     let mut problems = Vec::new();
     for (index, variable) in rollup.variables.iter().enumerate() {
         if let Some((_, gift, _)) = given.iter().find(|(_, _, bound)| *bound == index) {
-            let format = split_format(variable).map_or(Format::Plain, |(_, format)| format);
+            let format = split_format(variable).map_or(ValueFormat::Plain, |(_, format)| format);
             terms.push((Term::Given { lookup: 0, gift: *gift }, format));
         } else if let Some(key) = position(&entity.variables, variable) {
-            terms.push((Term::Key(key), Format::Plain));
+            terms.push((Term::Key(key), ValueFormat::Plain));
         } else {
             problems.push(format!(
                 "{owner}: rollup `{}` cannot be found from the item: `{{{variable}}}` is no variable of the item's key, and no lookup of `{}` gives it; take it out of the rollup's key, or bind it there",
@@ -196,7 +196,7 @@ fn rollup_variables(
             ));
         }
         let answer = entity.answers.iter().find(|answer| answer.lookup == lookup);
-        key = answer.map(|answer| LookupKey {
+        key = answer.map(|answer| LookupUse {
             lookup,
             inputs: answer.inputs.clone(),
             gifts: answer.gifts.clone(),
@@ -211,7 +211,7 @@ fn rollup_variables(
 }
 
 /// Whether both keys are known; otherwise enough was said of them before.
-fn can_be_judged(compiler: &Compiler<'_, '_, '_>, onto: usize, rollup: &Rollup) -> bool {
+fn can_be_judged(compiler: &ModelCompiler<'_, '_, '_>, onto: usize, rollup: &Rollup) -> bool {
     !rollup.partition.pieces.is_empty()
         && !rollup.sort.pieces.is_empty()
         && !compiler.scopes.get(onto).is_some_and(|scope| scope.is_incomplete)
@@ -220,7 +220,7 @@ fn can_be_judged(compiler: &Compiler<'_, '_, '_>, onto: usize, rollup: &Rollup) 
 /// Which lookups of `onto` give which of the rollup's variables to the aggregates whose measures are shown: lookup, gift,
 /// variable.
 fn given_by_lookups(
-    compiler: &Compiler<'_, '_, '_>,
+    compiler: &ModelCompiler<'_, '_, '_>,
     onto: usize,
     from: usize,
     settings: &MirrorSettings<'_>,
@@ -239,7 +239,7 @@ fn given_by_lookups(
                 pieces.iter().flat_map(|(template, bound)| template.pieces.iter().zip(&bound.pieces))
             {
                 let crate::table::TemplatePiece::Variable(variable, _) = piece else { continue };
-                let Piece::Value(Term::Given { lookup, gift }, _) = bound else { continue };
+                let BoundPiece::Value(Term::Given { lookup, gift }, _) = bound else { continue };
                 let Some(lookup) = aggregate.lookups.get(*lookup).map(|key| key.lookup) else { continue };
                 let is_of_onto = model.lookups.get(lookup).is_some_and(|lookup| lookup.of == onto);
                 if is_of_onto && !given.contains(&(lookup, *gift, *variable)) {

@@ -30,9 +30,9 @@ use std::{fs, io};
 
 use toml::de::DeTable;
 
-use self::document::Document;
-pub use self::problem::{ModelErrors, Problem};
-use self::problem::{Problems, listed};
+use self::document::ModelDocument;
+pub use self::problem::{ModelErrors, ModelProblem};
+use self::problem::{ProblemCollector, listed};
 use super::Model;
 use crate::{Error, ErrorKind, Result};
 
@@ -93,7 +93,7 @@ impl Model {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn parse(source: &str, file: &str) -> std::result::Result<Self, ModelErrors> {
-        let mut problems = Problems::of(source);
+        let mut problems = ProblemCollector::of(source);
         let (root, errors) = DeTable::parse_recoverable(source);
         for error in &errors {
             let message = match error.message() {
@@ -102,7 +102,8 @@ impl Model {
             };
             problems.report(error.span().map_or(0, |span| span.start), message);
         }
-        let document = if errors.is_empty() { Document::read(root.get_ref(), &mut problems) } else { None };
+        let document =
+            if errors.is_empty() { ModelDocument::read(root.get_ref(), &mut problems) } else { None };
         let model = document.map(|document| resolve::compile(&document, &mut problems));
         problems.finish(file)?;
         // Without a problem there was a document, and so there is a model.

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use super::condition::Conditions;
+use super::condition::PatternCompiler;
 use super::document::ValueType;
-use super::reader::{Raw, Written};
-use super::resolve::Compiler;
-use super::scope::{EntityScope, Resolved, Scope};
-use crate::table::{BoundTemplate, Format, LookupKey, Pattern, Piece, Template, TemplatePiece, Term};
+use super::reader::{Located, RawValue};
+use super::resolve::ModelCompiler;
+use super::scope::{EntityScope, NameScope, ResolvedName};
+use crate::table::{
+    BoundPiece, BoundTemplate, LookupUse, Pattern, Template, TemplatePiece, Term, ValueFormat,
+};
 
 /// An aggregate, a cache or a dataset in the making.
-pub(super) struct Part<'p, 'c, 'd, 's> {
-    pub(super) compiler: &'p mut Compiler<'c, 'd, 's>,
+pub(super) struct EntityContext<'p, 'c, 'd, 's> {
+    pub(super) compiler: &'p mut ModelCompiler<'c, 'd, 's>,
     /// What problems are told of.
     pub(super) owner: String,
     pub(super) entity_name: &'p str,
@@ -20,26 +22,26 @@ pub(super) struct Part<'p, 'c, 'd, 's> {
     pub(super) gifts: Vec<(Arc<str>, Term, ValueType)>,
 }
 
-impl Part<'_, '_, '_, '_> {
-    pub(super) fn resolve(&mut self, owner: &str, name: Written<&str>) -> Option<Resolved> {
-        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+impl EntityContext<'_, '_, '_, '_> {
+    pub(super) fn resolve(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
+        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
         let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
-        Compiler::resolve(problems, vocabulary, owner, scope, name)
+        ModelCompiler::resolve(problems, vocabulary, owner, scope, name)
     }
 
-    pub(super) fn pattern(&mut self, owner: &str, when: Raw<'_>) -> Option<Pattern> {
-        let scope = Scope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+    pub(super) fn pattern(&mut self, owner: &str, when: RawValue<'_>) -> Option<Pattern> {
+        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
         let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
-        Conditions { owner, scope, vocabulary, problems }.compile(when)
+        PatternCompiler { owner, scope, vocabulary, problems }.compile(when)
     }
 
     /// The lookups of the part, asked in its entity's own terms; what they give joins the scope.
     pub(super) fn lookups(
         &mut self,
-        named: &[Written<&str>],
+        named: &[Located<&str>],
         at: usize,
         lookups: &[usize],
-    ) -> Vec<LookupKey> {
+    ) -> Vec<LookupUse> {
         let mut keys = Vec::new();
         let mut gifts: Vec<(Arc<str>, Term, ValueType)> = Vec::new();
         for (position, lookup) in lookups.iter().enumerate() {
@@ -50,8 +52,8 @@ impl Part<'_, '_, '_, '_> {
             let mut terms = Vec::new();
             let is_broken = self.compiler.broken_lookups.contains(lookup);
             for input in inputs.iter().filter(|_| !is_broken) {
-                let Some(resolved) = self.resolve(&owner, Written { value: &**input, at }) else { continue };
-                if !resolved.value_type.fits_key(Format::Plain) {
+                let Some(resolved) = self.resolve(&owner, Located { value: &**input, at }) else { continue };
+                if !resolved.value_type.fits_key(ValueFormat::Plain) {
                     let described = resolved.value_type.described();
                     let message = format!(
                         "{owner}: `{{{input}}}` is {described}, which is no part of a key; give it text, a number or a boolean"
@@ -72,7 +74,7 @@ impl Part<'_, '_, '_, '_> {
                 let value_type = types.and_then(|types| types.get(gift)).copied().unwrap_or(ValueType::Any);
                 gifts.push((given, Term::Given { lookup: position, gift }, value_type));
             }
-            keys.push(LookupKey { lookup: *lookup, inputs: terms, gifts: Vec::new() });
+            keys.push(LookupUse { lookup: *lookup, inputs: terms, gifts: Vec::new() });
         }
         self.gifts = gifts;
         keys
@@ -89,10 +91,10 @@ impl Part<'_, '_, '_, '_> {
         let mut pieces = Vec::new();
         for piece in &template.pieces {
             match piece {
-                TemplatePiece::Literal(text) => pieces.push(Piece::Literal(Arc::clone(text))),
+                TemplatePiece::Literal(text) => pieces.push(BoundPiece::Literal(Arc::clone(text))),
                 TemplatePiece::Variable(index, _) => {
                     let name = variables.get(*index).map_or("", |name| &**name);
-                    let Some(resolved) = self.resolve(owner, Written { value: name, at }) else { continue };
+                    let Some(resolved) = self.resolve(owner, Located { value: name, at }) else { continue };
                     if !resolved.value_type.fits_key(resolved.format) {
                         let described = resolved.value_type.described();
                         self.compiler.report(
@@ -100,7 +102,7 @@ impl Part<'_, '_, '_, '_> {
                             format!("{owner}: `{{{name}}}` is {described}, which cannot be written into a key that way; use text, a number or a boolean, with `:day` text or a number"),
                         );
                     }
-                    pieces.push(Piece::Value(resolved.term, resolved.format));
+                    pieces.push(BoundPiece::Value(resolved.term, resolved.format));
                 }
             }
         }

@@ -6,7 +6,7 @@ use crate::{Error, ErrorKind};
 
 /// One thing that is wrong with a model file, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ModelProblem {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
@@ -21,13 +21,13 @@ pub struct ModelErrors {
     /// The file, as it was named.
     pub file: String,
     /// The problems in the order of the file; at least one.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ModelProblem>,
 }
 
 /// A line for each problem: `models/shop.toml:12:9: aggregate `orders`: unknown rollup …`.
 impl fmt::Display for ModelErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, Problem { line, column, message }) in self.problems.iter().enumerate() {
+        for (position, ModelProblem { line, column, message }) in self.problems.iter().enumerate() {
             let separator = if position == 0 { "" } else { "\n" };
             write!(f, "{separator}{}:{line}:{column}: {message}", self.file)?;
         }
@@ -46,7 +46,7 @@ impl ModelErrors {
 }
 
 /// Collects problems while a model is loaded.
-pub(super) struct Problems<'s> {
+pub(super) struct ProblemCollector<'s> {
     source: &'s str,
     /// Where each line begins.
     lines: Vec<usize>,
@@ -54,7 +54,7 @@ pub(super) struct Problems<'s> {
     incomplete: bool,
 }
 
-impl<'s> Problems<'s> {
+impl<'s> ProblemCollector<'s> {
     pub(super) fn of(source: &'s str) -> Self {
         let later = source.match_indices('\n').map(|(end, _)| end + 1);
         let lines = std::iter::once(0).chain(later).collect();
@@ -88,7 +88,7 @@ impl<'s> Problems<'s> {
         }
         let mut found = std::mem::take(&mut self.found);
         found.sort_by_key(|(at, _)| *at);
-        let mut problems: Vec<Problem> = Vec::new();
+        let mut problems: Vec<ModelProblem> = Vec::new();
         let (mut place, mut told_of_it) = (None, 0);
         for (at, message) in found {
             if place != Some(at) {
@@ -96,7 +96,7 @@ impl<'s> Problems<'s> {
             }
             if problems.iter().skip(told_of_it).all(|problem| problem.message != message) {
                 let (line, column) = self.place_of(at);
-                problems.push(Problem { line, column, message });
+                problems.push(ModelProblem { line, column, message });
             }
         }
         Err(ModelErrors { file: file.to_owned(), problems })
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_is_said_twice_of_a_place_is_told_once() {
-        let mut problems = Problems::of("a = 1\nb = 2");
+        let mut problems = ProblemCollector::of("a = 1\nb = 2");
         for (at, message) in [(6, "one"), (0, "two"), (6, "three"), (6, "one"), (0, "one")] {
             problems.report(at, message);
         }
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_problem_is_a_line_whatever_it_quotes() {
-        let mut problems = Problems::of("a");
+        let mut problems = ProblemCollector::of("a");
         problems.report(0, "the name `é\n\u{1b}[31m` is none");
         let errors = problems.finish("x.toml").unwrap_err();
         assert_eq!(errors.to_string(), "x.toml:1:1: the name `é\\n\\u{1b}[31m` is none");
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn places_count_lines_and_characters() {
-        let mut problems = Problems::of("ä = 1\nöö = 2\n");
+        let mut problems = ProblemCollector::of("ä = 1\nöö = 2\n");
         problems.report("ä = 1\nöö".len(), "here");
         let errors = problems.finish("x.toml").unwrap_err();
         assert_eq!(errors.to_string(), "x.toml:2:3: here");

@@ -3,41 +3,49 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problems, listed, nearest};
+use super::problem::{ProblemCollector, listed, nearest};
 
 /// A setting and where it stands in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Written<T> {
+pub(super) struct Located<T> {
     pub(super) value: T,
     pub(super) at: usize,
 }
 
 /// A value as TOML has it; floats and integers keep their text.
-pub(super) type Raw<'d> = &'d Spanned<DeValue<'d>>;
+pub(super) type RawValue<'d> = &'d Spanned<DeValue<'d>>;
 
-pub(super) fn place(value: Raw<'_>) -> usize {
+pub(super) fn place(value: RawValue<'_>) -> usize {
     value.span().start
 }
 
 /// The entries of a table in the order they were written.
-pub(super) fn entries<'d>(table: &'d DeTable<'d>) -> Vec<(Written<&'d str>, Raw<'d>)> {
+pub(super) fn entries<'d>(table: &'d DeTable<'d>) -> Vec<(Located<&'d str>, RawValue<'d>)> {
     let mut entries: Vec<_> = table
         .iter()
-        .map(|(name, value)| (Written { value: name.get_ref().as_ref(), at: name.span().start }, value))
+        .map(|(name, value)| (Located { value: name.get_ref().as_ref(), at: name.span().start }, value))
         .collect();
     entries.sort_by_key(|(name, _)| name.at);
     entries
 }
 
-pub(super) fn text<'d>(what: &str, value: Raw<'d>, problems: &mut Problems<'_>) -> Option<Written<&'d str>> {
+pub(super) fn text<'d>(
+    what: &str,
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
+) -> Option<Located<&'d str>> {
     let text = value.get_ref().as_str();
     if text.is_none() {
         wrong_type(what, "a string", value, problems);
     }
-    text.map(|text| Written { value: text, at: place(value) })
+    text.map(|text| Located { value: text, at: place(value) })
 }
 
-pub(super) fn table<'d>(what: &str, value: Raw<'d>, problems: &mut Problems<'_>) -> Option<&'d DeTable<'d>> {
+pub(super) fn table<'d>(
+    what: &str,
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
+) -> Option<&'d DeTable<'d>> {
     let table = value.get_ref().as_table();
     if table.is_none() {
         wrong_type(what, "a table", value, problems);
@@ -46,7 +54,11 @@ pub(super) fn table<'d>(what: &str, value: Raw<'d>, problems: &mut Problems<'_>)
 }
 
 /// A list of strings; a single string stands for a list of one.
-pub(super) fn texts<'d>(what: &str, value: Raw<'d>, problems: &mut Problems<'_>) -> Vec<Written<&'d str>> {
+pub(super) fn texts<'d>(
+    what: &str,
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
+) -> Vec<Located<&'d str>> {
     match value.get_ref().as_array() {
         Some(array) => array.iter().filter_map(|element| text(what, element, problems)).collect(),
         None if value.get_ref().is_str() => text(what, value, problems).into_iter().collect(),
@@ -60,9 +72,9 @@ pub(super) fn texts<'d>(what: &str, value: Raw<'d>, problems: &mut Problems<'_>)
 /// A table whose values are all strings, in the order they were written.
 pub(super) fn pairs<'d>(
     what: &str,
-    value: Raw<'d>,
-    problems: &mut Problems<'_>,
-) -> Vec<(Written<&'d str>, Written<&'d str>)> {
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
+) -> Vec<(Located<&'d str>, Located<&'d str>)> {
     let Some(table) = table(what, value, problems) else { return Vec::new() };
     let pairs = entries(table).into_iter();
     pairs
@@ -72,7 +84,7 @@ pub(super) fn pairs<'d>(
         .collect()
 }
 
-pub(super) fn wrong_type(what: &str, wanted: &str, value: Raw<'_>, problems: &mut Problems<'_>) {
+pub(super) fn wrong_type(what: &str, wanted: &str, value: RawValue<'_>, problems: &mut ProblemCollector<'_>) {
     let found = value.get_ref().type_str();
     let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
     problems.report(place(value), format!("{what} must be {wanted}, not {article} {found}"));
@@ -80,24 +92,24 @@ pub(super) fn wrong_type(what: &str, wanted: &str, value: Raw<'_>, problems: &mu
 }
 
 /// The settings of one thing (an entity, a measure), all of whose names are known.
-pub(super) struct Settings<'d> {
+pub(super) struct SettingsTable<'d> {
     /// How errors call the thing: "entity `project`".
     pub(super) owner: String,
     /// Where it stands.
     pub(super) at: usize,
     table: &'d DeTable<'d>,
     /// Misspelt settings by what was probably meant: they are read as that, lest more be reported of them.
-    misspelt: Vec<(String, Raw<'d>)>,
+    misspelt: Vec<(String, RawValue<'d>)>,
 }
 
-impl<'d> Settings<'d> {
+impl<'d> SettingsTable<'d> {
     /// Reports every setting that is not among `known`.
     pub(super) fn new(
         owner: String,
         at: usize,
         table: &'d DeTable<'d>,
         known: &[&str],
-        problems: &mut Problems<'_>,
+        problems: &mut ProblemCollector<'_>,
     ) -> Self {
         let mut misspelt = Vec::new();
         for (name, value) in entries(table).into_iter().filter(|(name, _)| !known.contains(&name.value)) {
@@ -115,7 +127,7 @@ impl<'d> Settings<'d> {
     }
 
     /// The value of a setting, if it is there.
-    pub(super) fn get(&self, name: &str) -> Option<Raw<'d>> {
+    pub(super) fn get(&self, name: &str) -> Option<RawValue<'d>> {
         self.table.get(name).or_else(|| {
             let misspelt = self.misspelt.iter().find(|(meant, _)| meant == name);
             misspelt.map(|(_, value)| *value)
@@ -123,7 +135,7 @@ impl<'d> Settings<'d> {
     }
 
     /// The value of a setting that must be there.
-    pub(super) fn require(&self, name: &str, problems: &mut Problems<'_>) -> Option<Raw<'d>> {
+    pub(super) fn require(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<RawValue<'d>> {
         let value = self.get(name);
         if value.is_none() {
             problems.report(self.at, format!("{}: `{name}` is missing; add it", self.owner));
@@ -137,15 +149,19 @@ impl<'d> Settings<'d> {
         format!("{}: `{name}`", self.owner)
     }
 
-    pub(super) fn text(&self, name: &str, problems: &mut Problems<'_>) -> Option<Written<&'d str>> {
+    pub(super) fn text(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<Located<&'d str>> {
         self.get(name).and_then(|value| text(&self.called(name), value, problems))
     }
 
-    pub(super) fn required_text(&self, name: &str, problems: &mut Problems<'_>) -> Option<Written<&'d str>> {
+    pub(super) fn required_text(
+        &self,
+        name: &str,
+        problems: &mut ProblemCollector<'_>,
+    ) -> Option<Located<&'d str>> {
         self.require(name, problems).and_then(|value| text(&self.called(name), value, problems))
     }
 
-    pub(super) fn texts(&self, name: &str, problems: &mut Problems<'_>) -> Vec<Written<&'d str>> {
+    pub(super) fn texts(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Vec<Located<&'d str>> {
         self.get(name).map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
 
@@ -154,7 +170,11 @@ impl<'d> Settings<'d> {
         self.get(name).and_then(|value| value.get_ref().as_array()).is_some_and(|array| array.is_empty())
     }
 
-    pub(super) fn required_texts(&self, name: &str, problems: &mut Problems<'_>) -> Vec<Written<&'d str>> {
+    pub(super) fn required_texts(
+        &self,
+        name: &str,
+        problems: &mut ProblemCollector<'_>,
+    ) -> Vec<Located<&'d str>> {
         let value = self.require(name, problems);
         value.map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
@@ -162,8 +182,8 @@ impl<'d> Settings<'d> {
     pub(super) fn required_pairs(
         &self,
         name: &str,
-        problems: &mut Problems<'_>,
-    ) -> Vec<(Written<&'d str>, Written<&'d str>)> {
+        problems: &mut ProblemCollector<'_>,
+    ) -> Vec<(Located<&'d str>, Located<&'d str>)> {
         let value = self.require(name, problems);
         value.map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
@@ -172,12 +192,12 @@ impl<'d> Settings<'d> {
     pub(super) fn pairs(
         &self,
         name: &str,
-        problems: &mut Problems<'_>,
-    ) -> Vec<(Written<&'d str>, Written<&'d str>)> {
+        problems: &mut ProblemCollector<'_>,
+    ) -> Vec<(Located<&'d str>, Located<&'d str>)> {
         self.get(name).map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
-    pub(super) fn boolean(&self, name: &str, problems: &mut Problems<'_>) -> Option<bool> {
+    pub(super) fn boolean(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<bool> {
         let value = self.get(name)?;
         let boolean = value.get_ref().as_bool();
         if boolean.is_none() {
@@ -191,7 +211,7 @@ impl<'d> Settings<'d> {
         &self,
         name: &str,
         range: std::ops::RangeInclusive<i64>,
-        problems: &mut Problems<'_>,
+        problems: &mut ProblemCollector<'_>,
     ) -> Option<i64> {
         let value = self.get(name)?;
         let integer = value

@@ -2,22 +2,24 @@
 
 use std::sync::Arc;
 
-use super::document::{DeriveSettings, Document, EntitySettings, KeySettings, RollupSettings, ValueType};
-use super::problem::{Problems, suggestion};
-use super::reader::Written;
-use super::scope::{EntityScope, Resolved, Scope};
+use super::document::{
+    DeriveSettings, EntitySettings, KeySettings, ModelDocument, RollupSettings, ValueType,
+};
+use super::problem::{ProblemCollector, suggestion};
+use super::reader::Located;
+use super::scope::{EntityScope, NameScope, ResolvedName};
 use super::{aggregates, caches, check, datasets, mirrors};
 use crate::effect::Path;
-use crate::record::Vocabulary;
+use crate::record::AttributeInterner;
 use crate::table::{
-    Derivation, DerivationKind, Entity, Format, KeyPattern, KeySchema, KeyType, LookupKey, Model, Rollup,
-    Table, Template, Term,
+    Derivation, DerivationKind, Entity, KeyPattern, KeySchema, KeyType, LookupUse, Model, Rollup, Table,
+    Template, Term, ValueFormat,
 };
 
 /// A model in the making. Its parts are in the order of the document's, one for one.
-pub(super) struct Compiler<'c, 'd, 's> {
-    pub(super) document: &'c Document<'d>,
-    pub(super) problems: &'c mut Problems<'s>,
+pub(super) struct ModelCompiler<'c, 'd, 's> {
+    pub(super) document: &'c ModelDocument<'d>,
+    pub(super) problems: &'c mut ProblemCollector<'s>,
     pub(super) model: Model,
     /// For each entity.
     pub(super) scopes: Vec<EntityScope>,
@@ -61,7 +63,7 @@ pub(super) struct HeldMeasure {
 }
 
 /// Compiles a document. What comes out is a model only if no problem was reported.
-pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> Model {
+pub(super) fn compile(document: &ModelDocument<'_>, problems: &mut ProblemCollector<'_>) -> Model {
     let model = Model {
         name: Arc::from(document.name.value),
         generation: document.generation,
@@ -75,10 +77,10 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
         archive: document.archive,
         datasets: Vec::new(),
         queries: Vec::new(),
-        vocabulary: Vocabulary::default(),
-        row_vocabulary: Vocabulary::default(),
+        vocabulary: AttributeInterner::default(),
+        row_vocabulary: AttributeInterner::default(),
     };
-    let mut compiler = Compiler {
+    let mut compiler = ModelCompiler {
         document,
         problems,
         model,
@@ -122,13 +124,13 @@ pub(super) fn compile(document: &Document<'_>, problems: &mut Problems<'_>) -> M
     compiler.model
 }
 
-impl Compiler<'_, '_, '_> {
+impl ModelCompiler<'_, '_, '_> {
     pub(super) fn report(&mut self, at: usize, message: impl Into<String>) {
         self.problems.report(at, message);
     }
 
     /// The index of a name among those of one kind; an unknown name is reported.
-    fn index_of(&mut self, owner: &str, kind: &str, name: Written<&str>, known: &[&str]) -> Option<usize> {
+    fn index_of(&mut self, owner: &str, kind: &str, name: Located<&str>, known: &[&str]) -> Option<usize> {
         let index = known.iter().position(|known| *known == name.value);
         if index.is_none() {
             let nearest = suggestion(name.value, known.iter().copied());
@@ -137,29 +139,29 @@ impl Compiler<'_, '_, '_> {
         index
     }
 
-    pub(super) fn entity_named(&mut self, owner: &str, name: Written<&str>) -> Option<usize> {
+    pub(super) fn entity_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
         let known: Vec<&str> = self.document.entities.iter().map(|entity| entity.name.value).collect();
         self.index_of(owner, "entity", name, &known)
     }
 
-    pub(super) fn lookup_named(&mut self, owner: &str, name: Written<&str>) -> Option<usize> {
+    pub(super) fn lookup_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
         let known: Vec<&str> = self.document.lookups.iter().map(|lookup| lookup.name.value).collect();
         self.index_of(owner, "lookup", name, &known)
     }
 
-    pub(super) fn rollup_named(&mut self, owner: &str, name: Written<&str>) -> Option<usize> {
+    pub(super) fn rollup_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
         let known: Vec<&str> = self.document.rollups.iter().map(|rollup| rollup.name.value).collect();
         self.index_of(owner, "rollup", name, &known)
     }
 
     /// Resolves a name in a scope; one that means nothing there is reported.
     pub(super) fn resolve(
-        problems: &mut Problems<'_>,
-        vocabulary: &mut Vocabulary,
+        problems: &mut ProblemCollector<'_>,
+        vocabulary: &mut AttributeInterner,
         owner: &str,
-        scope: Scope<'_>,
-        name: Written<&str>,
-    ) -> Option<Resolved> {
+        scope: NameScope<'_>,
+        name: Located<&str>,
+    ) -> Option<ResolvedName> {
         match scope.resolve(name.value, vocabulary) {
             Ok(resolved) => Some(resolved),
             Err(problem) => {
@@ -175,7 +177,7 @@ impl Compiler<'_, '_, '_> {
     pub(super) fn template(
         &mut self,
         owner: &str,
-        text: Written<&str>,
+        text: Located<&str>,
         variables: &mut Vec<Arc<str>>,
     ) -> Option<Template> {
         match Template::compile(text.value, variables) {
@@ -321,13 +323,13 @@ impl Compiler<'_, '_, '_> {
     ) -> (Vec<Derivation>, Vec<(Arc<str>, ValueType)>) {
         let mut derivations = Vec::new();
         let mut derived = Vec::new();
-        let scope = Scope { entity: scope, entity_name: settings.name.value, gifts: &[] };
+        let scope = NameScope { entity: scope, entity_name: settings.name.value, gifts: &[] };
         for (name, derive) in &settings.derive {
             let owner = format!("{entity}: derived value `{}`", name.value);
             let (problems, vocabulary) = (&mut *self.problems, &mut self.model.vocabulary);
-            let mut value = |written: Written<&str>| {
+            let mut value = |written: Located<&str>| {
                 let resolved = Self::resolve(problems, vocabulary, &owner, scope, written)?;
-                if resolved.format != Format::Plain {
+                if resolved.format != ValueFormat::Plain {
                     problems
                         .report(written.at, format!("{owner}: derived values take no formats; leave it out"));
                 }
@@ -354,7 +356,7 @@ impl Compiler<'_, '_, '_> {
                     (kind, ValueType::Ratio)
                 }
                 DeriveSettings::First(names) => {
-                    let values: Vec<Resolved> = names.iter().filter_map(|name| value(*name)).collect();
+                    let values: Vec<ResolvedName> = names.iter().filter_map(|name| value(*name)).collect();
                     let first = values.first().map_or(ValueType::Any, |value| value.value_type);
                     let is_alike = values.iter().all(|value| value.value_type == first);
                     let terms = values.into_iter().map(|value| value.term).collect();
@@ -401,11 +403,11 @@ impl Compiler<'_, '_, '_> {
 
 /// A derived value that is what stands in a key, at the variable of its name.
 fn part(
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
     owner: &str,
-    name: Written<&str>,
-    of: Resolved,
-    key: Written<&str>,
+    name: Located<&str>,
+    of: ResolvedName,
+    key: Located<&str>,
 ) -> Option<DerivationKind> {
     let mut variables = Vec::new();
     let problem = match Template::compile(key.value, &mut variables) {
@@ -433,6 +435,6 @@ pub(super) fn position(names: &[Arc<str>], name: &str) -> Option<usize> {
 }
 
 /// Every term in a lookup's use.
-pub(super) fn terms_of(key: &LookupKey) -> impl Iterator<Item = &Term> {
+pub(super) fn terms_of(key: &LookupUse) -> impl Iterator<Item = &Term> {
     key.inputs.iter().chain(&key.gifts)
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::document::ValueType;
 use super::problem::suggestion;
-use crate::record::Vocabulary;
+use crate::record::AttributeInterner;
 use crate::table::template::split_format;
-use crate::table::{AttributePath, Format, Term};
+use crate::table::{AttributePath, Term, ValueFormat};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct EntityScope {
 
 /// An entity's names and, in an aggregate, what its lookups give.
 #[derive(Clone, Copy)]
-pub(super) struct Scope<'s> {
+pub(super) struct NameScope<'s> {
     pub(super) entity: &'s EntityScope,
     pub(super) entity_name: &'s str,
     pub(super) gifts: &'s [(Arc<str>, Term, ValueType)],
@@ -28,27 +28,31 @@ pub(super) struct Scope<'s> {
 
 /// A value that a name means.
 #[derive(Clone)]
-pub(super) struct Resolved {
+pub(super) struct ResolvedName {
     pub(super) term: Term,
-    pub(super) format: Format,
+    pub(super) format: ValueFormat,
     pub(super) value_type: ValueType,
 }
 
-impl Scope<'_> {
+impl NameScope<'_> {
     /// Finds a name, with or without a format: first among the key's variables, then the derived values, the lookups'
     /// gifts and the declared attributes. `Err` is what to say of it; empty if enough was said before.
-    pub(super) fn resolve(&self, name: &str, vocabulary: &mut Vocabulary) -> Result<Resolved, String> {
+    pub(super) fn resolve(
+        &self,
+        name: &str,
+        vocabulary: &mut AttributeInterner,
+    ) -> Result<ResolvedName, String> {
         // A variable of the key that has this very format is taken as it stands in the key.
         if let Some(index) = self.variable(name) {
-            return Ok(Resolved {
+            return Ok(ResolvedName {
                 term: Term::Key(index),
-                format: Format::Plain,
+                format: ValueFormat::Plain,
                 value_type: ValueType::Text,
             });
         }
         let (base, format) = split_format(name).map_err(|problem| problem.to_string())?;
         let (term, value_type) = self.find(base, vocabulary).ok_or_else(|| self.unknown(base))?;
-        Ok(Resolved { term, format, value_type })
+        Ok(ResolvedName { term, format, value_type })
     }
 
     /// Whether a path is a map whose inner attributes can be named.
@@ -65,7 +69,7 @@ impl Scope<'_> {
         self.entity.variables.iter().position(|variable| **variable == *name)
     }
 
-    fn find(&self, base: &str, vocabulary: &mut Vocabulary) -> Option<(Term, ValueType)> {
+    fn find(&self, base: &str, vocabulary: &mut AttributeInterner) -> Option<(Term, ValueType)> {
         let variable = self.variable(base).or_else(|| {
             let mut variables = self.entity.variables.iter();
             variables.position(|variable| split_format(variable).is_ok_and(|(name, _)| name == base))
@@ -115,7 +119,7 @@ impl Scope<'_> {
 }
 
 /// The place of an attribute that is written `root.inner.innermost`.
-pub(super) fn attribute_path(written: &str, vocabulary: &mut Vocabulary) -> AttributePath {
+pub(super) fn attribute_path(written: &str, vocabulary: &mut AttributeInterner) -> AttributePath {
     let mut names = written.split('.');
     let root = vocabulary.intern(names.next().unwrap_or_default());
     AttributePath { root, within: names.map(Arc::from).collect(), declared: None }
@@ -151,10 +155,10 @@ impl ValueType {
     }
 
     /// Whether it can be written into a key.
-    pub(super) fn fits_key(self, format: Format) -> bool {
+    pub(super) fn fits_key(self, format: ValueFormat) -> bool {
         match format {
-            Format::Plain => matches!(self, Self::Text | Self::Number | Self::Bool | Self::Any),
-            Format::Day => matches!(self, Self::Text | Self::Number | Self::Any),
+            ValueFormat::Plain => matches!(self, Self::Text | Self::Number | Self::Bool | Self::Any),
+            ValueFormat::Day => matches!(self, Self::Text | Self::Number | Self::Any),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::table::{Format, MeasureKind, Piece, Term};
+use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
 
 /// A sound model, small enough to be read whole. What is told of the broken ones beside it is tested with them.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
@@ -62,20 +62,21 @@ fn names_become_indexes() {
     let [lookup] = books.lookups.as_slice() else { panic!("{:?}", books.lookups) };
     assert_eq!((lookup.lookup, &lookup.inputs, lookup.gifts.len()), (0, &vec![Term::Key(0)], 0));
     let day = &books.into[1];
-    let [Piece::Literal(text), Piece::Value(Term::Attribute(path), Format::Day)] = day.sort.pieces.as_slice()
+    let [BoundPiece::Literal(text), BoundPiece::Value(Term::Attribute(path), ValueFormat::Day)] =
+        day.sort.pieces.as_slice()
     else {
         panic!("{:?}", day.sort)
     };
     assert_eq!((&**text, &**model.vocabulary.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
     assert!(matches!(
         &day.partition.pieces[1],
-        Piece::Value(Term::Given { lookup: 0, gift: 0 }, Format::Plain)
+        BoundPiece::Value(Term::Given { lookup: 0, gift: 0 }, ValueFormat::Plain)
     ));
 
     let [mirror] = model.mirrors.as_slice() else { panic!("{:?}", model.mirrors) };
     assert_eq!(mirror.item_variables, [0, 1]);
-    let owner = (Term::Given { lookup: 0, gift: 0 }, Format::Plain);
-    assert_eq!(mirror.rollup_variables, [owner, (Term::Key(1), Format::Plain)]);
+    let owner = (Term::Given { lookup: 0, gift: 0 }, ValueFormat::Plain);
+    assert_eq!(mirror.rollup_variables, [owner, (Term::Key(1), ValueFormat::Plain)]);
     let lookup = mirror.lookup.as_ref().unwrap();
     assert_eq!((&lookup.inputs, &lookup.gifts), (&vec![Term::Key(1)], &vec![Term::Key(0)]));
     let [shown] = mirror.attributes.as_slice() else { panic!("{:?}", mirror.attributes) };
@@ -114,7 +115,7 @@ fn everything_else_that_a_model_can_say() {
     let MeasureKind::Sum(product) = &aggregate.measures[1].kind else { panic!("{:?}", aggregate.measures) };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
-    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, Format::Day)));
+    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, ValueFormat::Day)));
     let MeasureKind::Histogram { labels, .. } = &aggregate.measures[4].kind else {
         panic!("{:?}", aggregate.measures)
     };
@@ -176,10 +177,10 @@ fn what_is_cached_and_what_is_archived() {
     assert_eq!((&shelf.caches, &book.caches), (&vec![0], &vec![1, 2]));
     assert_eq!(book.secrets, ["notes".into(), crate::effect::Path::dotted("tags.inner")]);
     let [of_shelf, _, of_book] = model.caches.as_slice() else { panic!("{:?}", model.caches) };
-    assert_eq!((of_shelf.of, of_shelf.remedy), (0, crate::table::Remedy::Delete));
-    assert!(matches!(of_shelf.keys[0].pieces[1], Piece::Value(Term::Key(1), Format::Plain)));
+    assert_eq!((of_shelf.of, of_shelf.remedy), (0, crate::table::CacheRemedy::Delete));
+    assert!(matches!(of_shelf.keys[0].pieces[1], BoundPiece::Value(Term::Key(1), ValueFormat::Plain)));
     let five = std::time::Duration::from_millis(1_500);
-    assert_eq!((of_book.depends_on.len(), of_book.remedy), (2, crate::table::Remedy::Tombstone(five)));
+    assert_eq!((of_book.depends_on.len(), of_book.remedy), (2, crate::table::CacheRemedy::Tombstone(five)));
     assert!(of_book.when.is_some() && model.vocabulary.id("title").is_some());
     assert!(model.vocabulary.id("notes").is_none(), "what is secret is not even decoded");
 }

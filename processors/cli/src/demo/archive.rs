@@ -9,13 +9,13 @@ use std::time::Duration;
 use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::{Archiver, Totals};
-use afterwrite::relay::invalidate::Invalidator;
+use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::s3::S3;
-use afterwrite::sink::{Cache, Invalidated};
-use afterwrite::table::{Model, Notation};
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{Cache, InvalidatedKeys};
+use afterwrite::table::{Model, ModelNotation};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::{Relay, SourceTables};
 use flate2::read::MultiGzDecoder;
@@ -35,8 +35,8 @@ const TO_ANSWER: Duration = Duration::from_millis(500);
 pub(super) struct Archive {
     s3: EmbeddedS3,
     firehose: EmbeddedFirehose,
-    relay: Relay<CountingCache, CloudFront, Firehose, S3, SystemClock>,
-    totals: Mutex<Totals>,
+    relay: Relay<CountingCache, CloudFront, Firehose, S3Bucket, SystemClock>,
+    totals: Mutex<ArchiveTotals>,
     /// By rule of the model: how many keys, each once a batch.
     keys: Mutex<BTreeMap<usize, usize>>,
 }
@@ -46,8 +46,8 @@ pub(super) struct Archive {
 struct CountingCache;
 
 impl Cache for CountingCache {
-    async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> Invalidated {
-        Invalidated { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+    async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> InvalidatedKeys {
+        InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 
@@ -92,8 +92,8 @@ impl Archive {
         s3.create_bucket(BUCKET).await?;
         let firehose = EmbeddedFirehose::start(firehose::Options::new(STREAM, BUCKET), &s3.client()).await?;
         let stream = Firehose::new(&firehose.client(), Arc::from(STREAM));
-        let archiver = Archiver::new(stream, S3::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
-        let invalidator = Invalidator::new(Arc::clone(model), Some(CountingCache), None, SystemClock);
+        let archiver = Archiver::new(stream, S3Bucket::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
+        let invalidator = CacheInvalidator::new(Arc::clone(model), Some(CountingCache), None, SystemClock);
         let tables = SourceTables::new(Arc::clone(model), table_names.to_vec());
         let relay = Relay::new(tables, Some(invalidator), Some(archiver), SystemClock);
         Ok(Self { s3, firehose, relay, totals: Mutex::default(), keys: Mutex::default() })
@@ -127,7 +127,7 @@ impl Archive {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = model.caches.iter().enumerate().filter_map(|(index, rule)| {
             let entity = model.entities.get(rule.of)?;
-            let notation = Notation::of(model, rule.of, &[]);
+            let notation = ModelNotation::of(model, rule.of, &[]);
             Some(InvalidatedByRule {
                 of: entity.name.to_string(),
                 keys: rule.keys.iter().map(|key| notation.template(key)).collect(),
@@ -138,8 +138,8 @@ impl Archive {
     }
 
     /// The bucket that the archive lies in.
-    pub(super) fn bucket(&self) -> S3 {
-        S3::retrying(self.s3.client(), Arc::from(BUCKET))
+    pub(super) fn bucket(&self) -> S3Bucket {
+        S3Bucket::retrying(self.s3.client(), Arc::from(BUCKET))
     }
 
     pub(super) async fn stop(self) -> Result<()> {

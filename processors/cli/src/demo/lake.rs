@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, Remembered, SystemClock};
+use afterwrite::commit::{Clock as _, RememberedLookups, SystemClock};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::{Bucket as _, Listed, S3};
+use afterwrite::sink::s3::{Bucket as _, ListedObject, S3Bucket};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{Compactor, Options};
@@ -83,7 +83,7 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
 pub(super) async fn fill(stage: &Stage, workload: &dyn Workload, folder: &Path) -> Result<Lake> {
     let (model, bucket) = (&stage.model, &stage.archive.bucket());
     let tables = DynamoDb::new(stage.server.client());
-    let remembered = Remembered::new(Arc::clone(model), Arc::from(STATE_TABLE), tables);
+    let remembered = RememberedLookups::new(Arc::clone(model), Arc::from(STATE_TABLE), tables);
     let names = stage.table_names.clone();
     let exporter = Exporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));
     let mut lake = Lake { folder: folder.to_owned(), ..Lake::default() };
@@ -97,7 +97,7 @@ pub(super) async fn fill(stage: &Stage, workload: &dyn Workload, folder: &Path) 
     lake.duplicates = compact(model, bucket).await?;
     for dataset in &model.datasets {
         let files = bucket.list(&format!("{DATASETS}{}/", dataset.name)).await?;
-        for Listed { key, .. } in &files {
+        for ListedObject { key, .. } in &files {
             copy(bucket, key, folder).await?;
         }
         lake.datasets.push(Dataset {
@@ -112,7 +112,7 @@ pub(super) async fn fill(stage: &Stage, workload: &dyn Workload, folder: &Path) 
 }
 
 /// Compacts everything, and at once removes what was superseded: no query is under way here that could still want it.
-async fn compact(model: &Arc<Model>, bucket: &S3) -> Result<u64> {
+async fn compact(model: &Arc<Model>, bucket: &S3Bucket) -> Result<u64> {
     let options = Options { grace: Duration::ZERO, ..Options::default() };
     let compactor = Compactor::new(Arc::clone(model), bucket.clone(), options);
     let compacted = Box::pin(compactor.compact(None, None, SystemClock.now())).await?;
@@ -153,7 +153,7 @@ fn how_to_ask(model: &Model, workload: &dyn Workload) -> String {
 }
 
 /// Copies an object to the same place within the folder.
-async fn copy(bucket: &S3, key: &str, folder: &Path) -> Result<()> {
+async fn copy(bucket: &S3Bucket, key: &str, folder: &Path) -> Result<()> {
     let Some(mut chunks) = bucket.get(key).await? else { return Ok(()) };
     let path = folder.join(key);
     let mut file = path

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use afterwrite::Result;
-use afterwrite::config::{Config, Settings as Variables};
+use afterwrite::config::{EnvironmentSettings as Variables, FunctionConfig};
 use afterwrite::table::{Mirror, Model};
 use futures::future::{try_join, try_join_all};
 
@@ -48,7 +48,7 @@ impl Stage {
     /// Starts the servers and creates the tables, nothing in them yet.
     pub(super) async fn set(workload: &dyn Workload) -> Result<Self> {
         let variables = Variables { model: Some(workload.model().to_owned()), ..Variables::default() };
-        let Config { model, table_names, .. } = Config::resolve(&variables, &[])?;
+        let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&variables, &[])?;
         let server = EmbeddedDynamoDb::start(Options::default()).await?;
         let client = server.client();
         create_table(&client, &state_table()).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, Ledger, SystemClock, Totals};
+use afterwrite::commit::{Clock as _, CommitTotals, Ledger, SystemClock};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
@@ -31,7 +31,7 @@ pub(super) struct Subject {
 pub(super) struct Sums {
     pub(super) records: u64,
     pub(super) unmatched: u64,
-    pub(super) totals: Totals,
+    pub(super) totals: CommitTotals,
     /// Why records were not counted when they were last delivered, by sequence number; the first hundred.
     pub(super) reasons: BTreeMap<String, String>,
 }

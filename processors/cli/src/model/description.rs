@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use afterwrite::effect::Path;
 use afterwrite::table::{
-    Aggregate, ArchiveScope, CacheRule, Dataset, Destination, Entity, History, Lookup, Mirror, Model,
-    Notation, OnExpiry, Remedy, Rollup, Table, duration,
+    Aggregate, ArchiveScope, CacheRemedy, CacheRule, Dataset, Entity, Lookup, Mirror, Model, ModelNotation,
+    OnExpiry, Rollup, RollupDestination, RowHistory, Table, duration,
 };
 use serde::Serialize;
 
@@ -168,7 +168,7 @@ impl Describing<'_> {
 
     fn entity(&self, entity: &Entity) -> DescribedEntity {
         let index = self.0.entities.iter().position(|known| known.name == entity.name).unwrap_or_default();
-        let notation = Notation::of(self.0, index, &[]);
+        let notation = ModelNotation::of(self.0, index, &[]);
         let key = [Some(&entity.key.partition), entity.key.sort.as_ref()].into_iter().flatten();
         let key: Vec<String> = key.map(|key| key.written(&entity.variables)).collect();
         let derived = entity.derivations.iter();
@@ -204,7 +204,7 @@ impl Describing<'_> {
         // Whoever counts into it agrees on when it expires.
         let expires = self.0.aggregates.iter().find_map(|aggregate| {
             let mut into = aggregate.into.iter();
-            let of_it = |to: &&Destination| {
+            let of_it = |to: &&RollupDestination| {
                 self.0.rollups.get(to.rollup).is_some_and(|known| known.name == rollup.name)
             };
             self.expiry(aggregate, into.find(of_it)?)
@@ -212,14 +212,14 @@ impl Describing<'_> {
         DescribedRollup { key: format!("{partition} / {sort}"), shards: rollup.shards, expires }
     }
 
-    fn expiry(&self, aggregate: &Aggregate, destination: &Destination) -> Option<String> {
-        let notation = Notation::of(self.0, aggregate.of, &aggregate.lookups);
+    fn expiry(&self, aggregate: &Aggregate, destination: &RollupDestination) -> Option<String> {
+        let notation = ModelNotation::of(self.0, aggregate.of, &aggregate.lookups);
         let expiry = destination.expires.as_ref()?;
         Some(format!("{} after {}", duration(expiry.after), notation.formatted(&expiry.of, expiry.format)))
     }
 
     fn aggregate(&self, aggregate: &Aggregate) -> DescribedAggregate {
-        let notation = Notation::of(self.0, aggregate.of, &aggregate.lookups);
+        let notation = ModelNotation::of(self.0, aggregate.of, &aggregate.lookups);
         let into = aggregate.into.iter().filter_map(|destination| {
             let rollup = self.0.rollups.get(destination.rollup)?;
             let [partition, sort] =
@@ -257,7 +257,7 @@ impl Describing<'_> {
     }
 
     fn cache(&self, rule: &CacheRule) -> DescribedCache {
-        let notation = Notation::of(self.0, rule.of, &[]);
+        let notation = ModelNotation::of(self.0, rule.of, &[]);
         DescribedCache {
             of: self.name_of(rule.of),
             keys: rule.keys.iter().map(|key| notation.template(key)).collect(),
@@ -278,8 +278,8 @@ impl Describing<'_> {
             days: (dataset.days.0.to_string(), dataset.days.1.to_string()),
             sort: dataset.sort.iter().filter_map(name).collect(),
             history: match dataset.history {
-                History::All => "all",
-                History::Newest => "newest",
+                RowHistory::All => "all",
+                RowHistory::Newest => "newest",
             },
             columns: columns
                 .iter()
@@ -296,10 +296,10 @@ pub(super) fn dotted(path: &Path) -> String {
 }
 
 /// What is done to a stale key.
-pub(super) fn remedy(remedy: Remedy) -> String {
+pub(super) fn remedy(remedy: CacheRemedy) -> String {
     match remedy {
-        Remedy::Delete => "delete".to_owned(),
-        Remedy::Tombstone(life) => format!("tombstone for {}", duration(life)),
-        Remedy::Generation => "generation".to_owned(),
+        CacheRemedy::Delete => "delete".to_owned(),
+        CacheRemedy::Tombstone(life) => format!("tombstone for {}", duration(life)),
+        CacheRemedy::Generation => "generation".to_owned(),
     }
 }

@@ -17,7 +17,7 @@ mod explain;
 mod show;
 
 use afterwrite::Result;
-use afterwrite::config::Settings;
+use afterwrite::config::EnvironmentSettings;
 use afterwrite::table::Model;
 use clap::{Args, Subcommand};
 
@@ -68,7 +68,10 @@ pub(crate) struct ModelArgument {
 impl ModelArgument {
     /// The name or path.
     fn name(&self) -> String {
-        self.model.clone().or(Settings::from_env().model).unwrap_or_else(|| Model::DEFAULT_NAME.to_owned())
+        self.model
+            .clone()
+            .or(EnvironmentSettings::from_env().model)
+            .unwrap_or_else(|| Model::DEFAULT_NAME.to_owned())
     }
 }
 

@@ -17,7 +17,7 @@ mod output;
 
 use std::path::{Path, PathBuf};
 
-use afterwrite::config::Settings;
+use afterwrite::config::EnvironmentSettings;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use clap::{ArgGroup, Args};
@@ -95,7 +95,7 @@ impl QueryArguments {
             Some(name) => saved(&model, name)?,
             None => self.sql.as_deref().unwrap_or_default(),
         };
-        let place = self.place(Settings::from_env().bucket)?;
+        let place = self.place(EnvironmentSettings::from_env().bucket)?;
         let layout = match (self.csv, self.json) {
             (true, _) => Layout::Csv,
             (false, true) => Layout::Json,

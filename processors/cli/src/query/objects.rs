@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use afterwrite::Error;
 use afterwrite::config::s3_client;
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket as _, ObjectPart, Part, S3};
+use afterwrite::sink::s3::{Bucket as _, ObjectPart, ObjectRange, S3Bucket};
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use futures::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
@@ -22,7 +22,7 @@ use object_store::{
 /// A bucket of S3.
 #[derive(Clone, Debug)]
 pub(super) struct ReadOnlyBucket {
-    bucket: S3,
+    bucket: S3Bucket,
     name: Arc<str>,
 }
 
@@ -33,7 +33,7 @@ impl ReadOnlyBucket {
 
     pub(super) fn over(client: Client, name: &str) -> Self {
         let name: Arc<str> = Arc::from(name);
-        Self { bucket: S3::retrying(client, Arc::clone(&name)), name }
+        Self { bucket: S3Bucket::retrying(client, Arc::clone(&name)), name }
     }
 
     async fn listed(self, prefix: Option<Path>) -> Result<Vec<ObjectMeta>> {
@@ -64,10 +64,10 @@ impl fmt::Display for ReadOnlyBucket {
 impl ObjectStore for ReadOnlyBucket {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let part = match &options.range {
-            None => Part::Whole,
-            Some(GetRange::Bounded(range)) => Part::Bytes(range.clone()),
-            Some(GetRange::Offset(start)) => Part::From(*start),
-            Some(GetRange::Suffix(bytes)) => Part::Last(*bytes),
+            None => ObjectRange::Whole,
+            Some(GetRange::Bounded(range)) => ObjectRange::Bytes(range.clone()),
+            Some(GetRange::Offset(start)) => ObjectRange::From(*start),
+            Some(GetRange::Suffix(bytes)) => ObjectRange::Last(*bytes),
         };
         let key = location.as_ref();
         let found = if options.head {

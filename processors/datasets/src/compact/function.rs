@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::config::{Config, Settings, bucket, s3_client};
-use afterwrite::sink::s3::{Bucket, S3};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, bucket, s3_client};
+use afterwrite::sink::s3::{Bucket, S3Bucket};
 use afterwrite_functions::host::log;
 use afterwrite_functions::metrics::Line;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
@@ -27,10 +27,10 @@ struct Request {
 /// What is unset or wrong in the settings, named by its variable.
 pub async fn run() -> Result<(), Error> {
     log();
-    let settings = Settings::from_env();
-    let config = Config::resolve(&settings, &[])?;
+    let settings = EnvironmentSettings::from_env();
+    let config = FunctionConfig::resolve(&settings, &[])?;
     let name = bucket(&settings)?;
-    let objects = S3::retrying(s3_client().await?, name);
+    let objects = S3Bucket::retrying(s3_client().await?, name);
     let compactor = Compactor::new(config.model, objects, Options::default());
     lambda_runtime::run(service_fn(|event| answer(&compactor, event))).await
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use afterwrite::sink::s3::{Bucket, Listed};
+use afterwrite::sink::s3::{Bucket, ListedObject};
 use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
@@ -46,11 +46,11 @@ impl Inputs {
     pub(super) async fn fetch<B: Bucket>(
         bucket: &B,
         dataset: &Dataset,
-        listed: &[Listed],
+        listed: &[ListedObject],
     ) -> Result<Fetched> {
         let mut columns = Columns::of(dataset);
         let (mut files, mut left_alone) = (Vec::with_capacity(listed.len()), 0);
-        for Listed { key, .. } in listed {
+        for ListedObject { key, .. } in listed {
             let Some((file, bytes)) = download(bucket, key).await? else { return Ok(Fetched::Overtaken) };
             // The embedded Arrow schema tells what Parquet's own types do not.
             let fits = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())

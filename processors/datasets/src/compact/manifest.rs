@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, Listed};
+use afterwrite::sink::s3::{Bucket, ListedObject};
 use afterwrite::{Error, ErrorKind, Result};
 use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ impl Committed {
         let mut listed = bucket.list(&partition.manifests()).await?;
         listed.retain(|object| object.key.ends_with(JSON));
         let mut committed = Vec::with_capacity(listed.len());
-        for Listed { key, modified, .. } in listed {
+        for ListedObject { key, modified, .. } in listed {
             if let Some(manifest) = Manifest::read(bucket, &key).await? {
                 committed.push(Self { key, modified, manifest });
             }

@@ -64,7 +64,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, Listed};
+use afterwrite::sink::s3::{Bucket, ListedObject};
 use afterwrite::table::{Dataset, Model};
 use afterwrite::{Error, ErrorKind, Result};
 use lambda_runtime::tracing;
@@ -231,7 +231,7 @@ impl<B: Bucket> Compactor<B> {
         }
         let mut days = BTreeSet::new();
         let prefix = partition::manifests_of(dataset);
-        for Listed { key, .. } in self.bucket.list(&prefix).await? {
+        for ListedObject { key, .. } in self.bucket.list(&prefix).await? {
             days.extend(place(&key, &prefix).map(|(day, _)| day.to_owned()));
         }
         let prefix = partition::files_of(dataset);

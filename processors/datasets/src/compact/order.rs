@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use afterwrite::table::{Dataset, History};
+use afterwrite::table::{Dataset, RowHistory};
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::TimestampMillisecondType;
@@ -76,8 +76,8 @@ impl Order {
         let item = converter(&columns)?;
         columns.push(position);
         let prefixes = match dataset.history {
-            History::All => None,
-            History::Newest => Some([item, converter(&columns)?]),
+            RowHistory::All => None,
+            RowHistory::Newest => Some([item, converter(&columns)?]),
         };
         columns.extend([operation, changed_at]);
         let mut fields = fields(&columns);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Body, Bucket, Listed, Put};
+use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody, PutOutcome};
 use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -59,7 +59,7 @@ impl Partition<'_> {
     }
 
     /// Its Parquet files.
-    pub(super) async fn list_files<B: Bucket>(&self, bucket: &B) -> Result<Vec<Listed>> {
+    pub(super) async fn list_files<B: Bucket>(&self, bucket: &B) -> Result<Vec<ListedObject>> {
         let prefix = self.files();
         let mut files = bucket.list(&prefix).await?;
         files.retain(|file| file.key.strip_prefix(&prefix).is_some_and(is_file));
@@ -94,7 +94,7 @@ impl<B: Bucket> Compactor<B> {
     }
 
     /// The files that no manifest says are superseded.
-    async fn needed_files(&self, partition: &Partition<'_>) -> Result<Vec<Listed>> {
+    async fn needed_files(&self, partition: &Partition<'_>) -> Result<Vec<ListedObject>> {
         // Before the manifests: a file of a compaction that ends in between is then not taken for one that is needed.
         let mut files = partition.list_files(&self.bucket).await?;
         let committed = Committed::read_all(&self.bucket, partition).await?;
@@ -104,8 +104,8 @@ impl<B: Bucket> Compactor<B> {
     }
 
     /// What is compacted together: two files at least, or one that has never been sorted.
-    fn groups(&self, files: Vec<Listed>) -> Vec<Vec<Listed>> {
-        let mut groups: Vec<Vec<Listed>> = Vec::new();
+    fn groups(&self, files: Vec<ListedObject>) -> Vec<Vec<ListedObject>> {
+        let mut groups: Vec<Vec<ListedObject>> = Vec::new();
         let mut bytes = 0;
         for file in files {
             bytes += file.size;
@@ -125,7 +125,7 @@ impl<B: Bucket> Compactor<B> {
         groups
     }
 
-    async fn compact_group(&self, partition: &Partition<'_>, files: &[Listed]) -> Result<Compacted> {
+    async fn compact_group(&self, partition: &Partition<'_>, files: &[ListedObject]) -> Result<Compacted> {
         let (mut done, begun) = (Compacted::default(), SystemClock.now());
         let dataset = partition.dataset;
         let inputs = match Inputs::fetch(&self.bucket, dataset, files).await? {
@@ -204,8 +204,8 @@ impl<B: Bucket> Compactor<B> {
 
     async fn upload(&self, key: String, written: Written, done: &mut Compacted) -> Result<String> {
         // Nobody else makes this name: whatever is there already is this file, and only the answer was lost.
-        let (Put::Written | Put::AlreadyThere) =
-            self.bucket.put_new(&key, Body::File(written.file.path().to_owned())).await?;
+        let (PutOutcome::Written | PutOutcome::AlreadyThere) =
+            self.bucket.put_new(&key, ObjectBody::File(written.file.path().to_owned())).await?;
         done.files_out += 1;
         done.bytes_out += written.bytes;
         Ok(key)
@@ -221,14 +221,15 @@ impl<B: Bucket> Compactor<B> {
             return Ok(false);
         }
         let key = Manifest::key(partition, &manifest.inputs);
-        let is_ours = match self.bucket.put_new(&key, Body::Bytes(Bytes::from(manifest.to_json()?))).await? {
-            Put::Written => true,
-            // Ours, if the answer to an earlier attempt was lost.
-            Put::AlreadyThere => {
-                let there = Manifest::read(&self.bucket, &key).await?;
-                there.is_some_and(|there| there.outputs == manifest.outputs)
-            }
-        };
+        let is_ours =
+            match self.bucket.put_new(&key, ObjectBody::Bytes(Bytes::from(manifest.to_json()?))).await? {
+                PutOutcome::Written => true,
+                // Ours, if the answer to an earlier attempt was lost.
+                PutOutcome::AlreadyThere => {
+                    let there = Manifest::read(&self.bucket, &key).await?;
+                    there.is_some_and(|there| there.outputs == manifest.outputs)
+                }
+            };
         if is_ours {
             self.end(run).await?;
         }

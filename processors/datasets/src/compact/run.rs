@@ -13,7 +13,7 @@ use std::time::Duration;
 use afterwrite::Result;
 use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Body, Bucket, Listed};
+use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -38,7 +38,7 @@ impl<'p> Run<'p> {
     /// The run of this mark; `None` for what is no mark.
     pub(super) fn of_mark(
         partition: &'p Partition<'p>,
-        Listed { key, modified, .. }: &Listed,
+        ListedObject { key, modified, .. }: &ListedObject,
     ) -> Option<Self> {
         let id = key.strip_prefix(&partition.manifests())?.strip_suffix(MARK)?.to_owned();
         Some(Self { partition, id, begun: *modified })
@@ -74,7 +74,7 @@ impl<B: Bucket> Compactor<B> {
     /// Begins to write the files of a run. `begun` is when it began to fetch its inputs.
     pub(super) async fn begin<'p>(&self, partition: &'p Partition<'p>, begun: Timestamp) -> Result<Run<'p>> {
         let run = Run { partition, id: Uuid::new_v4().to_string(), begun };
-        self.bucket.put_new(&run.mark(), Body::Bytes(Bytes::new())).await?;
+        self.bucket.put_new(&run.mark(), ObjectBody::Bytes(Bytes::new())).await?;
         Ok(run)
     }
 

@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
-use afterwrite::commit::{Clock as _, Remembered, SystemClock};
-use afterwrite::config::{Config, Settings, bucket, dynamodb_client, s3_client, state_table};
+use afterwrite::commit::{Clock as _, RememberedLookups, SystemClock};
+use afterwrite::config::{
+    EnvironmentSettings, FunctionConfig, bucket, dynamodb_client, s3_client, state_table,
+};
 use afterwrite::sink::Tables;
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::{Bucket, S3};
+use afterwrite::sink::s3::{Bucket, S3Bucket};
 use afterwrite_functions::Response;
 use afterwrite_functions::host::log;
 use afterwrite_functions::metrics::Line;
@@ -32,14 +34,14 @@ pub struct Host<B, T> {
 /// What is unset or wrong in the settings, named by its variable.
 pub async fn run() -> Result<(), Error> {
     log();
-    let settings = Settings::from_env();
-    let config = Config::resolve(&settings, &[])?;
+    let settings = EnvironmentSettings::from_env();
+    let config = FunctionConfig::resolve(&settings, &[])?;
     let name = bucket(&settings)?;
-    let objects = S3::retrying(s3_client().await?, name.clone());
+    let objects = S3Bucket::retrying(s3_client().await?, name.clone());
     let remembered = match &settings.state_table {
         Some(_) => {
             let tables = DynamoDb::new(Box::pin(dynamodb_client()).await?);
-            Some(Remembered::new(config.model.clone(), state_table(&settings)?, tables))
+            Some(RememberedLookups::new(config.model.clone(), state_table(&settings)?, tables))
         }
         None => None,
     };

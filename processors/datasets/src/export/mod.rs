@@ -24,7 +24,7 @@ pub use json::plain_json;
 
 use std::sync::Arc;
 
-use afterwrite::commit::Remembered;
+use afterwrite::commit::RememberedLookups;
 use afterwrite::sink::Tables;
 use afterwrite::sink::s3::Bucket;
 use afterwrite::table::Model;
@@ -50,7 +50,7 @@ pub struct Exporter<B, T> {
     tables: Vec<Arc<str>>,
     bucket: B,
     /// What lookups have given, if the state table is known.
-    remembered: Option<Remembered<T>>,
+    remembered: Option<RememberedLookups<T>>,
     /// For each dataset, its schema and the fingerprint.
     shapes: Vec<(SchemaRef, String)>,
     staged_bytes: usize,
@@ -88,7 +88,7 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         model: Arc<Model>,
         tables: Vec<Arc<str>>,
         bucket: B,
-        remembered: Option<Remembered<T>>,
+        remembered: Option<RememberedLookups<T>>,
     ) -> Self {
         let shape = |dataset| (schema(dataset), fingerprint(&model, dataset));
         let shapes = model.datasets.iter().map(shape).collect();

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
-use afterwrite::entity::{Identity, SourceKey};
-use afterwrite::projection::{Gifts, Images, Question, Row, Scope, old_image, rows};
-use afterwrite::record::{ChangeRecord, Decoder, Image};
+use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::projection::{
+    DatasetRow, ImageScope, LookupKey, LookupOutputs, RecordImages, old_image, rows,
+};
+use afterwrite::record::{ChangeRecord, Image, RecordDecoder};
 use afterwrite::sink::Tables;
 use afterwrite::sink::s3::Bucket;
 use afterwrite::table::{Dataset, Model};
@@ -35,7 +37,7 @@ pub(super) struct ObjectExport<'e, B, T> {
     /// The changes that were there.
     seen: HashSet<Fingerprint>,
     hashers: (RandomState, DefaultHashBuilder),
-    answers: HashMap<Question<'static>, Option<Arc<Gifts>>>,
+    answers: HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>,
     rejected: Vec<u8>,
     /// Whether a change was of a table that the model knows; a table that it does not.
     knows_a_table: bool,
@@ -66,19 +68,19 @@ struct Change<'b> {
 /// A change of an item that the model knows, and what its rows are made of.
 struct ItemChange<'c, 'b> {
     change: &'c Change<'b>,
-    identity: Identity<'c, 'c>,
+    identity: ItemIdentity<'c, 'c>,
     old: Option<Image<'b>>,
 }
 
 impl<'b> ItemChange<'_, 'b> {
-    fn rows<'s>(&'s self, model: &'s Model, dataset: &Dataset) -> impl Iterator<Item = Row<'s, 'b>> {
+    fn rows<'s>(&'s self, model: &'s Model, dataset: &Dataset) -> impl Iterator<Item = DatasetRow<'s, 'b>> {
         let record = &self.change.record;
         rows(
             model,
             dataset,
             &self.identity,
             record,
-            Images { new: record.new.as_ref(), old: self.old.as_ref() },
+            RecordImages { new: record.new.as_ref(), old: self.old.as_ref() },
         )
     }
 }
@@ -103,7 +105,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     /// Exports a block of whole lines.
     pub(super) async fn block(&mut self, block: &[u8]) -> Result<()> {
         let exporter = self.exporter;
-        let mut decoder = Decoder::new(&exporter.model.row_vocabulary);
+        let mut decoder = RecordDecoder::new(&exporter.model.row_vocabulary);
         let mut changes = Vec::with_capacity(block.len() / TYPICAL_LINE_BYTES);
         for text in lines(block) {
             self.line += 1;
@@ -143,7 +145,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         self.encode_if_much()
     }
 
-    fn decode<'b>(&mut self, decoder: &mut Decoder<'_, 'b>, text: &'b [u8]) -> Result<Change<'b>> {
+    fn decode<'b>(&mut self, decoder: &mut RecordDecoder<'_, 'b>, text: &'b [u8]) -> Result<Change<'b>> {
         let tables = &self.exporter.tables;
         let index = |name: &str| tables.iter().position(|known| **known == *name);
         let record = decoder.record(text).map_err(|bad| {
@@ -229,11 +231,11 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     async fn look_up(&mut self, items: &[ItemChange<'_, '_>]) -> Result<()> {
         let model = &self.exporter.model;
         let Some(remembered) = &self.exporter.remembered else { return Ok(()) };
-        let mut asked: HashSet<Question<'static>> = HashSet::new();
+        let mut asked: HashSet<LookupKey<'static>> = HashSet::new();
         for item in items {
             for (_, dataset) in model.datasets_of(item.identity.entity) {
                 for row in item.rows(model, dataset) {
-                    asked.extend(questions(dataset, row.scope).flatten().map(Question::into_owned));
+                    asked.extend(questions(dataset, row.scope).flatten().map(LookupKey::into_owned));
                 }
             }
         }
@@ -300,13 +302,13 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             let key = exporter.file_key(dataset, &day, key);
             let file = partition.finish()?;
             let bytes = file.len();
-            let body = afterwrite::sink::s3::Body::Bytes(file.into());
+            let body = afterwrite::sink::s3::ObjectBody::Bytes(file.into());
             match exporter.bucket.put_new(&key, body).await? {
-                afterwrite::sink::s3::Put::Written => {
+                afterwrite::sink::s3::PutOutcome::Written => {
                     self.tally.files += 1;
                     self.tally.file_bytes += bytes;
                 }
-                afterwrite::sink::s3::Put::AlreadyThere => self.tally.files_there += 1,
+                afterwrite::sink::s3::PutOutcome::AlreadyThere => self.tally.files_there += 1,
             }
         }
         Ok(self.tally)
@@ -320,18 +322,21 @@ fn unknown_table(kind: ErrorKind, message: &'static str, name: &str) -> Error {
 }
 
 /// What a row asks the dataset's lookups, each; `None` where it lacks what to ask by.
-fn questions<'q>(dataset: &'q Dataset, scope: Scope<'q, 'q>) -> impl Iterator<Item = Option<Question<'q>>> {
+fn questions<'q>(
+    dataset: &'q Dataset,
+    scope: ImageScope<'q, 'q>,
+) -> impl Iterator<Item = Option<LookupKey<'q>>> {
     dataset.lookups.iter().map(move |key| scope.question(key).ok())
 }
 
 /// What is known to have been given to these questions, each.
 fn gifts<'q>(
-    answers: &'q HashMap<Question<'q>, Option<Arc<Gifts>>>,
-    questions: impl Iterator<Item = Option<Question<'q>>>,
-) -> Vec<&'q Gifts> {
+    answers: &'q HashMap<LookupKey<'q>, Option<Arc<LookupOutputs>>>,
+    questions: impl Iterator<Item = Option<LookupKey<'q>>>,
+) -> Vec<&'q LookupOutputs> {
     if answers.is_empty() {
         return Vec::new();
     }
-    let answer = |question: Option<Question<'q>>| answers.get(&question?)?.as_deref();
+    let answer = |question: Option<LookupKey<'q>>| answers.get(&question?)?.as_deref();
     questions.map(|question| answer(question).unwrap_or_default()).collect()
 }

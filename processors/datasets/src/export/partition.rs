@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use afterwrite::projection::Row;
+use afterwrite::projection::DatasetRow;
 use afterwrite::record::{AttributeValue, ChangeRecord};
 use afterwrite::table::{Dataset, Model, Operand};
 use afterwrite::{Error, ErrorKind, Result};
@@ -75,7 +75,12 @@ impl Partition {
     }
 
     /// Appends a row. `true` if some of its values fit no column: they are in `_rescued`.
-    pub(super) fn append(&mut self, dataset: &Dataset, row: &Row<'_, '_>, record: &ChangeRecord<'_>) -> bool {
+    pub(super) fn append(
+        &mut self,
+        dataset: &Dataset,
+        row: &DatasetRow<'_, '_>,
+        record: &ChangeRecord<'_>,
+    ) -> bool {
         let mut rescued: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
         for (column, builder) in dataset.columns.iter().zip(&mut self.columns) {
             let value = row.value(&column.from);

@@ -363,7 +363,7 @@ fn what_lookups_gave_is_a_column_where_it_is_remembered() {
     let item = [("PK", "LOOKUP#owner#1".into()), ("SK", "-".into()), ("gives", gives)];
     state.put("state", item.map(|(name, value)| (name.into(), value)).into()).unwrap();
     let bucket = Arc::new(MemoryObjects::default());
-    let remembered = Remembered::new(Arc::clone(&model), Arc::from("state"), state);
+    let remembered = RememberedLookups::new(Arc::clone(&model), Arc::from("state"), state);
     let exporter = Exporter::new(model, vec![Arc::from("library")], Arc::clone(&bucket), Some(remembered));
     let export = |key: &'static str, text: String| {
         block_on(async {

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 
 /// A number: its digits, least significant first, times a power of ten. Neither end of the digits is 0; nought has none.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Number {
+pub(super) struct SchoolbookNumber {
     is_negative: bool,
     digits: Vec<u8>,
     exponent: i64,
 }
 
-impl Number {
+impl SchoolbookNumber {
     pub(super) fn zero() -> Self {
         Self { is_negative: false, digits: Vec::new(), exponent: 0 }
     }

@@ -178,9 +178,9 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 /// A place, a byte, and whether it is overwritten there, inserted, or cut.
-type Edit = (prop::sample::Index, u8, u8);
+type ByteEdit = (prop::sample::Index, u8, u8);
 
-fn mutated(mut bytes: Vec<u8>, edits: Vec<Edit>) -> Vec<u8> {
+fn mutated(mut bytes: Vec<u8>, edits: Vec<ByteEdit>) -> Vec<u8> {
     for (place, byte, edit) in edits {
         let place = place.index(bytes.len());
         match edit {
@@ -232,9 +232,9 @@ proptest! {
         let good = record().to_string().into_bytes();
         let spoilt = mutated(good.clone(), edits);
         let vocabulary = vocabulary();
-        let mut decoder = Decoder::new(&vocabulary);
+        let mut decoder = RecordDecoder::new(&vocabulary);
         for line in [&good, &spoilt, &good, &spoilt, &spoilt] {
-            let alone = Decoder::new(&vocabulary).record(line);
+            let alone = RecordDecoder::new(&vocabulary).record(line);
             prop_assert_eq!(format!("{:?}", decoder.record(line)), format!("{:?}", alone));
         }
     }

@@ -3,8 +3,8 @@
 use toml::de::{DeTable, DeValue};
 
 use super::{AggregateSettings, MeasureKindSettings, MeasureSettings, MirrorSettings, collect};
-use crate::table::load::problem::{Problems, listed};
-use crate::table::load::reader::{self, Raw, Settings, Written, entries, place};
+use crate::table::load::problem::{ProblemCollector, listed};
+use crate::table::load::reader::{self, Located, RawValue, SettingsTable, entries, place};
 
 /// What a measure can be, by the key that says so.
 const MEASURE_KINDS: [&str; 6] = ["count", "sum", "max", "min", "histogram", "avg"];
@@ -15,14 +15,14 @@ const MAX_BINS: i64 = 200;
 pub(super) fn aggregate<'d>(
     at: usize,
     value: &'d DeTable<'d>,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<AggregateSettings<'d>> {
     let known = ["name", "of", "lookup", "when", "into", "measures"];
     let owner = match value.get("name").and_then(|name| name.get_ref().as_str()) {
         Some(name) => format!("aggregate `{name}`"),
         None => "aggregate".to_owned(),
     };
-    let settings = Settings::new(owner, at, value, &known, problems);
+    let settings = SettingsTable::new(owner, at, value, &known, problems);
     let name = settings.required_text("name", problems);
     let of = settings.required_text("of", problems);
     let into = settings.required_texts("into", problems);
@@ -49,10 +49,10 @@ pub(super) fn aggregate<'d>(
 }
 
 fn measure<'d>(
-    aggregate: &Settings<'d>,
-    name: Written<&'d str>,
-    value: Raw<'d>,
-    problems: &mut Problems<'_>,
+    aggregate: &SettingsTable<'d>,
+    name: Located<&'d str>,
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<MeasureSettings<'d>> {
     let owner = format!("{}: measure `{}`", aggregate.owner, name.value);
     if let DeValue::String(kind) = value.get_ref() {
@@ -80,7 +80,7 @@ fn measure<'d>(
             return None;
         }
     };
-    let settings = Settings::new(owner, name.at, table, known, problems);
+    let settings = SettingsTable::new(owner, name.at, table, known, problems);
     let kind = match stated.as_slice() {
         ["count"] => {
             if settings.get("count").and_then(|value| value.get_ref().as_bool()) != Some(true) {
@@ -119,13 +119,13 @@ fn measure<'d>(
 pub(super) fn mirror<'d>(
     at: usize,
     value: &'d DeTable<'d>,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<MirrorSettings<'d>> {
     let owner = match value.get("onto").and_then(|name| name.get_ref().as_str()) {
         Some(name) => format!("mirror onto `{name}`"),
         None => "mirror".to_owned(),
     };
-    let settings = Settings::new(owner, at, value, &["onto", "from", "attributes"], problems);
+    let settings = SettingsTable::new(owner, at, value, &["onto", "from", "attributes"], problems);
     let onto = settings.required_text("onto", problems);
     let from = settings.required_text("from", problems);
     let attributes = settings.required_pairs("attributes", problems);

@@ -6,20 +6,20 @@ use super::{
     DeriveSettings, EntitySettings, LookupSettings, RollupSettings, TableSettings, ValueType, collect,
 };
 use crate::table::load::duration;
-use crate::table::load::problem::{Problems, suggestion};
-use crate::table::load::reader::{self, Raw, Settings, Written, entries, place};
+use crate::table::load::problem::{ProblemCollector, suggestion};
+use crate::table::load::reader::{self, Located, RawValue, SettingsTable, entries, place};
 use crate::table::{KeyType, OnExpiry};
 
 /// More shards than this cost more reads than they spare writes.
 const MAX_SHARDS: i64 = 1000;
 
 pub(super) fn table<'d>(
-    name: Written<&'d str>,
+    name: Located<&'d str>,
     value: &'d DeTable<'d>,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<TableSettings<'d>> {
     let settings =
-        Settings::new(format!("table `{}`", name.value), name.at, value, &["key", "types"], problems);
+        SettingsTable::new(format!("table `{}`", name.value), name.at, value, &["key", "types"], problems);
     let key = settings.required_texts("key", problems);
     let problem = match key.as_slice() {
         [partition, sort] if partition.value == sort.value => {
@@ -55,12 +55,12 @@ pub(super) fn table<'d>(
 }
 
 pub(super) fn entity<'d>(
-    name: Written<&'d str>,
+    name: Located<&'d str>,
     value: &'d DeTable<'d>,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<EntitySettings<'d>> {
     let known = ["table", "key", "attributes", "derive", "secret", "on_expiry"];
-    let settings = Settings::new(format!("entity `{}`", name.value), name.at, value, &known, problems);
+    let settings = SettingsTable::new(format!("entity `{}`", name.value), name.at, value, &known, problems);
     let key = settings.required_pairs("key", problems);
     let mut attributes = Vec::new();
     if let Some(value) = settings.get("attributes") {
@@ -86,8 +86,8 @@ pub(super) fn entity<'d>(
     });
     let on_expiry = match settings.text("on_expiry", problems) {
         None => OnExpiry::Keep,
-        Some(Written { value: "keep", .. }) => OnExpiry::Keep,
-        Some(Written { value: "subtract", .. }) => OnExpiry::Subtract,
+        Some(Located { value: "keep", .. }) => OnExpiry::Keep,
+        Some(Located { value: "subtract", .. }) => OnExpiry::Subtract,
         Some(other) => {
             problems.report(
                 other.at,
@@ -104,14 +104,14 @@ pub(super) fn entity<'d>(
 }
 
 fn derived<'d>(
-    entity: &Settings<'d>,
-    name: Written<&'d str>,
-    value: Raw<'d>,
-    problems: &mut Problems<'_>,
+    entity: &SettingsTable<'d>,
+    name: Located<&'d str>,
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<DeriveSettings<'d>> {
     let owner = format!("{}: derived value `{}`", entity.owner, name.value);
     let table = reader::table(&owner, value, problems)?;
-    let settings = Settings::new(owner, name.at, table, &["percent", "first", "part"], problems);
+    let settings = SettingsTable::new(owner, name.at, table, &["percent", "first", "part"], problems);
     match (settings.get("percent"), settings.get("first"), settings.get("part")) {
         (Some(_), None, None) => match settings.texts("percent", problems).as_slice() {
             [part, whole] => Some(DeriveSettings::Percent { part: *part, whole: *whole }),
@@ -152,12 +152,12 @@ fn derived<'d>(
 }
 
 pub(super) fn lookup<'d>(
-    name: Written<&'d str>,
+    name: Located<&'d str>,
     value: &'d DeTable<'d>,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<LookupSettings<'d>> {
     let known = ["of", "index", "key", "gives"];
-    let settings = Settings::new(format!("lookup `{}`", name.value), name.at, value, &known, problems);
+    let settings = SettingsTable::new(format!("lookup `{}`", name.value), name.at, value, &known, problems);
     let of = settings.required_text("of", problems);
     let index = settings.required_text("index", problems);
     let key = settings.required_pairs("key", problems);
@@ -178,18 +178,18 @@ pub(super) fn lookup<'d>(
 }
 
 pub(super) fn rollup<'d>(
-    name: Written<&'d str>,
+    name: Located<&'d str>,
     value: &'d DeTable<'d>,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<RollupSettings<'d>> {
     let known = ["key", "shards", "expires"];
-    let settings = Settings::new(format!("rollup `{}`", name.value), name.at, value, &known, problems);
+    let settings = SettingsTable::new(format!("rollup `{}`", name.value), name.at, value, &known, problems);
     let key = settings.required_pairs("key", problems);
     let shards = settings.integer("shards", 1..=MAX_SHARDS, problems).unwrap_or(1);
     let expires = settings.get("expires").and_then(|value| {
         let owner = format!("{}: `expires`", settings.owner);
         let table = reader::table(&owner, value, problems)?;
-        let expires = Settings::new(owner, place(value), table, &["after", "of"], problems);
+        let expires = SettingsTable::new(owner, place(value), table, &["after", "of"], problems);
         let (after, of) = (expires.required_text("after", problems), expires.required_text("of", problems));
         let after = after?;
         let length = duration::parse(after.value);

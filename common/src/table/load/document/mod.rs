@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 
-use super::problem::Problems;
-use super::reader::{self, Raw, Settings, Written, entries, place};
-use crate::table::{ArchiveScope, ColumnType, History, KeyType, OnExpiry, Remedy};
+use super::problem::ProblemCollector;
+use super::reader::{self, Located, RawValue, SettingsTable, entries, place};
+use crate::table::{ArchiveScope, CacheRemedy, ColumnType, KeyType, OnExpiry, RowHistory};
 
 /// A whole model file.
-pub(in crate::table::load) struct Document<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
+pub(in crate::table::load) struct ModelDocument<'d> {
+    pub(in crate::table::load) name: Located<&'d str>,
     pub(in crate::table::load) generation: u64,
     pub(in crate::table::load) tables: Vec<TableSettings<'d>>,
     pub(in crate::table::load) entities: Vec<EntitySettings<'d>>,
@@ -30,23 +30,23 @@ pub(in crate::table::load) struct Document<'d> {
 }
 
 pub(in crate::table::load) struct TableSettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
-    pub(in crate::table::load) key: Vec<Written<&'d str>>,
+    pub(in crate::table::load) name: Located<&'d str>,
+    pub(in crate::table::load) key: Vec<Located<&'d str>>,
     /// The types of key attributes that are not text.
-    pub(in crate::table::load) types: Vec<(Written<&'d str>, KeyType)>,
+    pub(in crate::table::load) types: Vec<(Located<&'d str>, KeyType)>,
 }
 
 /// Name and template of each key attribute, as written.
-pub(in crate::table::load) type KeySettings<'d> = Vec<(Written<&'d str>, Written<&'d str>)>;
+pub(in crate::table::load) type KeySettings<'d> = Vec<(Located<&'d str>, Located<&'d str>)>;
 
 pub(in crate::table::load) struct EntitySettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
-    pub(in crate::table::load) table: Option<Written<&'d str>>,
+    pub(in crate::table::load) name: Located<&'d str>,
+    pub(in crate::table::load) table: Option<Located<&'d str>>,
     pub(in crate::table::load) key: KeySettings<'d>,
-    pub(in crate::table::load) attributes: Vec<(Written<&'d str>, ValueType)>,
-    pub(in crate::table::load) derive: Vec<(Written<&'d str>, DeriveSettings<'d>)>,
+    pub(in crate::table::load) attributes: Vec<(Located<&'d str>, ValueType)>,
+    pub(in crate::table::load) derive: Vec<(Located<&'d str>, DeriveSettings<'d>)>,
     pub(in crate::table::load) on_expiry: OnExpiry,
-    pub(in crate::table::load) secrets: Vec<Written<&'d str>>,
+    pub(in crate::table::load) secrets: Vec<Located<&'d str>>,
 }
 
 /// What type a value has: what an attribute is declared as, or what follows from where a value comes from.
@@ -81,94 +81,97 @@ impl ValueType {
 }
 
 pub(in crate::table::load) enum DeriveSettings<'d> {
-    Percent { part: Written<&'d str>, whole: Written<&'d str> },
-    First(Vec<Written<&'d str>>),
-    Part { of: Written<&'d str>, key: Written<&'d str> },
+    Percent { part: Located<&'d str>, whole: Located<&'d str> },
+    First(Vec<Located<&'d str>>),
+    Part { of: Located<&'d str>, key: Located<&'d str> },
 }
 
 pub(in crate::table::load) struct LookupSettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
-    pub(in crate::table::load) of: Written<&'d str>,
+    pub(in crate::table::load) name: Located<&'d str>,
+    pub(in crate::table::load) of: Located<&'d str>,
     pub(in crate::table::load) index: &'d str,
     pub(in crate::table::load) key: KeySettings<'d>,
-    pub(in crate::table::load) gives: Vec<Written<&'d str>>,
+    pub(in crate::table::load) gives: Vec<Located<&'d str>>,
 }
 
 pub(in crate::table::load) struct RollupSettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) name: Located<&'d str>,
     pub(in crate::table::load) key: KeySettings<'d>,
     pub(in crate::table::load) shards: u32,
-    pub(in crate::table::load) expires: Option<(Duration, Written<&'d str>)>,
+    pub(in crate::table::load) expires: Option<(Duration, Located<&'d str>)>,
 }
 
 pub(in crate::table::load) struct AggregateSettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
-    pub(in crate::table::load) of: Written<&'d str>,
-    pub(in crate::table::load) lookups: Vec<Written<&'d str>>,
-    pub(in crate::table::load) when: Option<Raw<'d>>,
-    pub(in crate::table::load) into: Vec<Written<&'d str>>,
+    pub(in crate::table::load) name: Located<&'d str>,
+    pub(in crate::table::load) of: Located<&'d str>,
+    pub(in crate::table::load) lookups: Vec<Located<&'d str>>,
+    pub(in crate::table::load) when: Option<RawValue<'d>>,
+    pub(in crate::table::load) into: Vec<Located<&'d str>>,
     pub(in crate::table::load) measures: Vec<MeasureSettings<'d>>,
 }
 
 pub(in crate::table::load) struct MeasureSettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
-    pub(in crate::table::load) when: Option<Raw<'d>>,
+    pub(in crate::table::load) name: Located<&'d str>,
+    pub(in crate::table::load) when: Option<RawValue<'d>>,
     pub(in crate::table::load) kind: MeasureKindSettings<'d>,
 }
 
 pub(in crate::table::load) enum MeasureKindSettings<'d> {
     Count,
-    Sum(Vec<Written<&'d str>>),
-    Max(Written<&'d str>),
-    Min(Written<&'d str>),
-    Histogram { of: Written<&'d str>, width: i64, bins: i64 },
-    Average { sum: Written<&'d str>, over: Written<&'d str> },
+    Sum(Vec<Located<&'d str>>),
+    Max(Located<&'d str>),
+    Min(Located<&'d str>),
+    Histogram { of: Located<&'d str>, width: i64, bins: i64 },
+    Average { sum: Located<&'d str>, over: Located<&'d str> },
 }
 
 pub(in crate::table::load) struct MirrorSettings<'d> {
     pub(in crate::table::load) at: usize,
-    pub(in crate::table::load) onto: Written<&'d str>,
-    pub(in crate::table::load) from: Written<&'d str>,
+    pub(in crate::table::load) onto: Located<&'d str>,
+    pub(in crate::table::load) from: Located<&'d str>,
     /// Path and measure.
-    pub(in crate::table::load) attributes: Vec<(Written<&'d str>, Written<&'d str>)>,
+    pub(in crate::table::load) attributes: Vec<(Located<&'d str>, Located<&'d str>)>,
 }
 
 pub(in crate::table::load) struct CacheSettings<'d> {
-    pub(in crate::table::load) of: Vec<Written<&'d str>>,
-    pub(in crate::table::load) keys: Vec<Written<&'d str>>,
-    pub(in crate::table::load) paths: Vec<Written<&'d str>>,
-    pub(in crate::table::load) when: Option<Raw<'d>>,
-    pub(in crate::table::load) depends_on: Vec<Written<&'d str>>,
-    pub(in crate::table::load) remedy: Remedy,
+    pub(in crate::table::load) of: Vec<Located<&'d str>>,
+    pub(in crate::table::load) keys: Vec<Located<&'d str>>,
+    pub(in crate::table::load) paths: Vec<Located<&'d str>>,
+    pub(in crate::table::load) when: Option<RawValue<'d>>,
+    pub(in crate::table::load) depends_on: Vec<Located<&'d str>>,
+    pub(in crate::table::load) remedy: CacheRemedy,
 }
 
 pub(in crate::table::load) struct DatasetSettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
-    pub(in crate::table::load) of: Written<&'d str>,
-    pub(in crate::table::load) partition: Written<&'d str>,
+    pub(in crate::table::load) name: Located<&'d str>,
+    pub(in crate::table::load) of: Located<&'d str>,
+    pub(in crate::table::load) partition: Located<&'d str>,
     pub(in crate::table::load) days: (&'d str, &'d str),
-    pub(in crate::table::load) lookups: Vec<Written<&'d str>>,
+    pub(in crate::table::load) lookups: Vec<Located<&'d str>>,
     pub(in crate::table::load) columns: Vec<ColumnSettings<'d>>,
-    pub(in crate::table::load) sort: Vec<Written<&'d str>>,
-    pub(in crate::table::load) history: History,
+    pub(in crate::table::load) sort: Vec<Located<&'d str>>,
+    pub(in crate::table::load) history: RowHistory,
 }
 
 pub(in crate::table::load) struct ColumnSettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) name: Located<&'d str>,
     pub(in crate::table::load) column_type: ColumnType,
-    pub(in crate::table::load) from: Written<&'d str>,
+    pub(in crate::table::load) from: Located<&'d str>,
     pub(in crate::table::load) required: bool,
 }
 
 pub(in crate::table::load) struct QuerySettings<'d> {
-    pub(in crate::table::load) name: Written<&'d str>,
+    pub(in crate::table::load) name: Located<&'d str>,
     pub(in crate::table::load) about: &'d str,
-    pub(in crate::table::load) sql: Written<&'d str>,
+    pub(in crate::table::load) sql: Located<&'d str>,
 }
 
-impl<'d> Document<'d> {
+impl<'d> ModelDocument<'d> {
     /// Reads the settings; `None` if so much is missing, and reported, that names cannot be resolved.
-    pub(in crate::table::load) fn read(root: &'d DeTable<'d>, problems: &mut Problems<'_>) -> Option<Self> {
+    pub(in crate::table::load) fn read(
+        root: &'d DeTable<'d>,
+        problems: &mut ProblemCollector<'_>,
+    ) -> Option<Self> {
         let known = [
             "name",
             "generation",
@@ -183,7 +186,7 @@ impl<'d> Document<'d> {
             "queries",
             "archive",
         ];
-        let model = Settings::new("model".to_owned(), 0, root, &known, problems);
+        let model = SettingsTable::new("model".to_owned(), 0, root, &known, problems);
         let name = model.required_text("name", problems);
         model.require("generation", problems);
         let generation = model.integer("generation", 1..=i64::MAX, problems);
@@ -196,7 +199,7 @@ impl<'d> Document<'d> {
             problems.mark_incomplete();
         }
         let read = Self {
-            name: name.unwrap_or(Written { value: "", at: 0 }),
+            name: name.unwrap_or(Located { value: "", at: 0 }),
             generation: generation.and_then(|generation| u64::try_from(generation).ok()).unwrap_or(1),
             tables: collect(tables, problems, items::table),
             entities: collect(named(&model, "entities", problems), problems, items::entity),
@@ -217,8 +220,8 @@ impl<'d> Document<'d> {
 /// add noise.
 fn collect<'s, K, S, T>(
     from: Vec<(K, S)>,
-    problems: &mut Problems<'s>,
-    read: impl Fn(K, S, &mut Problems<'s>) -> Option<T>,
+    problems: &mut ProblemCollector<'s>,
+    read: impl Fn(K, S, &mut ProblemCollector<'s>) -> Option<T>,
 ) -> Vec<T> {
     let mut all = Vec::new();
     for (key, settings) in from {
@@ -232,10 +235,10 @@ fn collect<'s, K, S, T>(
 
 /// `[<what>.<name>]` for every name.
 fn named<'d>(
-    model: &Settings<'d>,
+    model: &SettingsTable<'d>,
     what: &str,
-    problems: &mut Problems<'_>,
-) -> Vec<(Written<&'d str>, &'d DeTable<'d>)> {
+    problems: &mut ProblemCollector<'_>,
+) -> Vec<(Located<&'d str>, &'d DeTable<'d>)> {
     let Some(all) = model.get(what).and_then(|value| reader::table(&model.called(what), value, problems))
     else {
         return Vec::new();
@@ -249,9 +252,9 @@ fn named<'d>(
 
 /// `[[<what>]]`, each with its place.
 fn listed_tables<'d>(
-    model: &Settings<'d>,
+    model: &SettingsTable<'d>,
     what: &str,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Vec<(usize, &'d DeTable<'d>)> {
     let Some(value) = model.get(what) else { return Vec::new() };
     let Some(array) = value.get_ref().as_array() else {

@@ -3,32 +3,32 @@
 use toml::de::DeTable;
 
 use super::{ColumnSettings, DatasetSettings, QuerySettings};
-use crate::table::load::problem::Problems;
-use crate::table::load::reader::{Raw, Settings, Written, entries, place, table};
-use crate::table::{ColumnType, History};
+use crate::table::load::problem::ProblemCollector;
+use crate::table::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
+use crate::table::{ColumnType, RowHistory};
 
 /// The days that have partitions, unless a dataset says otherwise: a query that names no day lists every one of them.
 const USUAL_DAYS: (&str, &str) = ("2015-01-01", "2049-12-31");
 
 pub(super) fn dataset<'d>(
-    name: Written<&'d str>,
+    name: Located<&'d str>,
     value: &'d DeTable<'d>,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<DatasetSettings<'d>> {
     let known = ["of", "partition", "days", "lookup", "columns", "sort", "history"];
-    let settings = Settings::new(format!("dataset `{}`", name.value), name.at, value, &known, problems);
+    let settings = SettingsTable::new(format!("dataset `{}`", name.value), name.at, value, &known, problems);
     let of = settings.required_text("of", problems);
     let partition = settings.required_text("partition", problems);
     let history = match settings.text("history", problems) {
-        None | Some(Written { value: "all", .. }) => History::All,
-        Some(Written { value: "newest", .. }) => History::Newest,
+        None | Some(Located { value: "all", .. }) => RowHistory::All,
+        Some(Located { value: "newest", .. }) => RowHistory::Newest,
         Some(other) => {
             let message = format!(
                 "{}: `history` must be \"all\" (compaction keeps every row) or \"newest\"",
                 settings.owner
             );
             problems.report(other.at, message);
-            History::All
+            RowHistory::All
         }
     };
     let days = days(&settings, problems);
@@ -41,7 +41,7 @@ pub(super) fn dataset<'d>(
     Some(DatasetSettings { name, of: of?, partition: partition?, days, lookups, columns, sort, history })
 }
 
-fn days<'d>(settings: &Settings<'d>, problems: &mut Problems<'_>) -> (&'d str, &'d str) {
+fn days<'d>(settings: &SettingsTable<'d>, problems: &mut ProblemCollector<'_>) -> (&'d str, &'d str) {
     let Some(value) = settings.get("days") else { return USUAL_DAYS };
     let is_day = |day: &str| day.len() == 10 && day.parse::<jiff::civil::Date>().is_ok();
     match settings.texts("days", problems).as_slice() {
@@ -61,18 +61,18 @@ fn days<'d>(settings: &Settings<'d>, problems: &mut Problems<'_>) -> (&'d str, &
 }
 
 fn column<'d>(
-    dataset: &Settings<'d>,
-    name: Written<&'d str>,
-    value: Raw<'d>,
-    problems: &mut Problems<'_>,
+    dataset: &SettingsTable<'d>,
+    name: Located<&'d str>,
+    value: RawValue<'d>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<ColumnSettings<'d>> {
     let owner = format!("{}: column `{}`", dataset.owner, name.value);
     let (written, from, required) = match value.get_ref().as_str() {
-        Some(text) => (Written { value: text, at: place(value) }, None, false),
+        Some(text) => (Located { value: text, at: place(value) }, None, false),
         None => {
             let settings = table(&owner, value, problems)?;
             let settings =
-                Settings::new(owner.clone(), name.at, settings, &["type", "from", "required"], problems);
+                SettingsTable::new(owner.clone(), name.at, settings, &["type", "from", "required"], problems);
             let required = settings.boolean("required", problems).unwrap_or(false);
             (settings.required_text("type", problems)?, settings.text("from", problems), required)
         }
@@ -89,12 +89,12 @@ fn column<'d>(
 }
 
 pub(super) fn query<'d>(
-    name: Written<&'d str>,
+    name: Located<&'d str>,
     value: &'d DeTable<'d>,
-    problems: &mut Problems<'_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Option<QuerySettings<'d>> {
     let settings =
-        Settings::new(format!("query `{}`", name.value), name.at, value, &["about", "sql"], problems);
+        SettingsTable::new(format!("query `{}`", name.value), name.at, value, &["about", "sql"], problems);
     let (about, sql) = (settings.required_text("about", problems)?, settings.required_text("sql", problems)?);
     Some(QuerySettings { name, about: about.value, sql })
 }

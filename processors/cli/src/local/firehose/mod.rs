@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::sink::s3::{ObjectStore as _, S3};
+use afterwrite::sink::s3::{ObjectStore as _, S3Bucket};
 use afterwrite::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
 use flate2::Compression;
@@ -75,7 +75,7 @@ struct Courier(JoinHandle<()>);
 #[derive(Debug)]
 struct Shared {
     stream: String,
-    bucket: S3,
+    bucket: S3Bucket,
     is_unavailable: AtomicBool,
     buffer: Mutex<Buffer>,
     /// Something may have become due sooner than was known.
@@ -91,7 +91,7 @@ impl EmbeddedFirehose {
     /// `Configuration` if the port is taken.
     pub async fn start(options: Options, s3: &aws_sdk_s3::Client) -> Result<Self> {
         let shared = Arc::new(Shared {
-            bucket: S3::new(s3, Arc::from(options.bucket)),
+            bucket: S3Bucket::new(s3, Arc::from(options.bucket)),
             buffer: Mutex::new(Buffer::new(&options.stream, options.buffer_bytes, options.buffer_for)),
             stream: options.stream,
             is_unavailable: AtomicBool::new(false),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::entity::{Identity, SourceKey};
+use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
-    Answers, Contributions, Gifts, Images, Keep, Question, Scope, Sharding, Stale, TargetId, Targets,
-    answers, contributions, questions, rows,
+    ExtremeRule, ImageScope, ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RecordImages,
+    RollupTargets, ShardAssignment, StaleCaches, TargetId, answers, contributions, questions, rows,
 };
-use afterwrite::record::{AttributeValue, ChangeRecord, Decoder, Image, Timestamp};
+use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
 use afterwrite::table::{Mirror, Model, Operand};
 use afterwrite::{Error, Result};
 use afterwrite_datasets::export::plain_json;
@@ -98,8 +98,8 @@ impl Given {
     }
 }
 
-impl Answers for Given {
-    fn gifts(&self, question: &Question<'_>) -> Option<&Gifts> {
+impl LookupAnswers for Given {
+    fn gifts(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.0.get(question.lookup).map(Vec::as_slice)
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn consequences(
     given: &Given,
 ) -> Result<Option<Consequences>> {
     let Some(line) = model.tables.get(table).and_then(|table| item.record(table)) else { return Ok(None) };
-    let decode = |vocabulary| Decoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
+    let decode = |vocabulary| RecordDecoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
     let (record, row_record) = (decode(&model.vocabulary)?, decode(&model.row_vocabulary)?);
     let Some(source) = SourceKey::of_keys(model, table, &record.keys) else { return Ok(None) };
     let Some(identity) = source.identify(model) else { return Ok(None) };
@@ -145,7 +145,7 @@ pub(super) fn consequences(
 struct Explained<'e> {
     model: &'e Arc<Model>,
     source: &'e SourceKey<'e>,
-    identity: &'e Identity<'e, 'e>,
+    identity: &'e ItemIdentity<'e, 'e>,
     given: &'e Given,
 }
 
@@ -167,7 +167,7 @@ impl Explained<'_> {
         answers.iter().map(|(question, gifts)| self.told(question, Some(gifts))).collect()
     }
 
-    fn told(&self, question: &Question<'_>, gifts: Option<&Gifts>) -> Asked {
+    fn told(&self, question: &LookupKey<'_>, gifts: Option<&LookupOutputs>) -> Asked {
         let lookup = self.model.lookups.get(question.lookup);
         let names = lookup.into_iter().flat_map(|lookup| &lookup.gives).map(ToString::to_string);
         Asked {
@@ -178,8 +178,8 @@ impl Explained<'_> {
     }
 
     fn counted(&self, image: &Image<'_>) -> Result<Vec<Counted>> {
-        let mut targets = Targets::of(self.model);
-        let sharding = Sharding { source: self.source, current: &Contributions::NOTHING };
+        let mut targets = RollupTargets::of(self.model);
+        let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
         let projected = contributions(self.model, self.identity, image, self.given, sharding, &mut targets)?;
         let mut counted: BTreeMap<TargetId, BTreeMap<String, String>> = BTreeMap::new();
         for share in &projected.contributions.shares {
@@ -191,8 +191,8 @@ impl Explained<'_> {
         }
         for extreme in &projected.extremes {
             let bound = match extreme.keep {
-                Keep::Largest => "at least",
-                Keep::Smallest => "at most",
+                ExtremeRule::Largest => "at least",
+                ExtremeRule::Smallest => "at most",
             };
             let told = format!("{bound} {}", text(&extreme.value));
             counted.entry(extreme.target).or_default().insert(extreme.measure.to_string(), told);
@@ -218,8 +218,8 @@ impl Explained<'_> {
     fn mirrored(&self, mirror: &Mirror, image: &Image<'_>) -> Result<Vec<Shown>> {
         let Some(rollup) = self.model.rollups.get(mirror.from) else { return Ok(Vec::new()) };
         let gifts = mirror.lookup.as_ref().and_then(|key| self.given.0.get(key.lookup));
-        let gifts: Vec<&Gifts> = gifts.into_iter().map(Vec::as_slice).collect();
-        let scope = Scope { gifts: &gifts, ..Scope::of(self.model, self.identity, image) };
+        let gifts: Vec<&LookupOutputs> = gifts.into_iter().map(Vec::as_slice).collect();
+        let scope = ImageScope { gifts: &gifts, ..ImageScope::of(self.model, self.identity, image) };
         let mut values = Vec::with_capacity(mirror.rollup_variables.len());
         for (term, format) in &mirror.rollup_variables {
             let mut value = String::new();
@@ -236,7 +236,7 @@ impl Explained<'_> {
     }
 
     fn stale(&self, image: &Image<'_>, found: &mut Consequences) -> Result<()> {
-        let mut stale = Stale::default();
+        let mut stale = StaleCaches::default();
         stale.add(self.model, self.identity, 0, (None, Some(image)))?;
         let keys = stale.keys().map(|stale| StaleKey { key: stale.key, remedy: remedy(stale.remedy) });
         found.stale_keys = keys.collect();
@@ -245,11 +245,11 @@ impl Explained<'_> {
     }
 
     fn rows(&self, record: &ChangeRecord<'_>, image: &Image<'_>) -> Vec<Row> {
-        let images = Images { new: Some(image), old: None };
+        let images = RecordImages { new: Some(image), old: None };
         let mut told = Vec::new();
         for (_, dataset) in self.model.datasets_of(self.identity.entity) {
             let gifts = dataset.lookups.iter().filter_map(|key| self.given.0.get(key.lookup));
-            let gifts: Vec<&Gifts> = gifts.map(Vec::as_slice).collect();
+            let gifts: Vec<&LookupOutputs> = gifts.map(Vec::as_slice).collect();
             for mut row in rows(self.model, dataset, self.identity, record, images) {
                 row.scope.gifts = &gifts;
                 let columns = dataset.columns.iter().map(|column| {

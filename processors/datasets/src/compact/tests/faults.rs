@@ -191,7 +191,7 @@ fn a_late_run_does_not_commit() {
     let key = format!("compactions/attempts/dt={DAY}/00000000-0000-4000-8000-000000000000.begun");
     let is_late = |ago| {
         let modified = Timestamp::from_epoch_ms(SystemClock.now().epoch_ms() - i64::try_from(ago).unwrap());
-        Run::of_mark(&partition, &Listed { key: key.clone(), size: 0, modified }).unwrap().is_late()
+        Run::of_mark(&partition, &ListedObject { key: key.clone(), size: 0, modified }).unwrap().is_late()
     };
     let half = (ABANDONED_AFTER / 2).as_millis();
     assert_eq!([half - 60_000, half].map(is_late), [false, true]);

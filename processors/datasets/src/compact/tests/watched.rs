@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use afterwrite::sink::s3::{Body, Chunks, Listed, ObjectStore, Put};
+use afterwrite::sink::s3::{ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 
 use super::*;
 
@@ -76,15 +76,15 @@ impl ObjectStore for Watched {
 }
 
 impl Bucket for Watched {
-    async fn get(&self, key: &str) -> Result<Option<Chunks>> {
+    async fn get(&self, key: &str) -> Result<Option<ObjectChunks>> {
         self.operate(&[], self.inner.get(key)).await
     }
 
-    async fn put_new(&self, key: &str, body: Body) -> Result<Put> {
+    async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome> {
         self.operate(&[], self.inner.put_new(key, body)).await
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
+    async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>> {
         self.operate(&[], self.inner.list(prefix)).await
     }
 
