@@ -1,7 +1,7 @@
 //! The one error type of the crate.
 //!
 //! An error says what was being done (`message`), to what (`context`, never an item's contents), whether trying the same
-//! again can help (`kind`), and what the user can do (`remedy`).
+//! again can help (`kind`), and what the user can do (`hint`).
 
 use std::fmt;
 
@@ -56,14 +56,14 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     context: Vec<(&'static str, String)>,
-    remedy: Option<String>,
+    hint: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error of `kind`; `message` says what was being done and what was wrong, and holds no item contents.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), context: Vec::new(), remedy: None, source: None }
+        Self { kind, message: message.into(), context: Vec::new(), hint: None, source: None }
     }
 
     /// The same error, naming one more thing it concerns.
@@ -75,8 +75,8 @@ impl Error {
 
     /// The same error with the user's next step.
     #[must_use]
-    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = Some(remedy.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -116,8 +116,8 @@ impl fmt::Display for Error {
         if !self.context.is_empty() {
             f.write_str(")")?;
         }
-        if let Some(remedy) = &self.remedy {
-            write!(f, ". {remedy}")?;
+        if let Some(hint) = &self.hint {
+            write!(f, ". {hint}")?;
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ fn items_by_kind(items: &[Item]) -> BTreeMap<String, u64> {
 struct LastImages(BTreeMap<(usize, String), Vec<AttributeValue<'static>>>);
 
 impl LookupAnswers for LastImages {
-    fn gifts(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
+    fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.0.get(&(question.lookup, question.key.to_string())).map(Vec::as_slice)
     }
 }
@@ -103,8 +103,8 @@ fn last_answers(model: &Model, replay: &Replay) -> LastImages {
         let record = batch.records[0].as_ref().expect("a record");
         let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
         let (Some(identity), Some(image)) = (source.identify(model), &record.new) else { continue };
-        for (question, gifts) in afterwrite::projection::answers(model, &identity, image) {
-            answers.entry((question.lookup, question.key.to_string())).or_insert(gifts);
+        for (question, outputs) in afterwrite::projection::answers(model, &identity, image) {
+            answers.entry((question.lookup, question.key.to_string())).or_insert(outputs);
         }
     }
     LastImages(answers)

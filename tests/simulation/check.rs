@@ -123,10 +123,10 @@ fn lookups(state: &State, records: &[Record]) -> Vec<String> {
         }
     }
     let Remembered { owners, cities } = &state.remembered;
-    let remembered = owners.iter().chain(cities).map(|(key, gift)| (key.clone(), gift.clone()));
+    let remembered = owners.iter().chain(cities).map(|(key, output)| (key.clone(), output.clone()));
     remembered
         .filter(|pair| !ever.contains(pair))
-        .map(|(key, gift)| format!("the lookup of {key} remembers {gift}, which it never had"))
+        .map(|(key, output)| format!("the lookup of {key} remembers {output}, which it never had"))
         .collect()
 }
 

@@ -231,7 +231,7 @@ fn decode_measures(json: &str) -> Result<MeasureAmounts, serde_json::Error> {
 fn broken(attribute: &'static str) -> Error {
     Error::new(ErrorKind::State, "a ledger entry cannot be read")
         .with("attribute", attribute)
-        .remedy("Nothing but Afterwrite may write the ledger; repair it by reconciling the item")
+        .hint("Nothing but Afterwrite may write the ledger; repair it by reconciling the item")
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub(super) struct LookupResults {
 }
 
 impl LookupAnswers for LookupResults {
-    fn gifts(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
+    fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.answers.get(&LookupKeyRef(question)).map(AsRef::as_ref)
     }
 
@@ -97,7 +97,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         asked: &mut PendingLookups,
         answered: &mut LookupResults,
     ) {
-        if answered.gifts(&question).is_some() || answered.refused.contains_key(&LookupKeyRef(&question)) {
+        if answered.outputs(&question).is_some() || answered.refused.contains_key(&LookupKeyRef(&question)) {
             return;
         }
         let known = self.lookups.get(&question);
@@ -180,12 +180,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 .map(Some)
                 .ok_or_else(|| self.unreadable(question));
         }
-        let gifts = match offer {
-            Some(gifts) => Some(gifts),
+        let outputs = match offer {
+            Some(outputs) => Some(outputs),
             None => self.ask_index(question).await?,
         };
-        match gifts {
-            Some(gifts) => self.remember(question, gifts, invocation).await.map(Some),
+        match outputs {
+            Some(outputs) => self.remember(question, outputs, invocation).await.map(Some),
             None => Ok(None),
         }
     }
@@ -219,19 +219,24 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let identity = source.identify(&self.model)?;
         let image = Image::from_item(item, &self.model.vocabulary);
         let offers = answers(&self.model, &identity, &image);
-        offers.into_iter().find(|(answered, _)| answered == question).map(|(_, gifts)| gifts)
+        offers.into_iter().find(|(answered, _)| answered == question).map(|(_, outputs)| outputs)
     }
 
     async fn remember(
         &self,
         question: &LookupKey<'static>,
-        gifts: Vec<AttributeValue<'static>>,
+        outputs: Vec<AttributeValue<'static>>,
         invocation: &InvocationContext,
     ) -> Result<LookupReply> {
         let mut item = keys::typed("LOOKUP");
-        let names =
-            self.model.lookups.get(question.lookup).map(|lookup| lookup.gives.as_slice()).unwrap_or_default();
-        let given = names.iter().zip(&gifts).map(|(name, gift)| (Cow::Owned(name.to_string()), gift.clone()));
+        let names = self
+            .model
+            .lookups
+            .get(question.lookup)
+            .map(|lookup| lookup.outputs.as_slice())
+            .unwrap_or_default();
+        let given =
+            names.iter().zip(&outputs).map(|(name, output)| (Cow::Owned(name.to_string()), output.clone()));
         item.insert(Cow::Borrowed(GIVES), AttributeValue::M(given.collect()));
         let write = Write {
             key: self.keys.lookup(&self.model, question),
@@ -239,7 +244,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             action: WriteAction::Put(item),
         };
         match self.write_retrying(&write, invocation).await {
-            Ok(()) => Ok(gifts.into()),
+            Ok(()) => Ok(outputs.into()),
             Err(WriteError::Refused(WriteRefusal::Condition(Some(winner)))) => {
                 remembered(&self.model, question, &winner).ok_or_else(|| self.unreadable(question))
             }
@@ -252,7 +257,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let name = self.model.lookups.get(question.lookup).map_or("?", |lookup| &lookup.name);
         Error::new(ErrorKind::State, "what a lookup once gave lacks a value that the model asks for")
             .with("lookup", name)
-            .remedy("A changed `gives` needs a lookup of another name")
+            .hint("A changed `gives` needs a lookup of another name")
     }
 }
 
@@ -260,6 +265,6 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 pub(super) fn remembered(model: &Model, question: &LookupKey<'_>, item: &Item) -> Option<LookupReply> {
     let AttributeValue::M(given) = item.get(GIVES)? else { return None };
     let lookup = model.lookups.get(question.lookup)?;
-    let gifts = lookup.gives.iter().map(|name| given.get(name.as_ref()).cloned());
-    gifts.collect::<Option<Vec<_>>>().map(Into::into)
+    let outputs = lookup.outputs.iter().map(|name| given.get(name.as_ref()).cloned());
+    outputs.collect::<Option<Vec<_>>>().map(Into::into)
 }

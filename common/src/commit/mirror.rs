@@ -119,10 +119,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         // What an item shows may depend on what it answers itself. Mostly that is known by now; if asking failed in a round that
         // had nothing left to commit, it is not.
         for work in works.iter().filter(|work| work.is_done() && !work.identity.entity.mirrors.is_empty()) {
-            for (question, gifts) in
+            for (question, outputs) in
                 work.newest_image().into_iter().flat_map(|image| answers(&self.model, work.identity, image))
             {
-                self.ask(question, Some(gifts), &mut asked, answered);
+                self.ask(question, Some(outputs), &mut asked, answered);
             }
         }
         for work in works.iter_mut().filter(|work| work.is_counted_elsewhere() && self.feeds_mirrors(work)) {
@@ -215,11 +215,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ) -> Option<TargetId> {
         let rollup = self.model.rollups.get(mirror.from)?;
         let bare = ImageScope::of(&self.model, work.identity, image);
-        let gifts: Vec<_> = match &mirror.lookup {
-            Some(lookup) => vec![answered.gifts(&bare.question(lookup).ok()?)?],
+        let outputs: Vec<_> = match &mirror.lookup {
+            Some(lookup) => vec![answered.outputs(&bare.question(lookup).ok()?)?],
             None => Vec::new(),
         };
-        let scope = ImageScope { gifts: &gifts, ..bare };
+        let scope = ImageScope { outputs: &outputs, ..bare };
         let value = |(term, format): &(Term, ValueFormat)| {
             let mut value = String::new();
             scope.render_value(term, *format, &mut value).ok().map(|()| value)
@@ -265,7 +265,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let Ok(question) = ImageScope::of(&self.model, work.identity, image).question(lookup) else {
             return Ok(());
         };
-        if is_there || answered.gifts(&question).is_none() {
+        if is_there || answered.outputs(&question).is_none() {
             return Ok(());
         }
         let place = [Some(work.source.partition.as_ref()), work.source.sort.as_deref()];

@@ -334,5 +334,5 @@ fn newer_generation(theirs: u64, ours: u64) -> Error {
     Error::new(ErrorKind::State, "the item's ledger entry was written by a newer table model")
         .with("entry's generation", theirs.to_string())
         .with("this function's generation", ours.to_string())
-        .remedy("Deploy the newer model to every function; the record comes again until then")
+        .hint("Deploy the newer model to every function; the record comes again until then")
 }

@@ -93,7 +93,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             }
             WriteRefusal::Throttled => {
                 Error::new(ErrorKind::Unavailable, "DynamoDB throttled until the time was up")
-                    .remedy("Give the table more capacity, or its hot rollup `shards`")
+                    .hint("Give the table more capacity, or its hot rollup `shards`")
             }
             WriteRefusal::Invalid(reason) => {
                 Error::new(ErrorKind::Rejected, format!("DynamoDB refuses the write: {reason}"))

@@ -234,7 +234,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         // An image that cannot even ask cannot be counted either: planning says so of the record.
         let needed =
             work.images_to_count().filter_map(|image| questions(&self.model, work.identity, image).ok());
-        let offered = offered.map(|(question, gifts)| (question, Some(gifts)));
+        let offered = offered.map(|(question, outputs)| (question, Some(outputs)));
         offered.chain(needed.flatten().map(|question| (question, None)))
     }
 

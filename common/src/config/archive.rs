@@ -48,7 +48,7 @@ pub fn bucket(settings: &EnvironmentSettings) -> Result<Arc<str>> {
 fn required(value: Option<&str>, variable: &str, remedy: &str) -> Result<Arc<str>> {
     value
         .map(Arc::from)
-        .ok_or_else(|| Error::new(ErrorKind::Configuration, format!("{variable} is not set")).remedy(remedy))
+        .ok_or_else(|| Error::new(ErrorKind::Configuration, format!("{variable} is not set")).hint(remedy))
 }
 
 /// A Firehose client, configured as the AWS SDK configures itself: `AWS_REGION`, `AWS_ENDPOINT_URL_FIREHOSE`, credentials and

@@ -22,7 +22,7 @@ pub fn cache(settings: &EnvironmentSettings) -> Result<Option<RedisCache>> {
                 ErrorKind::Configuration,
                 format!("{CACHE_CLUSTER} is neither `true` nor `false`"),
             )
-            .remedy(
+            .hint(
                 "Set it to `true` if the cache is a cluster (ElastiCache Serverless is), else leave it out",
             ));
         }
@@ -31,7 +31,7 @@ pub fn cache(settings: &EnvironmentSettings) -> Result<Option<RedisCache>> {
     // The address may hold a password, so no error repeats it.
     let redis = RedisCache::new(url, topology, None).map_err(|error| {
         Error::new(ErrorKind::Configuration, format!("{CACHE_URL} is no address of a cache"))
-            .remedy("Write redis://host:6379, or rediss://host:6379 for TLS; user:password@ may stand before the host")
+            .hint("Write redis://host:6379, or rediss://host:6379 for TLS; user:password@ may stand before the host")
             .caused_by(error)
     })?;
     Ok(Some(redis))

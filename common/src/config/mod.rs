@@ -98,9 +98,8 @@ impl FunctionConfig {
 /// [`ErrorKind::Configuration`] if `AFTERWRITE_STATE_TABLE` is unset.
 pub fn state_table(settings: &EnvironmentSettings) -> Result<Arc<str>> {
     let name = settings.state_table.as_deref().ok_or_else(|| {
-        Error::new(ErrorKind::Configuration, format!("{STATE_TABLE} is not set")).remedy(
-            "Set it to the name of the table of rollups and ledger (keys `PK` and `SK`, both strings)",
-        )
+        Error::new(ErrorKind::Configuration, format!("{STATE_TABLE} is not set"))
+            .hint("Set it to the name of the table of rollups and ledger (keys `PK` and `SK`, both strings)")
     });
     name.map(Arc::from)
 }
@@ -113,7 +112,7 @@ fn table_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
                 ErrorKind::Configuration,
                 format!("{TABLES} holds `{rename}`, which is no rename"),
             )
-            .remedy("Write `name in the model=name where it lives`, separated by commas"));
+            .hint("Write `name in the model=name where it lives`, separated by commas"));
         };
         if !model.tables.iter().any(|table| *table.name == *name) {
             let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
@@ -155,7 +154,7 @@ pub(crate) async fn sdk_config() -> Result<SdkConfig> {
     let sdk = Box::pin(defaults.load()).await;
     if sdk.region().is_none() {
         return Err(Error::new(ErrorKind::Configuration, "no AWS region is set")
-            .remedy("Set AWS_REGION to the region of the tables"));
+            .hint("Set AWS_REGION to the region of the tables"));
     }
     Ok(sdk)
 }

@@ -48,7 +48,7 @@ fn unknown(name: &str) -> Error {
         ErrorKind::Configuration,
         format!("{PROJECTIONS} names `{name}`, which this version cannot host"),
     )
-    .remedy(format!("Name some of {known}, separated by commas"))
+    .hint(format!("Name some of {known}, separated by commas"))
 }
 
 #[cfg(test)]

@@ -85,14 +85,14 @@ pub fn contributions<'s, 'a: 's>(
     let mut projected = ImageProjection::default();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         let bare = ImageScope::of(model, identity, image);
-        let mut gifts = SmallVec::<[_; 2]>::new();
+        let mut outputs = SmallVec::<[_; 2]>::new();
         for key in &aggregate.lookups {
             let question = bare.question(key)?;
-            gifts.push(answers.gifts(&question).ok_or_else(|| {
+            outputs.push(answers.outputs(&question).ok_or_else(|| {
                 answers.refusal(&question).unwrap_or_else(|| unanswered(model, key.lookup))
             })?);
         }
-        let scope = ImageScope { gifts: &gifts, ..bare };
+        let scope = ImageScope { outputs: &outputs, ..bare };
         if holds(aggregate.when.as_ref(), &scope)? {
             project(aggregate, &scope, sharding, targets, &mut projected)?;
         }
@@ -241,7 +241,7 @@ pub(super) fn holds(pattern: Option<&Pattern>, scope: &ImageScope<'_, '_>) -> Re
 
 fn unanswered(model: &Model, lookup: usize) -> Error {
     let name = model.lookups.get(lookup).map_or("?", |lookup| &lookup.name);
-    Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item to ask")).remedy(
+    Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item to ask")).hint(
         "The record comes again; if the looked-up item was never written, the mapping's retry limit ends it",
     )
 }

@@ -85,7 +85,7 @@ impl StaleCaches {
             };
             for image in [old, new].into_iter().flatten() {
                 let (entity, variables) = (identity.entity, identity.variables.as_slice());
-                let scope = ImageScope { model, entity, variables, image, gifts: &[] };
+                let scope = ImageScope { model, entity, variables, image, outputs: &[] };
                 if !holds(rule.when.as_ref(), &scope)? {
                     continue;
                 }

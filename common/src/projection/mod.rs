@@ -66,7 +66,7 @@ impl LookupKey<'_> {
 /// What has been looked up.
 pub trait LookupAnswers {
     /// What the lookup gave, if it has been asked and gave anything.
-    fn gifts(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs>;
+    fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs>;
 
     /// Why the lookup gave nothing, if there is more to say than that it found no item.
     fn refusal(&self, question: &LookupKey<'_>) -> Option<Error> {
@@ -94,8 +94,8 @@ pub fn questions<'s, 'a: 's>(
     Ok(questions)
 }
 
-/// What an image of a looked-up item answers by itself: each question that other items may ask, with its gifts.
-/// Where the image lacks an input or a gift there is no answer.
+/// What an image of a looked-up item answers by itself: each question that other items may ask, with its outputs.
+/// Where the image lacks an input or a output there is no answer.
 pub fn answers<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,
@@ -104,8 +104,8 @@ pub fn answers<'s, 'a: 's>(
     let scope = ImageScope::of(model, identity, image);
     let answer = |key: &LookupUse| {
         let question = scope.question(key).ok()?;
-        let gifts = key.gifts.iter().map(|term| scope.gift(term)).collect::<Option<Vec<_>>>()?;
-        Some((question, gifts))
+        let outputs = key.outputs.iter().map(|term| scope.output(term)).collect::<Option<Vec<_>>>()?;
+        Some((question, outputs))
     };
     identity.entity.answers.iter().filter_map(answer).collect()
 }

@@ -70,7 +70,9 @@ fn value<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<
         Term::Attribute(path) => {
             attribute(scope.image, path).filter(|value| !value.is_null()).map(Operand::Value)
         }
-        Term::Key(_) | Term::Derived(_) | Term::Given { .. } => scope.read_unless_null(from).ok().flatten(),
+        Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => {
+            scope.read_unless_null(from).ok().flatten()
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::table::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// What a lookup gave: its gifts' values, aligned with [`crate::table::Lookup::gives`].
+/// What a lookup gave: its outputs' values, aligned with [`crate::table::Lookup::outputs].
 pub type LookupOutputs = [AttributeValue<'static>];
 
 /// One image of one item, as the terms of its entity see it.
@@ -28,15 +28,15 @@ pub struct ImageScope<'s, 'a> {
     pub variables: &'s [&'s str],
     /// The image.
     pub image: &'s Image<'a>,
-    /// What the lookups at hand gave, as [`Term::Given`] counts them.
-    pub gifts: &'s [&'s LookupOutputs],
+    /// What the lookups at hand gave, as [`Term::LookupOutput`] counts them.
+    pub outputs: &'s [&'s LookupOutputs],
 }
 
 impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// An image of an item, without what lookups give.
     #[must_use]
     pub fn of(model: &'s Model, identity: &'s ItemIdentity<'_, '_>, image: &'s Image<'a>) -> Self {
-        Self { model, entity: identity.entity, variables: &identity.variables, image, gifts: &[] }
+        Self { model, entity: identity.entity, variables: &identity.variables, image, outputs: &[] }
     }
 
     /// The value of a term; `None` where it is absent.
@@ -58,8 +58,8 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 None => Ok(None),
             },
             Term::Derived(index) => self.derive(*index),
-            Term::Given { lookup, gift } => {
-                Ok(self.gifts.get(*lookup).and_then(|gifts| gifts.get(*gift)).map(Operand::Value))
+            Term::LookupOutput { lookup, output } => {
+                Ok(self.outputs.get(*lookup).and_then(|outputs| outputs.get(*output)).map(Operand::Value))
             }
         }
     }
@@ -104,7 +104,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     pub fn unfit(&self, term: &Term, problem: &str) -> Error {
         Error::new(ErrorKind::Record, format!("{} {problem}", self.describe(term)))
             .with("entity", self.entity.name.as_ref())
-            .remedy("Correct the item or the table model; the record comes again until then")
+            .hint("Correct the item or the table model; the record comes again until then")
     }
 
     fn required(&self, term: &Term) -> Result<Operand<'s>> {
@@ -269,7 +269,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
 
     /// What this item gives to those who look it up; `None` where it is absent.
     #[must_use]
-    pub fn gift(&self, term: &Term) -> Option<AttributeValue<'static>> {
+    pub fn output(&self, term: &Term) -> Option<AttributeValue<'static>> {
         match self.read(term).ok()?? {
             Operand::Text(text) => Some(AttributeValue::text(text)),
             Operand::Value(value) => Some(value.clone().into_owned()),
@@ -287,7 +287,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             Term::Derived(index) => {
                 format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))
             }
-            Term::Given { .. } => "what the lookup gave".to_owned(),
+            Term::LookupOutput { .. } => "what the lookup gave".to_owned(),
         }
     }
 }

@@ -72,7 +72,7 @@ fn cut(event: &str) -> Result<Vec<&RawValue>> {
 
 fn not_an_event(message: &str) -> Error {
     Error::new(ErrorKind::Event, message)
-        .remedy("Connect the function to a DynamoDB stream, or send it an event as Lambda would")
+        .hint("Connect the function to a DynamoDB stream, or send it an event as Lambda would")
 }
 
 /// Decodes records one by one, as lines of the archive hold them. It remembers how they look, which makes it faster; what it gives

@@ -10,7 +10,7 @@ pub(super) const TABLE_VARIABLES: &str = "Set AFTERWRITE_STATE_TABLE (rollups an
 pub(super) fn missing_table(table: &str) -> Error {
     Error::new(ErrorKind::Configuration, "the table does not exist")
         .with("table", table)
-        .remedy(TABLE_VARIABLES)
+        .hint(TABLE_VARIABLES)
 }
 
 /// An index that its table does not have.
@@ -18,7 +18,7 @@ pub(super) fn missing_index(table: &str, index: &str) -> Error {
     Error::new(ErrorKind::Configuration, "the table has no such global secondary index")
         .with("table", table)
         .with("index", index)
-        .remedy("Create the index, or name the right one in the table model's lookup")
+        .hint("Create the index, or name the right one in the table model's lookup")
 }
 
 /// A table whose keys are not those that `key` has.
@@ -29,7 +29,7 @@ pub(super) fn wrong_keys(key: &ItemKey) -> Error {
     Error::new(ErrorKind::Configuration, "the table's keys are not those expected")
         .with("table", &*key.table)
         .with("expected keys", expected.join(", "))
-        .remedy(
+        .hint(
             "Create the table with exactly these keys, or set AFTERWRITE_STATE_TABLE or AFTERWRITE_TABLES to one that has them",
         )
 }

@@ -58,7 +58,7 @@ impl ServiceRequest<'_> {
     fn service_error(self, code: &str, status: u16) -> Error {
         match code {
             "ResourceNotFoundException" | "NoSuchBucket" => {
-                self.new_error(ErrorKind::Configuration, "it does not exist").remedy(format!(
+                self.new_error(ErrorKind::Configuration, "it does not exist").hint(format!(
                     "Set {} to the name of a {} in this account and region, or create it",
                     self.variable, self.kind
                 ))
@@ -73,14 +73,14 @@ impl ServiceRequest<'_> {
             | "MissingAuthenticationTokenException"
             | "ExpiredToken"
             | "ExpiredTokenException" => {
-                self.new_error(ErrorKind::Configuration, "permission denied").with("code", code).remedy(format!(
+                self.new_error(ErrorKind::Configuration, "permission denied").with("code", code).hint(format!(
                     "Allow the role {} on the {}; if it is allowed, check the credentials, their account and AWS_REGION",
                     self.permission, self.kind
                 ))
             }
             "InvalidKMSResourceException" => self
                 .new_error(ErrorKind::Configuration, "its encryption key cannot be used")
-                .remedy(format!("Allow the role the key that encrypts the {}, and enable it", self.kind)),
+                .hint(format!("Allow the role the key that encrypts the {}, and enable it", self.kind)),
             "ServiceUnavailableException" | "ThrottlingException" | "LimitExceededException" | "SlowDown"
             | "RequestTimeout" | "OperationAborted" | "InternalFailure" | "" => self
                 .new_error(ErrorKind::Unavailable, "the service cannot take it now")
@@ -96,7 +96,7 @@ impl ServiceRequest<'_> {
     fn unsent(self, cause: &str) -> Error {
         let lowered = cause.to_lowercase();
         if lowered.contains("credential") || lowered.contains("identity") {
-            self.new_error(ErrorKind::Configuration, "no AWS credentials were found").with("cause", cause).remedy(
+            self.new_error(ErrorKind::Configuration, "no AWS credentials were found").with("cause", cause).hint(
                 "Give the function an execution role, or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             )
         } else {

@@ -72,7 +72,7 @@ pub struct Aggregate {
     pub of: usize,
     /// What must hold for an item to be counted at all.
     pub when: Option<Pattern>,
-    /// The lookups its templates and measures use; [`Term::Given`] indexes them.
+    /// The lookups its templates and measures use; [`Term::LookupOutput`] indexes them.
     pub lookups: Vec<LookupUse>,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,
@@ -149,7 +149,7 @@ pub struct Mirror {
     pub attributes: Vec<MirroredAttribute>,
     /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name.
     pub item_variables: Vec<usize>,
-    /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::Given`] then means
+    /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::LookupOutput`] then means
     /// the one lookup below), and how it is written.
     pub rollup_variables: Vec<(Term, ValueFormat)>,
     /// The lookup, asking for items of `onto` itself, that the rollup's key depends on: then the item may have moved (another

@@ -21,7 +21,7 @@ pub struct Dataset {
     pub partition_source: Arc<str>,
     /// The first and the last day that have partitions of their own, `yyyy-mm-dd`. All others are [`NO_DAY`]'s.
     pub days: (Arc<str>, Arc<str>),
-    /// Lookups whose gifts are columns; only what is remembered of them is read. [`Term::Given`] indexes them.
+    /// Lookups whose outputs are columns; only what is remembered of them is read. [`Term::LookupOutput`] indexes them.
     pub lookups: Vec<LookupUse>,
     /// What a row holds beside `_position`, `_operation`, `_changed_at`, `_rescued` and `_generation`.
     pub columns: Vec<Column>,

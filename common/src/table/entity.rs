@@ -24,7 +24,7 @@ pub struct Entity {
     pub on_expiry: OnExpiry,
     /// The aggregates of this entity: indexes into [`super::Model::aggregates`].
     pub aggregates: Vec<usize>,
-    /// The lookups that ask for items of this entity, each with how its key and gifts read in this entity's own scope.
+    /// The lookups that ask for items of this entity, each with how its key and outputs read in this entity's own scope.
     pub answers: Vec<LookupUse>,
     /// The mirrors onto this entity: indexes into [`super::Model::mirrors`].
     pub mirrors: Vec<usize>,
@@ -73,11 +73,11 @@ pub enum Term {
     /// A value derived from attributes: an index into [`Entity::derivations`].
     Derived(usize),
     /// What a lookup gave.
-    Given {
+    LookupOutput {
         /// Which of the aggregate's lookups: an index into [`super::Aggregate::lookups`].
         lookup: usize,
-        /// Which of its gifts: an index into [`Lookup::gives`].
-        gift: usize,
+        /// Which of its outputs: an index into [Lookup::outputs].
+        output: usize,
     },
 }
 
@@ -154,7 +154,7 @@ pub struct Lookup {
     /// The names of the values it is asked by.
     pub inputs: Vec<Arc<str>>,
     /// The names of the values it gives.
-    pub gives: Vec<Arc<str>>,
+    pub outputs: Vec<Arc<str>>,
 }
 
 /// A use of a lookup in the scope of one entity.
@@ -164,8 +164,8 @@ pub struct LookupUse {
     pub lookup: usize,
     /// Where its inputs come from, aligned with [`Lookup::inputs`].
     pub inputs: Vec<Term>,
-    /// In the scope of the looked-up entity itself: where its gifts come from, aligned with [`Lookup::gives`]. Empty elsewhere.
-    pub gifts: Vec<Term>,
+    /// In the scope of the looked-up entity itself: where its outputs come from, aligned with [Lookup::outputs]. Empty elsewhere.
+    pub outputs: Vec<Term>,
 }
 
 /// A key template whose variables are bound to terms of one entity's scope.

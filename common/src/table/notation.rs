@@ -45,9 +45,9 @@ impl<'m> ModelNotation<'m> {
                 let derivation = self.entity.and_then(|entity| entity.derivations.get(*index));
                 name(derivation.map(|derivation| &derivation.name))
             }
-            Term::Given { lookup, gift } => {
+            Term::LookupOutput { lookup, output } => {
                 let lookup = self.lookups.get(*lookup).and_then(|key| self.model.lookups.get(key.lookup));
-                name(lookup.and_then(|lookup| lookup.gives.get(*gift)))
+                name(lookup.and_then(|lookup| lookup.outputs.get(*output)))
             }
         }
     }

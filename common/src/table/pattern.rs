@@ -319,7 +319,7 @@ mod tests {
                     }
                     value.map(Operand::Value)
                 }
-                Term::Key(_) | Term::Derived(_) | Term::Given { .. } => panic!("{term:?}"),
+                Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => panic!("{term:?}"),
             })
         };
         pattern.matches(&mut { read }).unwrap()

@@ -75,7 +75,7 @@ pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, whose: &
     Error::new(kind, format!("the stream's records lack an image that {whose} needs"))
         .with("view type", record.view.map_or("unknown", StreamView::name))
         .with("entity", entity.name.as_ref())
-        .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
+        .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
 }
 
 /// A record of a stream of which nothing can be derived.
@@ -86,7 +86,7 @@ fn no_images(record: &ChangeRecord<'_>) -> Error {
     )
     .with("view type", StreamView::KeysOnly.name())
     .with("table", record.table.as_ref())
-    .remedy("Set the table's stream to NEW_AND_OLD_IMAGES")
+    .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
 }
 
 /// A stream of a table that the model does not know.
@@ -94,7 +94,7 @@ fn unknown_table(model: &Model, table: &str) -> Error {
     let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
     Error::new(ErrorKind::Stream, format!("the stream is of table `{table}`, which the model does not know"))
         .with("model's tables", known.join(", "))
-        .remedy(format!("If one of them lives under this name, say so in AFTERWRITE_TABLES: `name={table}`"))
+        .hint(format!("If one of them lives under this name, say so in AFTERWRITE_TABLES: `name={table}`"))
 }
 
 /// A record whose key is not its table's.
@@ -103,5 +103,5 @@ pub(crate) fn foreign_key() -> Error {
         ErrorKind::Record,
         "the record's key attributes, or their types, are not those that the model says its table has",
     )
-    .remedy("Correct `key` and `types` of the table in the model")
+    .hint("Correct `key` and `types` of the table in the model")
 }

@@ -106,7 +106,7 @@ fn of_an_old_image_no_more_is_decoded_than_is_needed() {
 #[test]
 fn of_two_datasets_only_the_one_whose_day_changes_loses_a_row() {
     let second = r#"attributes = { price = "N" }
-[datasets.gifts]
+[datasets.outputs]
 of = "book"
 partition = "given_at:day"
 days = ["2020-01-01", "2030-12-31"]

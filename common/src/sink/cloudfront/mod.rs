@@ -44,12 +44,12 @@ impl CloudFront {
                 let busy =
                     self.error(ErrorKind::Unavailable, "too many earlier invalidations are in progress");
                 return DistributionError::Busy(
-                    busy.remedy("The records come again; fewer, coarser paths take less"),
+                    busy.hint("The records come again; fewer, coarser paths take less"),
                 );
             }
             "NoSuchDistribution" => self
                 .error(ErrorKind::Configuration, "there is no such distribution")
-                .remedy("Set AFTERWRITE_CLOUDFRONT_DISTRIBUTION to the id of one in this account"),
+                .hint("Set AFTERWRITE_CLOUDFRONT_DISTRIBUTION to the id of one in this account"),
             "AccessDenied"
             | "AccessDeniedException"
             | "InvalidClientTokenId"
@@ -57,7 +57,7 @@ impl CloudFront {
             | "ExpiredToken" => self
                 .error(ErrorKind::Configuration, "permission denied")
                 .with("code", code)
-                .remedy("Allow the role cloudfront:CreateInvalidation on the distribution"),
+                .hint("Allow the role cloudfront:CreateInvalidation on the distribution"),
             "" => unreachable(),
             _ if status >= 500 || code.contains("Throttl") || code == "RequestLimitExceeded" => self
                 .error(ErrorKind::Unavailable, "CloudFront cannot serve the request for now")

@@ -88,11 +88,11 @@ impl TableRequest<'_> {
         let lowered = cause.to_lowercase();
         if lowered.contains("region") {
             self.error(ErrorKind::Configuration, "no AWS region is set")
-                .remedy("Set AWS_REGION (Lambda does so by itself)")
+                .hint("Set AWS_REGION (Lambda does so by itself)")
         } else if lowered.contains("credential") || lowered.contains("identity") {
             self.error(ErrorKind::Configuration, "no AWS credentials were found")
                 .with("cause", cause)
-                .remedy("Give the function an execution role, or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+                .hint("Give the function an execution role, or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
         } else {
             self.error(ErrorKind::Unavailable, "DynamoDB could not be reached").with("cause", cause)
         }
@@ -127,7 +127,7 @@ impl TableRequest<'_> {
     }
 
     fn denied(self, code: &str) -> Error {
-        self.error(ErrorKind::Configuration, "permission denied").with("code", code).remedy(format!(
+        self.error(ErrorKind::Configuration, "permission denied").with("code", code).hint(format!(
             "Allow the role {} on the table and its indexes; if it is allowed, check the credentials, their account and AWS_REGION. If it is the wrong table: {}",
             self.permissions,
             configuration::TABLE_VARIABLES

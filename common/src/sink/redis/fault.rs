@@ -27,13 +27,13 @@ pub(super) fn fault(error: &RedisError, topology: CacheTopology) -> Error {
     if is_disabled || is_redirected {
         let (is, set) = if is_disabled { ("is no cluster", "false") } else { ("is a cluster", "true") };
         return fault(ErrorKind::Configuration, &format!("the cache {is}"))
-            .remedy(format!("Set AFTERWRITE_CACHE_CLUSTER to {set}"));
+            .hint(format!("Set AFTERWRITE_CACHE_CLUSTER to {set}"));
     }
     if kind == Kind::AuthenticationFailed
         || kind == Kind::Server(ServerErrorKind::NoPerm)
         || matches!(code.as_str(), "NOAUTH" | "WRONGPASS")
     {
-        return fault(ErrorKind::Configuration, "the cache denied access").remedy(
+        return fault(ErrorKind::Configuration, "the cache denied access").hint(
             "Give AFTERWRITE_CACHE_URL a user and password that may UNLINK, SET and INCR the keys and PUBLISH on afterwrite:invalidated",
         );
     }
@@ -53,5 +53,5 @@ pub(super) fn fault(error: &RedisError, topology: CacheTopology) -> Error {
     }
     // A connection's error holds an address at most.
     let address = "Check AFTERWRITE_CACHE_URL, the function's subnets and its security group";
-    Error::new(ErrorKind::Unavailable, "the cache could not be reached").remedy(address)
+    Error::new(ErrorKind::Unavailable, "the cache could not be reached").hint(address)
 }

@@ -114,7 +114,7 @@ impl RedisCache {
             let message = "the address of the cache names a database, and a cluster has none but 0";
             return Err(Error::new(ErrorKind::Configuration, message)
                 .with("database", cluster.database().to_string())
-                .remedy("Take it off the end of the address"));
+                .hint("Take it off the end of the address"));
         }
         Ok(Self { node })
     }

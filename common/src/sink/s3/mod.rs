@@ -151,7 +151,7 @@ impl Bucket for S3Bucket {
                 return Err(Error::new(ErrorKind::Unavailable, "S3 did not remove an object")
                     .with("bucket", &*self.bucket)
                     .with("code", refused.code().unwrap_or("unknown"))
-                    .remedy("Allow s3:DeleteObject on the bucket, if that is what is missing; what is left is removed next time"));
+                    .hint("Allow s3:DeleteObject on the bucket, if that is what is missing; what is left is removed next time"));
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ pub(super) fn aggregate(
             owner,
             entity_name: settings.of.value,
             entity: &entity,
-            gifts: Vec::new(),
+            outputs: Vec::new(),
         };
         compiled.lookups = part.lookups(&settings.lookups, settings.name.at, &lookups);
         let owner = part.owner.clone();

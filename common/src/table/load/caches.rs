@@ -18,7 +18,7 @@ pub(super) fn cache(compiler: &mut ModelCompiler<'_, '_, '_>, settings: &CacheSe
         }
         let entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
         let mut part =
-            EntityContext { compiler, owner, entity_name: name.value, entity: &entity, gifts: Vec::new() };
+            EntityContext { compiler, owner, entity_name: name.value, entity: &entity, outputs: Vec::new() };
         let rule = part.rule(of, settings);
         if let Some(scope) = compiler.scopes.get_mut(of) {
             *scope = entity;
@@ -79,7 +79,9 @@ impl EntityContext<'_, '_, '_, '_> {
             Term::Attribute(path) if resolved.format == ValueFormat::Plain => return Some(path),
             Term::Attribute(_) => "takes no format; name the attribute itself",
             Term::Key(_) => "is part of the item's key, which never changes",
-            Term::Derived(_) | Term::Given { .. } => "is derived; name the attributes it is derived from",
+            Term::Derived(_) | Term::LookupOutput { .. } => {
+                "is derived; name the attributes it is derived from"
+            }
         };
         let message = format!("{}: `depends_on`: `{}` {problem}", self.owner, name.value);
         self.compiler.report(name.at, message);

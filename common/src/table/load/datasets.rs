@@ -23,8 +23,13 @@ pub(super) fn dataset(compiler: &mut ModelCompiler<'_, '_, '_>, settings: &Datas
         settings.lookups.iter().filter_map(|name| compiler.lookup_named(&owner, *name)).collect();
     let Some(of) = of else { return };
     let entity = std::mem::take(compiler.scopes.get_mut(of).unwrap_or(&mut EntityScope::default()));
-    let mut part =
-        EntityContext { compiler, owner, entity_name: settings.of.value, entity: &entity, gifts: Vec::new() };
+    let mut part = EntityContext {
+        compiler,
+        owner,
+        entity_name: settings.of.value,
+        entity: &entity,
+        outputs: Vec::new(),
+    };
     let keys = part.lookups(&settings.lookups, settings.name.at, &lookups);
     let partition = part.partition(settings);
     let mut columns: Vec<Column> = settings.columns.iter().map(|column| part.column(column)).collect();
@@ -152,7 +157,7 @@ impl EntityContext<'_, '_, '_, '_> {
     /// What a name means; one that means nothing else is an attribute, which a dataset need not declare: its column says what
     /// it holds.
     fn resolve_or_attribute(&mut self, name: &str) -> Result<(Term, ValueFormat, ValueType), String> {
-        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, outputs: &self.outputs };
         let vocabulary = &mut self.compiler.model.vocabulary;
         if let Ok(resolved) = scope.resolve(name, vocabulary) {
             return Ok((resolved.term, resolved.format, resolved.value_type));

@@ -22,14 +22,14 @@ impl ModelCompiler<'_, '_, '_> {
             key.push((Arc::from(name.value), template));
         }
         let mut key = key.into_iter();
-        let types_before = self.gift_types.len();
+        let types_before = self.output_types.len();
         if let Some(of) = of
             && let Some(answer) = self.lookup_key(index, of, settings, &owner, &inputs)
             && let Some(entity) = self.model.entities.get_mut(of)
         {
             entity.answers.push(answer);
         }
-        self.gift_types.resize_with(types_before + 1, Vec::new);
+        self.output_types.resize_with(types_before + 1, Vec::new);
         self.model.lookups.push(Lookup {
             name: Arc::from(settings.name.value),
             of: of.unwrap_or(0),
@@ -37,7 +37,7 @@ impl ModelCompiler<'_, '_, '_> {
             partition: key.next().unwrap_or_else(|| (Arc::from(""), Template { pieces: Vec::new() })),
             sort: key.next(),
             inputs,
-            gives: settings.gives.iter().map(|gift| Arc::from(gift.value)).collect(),
+            outputs: settings.gives.iter().map(|output| Arc::from(output.value)).collect(),
         });
     }
 
@@ -50,7 +50,7 @@ impl ModelCompiler<'_, '_, '_> {
         owner: &str,
         inputs: &[Arc<str>],
     ) -> Option<LookupUse> {
-        let scope = NameScope { entity: self.scopes.get(of)?, entity_name: settings.of.value, gifts: &[] };
+        let scope = NameScope { entity: self.scopes.get(of)?, entity_name: settings.of.value, outputs: &[] };
         let (problems, vocabulary) = (&mut *self.problems, &mut self.model.vocabulary);
         let at = settings.key.first().map_or(settings.name.at, |(_, text)| text.at);
         let mut terms = Vec::new();
@@ -74,31 +74,31 @@ impl ModelCompiler<'_, '_, '_> {
         if terms.len() < inputs.len() {
             self.broken_lookups.push(lookup);
         }
-        let mut gifts = Vec::new();
+        let mut outputs = Vec::new();
         let mut types = Vec::new();
-        for gift in &settings.gives {
-            let Some(resolved) = Self::resolve(problems, vocabulary, owner, scope, *gift) else { continue };
+        for output in &settings.gives {
+            let Some(resolved) = Self::resolve(problems, vocabulary, owner, scope, *output) else { continue };
             if resolved.format != ValueFormat::Plain {
                 let message = format!(
                     "{owner}: `{}`: a lookup gives a value as it is; leave the format out",
-                    gift.value
+                    output.value
                 );
-                problems.report(gift.at, message);
+                problems.report(output.at, message);
             } else if !resolved.value_type.fits_key(ValueFormat::Plain) {
                 let described = resolved.value_type.described();
                 problems.report(
-                    gift.at,
+                    output.at,
                     format!(
                         "{owner}: `{}` is {described}; a lookup gives a text, number or boolean as it is",
-                        gift.value
+                        output.value
                     ),
                 );
             }
-            gifts.push(resolved.term);
+            outputs.push(resolved.term);
             types.push(resolved.value_type);
         }
-        // A gift that nothing binds is missing here, and the types after it would be another's.
-        self.gift_types.push(if types.len() == settings.gives.len() { types } else { Vec::new() });
-        Some(LookupUse { lookup, inputs: terms, gifts })
+        // A output that nothing binds is missing here, and the types after it would be another's.
+        self.output_types.push(if types.len() == settings.gives.len() { types } else { Vec::new() });
+        Some(LookupUse { lookup, inputs: terms, outputs })
     }
 }

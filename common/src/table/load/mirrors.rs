@@ -169,9 +169,9 @@ fn rollup_variables(
     let mut terms = Vec::new();
     let mut problems = Vec::new();
     for (index, variable) in rollup.variables.iter().enumerate() {
-        if let Some((_, gift, _)) = given.iter().find(|(_, _, bound)| *bound == index) {
+        if let Some((_, output, _)) = given.iter().find(|(_, _, bound)| *bound == index) {
             let format = split_format(variable).map_or(ValueFormat::Plain, |(_, format)| format);
-            terms.push((Term::Given { lookup: 0, gift: *gift }, format));
+            terms.push((Term::LookupOutput { lookup: 0, output: *output }, format));
         } else if let Some(key) = position(&entity.variables, variable) {
             terms.push((Term::Key(key), ValueFormat::Plain));
         } else {
@@ -199,7 +199,7 @@ fn rollup_variables(
         key = answer.map(|answer| LookupUse {
             lookup,
             inputs: answer.inputs.clone(),
-            gifts: answer.gifts.clone(),
+            outputs: answer.outputs.clone(),
         });
     }
     if can_be_judged(compiler, onto, rollup) {
@@ -217,7 +217,7 @@ fn can_be_judged(compiler: &ModelCompiler<'_, '_, '_>, onto: usize, rollup: &Rol
         && !compiler.scopes.get(onto).is_some_and(|scope| scope.is_incomplete)
 }
 
-/// Which lookups of `onto` give which of the rollup's variables to the aggregates whose measures are shown: lookup, gift,
+/// Which lookups of `onto` give which of the rollup's variables to the aggregates whose measures are shown: lookup, output,
 /// variable.
 fn given_by_lookups(
     compiler: &ModelCompiler<'_, '_, '_>,
@@ -239,11 +239,11 @@ fn given_by_lookups(
                 pieces.iter().flat_map(|(template, bound)| template.pieces.iter().zip(&bound.pieces))
             {
                 let crate::table::TemplatePiece::Variable(variable, _) = piece else { continue };
-                let BoundPiece::Value(Term::Given { lookup, gift }, _) = bound else { continue };
+                let BoundPiece::Value(Term::LookupOutput { lookup, output }, _) = bound else { continue };
                 let Some(lookup) = aggregate.lookups.get(*lookup).map(|key| key.lookup) else { continue };
                 let is_of_onto = model.lookups.get(lookup).is_some_and(|lookup| lookup.of == onto);
-                if is_of_onto && !given.contains(&(lookup, *gift, *variable)) {
-                    given.push((lookup, *gift, *variable));
+                if is_of_onto && !given.contains(&(lookup, *output, *variable)) {
+                    given.push((lookup, *output, *variable));
                 }
             }
         }

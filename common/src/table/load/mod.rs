@@ -82,7 +82,7 @@ impl Model {
             };
             Error::new(ErrorKind::Configuration, message)
                 .with("model", name_or_path)
-                .remedy(format!("Name a built-in model ({}) or the path of a TOML file", listed(&names)))
+                .hint(format!("Name a built-in model ({}) or the path of a TOML file", listed(&names)))
                 .caused_by(error)
         })?;
         Ok((name_or_path.to_owned(), Cow::Owned(source)))

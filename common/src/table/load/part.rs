@@ -19,18 +19,18 @@ pub(super) struct EntityContext<'p, 'c, 'd, 's> {
     pub(super) entity_name: &'p str,
     pub(super) entity: &'p EntityScope,
     /// What its lookups give.
-    pub(super) gifts: Vec<(Arc<str>, Term, ValueType)>,
+    pub(super) outputs: Vec<(Arc<str>, Term, ValueType)>,
 }
 
 impl EntityContext<'_, '_, '_, '_> {
     pub(super) fn resolve(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
-        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, outputs: &self.outputs };
         let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
         ModelCompiler::resolve(problems, vocabulary, owner, scope, name)
     }
 
     pub(super) fn pattern(&mut self, owner: &str, when: RawValue<'_>) -> Option<Pattern> {
-        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, gifts: &self.gifts };
+        let scope = NameScope { entity: self.entity, entity_name: self.entity_name, outputs: &self.outputs };
         let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
         PatternCompiler { owner, scope, vocabulary, problems }.compile(when)
     }
@@ -43,10 +43,11 @@ impl EntityContext<'_, '_, '_, '_> {
         lookups: &[usize],
     ) -> Vec<LookupUse> {
         let mut keys = Vec::new();
-        let mut gifts: Vec<(Arc<str>, Term, ValueType)> = Vec::new();
+        let mut outputs: Vec<(Arc<str>, Term, ValueType)> = Vec::new();
         for (position, lookup) in lookups.iter().enumerate() {
             let Some(found) = self.compiler.model.lookups.get(*lookup) else { continue };
-            let (name, inputs, gives) = (Arc::clone(&found.name), found.inputs.clone(), found.gives.clone());
+            let (name, inputs, gives) =
+                (Arc::clone(&found.name), found.inputs.clone(), found.outputs.clone());
             let at = named.get(position).map_or(at, |name| name.at);
             let owner = format!("{}: lookup `{name}`", self.owner);
             let mut terms = Vec::new();
@@ -62,21 +63,21 @@ impl EntityContext<'_, '_, '_, '_> {
                 }
                 terms.push(resolved.term);
             }
-            for (gift, given) in gives.into_iter().enumerate() {
-                if gifts.iter().any(|(other, ..)| *other == given) {
+            for (output, given) in gives.into_iter().enumerate() {
+                if outputs.iter().any(|(other, ..)| *other == given) {
                     let owner = &self.owner;
                     self.compiler.problems.report(
                         at,
                         format!("{owner}: two of its lookups give `{given}`; take one of them away"),
                     );
                 }
-                let types = self.compiler.gift_types.get(*lookup);
-                let value_type = types.and_then(|types| types.get(gift)).copied().unwrap_or(ValueType::Any);
-                gifts.push((given, Term::Given { lookup: position, gift }, value_type));
+                let types = self.compiler.output_types.get(*lookup);
+                let value_type = types.and_then(|types| types.get(output)).copied().unwrap_or(ValueType::Any);
+                outputs.push((given, Term::LookupOutput { lookup: position, output }, value_type));
             }
-            keys.push(LookupUse { lookup: *lookup, inputs: terms, gifts: Vec::new() });
+            keys.push(LookupUse { lookup: *lookup, inputs: terms, outputs: Vec::new() });
         }
-        self.gifts = gifts;
+        self.outputs = outputs;
         keys
     }
 

@@ -28,7 +28,7 @@ pub(super) struct ModelCompiler<'c, 'd, 's> {
     /// Lookups whose inputs are wrong: the uses of one are not reported as well.
     pub(super) broken_lookups: Vec<usize>,
     /// For each lookup, the types of what it gives.
-    pub(super) gift_types: Vec<Vec<ValueType>>,
+    pub(super) output_types: Vec<Vec<ValueType>>,
     /// What mirrors write onto items.
     pub(super) mirrored: Vec<MirroredPath>,
 }
@@ -87,7 +87,7 @@ pub(super) fn compile(document: &ModelDocument<'_>, problems: &mut ProblemCollec
         scopes: Vec::new(),
         held: Vec::new(),
         broken_lookups: Vec::new(),
-        gift_types: Vec::new(),
+        output_types: Vec::new(),
         mirrored: Vec::new(),
     };
     check::names(document, compiler.problems);
@@ -323,7 +323,7 @@ impl ModelCompiler<'_, '_, '_> {
     ) -> (Vec<Derivation>, Vec<(Arc<str>, ValueType)>) {
         let mut derivations = Vec::new();
         let mut derived = Vec::new();
-        let scope = NameScope { entity: scope, entity_name: settings.name.value, gifts: &[] };
+        let scope = NameScope { entity: scope, entity_name: settings.name.value, outputs: &[] };
         for (name, derive) in &settings.derive {
             let owner = format!("{entity}: derived value `{}`", name.value);
             let (problems, vocabulary) = (&mut *self.problems, &mut self.model.vocabulary);
@@ -436,5 +436,5 @@ pub(super) fn position(names: &[Arc<str>], name: &str) -> Option<usize> {
 
 /// Every term in a lookup's use.
 pub(super) fn terms_of(key: &LookupUse) -> impl Iterator<Item = &Term> {
-    key.inputs.iter().chain(&key.gifts)
+    key.inputs.iter().chain(&key.outputs)
 }

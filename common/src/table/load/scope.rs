@@ -23,7 +23,7 @@ pub(super) struct EntityScope {
 pub(super) struct NameScope<'s> {
     pub(super) entity: &'s EntityScope,
     pub(super) entity_name: &'s str,
-    pub(super) gifts: &'s [(Arc<str>, Term, ValueType)],
+    pub(super) outputs: &'s [(Arc<str>, Term, ValueType)],
 }
 
 /// A value that a name means.
@@ -36,7 +36,7 @@ pub(super) struct ResolvedName {
 
 impl NameScope<'_> {
     /// Finds a name, with or without a format: first among the key's variables, then the derived values, the lookups'
-    /// gifts and the declared attributes. `Err` is what to say of it; empty if enough was said before.
+    /// outputs and the declared attributes. `Err` is what to say of it; empty if enough was said before.
     pub(super) fn resolve(
         &self,
         name: &str,
@@ -80,7 +80,7 @@ impl NameScope<'_> {
         if let Some(index) = self.entity.derived.iter().position(|(name, _)| **name == *base) {
             return Some((Term::Derived(index), self.entity.derived.get(index)?.1));
         }
-        if let Some((_, term, value_type)) = self.gifts.iter().find(|(name, ..)| **name == *base) {
+        if let Some((_, term, value_type)) = self.outputs.iter().find(|(name, ..)| **name == *base) {
             return Some((term.clone(), *value_type));
         }
         let value_type = self.declared(base)?;
@@ -108,7 +108,7 @@ impl NameScope<'_> {
             self.entity.variables.iter().map(|name| split_format(name).map_or(&**name, |(name, _)| name));
         let known = variables
             .chain(self.entity.derived.iter().map(|(name, _)| &**name))
-            .chain(self.gifts.iter().map(|(name, ..)| &**name))
+            .chain(self.outputs.iter().map(|(name, ..)| &**name))
             .chain(self.entity.attributes.iter().map(|(name, _)| &**name));
         format!(
             "nothing binds `{name}`: it is no key variable, derived value or declared attribute of `{}`, and no lookup gives it{}",

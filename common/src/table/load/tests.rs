@@ -56,11 +56,11 @@ fn names_become_indexes() {
     assert_eq!(book.variables.iter().map(|name| &**name).collect::<Vec<_>>(), ["shelf_id", "book_id"]);
 
     let [answer] = shelf.answers.as_slice() else { panic!("{:?}", shelf.answers) };
-    assert_eq!((&answer.inputs, &answer.gifts), (&vec![Term::Key(1)], &vec![Term::Key(0)]));
+    assert_eq!((&answer.inputs, &answer.outputs), (&vec![Term::Key(1)], &vec![Term::Key(0)]));
 
     let [books] = model.aggregates.as_slice() else { panic!("{:?}", model.aggregates) };
     let [lookup] = books.lookups.as_slice() else { panic!("{:?}", books.lookups) };
-    assert_eq!((lookup.lookup, &lookup.inputs, lookup.gifts.len()), (0, &vec![Term::Key(0)], 0));
+    assert_eq!((lookup.lookup, &lookup.inputs, lookup.outputs.len()), (0, &vec![Term::Key(0)], 0));
     let day = &books.into[1];
     let [BoundPiece::Literal(text), BoundPiece::Value(Term::Attribute(path), ValueFormat::Day)] =
         day.sort.pieces.as_slice()
@@ -70,15 +70,15 @@ fn names_become_indexes() {
     assert_eq!((&**text, &**model.vocabulary.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
     assert!(matches!(
         &day.partition.pieces[1],
-        BoundPiece::Value(Term::Given { lookup: 0, gift: 0 }, ValueFormat::Plain)
+        BoundPiece::Value(Term::LookupOutput { lookup: 0, output: 0 }, ValueFormat::Plain)
     ));
 
     let [mirror] = model.mirrors.as_slice() else { panic!("{:?}", model.mirrors) };
     assert_eq!(mirror.item_variables, [0, 1]);
-    let owner = (Term::Given { lookup: 0, gift: 0 }, ValueFormat::Plain);
+    let owner = (Term::LookupOutput { lookup: 0, output: 0 }, ValueFormat::Plain);
     assert_eq!(mirror.rollup_variables, [owner, (Term::Key(1), ValueFormat::Plain)]);
     let lookup = mirror.lookup.as_ref().unwrap();
-    assert_eq!((&lookup.inputs, &lookup.gifts), (&vec![Term::Key(1)], &vec![Term::Key(0)]));
+    assert_eq!((&lookup.inputs, &lookup.outputs), (&vec![Term::Key(1)], &vec![Term::Key(0)]));
     let [shown] = mirror.attributes.as_slice() else { panic!("{:?}", mirror.attributes) };
     assert_eq!((&shown.path, &shown.revision_path), (&"books".into(), &"books_rev".into()));
 }

@@ -170,7 +170,7 @@ async fn copy(bucket: &S3Bucket, key: &str, folder: &Path) -> Result<()> {
 fn unwritten(folder: &Path, cause: std::io::Error) -> Error {
     Error::new(ErrorKind::Configuration, "the datasets cannot be written")
         .with("folder", folder.display().to_string())
-        .remedy("Name another folder: --datasets FOLDER")
+        .hint("Name another folder: --datasets FOLDER")
         .caused_by(cause)
 }
 

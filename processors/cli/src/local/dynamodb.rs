@@ -62,7 +62,7 @@ impl EmbeddedDynamoDb {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.map_err(|error| {
             Error::new(ErrorKind::Configuration, "the embedded DynamoDB cannot listen")
                 .with("port", options.port.to_string())
-                .remedy("Stop what listens there, or choose another port")
+                .hint("Stop what listens there, or choose another port")
                 .caused_by(error)
         })?;
         let address = listener.local_addr().map_err(not_started)?;
@@ -105,7 +105,7 @@ impl EmbeddedDynamoDb {
         let arn = arn.ok_or_else(|| {
             Error::new(ErrorKind::Configuration, "the table has no stream")
                 .with("table", table)
-                .remedy("Create it with a stream of new and old images")
+                .hint("Create it with a stream of new and old images")
         })?;
         Ok(EmbeddedStream::new(AwsStream::new(&self.sdk_config(), arn)))
     }
@@ -142,13 +142,13 @@ impl EmbeddedDynamoDb {
 fn indexed_database() -> Result<Database> {
     let directory = tempfile::tempdir().map_err(|error| {
         Error::new(ErrorKind::Configuration, "there is no temporary directory")
-            .remedy("Make the system's temporary directory writable")
+            .hint("Make the system's temporary directory writable")
             .caused_by(error)
     })?;
     let file = directory.path().join("empty.db");
     let file = file.to_str().ok_or_else(|| {
         Error::new(ErrorKind::Configuration, "the temporary directory's name is no text")
-            .remedy("Name another one in TMPDIR")
+            .hint("Name another one in TMPDIR")
     })?;
     drop(Database::new(file).map_err(|error| not_started(error.to_string()))?);
     add_stream_index(Path::new(file)).map_err(not_started)?;

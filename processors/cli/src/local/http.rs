@@ -44,7 +44,7 @@ impl HttpServer {
         let cannot_listen = |error| {
             Error::new(ErrorKind::Configuration, format!("the {name} cannot listen"))
                 .with("port", port.to_string())
-                .remedy("Stop what listens there, or choose another port")
+                .hint("Stop what listens there, or choose another port")
                 .caused_by(error)
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(cannot_listen)?;

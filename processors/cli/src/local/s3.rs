@@ -146,6 +146,6 @@ fn no_such_bucket() -> s3s::HttpResponse {
 
 fn no_folder(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Configuration, "the embedded S3 has no folder to keep objects in")
-        .remedy("Make the system's temporary directory writable")
+        .hint("Make the system's temporary directory writable")
         .caused_by(error)
 }

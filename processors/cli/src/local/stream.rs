@@ -107,7 +107,7 @@ impl AwsStream {
     fn gone(&self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         Error::new(ErrorKind::Stream, "the stream, or the part of it that is wanted, is no longer there")
             .with("stream", &self.arn)
-            .remedy("DynamoDB keeps a stream's records for 24 hours")
+            .hint("DynamoDB keeps a stream's records for 24 hours")
             .caused_by(cause)
     }
 }

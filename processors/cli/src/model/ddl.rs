@@ -65,7 +65,7 @@ fn write(folder: &Path, statements: &[Statement]) -> Result<String> {
         made.and_then(|()| fs::write(&path, statement.file())).map_err(|error| {
             Error::new(ErrorKind::Configuration, "a file cannot be written")
                 .with("file", path.display().to_string())
-                .remedy("Name a folder with --out that can be written")
+                .hint("Name a folder with --out that can be written")
                 .caused_by(error)
         })?;
         written.push_str(&path.display().to_string());

@@ -195,7 +195,7 @@ impl Describing<'_> {
             of: self.name_of(lookup.of),
             index: lookup.index.to_string(),
             key: key.join(", "),
-            gives: lookup.gives.iter().map(ToString::to_string).collect(),
+            gives: lookup.outputs.iter().map(ToString::to_string).collect(),
         }
     }
 

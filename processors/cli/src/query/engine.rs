@@ -113,14 +113,14 @@ impl Engine {
         let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| wrong(&error))?;
         if !is_query(&statement) {
             return Err(Error::new(ErrorKind::Configuration, "only queries are answered here")
-                .remedy("Begin with SELECT or WITH"));
+                .hint("Begin with SELECT or WITH"));
         }
         let named = state.resolve_table_references(&statement).map_err(|error| wrong(&error))?;
         let unknown = named.iter().find(|name| !self.names.iter().any(|known| known == name.table()));
         unknown.map_or(Ok(()), |unknown| {
             Err(Error::new(ErrorKind::Configuration, "the query asks a dataset that the model does not have")
                 .with("dataset", unknown.table())
-                .remedy(format!("There are {}", self.names.join(", "))))
+                .hint(format!("There are {}", self.names.join(", "))))
         })
     }
 }

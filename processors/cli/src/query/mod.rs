@@ -114,7 +114,7 @@ impl QueryArguments {
             };
         }
         self.bucket.clone().or(bucket_set).map(Place::Bucket).ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "nobody said where the datasets are").remedy(
+            Error::new(ErrorKind::Configuration, "nobody said where the datasets are").hint(
                 "Name a folder with --datasets or a bucket with --bucket, or set AFTERWRITE_BUCKET to the bucket",
             )
         })
@@ -126,12 +126,12 @@ fn no_datasets(folder: &Path) -> Error {
         Error::new(ErrorKind::Configuration, message).with("folder", folder.display().to_string())
     };
     if !folder.is_dir() {
-        error("there is no such folder").remedy("Name with --datasets the folder that holds `datasets/`")
+        error("there is no such folder").hint("Name with --datasets the folder that holds `datasets/`")
     } else if folder.file_name().is_some_and(|name| name == DATASETS) {
         error("this folder does not hold `datasets/`: it is that folder")
-            .remedy("Name with --datasets the folder that it is in")
+            .hint("Name with --datasets the folder that it is in")
     } else {
-        error("this folder does not hold `datasets/`").remedy(
+        error("this folder does not hold `datasets/`").hint(
             "Name with --datasets a folder that is like the bucket, with datasets/<name>/dt=<day>/….parquet in it",
         )
     }
@@ -148,7 +148,7 @@ fn saved<'m>(model: &'m Model, name: &str) -> Result<&'m str> {
         Error::new(ErrorKind::Configuration, "there is no saved query of this name")
             .with("name", name)
             .with("model", &*model.name)
-            .remedy(remedy)
+            .hint(remedy)
     })
 }
 
@@ -183,7 +183,7 @@ pub async fn answer(model: &Model, place: &Place, sql: &str, layout: Layout) -> 
 /// Always: how to get one.
 #[cfg(not(feature = "sql"))]
 pub async fn answer(_: &Model, _: &Place, _: &str, _: Layout) -> Result<String> {
-    Err(Error::new(ErrorKind::Configuration, "this build of afterwrite has no SQL engine").remedy(
+    Err(Error::new(ErrorKind::Configuration, "this build of afterwrite has no SQL engine").hint(
         "Released binaries have one; from source, build with `cargo build --release --bin afterwrite --features afterwrite-cli/sql`",
     ))
 }

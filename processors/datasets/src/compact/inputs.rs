@@ -87,7 +87,7 @@ async fn download<B: Bucket>(bucket: &B, key: &str) -> Result<Option<(File, u64)
 /// An error of a temporary file.
 pub(super) fn temporary(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
     Error::new(ErrorKind::Configuration, "a temporary file could not be written or read")
-        .remedy("Give the compactor more ephemeral storage, or have it compact less at once")
+        .hint("Give the compactor more ephemeral storage, or have it compact less at once")
         .caused_by(error)
 }
 
@@ -158,7 +158,7 @@ impl Input {
 fn unreadable(key: &str, error: Box<dyn std::error::Error + Send + Sync>) -> Error {
     Error::new(ErrorKind::State, "a file of a dataset cannot be read")
         .with("object", key)
-        .remedy("Remove it and export its part of the archive again")
+        .hint("Remove it and export its part of the archive again")
         .caused_by(error)
 }
 

@@ -55,7 +55,7 @@ impl Manifest {
         serde_json::from_slice(&json).map(Some).map_err(|error| {
             Error::new(ErrorKind::State, "a manifest cannot be read")
                 .with("object", key)
-                .remedy("Remove it: the files that it names are then compacted again")
+                .hint("Remove it: the files that it names are then compacted again")
                 .caused_by(error)
         })
     }

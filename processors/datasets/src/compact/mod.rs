@@ -189,7 +189,7 @@ impl<B: Bucket> Compactor<B> {
             && (day.len() != afterwrite::table::NO_DAY.len() || Timestamp::parse(day).is_none())
         {
             return Err(Error::new(ErrorKind::Configuration, format!("`{day}` is no day"))
-                .remedy("Write it as yyyy-mm-dd"));
+                .hint("Write it as yyyy-mm-dd"));
         }
         let mut done = Compacted::default();
         let mut failed = None;

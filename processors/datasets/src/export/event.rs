@@ -103,7 +103,7 @@ fn objects(records: Vec<Record<'_>>) -> Result<Vec<Created>> {
 }
 
 fn not_an_event() -> Error {
-    Error::new(ErrorKind::Event, "this is neither an event of S3 nor messages of SQS that hold one").remedy(
+    Error::new(ErrorKind::Event, "this is neither an event of S3 nor messages of SQS that hold one").hint(
         "Let the bucket notify the function of the objects created under archive/, directly or through SQS",
     )
 }

@@ -88,7 +88,7 @@ impl Lines {
                         ErrorKind::Rejected,
                         "an archive object has a line of more than 16 MiB",
                     )
-                    .remedy("It is not one of the archive's; move it elsewhere"));
+                    .hint("It is not one of the archive's; move it elsewhere"));
                 }
                 self.text.resize((2 * self.filled).min(LONGEST_LINE), 0);
             }
@@ -127,7 +127,7 @@ fn damaged(error: io::Error) -> Error {
         ErrorKind::Rejected,
         "an archive object is not gzip, or is damaged or cut off; nothing of it was exported",
     )
-    .remedy("Write the object again, or replay its hour from another copy")
+    .hint("Write the object again, or replay its hour from another copy")
     .caused_by(error)
 }
 

@@ -126,7 +126,7 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         let chunks = self.bucket.get(key).await?;
         let mut chunks = chunks.ok_or_else(|| {
             Error::new(ErrorKind::Rejected, "the archive object is not there any more")
-                .remedy("If it was removed on purpose, nothing is to be done; else write it again")
+                .hint("If it was removed on purpose, nothing is to be done; else write it again")
         })?;
         let mut lines = Lines::new();
         let mut export = ObjectExport::new(self);

@@ -175,7 +175,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         let (model, record) = (&self.exporter.model, &change.record);
         let source = source.ok_or_else(|| {
             Error::new(ErrorKind::Record, "the change's key is not its table's")
-                .remedy("Correct `key` and `types` of the table in the model")
+                .hint("Correct `key` and `types` of the table in the model")
         })?;
         let Some(identity) = source.identify(model) else { return Ok(None) };
         let old = old_image(model, &identity, record)?;
@@ -207,7 +207,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
                      {BAD_MEBIBYTES_AT_MOST} MiB of them; nothing of it was exported"
                 ),
             )
-            .remedy("It is not one of the archive's; move it elsewhere"));
+            .hint("It is not one of the archive's; move it elsewhere"));
         }
         let rejected = Rejected { line, reason: error.to_string(), text: String::from_utf8_lossy(text) };
         // Text and numbers: there is nothing that JSON cannot say.
@@ -255,8 +255,8 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         let change = item.change;
         for (index, dataset) in model.datasets_of(item.identity.entity) {
             for mut row in item.rows(model, dataset) {
-                let gifts = gifts(&self.answers, questions(dataset, row.scope));
-                row.scope.gifts = &gifts;
+                let outputs = outputs(&self.answers, questions(dataset, row.scope));
+                row.scope.outputs = &outputs;
                 let Some(days) = self.partitions.get_mut(index) else { continue };
                 let partition = match days.entry_ref(&*row.day) {
                     EntryRef::Occupied(held) => held.into_mut(),
@@ -318,7 +318,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
 fn unknown_table(kind: ErrorKind, message: &'static str, name: &str) -> Error {
     Error::new(kind, message)
         .with("table", name)
-        .remedy("If one of the model's tables lives under this name, say so in AFTERWRITE_TABLES")
+        .hint("If one of the model's tables lives under this name, say so in AFTERWRITE_TABLES")
 }
 
 /// What a row asks the dataset's lookups, each; `None` where it lacks what to ask by.
@@ -330,7 +330,7 @@ fn questions<'q>(
 }
 
 /// What is known to have been given to these questions, each.
-fn gifts<'q>(
+fn outputs<'q>(
     answers: &'q HashMap<LookupKey<'q>, Option<Arc<LookupOutputs>>>,
     questions: impl Iterator<Item = Option<LookupKey<'q>>>,
 ) -> Vec<&'q LookupOutputs> {

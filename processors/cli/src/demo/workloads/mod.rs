@@ -77,7 +77,7 @@ pub fn of(model: &str) -> Result<&'static dyn Workload> {
         let known: Vec<&str> = ALL.iter().map(|workload| workload.model()).collect();
         Error::new(ErrorKind::Configuration, "the demo plays no such model")
             .with("model", model)
-            .remedy(format!("Name one of {}", known.join(", ")))
+            .hint(format!("Name one of {}", known.join(", ")))
     })
 }
 

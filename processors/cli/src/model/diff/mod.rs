@@ -162,7 +162,7 @@ impl Differences {
                     "the command counts items of an entity that need not be reconciled",
                 )
                 .with("entity", entity)
-                .remedy(if known.is_empty() {
+                .hint(if known.is_empty() {
                     "Leave --items out: nothing must be reconciled".to_owned()
                 } else {
                     format!("To be reconciled are {}", known.join(", "))

@@ -85,21 +85,21 @@ pub(super) struct Row {
     pub(super) columns: BTreeMap<String, Option<String>>,
 }
 
-/// What lookups give here, by lookup: what was said on the command line, or the gift's name in brackets.
+/// What lookups give here, by lookup: what was said on the command line, or the output's name in brackets.
 #[derive(Debug)]
 pub(super) struct Given(Vec<Vec<AttributeValue<'static>>>);
 
 impl Given {
     pub(super) fn of(model: &Model, given: &BTreeMap<String, String>) -> Self {
-        let gift = |name: &Arc<str>| {
+        let output = |name: &Arc<str>| {
             AttributeValue::text(given.get(&**name).cloned().unwrap_or_else(|| format!("<{name}>")))
         };
-        Self(model.lookups.iter().map(|lookup| lookup.gives.iter().map(gift).collect()).collect())
+        Self(model.lookups.iter().map(|lookup| lookup.outputs.iter().map(output).collect()).collect())
     }
 }
 
 impl LookupAnswers for Given {
-    fn gifts(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
+    fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.0.get(question.lookup).map(Vec::as_slice)
     }
 }
@@ -159,21 +159,21 @@ impl Explained<'_> {
         let mut questions = questions(self.model, self.identity, image)?;
         questions.sort();
         questions.dedup();
-        Ok(questions.iter().map(|question| self.told(question, self.given.gifts(question))).collect())
+        Ok(questions.iter().map(|question| self.told(question, self.given.outputs(question))).collect())
     }
 
     fn answers(&self, image: &Image<'_>) -> Vec<Asked> {
         let answers = answers(self.model, self.identity, image);
-        answers.iter().map(|(question, gifts)| self.told(question, Some(gifts))).collect()
+        answers.iter().map(|(question, outputs)| self.told(question, Some(outputs))).collect()
     }
 
-    fn told(&self, question: &LookupKey<'_>, gifts: Option<&LookupOutputs>) -> Asked {
+    fn told(&self, question: &LookupKey<'_>, outputs: Option<&LookupOutputs>) -> Asked {
         let lookup = self.model.lookups.get(question.lookup);
-        let names = lookup.into_iter().flat_map(|lookup| &lookup.gives).map(ToString::to_string);
+        let names = lookup.into_iter().flat_map(|lookup| &lookup.outputs).map(ToString::to_string);
         Asked {
             lookup: lookup.map(|lookup| lookup.name.to_string()).unwrap_or_default(),
             by: question.key.to_string(),
-            gives: names.zip(gifts.into_iter().flatten().map(text)).collect(),
+            gives: names.zip(outputs.into_iter().flatten().map(text)).collect(),
         }
     }
 
@@ -217,9 +217,9 @@ impl Explained<'_> {
 
     fn mirrored(&self, mirror: &Mirror, image: &Image<'_>) -> Result<Vec<Shown>> {
         let Some(rollup) = self.model.rollups.get(mirror.from) else { return Ok(Vec::new()) };
-        let gifts = mirror.lookup.as_ref().and_then(|key| self.given.0.get(key.lookup));
-        let gifts: Vec<&LookupOutputs> = gifts.into_iter().map(Vec::as_slice).collect();
-        let scope = ImageScope { gifts: &gifts, ..ImageScope::of(self.model, self.identity, image) };
+        let outputs = mirror.lookup.as_ref().and_then(|key| self.given.0.get(key.lookup));
+        let outputs: Vec<&LookupOutputs> = outputs.into_iter().map(Vec::as_slice).collect();
+        let scope = ImageScope { outputs: &outputs, ..ImageScope::of(self.model, self.identity, image) };
         let mut values = Vec::with_capacity(mirror.rollup_variables.len());
         for (term, format) in &mirror.rollup_variables {
             let mut value = String::new();
@@ -248,10 +248,10 @@ impl Explained<'_> {
         let images = RecordImages { new: Some(image), old: None };
         let mut told = Vec::new();
         for (_, dataset) in self.model.datasets_of(self.identity.entity) {
-            let gifts = dataset.lookups.iter().filter_map(|key| self.given.0.get(key.lookup));
-            let gifts: Vec<&LookupOutputs> = gifts.map(Vec::as_slice).collect();
+            let outputs = dataset.lookups.iter().filter_map(|key| self.given.0.get(key.lookup));
+            let outputs: Vec<&LookupOutputs> = outputs.map(Vec::as_slice).collect();
             for mut row in rows(self.model, dataset, self.identity, record, images) {
-                row.scope.gifts = &gifts;
+                row.scope.outputs = &outputs;
                 let columns = dataset.columns.iter().map(|column| {
                     (column.name.to_string(), row.value(&column.from).map(|value| operand(&value)))
                 });

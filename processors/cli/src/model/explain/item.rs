@@ -32,11 +32,11 @@ impl WrittenItem {
         read.map_err(|error| {
             Error::new(ErrorKind::Configuration, "the item cannot be read")
                 .with("file", file)
-                .remedy("Name a file of JSON with --item, or - for standard input")
+                .hint("Name a file of JSON with --item, or - for standard input")
                 .caused_by(error)
         })?;
         Self::parse(&text).ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "the file holds no item").with("file", file).remedy(
+            Error::new(ErrorKind::Configuration, "the file holds no item").with("file", file).hint(
                 "Write the item as one JSON object, plainly or as `aws dynamodb get-item` prints it: {\"PK\": {\"S\": \"…\"}, …}",
             )
         })

@@ -33,14 +33,14 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// What a lookup gives (its name, =, its value); else the name stands in its place. May be said several times.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = gift)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = output)]
     given: Vec<(String, String)>,
     /// Print what follows as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-fn gift(written: &str) -> std::result::Result<(String, String), String> {
+fn output(written: &str) -> std::result::Result<(String, String), String> {
     let (name, value) = written.split_once('=').ok_or("write NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -71,9 +71,9 @@ impl ExplainArguments {
     fn explain(&self, model: &Arc<Model>, item: &WrittenItem) -> Result<Explanation> {
         let given: BTreeMap<String, String> = self.given.iter().cloned().collect();
         for name in given.keys() {
-            let known = || model.lookups.iter().flat_map(|lookup| &lookup.gives);
-            if !known().any(|gift| **gift == **name) {
-                return Err(unknown("what no lookup gives", name, known().map(|gift| &**gift)));
+            let known = || model.lookups.iter().flat_map(|lookup| &lookup.outputs);
+            if !known().any(|output| **output == **name) {
+                return Err(unknown("what no lookup gives", name, known().map(|output| &**output)));
             }
         }
         let names = || model.tables.iter().map(|table| &*table.name);
@@ -100,9 +100,7 @@ fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> 
     } else {
         format!("Known are {}", known.join(", "))
     };
-    Error::new(ErrorKind::Configuration, format!("the command names {what}"))
-        .with("name", name)
-        .remedy(remedy)
+    Error::new(ErrorKind::Configuration, format!("the command names {what}")).with("name", name).hint(remedy)
 }
 
 fn keys(model: &Model) -> Vec<(String, String)> {

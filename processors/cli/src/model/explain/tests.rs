@@ -78,7 +78,7 @@ fn names_that_the_model_does_not_have_are_refused() {
         model: ModelArgument { model: None },
         item: "-".to_owned(),
         table: table.map(str::to_owned),
-        given: given.iter().map(|given| gift(given).unwrap()).collect(),
+        given: given.iter().map(|given| output(given).unwrap()).collect(),
         json: false,
     };
     let folder = tempfile::tempdir().unwrap();
@@ -89,5 +89,5 @@ fn names_that_the_model_does_not_have_are_refused() {
         let error = arguments.explain(&model, &item).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
     }
-    assert!(gift("no value").is_err());
+    assert!(output("no value").is_err());
 }
