@@ -85,6 +85,7 @@ async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &Redi
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let url = format!("redis://127.0.0.1:{}", redis.port);
     let settings = [
+        ("AFTERWRITE_MODEL", "exambuddy"),
         ("AFTERWRITE_CACHE_URL", &*url),
         ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
         ("AFTERWRITE_BUCKET", BUCKET),

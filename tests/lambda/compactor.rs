@@ -119,6 +119,8 @@ async fn what_is_asked_for_and_is_not_there_is_named() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn what_the_compactor_needs_is_named_at_the_start() {
-    let said = refusal_to_start_of("compactor", &[("AWS_REGION", "eu-west-1")]).await;
+    let said =
+        refusal_to_start_of("compactor", &[("AFTERWRITE_MODEL", "exambuddy"), ("AWS_REGION", "eu-west-1")])
+            .await;
     assert!(said.contains("AFTERWRITE_BUCKET"), "{said}");
 }

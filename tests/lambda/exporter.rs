@@ -98,6 +98,8 @@ async fn of_several_messages_only_the_bad_ones_come_again() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn what_the_exporter_needs_is_named_at_the_start() {
-    let said = refusal_to_start_of("exporter", &[("AWS_REGION", "eu-west-1")]).await;
+    let said =
+        refusal_to_start_of("exporter", &[("AFTERWRITE_MODEL", "exambuddy"), ("AWS_REGION", "eu-west-1")])
+            .await;
     assert!(said.contains("AFTERWRITE_BUCKET"), "{said}");
 }

@@ -90,6 +90,7 @@ impl Deployment {
         let api = RuntimeApi::start().await.unwrap();
         let endpoint = self.server.endpoint();
         let mut settings = vec![
+            ("AFTERWRITE_MODEL", "exambuddy"),
             ("AFTERWRITE_STATE_TABLE", STATE),
             ("AWS_ENDPOINT_URL_DYNAMODB", &*endpoint),
             ("AWS_REGION", REGION),

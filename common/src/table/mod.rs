@@ -148,6 +148,7 @@ pub use entity::{
     AttributePath, BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup,
     LookupUse, OnExpiry, Term,
 };
+pub(crate) use load::nearest_name;
 pub use load::{ModelErrors, ModelProblem};
 pub use notation::{ModelNotation, duration};
 pub use pattern::{Operand, Pattern};

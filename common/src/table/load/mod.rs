@@ -31,6 +31,7 @@ use std::{fs, io};
 use toml::de::DeTable;
 
 use self::document::ModelDocument;
+pub(crate) use self::problem::nearest as nearest_name;
 pub use self::problem::{ModelErrors, ModelProblem};
 use self::problem::{ProblemCollector, listed};
 use super::Model;

@@ -136,7 +136,7 @@ pub(super) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str
 }
 
 /// The known name that was probably meant.
-pub(super) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let length = name.chars().count();
     let distances = known.into_iter().map(|known| (edit_distance(name, known), known));
     let (distance, nearest) = distances.min()?;
