@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use afterwrite_cli::local::firehose::{EmbeddedFirehose, Options};
-use afterwrite_cli::local::s3::{self, EmbeddedS3};
+use afterwrite_local::firehose::{EmbeddedFirehose, Options};
+use afterwrite_local::s3::{self, EmbeddedS3};
 use afterwrite_tests::archive::{Archive, BUCKET, STREAM, objects};
 use aws_sdk_firehose::error::ProvideErrorMetadata as _;
 use aws_sdk_firehose::primitives::Blob;

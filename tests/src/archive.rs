@@ -11,8 +11,8 @@ use afterwrite::relay::archive::{ArchiveLine, Archiver};
 use afterwrite::sink::firehose::{DeliveryStream, Firehose};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
-use afterwrite_cli::local::firehose::{EmbeddedFirehose, Options};
-use afterwrite_cli::local::s3::{self, EmbeddedS3};
+use afterwrite_local::firehose::{EmbeddedFirehose, Options};
+use afterwrite_local::s3::{self, EmbeddedS3};
 use serde_json::Value;
 
 /// The delivery stream's name.

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options, REGION};
-use afterwrite_cli::local::stream::StreamSource as _;
-use afterwrite_cli::local::table::{KeyDefinition, TableDefinition, create_table};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, Options, REGION};
+use afterwrite_local::stream::StreamSource as _;
+use afterwrite_local::table::{KeyDefinition, TableDefinition, create_table};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Which cache keys hold a copy of an item: said a second time, by hand.
 
-use afterwrite_cli::demo::item::{Item, text_of, whole_of};
+use afterwrite_demo::item::{Item, text_of, whole_of};
 
 /// The cache keys under which a copy of the item in this state may lie.
 pub(super) fn cached_under(model: &str, table: &str, item: &Item) -> Vec<String> {

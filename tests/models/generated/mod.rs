@@ -20,10 +20,10 @@ mod values;
 
 use std::collections::BTreeMap;
 
-use afterwrite_cli::demo::recount::Outcome;
-use afterwrite_cli::demo::rollups::Rollups;
-use afterwrite_cli::demo::verdict::{Verdict, compare};
-use afterwrite_cli::demo::workloads::{self, Workload};
+use afterwrite_demo::recount::Outcome;
+use afterwrite_demo::rollups::Rollups;
+use afterwrite_demo::verdict::{Verdict, compare};
+use afterwrite_demo::workloads::{self, Workload};
 
 use self::consumers::Run;
 

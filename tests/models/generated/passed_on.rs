@@ -13,7 +13,7 @@ use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::{DeliveryStream, MemoryStream};
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::sink::{Cache, InvalidatedKeys};
-use afterwrite_cli::demo::workloads::ALL;
+use afterwrite_demo::workloads::ALL;
 use afterwrite_functions::{Relay, Relayed, SourceTables};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{Row, export, gzip, rows_of};

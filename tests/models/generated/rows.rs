@@ -1,6 +1,6 @@
 //! The rows that a change is in the datasets, each column by hand.
 
-use afterwrite_cli::demo::item::{Item, at, text_of};
+use afterwrite_demo::item::{Item, at, text_of};
 use afterwrite_tests::datasets::Row;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;

@@ -9,7 +9,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::parquet::arrow::ArrowWriter;
 
 use super::*;
-use crate::local::s3::{EmbeddedS3, Options};
+use afterwrite_local::s3::{EmbeddedS3, Options};
 
 const MODEL: &str = r##"
 name = "library"
