@@ -8,9 +8,10 @@ use afterwrite::record::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordB
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
 use afterwrite::{ErrorKind, Result};
+use afterwrite_lambda::BatchResponse;
 use hashbrown::HashMap;
 
-use crate::response::{FailedRecord, Response, failed_records};
+use crate::response::{FailedRecord, batch_response, failed_records};
 use crate::tables::{age_ms, foreign_key, missing_image, sources};
 
 /// The handler of the function `aggregator`: a stream's batches in, rollups right.
@@ -23,7 +24,7 @@ pub struct Aggregator<T, C> {
 #[derive(Debug)]
 pub struct Handled {
     /// What is answered.
-    pub response: Response,
+    pub response: BatchResponse,
     /// How many records there were.
     pub records: u64,
     /// How many were of no entity.
@@ -106,7 +107,7 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
         totals: CommitTotals,
         failures: Vec<RecordFailure>,
     ) -> Handled {
-        let response = Response::new(batch, failures.iter().map(|failure| failure.index));
+        let response = batch_response(batch, &failures);
         Handled {
             response,
             records: count(batch.records.len()),

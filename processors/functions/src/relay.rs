@@ -23,9 +23,10 @@ use afterwrite::sink::s3::ObjectStore;
 use afterwrite::sink::{Cache, Distribution};
 use afterwrite::table::{ArchiveScope, Model};
 use afterwrite::{ErrorKind, Result};
+use afterwrite_lambda::BatchResponse;
 use futures::future::{OptionFuture, join};
 
-use crate::response::{FailedRecord, Response, failed_records};
+use crate::response::{FailedRecord, batch_response, failed_records};
 use crate::tables::{SourceTables, age_ms, foreign_key, missing_image};
 
 /// The handler of the function `relay`.
@@ -43,7 +44,7 @@ pub struct Relay<K, D, S, O, C> {
 #[derive(Debug)]
 pub struct Relayed {
     /// What is answered.
-    pub response: Response,
+    pub response: BatchResponse,
     /// How many records there were.
     pub records: usize,
     /// What was invalidated, where that is hosted.
@@ -97,7 +98,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         let (archived, unarchived) = archived.transpose()?.unzip();
         let failures: Vec<RecordFailure> = stale.into_iter().chain(unarchived).flatten().collect();
         Ok(Relayed {
-            response: Response::new(&batch, failures.iter().map(|failure| failure.index)),
+            response: batch_response(&batch, &failures),
             records: batch.records.len(),
             invalidated,
             archived,

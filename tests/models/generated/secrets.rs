@@ -96,7 +96,7 @@ async fn a_password_hash_is_nowhere() {
         let relayed = pass_on(&relay, batch).await;
         assert_none("the relay's answer", format!("{relayed:?}").as_bytes(), &hashes);
         let line =
-            metrics::relayed(&relayed).of("relay", "glad", Duration::ZERO, Timestamp::from_epoch_ms(0));
+            metrics::relayed(&relayed).render("relay", "glad", Duration::ZERO, Timestamp::from_epoch_ms(0));
         assert_none("the relay's metrics", line.as_bytes(), &hashes);
     }
     let lines = stream.contents();
@@ -132,7 +132,7 @@ async fn an_error_message_holds_no_password_hash() {
             assert!(said.contains("Endorsements") || said.contains("YearsOfExperience"), "{said}");
         }
         assert_none("the aggregator's answer", format!("{handled:?}").as_bytes(), &hashes);
-        let line = metrics::aggregated(&handled).of("aggregator", "glad", Duration::ZERO, latest);
+        let line = metrics::aggregated(&handled).render("aggregator", "glad", Duration::ZERO, latest);
         assert_none("the aggregator's metrics", line.as_bytes(), &hashes);
         // The archive takes even what nobody can read, but not the secret; what stands in its place elsewhere is the item's own.
         let relayed = relay.handle(event.as_bytes(), latest).await.unwrap_or_else(|error| panic!("{error}"));

@@ -10,7 +10,6 @@ use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{Field, Schema, SchemaRef};
 use futures::TryStreamExt as _;
-use lambda_runtime::tracing;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };

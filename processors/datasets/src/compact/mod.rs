@@ -67,7 +67,6 @@ use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::{Bucket, ListedObject};
 use afterwrite::table::{Dataset, Model};
 use afterwrite::{Error, ErrorKind, Result};
-use lambda_runtime::tracing;
 use serde::Serialize;
 
 use self::partition::Partition;

@@ -9,7 +9,6 @@ use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody, PutOutcome};
 use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use bytes::Bytes;
-use lambda_runtime::tracing;
 
 use super::inputs::{Fetched, Inputs};
 use super::manifest::{Committed, Manifest, superseded};

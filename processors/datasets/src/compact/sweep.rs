@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite::Result;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::Bucket;
-use lambda_runtime::tracing;
 
 use super::manifest::Committed;
 use super::partition::Partition;

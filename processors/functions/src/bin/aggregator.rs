@@ -1,9 +1,10 @@
-//! The Lambda function `aggregator`: a table's stream in, its rollups, counters and mirrors right.
+//! The Lambda function `aggregator`: a table's stream in, its rollups, counters and mirrors up to date.
+
+use std::process::ExitCode;
 
 use afterwrite::config::Projection;
-use lambda_runtime::Error;
+use afterwrite_functions::host::ProjectionHost;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    afterwrite_functions::host::run("aggregator", &[Projection::Aggregate]).await
+fn main() -> ExitCode {
+    afterwrite_lambda::run(|settings| ProjectionHost::start("aggregator", &[Projection::Aggregate], settings))
 }

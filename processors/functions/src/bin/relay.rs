@@ -1,9 +1,12 @@
-//! The Lambda function `relay`: a table's stream in, its caches invalidated and every change archived.
+//! The Lambda function `relay`: a table's stream in, caches invalidated and every change archived.
+
+use std::process::ExitCode;
 
 use afterwrite::config::Projection;
-use lambda_runtime::Error;
+use afterwrite_functions::host::ProjectionHost;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    afterwrite_functions::host::run("relay", &[Projection::Invalidate, Projection::Archive]).await
+fn main() -> ExitCode {
+    afterwrite_lambda::run(|settings| {
+        ProjectionHost::start("relay", &[Projection::Invalidate, Projection::Archive], settings)
+    })
 }
