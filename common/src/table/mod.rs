@@ -145,7 +145,7 @@ pub use aggregate::{
 pub use cache::{ArchiveScope, CacheRemedy, CacheRule};
 pub use dataset::{Column, ColumnType, Dataset, NO_DAY, RowHistory, SavedQuery};
 pub use entity::{
-    AttributePath, BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup,
+    BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, InternedPath, KeyPattern, Lookup,
     LookupUse, OnExpiry, Term,
 };
 pub use load::{ModelErrors, ModelProblem};
