@@ -103,7 +103,7 @@ fn last_answers(model: &Model, replay: &Replay) -> LastImages {
         let record = batch.records[0].as_ref().expect("a record");
         let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
         let (Some(identity), Some(image)) = (source.identify(model), &record.new) else { continue };
-        for (question, outputs) in afterwrite::projection::answers(model, &identity, image) {
+        for (question, outputs) in afterwrite::projection::offered_outputs(model, &identity, image) {
             answers.entry((question.lookup, question.key.to_string())).or_insert(outputs);
         }
     }
@@ -125,7 +125,7 @@ fn record_writes(model: &Arc<Model>, record: &RawValue, answers: &LastImages) ->
             let sharding = ShardAssignment { source: &source, current: &nothing };
             let projected =
                 contributions(model, &identity, image, answers, sharding, &mut targets).expect("an item");
-            for share in projected.contributions.shares {
+            for share in projected.contributions.by_aggregate {
                 for (target, (measure, number)) in share
                     .targets
                     .iter()

@@ -132,7 +132,7 @@ impl Place {
                 source: &source,
                 identity: &identity,
                 keys: &record.keys,
-                requests: ItemRecords::new(),
+                records: ItemRecords::new(),
             };
             let deadline = Timestamp::from_epoch_ms(i64::MAX);
             let outcome =

@@ -274,7 +274,7 @@ impl<S: Store + 'static> Run<S> {
                     source: &source,
                     identity: &identity,
                     keys: &record.keys,
-                    requests: ItemRecords::new(),
+                    records: ItemRecords::new(),
                 };
                 Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
             })

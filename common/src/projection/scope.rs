@@ -248,7 +248,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if an input is absent, or cannot be part of a key.
-    pub fn question(&self, key: &LookupUse) -> Result<LookupKey<'s>> {
+    pub fn lookup_key(&self, key: &LookupUse) -> Result<LookupKey<'s>> {
         let text = |input: &Term| -> Result<Cow<'s, str>> {
             match self.read(input)? {
                 Some(Operand::Text(text)) => Ok(text),

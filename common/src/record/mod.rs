@@ -7,6 +7,7 @@ mod identify;
 mod image;
 mod json;
 mod layout;
+mod members;
 mod path;
 mod position;
 mod reader;
@@ -20,6 +21,7 @@ pub use change::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, St
 pub use decimal::{Decimal, NotADecimal};
 pub use decode::{RecordDecoder, decode};
 pub use image::{Image, OldImage};
+pub(crate) use members::JsonMembers;
 pub use path::AttributePath;
 pub use position::Position;
 pub use time::Timestamp;

@@ -326,7 +326,7 @@ fn questions<'q>(
     dataset: &'q Dataset,
     scope: ImageScope<'q, 'q>,
 ) -> impl Iterator<Item = Option<LookupKey<'q>>> {
-    dataset.lookups.iter().map(move |key| scope.question(key).ok())
+    dataset.lookups.iter().map(move |key| scope.lookup_key(key).ok())
 }
 
 /// What is known to have been given to these questions, each.
