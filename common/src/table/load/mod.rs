@@ -104,6 +104,25 @@ impl Model {
         let problems = problems.finish();
         model.filter(|_| problems.is_empty()).ok_or_else(|| ModelErrors { file: file.to_owned(), problems })
     }
+
+    /// Checks a model: its errors or, if it has none, the model and its warnings.
+    #[must_use]
+    pub fn check(source: &str, file: &str) -> ModelReport {
+        let mut problems = ProblemCollector::of(source);
+        let model = compile(source, &mut problems).filter(|_| problems.is_empty());
+        ModelReport { file: file.to_owned(), model, problems: problems.finish() }
+    }
+}
+
+/// What was found in a model file.
+#[derive(Debug)]
+pub struct ModelReport {
+    /// The file, as it was named.
+    pub file: String,
+    /// The model, if the file has no errors.
+    pub model: Option<Model>,
+    /// Its errors or, if it has none, its warnings, in the order of the file.
+    pub problems: Vec<ModelProblem>,
 }
 
 /// The model, if it can be read at all. It is a model only if nothing was reported.
