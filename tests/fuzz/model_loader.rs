@@ -20,9 +20,9 @@ fuzz_target!(|bytes: &[u8]| {
 /// A problem has a place in the file, or right behind its end.
 fn assert_in(source: &str, problem: &ModelProblem) {
     let lines: Vec<&str> = source.split('\n').collect();
-    let line = problem.line.checked_sub(1).and_then(|line| lines.get(line));
+    let line = problem.span.line.checked_sub(1).and_then(|line| lines.get(line));
     let line = line.unwrap_or_else(|| panic!("there is no line for {problem:?}"));
-    assert!((1..=line.chars().count() + 1).contains(&problem.column), "no column for {problem:?}");
+    assert!((1..=line.chars().count() + 1).contains(&problem.span.column), "no column for {problem:?}");
     assert!(!problem.message.trim().is_empty());
 }
 

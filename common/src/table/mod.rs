@@ -148,7 +148,9 @@ pub use entity::{
     BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, InternedPath, KeyPattern, Lookup,
     LookupUse, OnExpiry, Term,
 };
-pub use load::{ModelErrors, ModelProblem};
+pub use load::{
+    ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
+};
 pub use notation::{ModelNotation, duration};
 pub use pattern::{Operand, Pattern};
 pub use template::{Template, TemplatePiece, ValueFormat};
