@@ -31,7 +31,7 @@ const PROJECTS: usize = 50;
 const TIME: Duration = Duration::from_secs(60);
 
 /// How long one start took, from the start of the process on.
-struct Start {
+struct ColdStart {
     /// Until it asked for its first event.
     first_next: Duration,
     /// Until it had answered it.
@@ -92,7 +92,7 @@ async fn cold_starts(
     deployment: &Deployment,
     hello_world: &Path,
     aggregator: &Path,
-) -> (Vec<Start>, Vec<Start>) {
+) -> (Vec<ColdStart>, Vec<ColdStart>) {
     deployment.put_project("p1").await;
     for number in 0..STARTS {
         deployment.put_question("p1", &format!("q{number}")).await;
@@ -108,12 +108,12 @@ async fn cold_starts(
 }
 
 /// One start with one event, which waits for the function before it starts, as in Lambda.
-async fn start(deployment: &Deployment, binary: &Path, event: String) -> Start {
+async fn start(deployment: &Deployment, binary: &Path, event: String) -> ColdStart {
     let (api, function) = deployment.function(binary, &[]).await;
     let (answer, ready) = tokio::join!(api.invoke(event, TIME), api.ready());
     let answered = Instant::now();
     assert_accepted(&answer, &function);
-    Start { first_next: ready.unwrap() - function.started(), first_answer: answered - function.started() }
+    ColdStart { first_next: ready.unwrap() - function.started(), first_answer: answered - function.started() }
 }
 
 /// What the process holds after so many batches, each of records that it has not seen.
@@ -181,9 +181,9 @@ fn resident_kib(function: &Function) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn print_row(name: &str, binary: &Path, starts: &[Start]) {
+fn print_row(name: &str, binary: &Path, starts: &[ColdStart]) {
     let kib = fs::metadata(binary).unwrap().len() / 1024;
-    let shown = |part: fn(&Start) -> Duration| {
+    let shown = |part: fn(&ColdStart) -> Duration| {
         format!("{:.1} ({:.1})", ms(median(starts, part)), ms(starts.iter().map(part).min().unwrap()))
     };
     println!(
@@ -195,7 +195,7 @@ fn print_row(name: &str, binary: &Path, starts: &[Start]) {
     );
 }
 
-fn median(starts: &[Start], part: fn(&Start) -> Duration) -> Duration {
+fn median(starts: &[ColdStart], part: fn(&ColdStart) -> Duration) -> Duration {
     let mut parts: Vec<Duration> = starts.iter().map(part).collect();
     parts.sort_unstable();
     parts[parts.len() / 2]

@@ -37,7 +37,7 @@ const TIME: Duration = Duration::from_secs(60);
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What handling some records cost.
-struct Cost {
+struct HandlingCost {
     records: f64,
     cpu_seconds: f64,
     /// Nothing is said of a handler that is not delivered its events one by one.
@@ -80,7 +80,7 @@ async fn main() {
     );
 }
 
-async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &RedisServer) -> Cost {
+async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &RedisServer) -> HandlingCost {
     let api = RuntimeApi::start().await.unwrap();
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let url = format!("redis://127.0.0.1:{}", redis.port);
@@ -108,7 +108,7 @@ async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &Redi
     let output = function.stop();
     let lines = output.lines().filter(|line| line.contains("CloudWatchMetrics"));
     let gone = lines.filter_map(|line| serde_json::from_str::<Value>(line).unwrap()["KeysGone"].as_u64());
-    Cost {
+    HandlingCost {
         records: f64::from(u32::try_from(handled).unwrap()),
         cpu_seconds,
         wall_seconds,
@@ -130,7 +130,7 @@ fn cpu_seconds(function: &Function) -> f64 {
     figures.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
 }
 
-fn python(events: &[String], archive: &Archive, redis: &RedisServer) -> Cost {
+fn python(events: &[String], archive: &Archive, redis: &RedisServer) -> HandlingCost {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     for event in events {
         writeln!(file, "{event}").unwrap();
@@ -145,7 +145,7 @@ fn python(events: &[String], archive: &Archive, redis: &RedisServer) -> Cost {
         .unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
-    Cost {
+    HandlingCost {
         records: told["records"].as_f64().unwrap(),
         cpu_seconds: told["cpu_seconds"].as_f64().unwrap(),
         wall_seconds: told["wall_seconds"].as_f64().unwrap(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::workload::{Workload, days_after, plain, time};
+use super::workload::{TableWorkload, days_after, plain, time};
 
 const TABLE: &str = "algoitny-main";
 /// Friday, 6 February 2026, 10:00 UTC.
@@ -39,7 +39,7 @@ fn key(of: &Value) -> Value {
 
 #[tokio::test]
 async fn usage_is_counted_by_day_and_action_and_outlives_its_logs() {
-    let mut workload = Workload::of("algoitny");
+    let mut workload = TableWorkload::of("algoitny");
     let first = usage("1", "2026-02-06", "execution", FRIDAY);
     workload
         .put(TABLE, first.clone())
@@ -68,7 +68,7 @@ async fn usage_is_counted_by_day_and_action_and_outlives_its_logs() {
 
 #[tokio::test]
 async fn histories_count_for_the_keys_that_they_hold() {
-    let mut workload = Workload::of("algoitny");
+    let mut workload = TableWorkload::of("algoitny");
     let moved = history("3", "USER#2", "PROB#5", (7, 0), 0, FRIDAY + 30);
     workload
         .put(TABLE, problem("5", "baekjoon", 1, 0))
@@ -114,7 +114,7 @@ async fn histories_count_for_the_keys_that_they_hold() {
 
 #[tokio::test]
 async fn the_hot_partition_is_spread_over_ten_items() {
-    let mut workload = Workload::of("algoitny");
+    let mut workload = TableWorkload::of("algoitny");
     for number in 0..200 {
         workload.put(TABLE, history(&number.to_string(), "USER#1", "PROB#1", (1, 0), 1, FRIDAY));
     }
@@ -123,7 +123,7 @@ async fn the_hot_partition_is_spread_over_ten_items() {
 
 #[tokio::test]
 async fn problems_users_and_jobs_are_counted_by_what_they_are() {
-    let mut workload = Workload::of("algoitny");
+    let mut workload = TableWorkload::of("algoitny");
     workload
         .put(TABLE, problem("1", "baekjoon", 1, 0))
         .put(TABLE, problem("2", "baekjoon", 0, 0))
@@ -161,7 +161,7 @@ async fn problems_users_and_jobs_are_counted_by_what_they_are() {
 
 #[test]
 fn each_change_makes_its_keys_stale() {
-    let mut workload = Workload::of("algoitny");
+    let mut workload = TableWorkload::of("algoitny");
     let mut stale = |item: Value| workload.put(TABLE, item).stale();
     // `gid` is NULL: there is no such key.
     assert_eq!(stale(user("1", &json!("Free"), 1)), ["user:1", "user:email:1@example.com"]);
@@ -192,7 +192,7 @@ fn each_change_makes_its_keys_stale() {
 
 #[tokio::test]
 async fn histories_and_usage_are_rows_of_their_days() {
-    let mut workload = Workload::of("algoitny");
+    let mut workload = TableWorkload::of("algoitny");
     assert_eq!(time("2026-02-06T10:00:00Z").epoch_seconds(), FRIDAY);
     workload
         .put(TABLE, history("1", "USER#1", "PROB#5", (5, 2), 1, FRIDAY))

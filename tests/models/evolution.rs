@@ -20,7 +20,7 @@ const STATE: &str = "state";
 const MADE_AT: &str = "2026-02-07T00:00:00Z";
 
 /// Rollups by key, and their measures that are not nought.
-type Rollups = BTreeMap<String, BTreeMap<String, Decimal>>;
+type MeasuresByRollup = BTreeMap<String, BTreeMap<String, Decimal>>;
 
 fn library() -> Arc<Model> {
     load(LIBRARY)
@@ -78,9 +78,9 @@ fn record(item: &Value, index: usize) -> Value {
 }
 
 /// The library's tables.
-struct Place(Arc<MemoryTables>);
+struct LibraryTables(Arc<MemoryTables>);
 
-impl Place {
+impl LibraryTables {
     /// With all items, of which nothing is counted yet.
     fn new() -> Self {
         let tables = MemoryTables::new();
@@ -145,8 +145,8 @@ impl Place {
     }
 
     /// Every rollup; shards are added up.
-    fn rollups(&self) -> Rollups {
-        let mut rollups = Rollups::new();
+    fn rollups(&self) -> MeasuresByRollup {
+        let mut rollups = MeasuresByRollup::new();
         for item in self.0.scan(STATE) {
             if item["EntityType"].as_text() != Some("ROLLUP") {
                 continue;
@@ -174,7 +174,7 @@ async fn proven(new: &Arc<Model>, left: &[&str]) -> Differences {
         assert!(differences.orphaned.iter().any(is_told), "{measure}: {:?}", differences.orphaned);
     }
 
-    let (place, fresh) = (Place::new(), Place::new());
+    let (place, fresh) = (LibraryTables::new(), LibraryTables::new());
     place.count(&library()).await;
     let most = place.reconcile(new).await;
     fresh.count(new).await;
@@ -283,7 +283,7 @@ async fn another_derived_value_is_computed_anew() {
         .replace("generation = 1", "generation = 2")
         .replace("[\"read\", \"pages\"]", "[\"pages\", \"read\"]");
     let after = load(&after);
-    let (place, fresh) = (Place::new(), Place::new());
+    let (place, fresh) = (LibraryTables::new(), LibraryTables::new());
     place.count(&before).await;
     place.reconcile(&after).await;
     fresh.count(&after).await;
@@ -315,7 +315,7 @@ async fn a_renamed_aggregate_would_count_twice_as_it_is_said() {
     let found = Differences::between(&library(), &new);
     let [problem] = found.problems.as_slice() else { panic!("{found:?}") };
     assert!(problem.contains("removed aggregate books") && problem.contains("spent of day"), "{problem}");
-    let place = Place::new();
+    let place = LibraryTables::new();
     place.count(&library()).await;
     let once = place.rollups();
     place.reconcile(&new).await;

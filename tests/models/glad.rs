@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::workload::Workload;
+use super::workload::TableWorkload;
 
 const TABLE: &str = "glad-entities";
 const HASH: &str = "$2a$10$N9qo8uLOickgx2ZMRZoMye";
@@ -18,8 +18,8 @@ fn skill(user: &str, name: &str, level: &str, years: f64, endorsements: u32) -> 
             "LastUsedDate": "2026-01-31", "CreatedAt": "2026-02-06T10:00:00Z", "UpdatedAt": "2026-02-06T10:00:00Z" })
 }
 
-fn everything() -> Workload {
-    let mut workload = Workload::of("glad");
+fn everything() -> TableWorkload {
+    let mut workload = TableWorkload::of("glad");
     workload
         .put(TABLE, user("ann"))
         .put(TABLE, user("ann"))
@@ -55,7 +55,7 @@ async fn skills_are_counted_by_name_level_and_person() {
 
 #[tokio::test]
 async fn users_are_spread_over_ten_items() {
-    let mut workload = Workload::of("glad");
+    let mut workload = TableWorkload::of("glad");
     for number in 0..200 {
         workload.put(TABLE, user(&number.to_string()));
     }
@@ -81,7 +81,7 @@ async fn the_password_hash_reaches_neither_the_archive_nor_the_state_table_nor_a
 
 #[tokio::test]
 async fn an_error_names_no_value() {
-    let mut workload = Workload::of("glad");
+    let mut workload = TableWorkload::of("glad");
     let mut skill = skill("ann", "go", "Expert", 1.0, 1);
     skill["Endorsements"] = json!(HASH);
     skill["PasswordHash"] = json!(HASH);
@@ -91,7 +91,7 @@ async fn an_error_names_no_value() {
 
 #[test]
 fn each_change_makes_its_keys_stale() {
-    let mut workload = Workload::of("glad");
+    let mut workload = TableWorkload::of("glad");
     assert_eq!(workload.put(TABLE, user("ann")).stale(), ["user:ann", "users"]);
     let of_skill = ["skill:go:users", "user:ann:skills"];
     assert_eq!(workload.put(TABLE, skill("ann", "go", "Expert", 1.0, 1)).stale(), of_skill);
@@ -104,7 +104,7 @@ fn each_change_makes_its_keys_stale() {
 
 #[test]
 fn skills_are_rows_of_the_day_they_were_added() {
-    let mut workload = Workload::of("glad");
+    let mut workload = TableWorkload::of("glad");
     workload.put(TABLE, skill("ann", "go", "Expert", 5.5, 12)).assert_row("skills 2026-02-06 INSERT");
     let (_, columns) = workload.rows().remove(0);
     for (column, value) in [

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::workload::Workload;
+use super::workload::TableWorkload;
 
 fn user(id: &str, stats: Option<Value>) -> Value {
     let mut user = json!({ "userId": id, "email": format!("{id}@example.com"), "username": id,
@@ -43,7 +43,7 @@ fn question(id: &str, category: &str, language: &str, difficulty: u8) -> Value {
 
 #[tokio::test]
 async fn progress_is_counted_for_users_and_questions_and_shown_on_the_user() {
-    let mut workload = Workload::of("quiz");
+    let mut workload = TableWorkload::of("quiz");
     workload
         .put("quiz-users", user("bare", None))
         .put("quiz-users", user("full", Some(json!({ "streak": 4, "attempts": 99 }))))
@@ -94,7 +94,7 @@ async fn progress_is_counted_for_users_and_questions_and_shown_on_the_user() {
 
 #[tokio::test]
 async fn an_expired_session_stays_counted_and_an_expired_wrong_answer_does_not() {
-    let mut workload = Workload::of("quiz");
+    let mut workload = TableWorkload::of("quiz");
     let (early, late) = ("2026-02-05T10:00:00Z", "2026-02-06T10:00:00Z");
     workload
         .put("quiz-sessions", session("1", "u", "ACTIVE"))
@@ -119,7 +119,7 @@ async fn an_expired_session_stays_counted_and_an_expired_wrong_answer_does_not()
 
 #[tokio::test]
 async fn questions_are_counted_by_certificate_and_language() {
-    let mut workload = Workload::of("quiz");
+    let mut workload = TableWorkload::of("quiz");
     workload
         .put("quiz-questions", question("1", "Cloud#AWS#SAA", "EN", 3))
         .put("quiz-questions", question("2", "Cloud#AWS#SAA", "EN", 5))
@@ -140,7 +140,7 @@ async fn questions_are_counted_by_certificate_and_language() {
 
 #[test]
 fn each_change_makes_its_keys_stale() {
-    let mut workload = Workload::of("quiz");
+    let mut workload = TableWorkload::of("quiz");
     let mut stale = |table: &str, item: Value| workload.put(table, item).stale();
     assert_eq!(stale("quiz-users", user("u", None)), ["user:email:u@example.com", "user:u"]);
     assert_eq!(stale("quiz-questions", question("q", "c", "EN", 1)), ["question:q", "questions:c:EN"]);
@@ -157,7 +157,7 @@ fn each_change_makes_its_keys_stale() {
 
 #[tokio::test]
 async fn sessions_progress_and_wrong_answers_are_rows_of_their_days() {
-    let mut workload = Workload::of("quiz");
+    let mut workload = TableWorkload::of("quiz");
     workload.put("quiz-sessions", session("s", "u", "COMPLETED")).assert_row("sessions 2026-02-06 INSERT");
     let (_, columns) = workload.rows().remove(0);
     assert_eq!([&*columns["session_id"], &*columns["user_id"], &*columns["status"]], ["s", "u", "COMPLETED"]);

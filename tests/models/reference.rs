@@ -8,14 +8,14 @@ use afterwrite::table::Model;
 use afterwrite_tests::page::{self, Example};
 use serde_json::Value;
 
-use super::workload::{Delivered, Workload};
+use super::workload::{DeliveredWorkload, TableWorkload};
 
 const PAGE: &str = include_str!("../../docs/MODEL.md");
 
 #[tokio::test]
 async fn what_the_page_says_follows_from_its_items() {
     let model = Model::parse(&page::model(PAGE), "docs/MODEL.md").unwrap_or_else(|errors| panic!("{errors}"));
-    let mut workload = Workload::of_model(model);
+    let mut workload = TableWorkload::of_model(model);
     let mut since_last_told = Vec::new();
     let mut told = 0;
     for Example { kind, line, text } in page::examples(PAGE) {
@@ -47,7 +47,7 @@ fn table_of<'m>(model: &'m Model, item: &Value) -> &'m str {
 }
 
 /// What the last change makes stale, and the rows that it becomes.
-fn passed_on(workload: &Workload) -> Vec<[String; 3]> {
+fn passed_on(workload: &TableWorkload) -> Vec<[String; 3]> {
     let line = |kind: &str, what: String| [kind.to_owned(), what, String::new()];
     let stale = workload.all_stale();
     let keys = stale.keys().map(|stale| line("stale key", stale.key));
@@ -60,7 +60,7 @@ fn passed_on(workload: &Workload) -> Vec<[String; 3]> {
 }
 
 /// The rollups, and what the items of tables show of them.
-fn counted(delivered: &Delivered, model: &Model) -> Vec<[String; 3]> {
+fn counted(delivered: &DeliveredWorkload, model: &Model) -> Vec<[String; 3]> {
     let rollups = delivered.rollups().into_iter().map(|((partition, sort), measures)| {
         let measures: Vec<String> =
             measures.iter().map(|(name, value)| format!("{name} = {}", plain(value))).collect();

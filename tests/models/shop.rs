@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::workload::{Workload, days_after};
+use super::workload::{TableWorkload, days_after};
 
 const TABLE: &str = "EcommerceApp";
 
@@ -57,7 +57,7 @@ fn deleted(mut item: Value) -> Value {
 
 #[tokio::test]
 async fn orders_count_for_their_customer_unless_cancelled_or_deleted() {
-    let mut workload = Workload::of("shop");
+    let mut workload = TableWorkload::of("shop");
     let (thursday, friday) = ("2026-02-05T10:30:00Z", "2026-02-06T10:30:00Z");
     workload
         .put(TABLE, item(("USER#1", "METADATA"), json!({ "Type": "User", "SchemaVersion": "2.0", "userId": "1" })))
@@ -115,7 +115,7 @@ async fn orders_count_for_their_customer_unless_cancelled_or_deleted() {
 
 #[tokio::test]
 async fn what_an_order_comes_to_is_exact() {
-    let mut workload = Workload::of("shop");
+    let mut workload = TableWorkload::of("shop");
     workload
         .put(TABLE, item(("ORDER#o", "METADATA"), json!({ "userId": "1", "total": 1 })))
         .put(TABLE, line("o", "p1", 2, 29.99))
@@ -147,7 +147,7 @@ async fn what_an_order_comes_to_is_exact() {
 
 #[tokio::test]
 async fn products_show_their_reviews() {
-    let mut workload = Workload::of("shop");
+    let mut workload = TableWorkload::of("shop");
     workload
         .put(TABLE, item(("PRODUCT#p", "METADATA"), json!({ "category": "Electronics" })))
         .put(TABLE, item(("PRODUCT#q", "METADATA"), json!({ "category": "Electronics" })))
@@ -176,7 +176,7 @@ async fn products_show_their_reviews() {
 
 #[tokio::test]
 async fn hours_expire_30_days_after_them() {
-    let mut workload = Workload::of("shop");
+    let mut workload = TableWorkload::of("shop");
     workload
         .put(TABLE, reading("2026-02-06-10", "2026-02-06T10:30:45.123Z", 72.5))
         .put(TABLE, reading("2026-02-06-10", "2026-02-06T10:31:45.123Z", -70.1))
@@ -208,7 +208,7 @@ async fn hours_expire_30_days_after_them() {
 
 #[test]
 fn each_change_makes_its_keys_stale() {
-    let mut workload = Workload::of("shop");
+    let mut workload = TableWorkload::of("shop");
     let mut stale = |item: Value| workload.put(TABLE, item).stale();
     assert_eq!(stale(item(("USER#1", "METADATA"), json!({ "name": "A" }))), ["user:1"]);
     let of_order = ["order:o", "user:1:orders"];
@@ -226,7 +226,7 @@ fn each_change_makes_its_keys_stale() {
 
 #[tokio::test]
 async fn orders_reviews_and_readings_are_rows_of_their_days() {
-    let mut workload = Workload::of("shop");
+    let mut workload = TableWorkload::of("shop");
     workload
         .put(TABLE, order("1", "o", 9.99, "2026-02-06T10:00:00Z", Some("PENDING")))
         .assert_row("orders 2026-02-06 INSERT");

@@ -24,10 +24,10 @@ pub(crate) const MADE_AT: &str = "2026-02-07T00:00:00Z";
 const DELIVERED_AT: &str = "2026-02-07T00:01:00Z";
 
 /// Rollups or items by key, with their numbers and texts.
-pub(crate) type Items = BTreeMap<(String, String), BTreeMap<String, AttributeValue<'static>>>;
+pub(crate) type ItemsByKey = BTreeMap<(String, String), BTreeMap<String, AttributeValue<'static>>>;
 
 /// Changes of the items of one model's tables.
-pub(crate) struct Workload {
+pub(crate) struct TableWorkload {
     pub(crate) model: Arc<Model>,
     /// By table and key: the items as they are now.
     items: BTreeMap<(String, String), Value>,
@@ -35,7 +35,7 @@ pub(crate) struct Workload {
     records: Vec<(String, Value)>,
 }
 
-impl Workload {
+impl TableWorkload {
     pub(crate) fn of(model: &str) -> Self {
         Self::of_model(Model::load(model).unwrap_or_else(|error| panic!("{error}")))
     }
@@ -184,8 +184,8 @@ impl Workload {
 
     /// Delivers everything in the ways that Lambda does, each to tables of its own: at once, one by one, twice, and cut anew
     /// after each failure. In the end the rollups and the shown attributes are the expected ones.
-    pub(crate) async fn assert_derived(&self, rollups: &[(&str, &str, Value)], shown: &[Shown<'_>]) {
-        let expected: Items = rollups
+    pub(crate) async fn assert_derived(&self, rollups: &[(&str, &str, Value)], shown: &[ShownAttribute<'_>]) {
+        let expected: ItemsByKey = rollups
             .iter()
             .map(|(partition, sort, measures)| {
                 (
@@ -207,7 +207,7 @@ impl Workload {
     /// What is said of the last change, which cannot be counted.
     pub(crate) async fn failures(&self) -> String {
         let event = json!({ "Records": [self.records.last().expect("a change").1] }).to_string();
-        let delivered = Delivered::new(self);
+        let delivered = DeliveredWorkload::new(self);
         let handled = delivered.aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
         let failures = handled.unwrap_or_else(|error| panic!("{error}")).failures;
         assert!(!failures.is_empty());
@@ -215,8 +215,8 @@ impl Workload {
     }
 
     /// Delivers everything in one of these ways.
-    pub(crate) async fn deliver(&self, how: &str) -> Delivered {
-        let delivered = Delivered::new(self);
+    pub(crate) async fn deliver(&self, how: &str) -> DeliveredWorkload {
+        let delivered = DeliveredWorkload::new(self);
         for table in &self.model.tables {
             let of_table = self.records.iter().filter(|(name, _)| **name == *table.name);
             let records: Vec<&Value> = of_table.map(|(_, record)| record).collect();
@@ -250,16 +250,16 @@ impl Workload {
 }
 
 /// Table and key of an item, the path of an attribute, and what stands there.
-pub(crate) type Shown<'s> = (&'s str, Value, &'s str, Option<Value>);
+pub(crate) type ShownAttribute<'s> = (&'s str, Value, &'s str, Option<Value>);
 
 /// A consumer to whom a workload was delivered.
-pub(crate) struct Delivered {
+pub(crate) struct DeliveredWorkload {
     aggregator: Aggregator<MemoryTables, StillClock>,
 }
 
-impl Delivered {
+impl DeliveredWorkload {
     /// The source tables hold what they hold at the end, as after a pause of the consumer.
-    fn new(workload: &Workload) -> Self {
+    fn new(workload: &TableWorkload) -> Self {
         let tables = MemoryTables::new();
         tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
         for table in &workload.model.tables {
@@ -295,8 +295,8 @@ impl Delivered {
     }
 
     /// Every rollup with its measures that are not nought, and `expires_at`; the shards of one are one.
-    pub(crate) fn rollups(&self) -> Items {
-        let mut rollups = Items::new();
+    pub(crate) fn rollups(&self) -> ItemsByKey {
+        let mut rollups = ItemsByKey::new();
         for item in self.tables().scan(STATE) {
             if item.get("EntityType").and_then(AttributeValue::as_text) != Some("ROLLUP") {
                 continue;

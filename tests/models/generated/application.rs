@@ -34,7 +34,7 @@ pub(super) fn tables(workload: &dyn Workload, now: i64) -> MemoryTables {
 }
 
 /// A script on its way.
-pub(super) struct Application {
+pub(super) struct ScriptedApplication {
     now: i64,
     definitions: Vec<Definition>,
     script: Script,
@@ -44,7 +44,7 @@ pub(super) struct Application {
     expired: Vec<Placed>,
 }
 
-impl Application {
+impl ScriptedApplication {
     pub(super) fn new(now: i64, workload: &dyn Workload, seed: u64, size: u64) -> Self {
         let (definitions, script) = (workload.tables(), workload.script(seed, size, now));
         let done = script.rounds.first().map_or_else(Vec::new, |round| vec![0; round.len()]);

@@ -17,8 +17,8 @@ use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{Faulty, Rates};
 use afterwrite_tests::random::Random;
 
-use super::application::{Application, NOW, STATE, tables};
-use super::stream::Streams;
+use super::application::{NOW, STATE, ScriptedApplication, tables};
+use super::stream::TableStreams;
 use super::values::sdk_item_of;
 
 const CONSUMERS: usize = 2;
@@ -28,29 +28,29 @@ const TASKS: usize = 3;
 const TIMEOUTS: [Duration; 3] = [Duration::from_millis(20), Duration::from_secs(1), Duration::from_secs(20)];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Process = Aggregator<Arc<Faulty<MemoryTables>>, StillClock>;
-type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Handled>>>>;
+type MemoryAggregator = Aggregator<Arc<Faulty<MemoryTables>>, StillClock>;
+type PendingResponse = Pin<Box<dyn Future<Output = afterwrite::Result<Handled>>>>;
 
 /// An invocation under way.
-struct Task {
+struct PendingInvocation {
     id: u64,
     consumer: usize,
     /// The shard whose checkpoint it may move; none if it only delivers something again.
     shard: Option<usize>,
     records: Vec<usize>,
-    future: Answering,
+    future: PendingResponse,
 }
 
 /// A workload, written, counted and disturbed.
-pub(super) struct Run {
+pub(super) struct WorkloadRun {
     now: i64,
     random: Random,
-    application: Application,
+    application: ScriptedApplication,
     model: Arc<Model>,
     tables: Arc<Faulty<MemoryTables>>,
-    pub(super) streams: Streams,
-    consumers: [Arc<Process>; CONSUMERS],
-    tasks: Vec<Task>,
+    pub(super) streams: TableStreams,
+    consumers: [Arc<MemoryAggregator>; CONSUMERS],
+    tasks: Vec<PendingInvocation>,
     next_task: u64,
     may_fail: bool,
     crashes: u64,
@@ -59,7 +59,7 @@ pub(super) struct Run {
     again: u64,
 }
 
-impl Run {
+impl WorkloadRun {
     pub(super) fn new(workload: &dyn Workload, seed: u64, size: u64) -> Self {
         Self::at(NOW, workload, seed, size)
     }
@@ -73,11 +73,11 @@ impl Run {
         let consumers = [(); CONSUMERS].map(|()| process(&model, &tables, now));
         Self {
             now,
-            application: Application::new(now, workload, seed, size),
+            application: ScriptedApplication::new(now, workload, seed, size),
             random,
             model,
             tables,
-            streams: Streams::default(),
+            streams: TableStreams::default(),
             consumers,
             tasks: Vec::new(),
             next_task: 0,
@@ -149,7 +149,7 @@ impl Run {
 
     /// The next batch of some shard, cut anywhere.
     fn deliver(&mut self) {
-        let waiting = |shard: &super::stream::Shard| {
+        let waiting = |shard: &super::stream::StreamShard| {
             shard.in_flight.is_none() && shard.checkpoint < shard.records.len()
         };
         let shards = &self.streams.shards;
@@ -190,7 +190,7 @@ impl Run {
             let deadline = process.ledger().clock().now().plus(timeout);
             process.handle(event.as_bytes(), deadline).await
         });
-        self.tasks.push(Task { id: self.next_task, consumer, shard, records, future });
+        self.tasks.push(PendingInvocation { id: self.next_task, consumer, shard, records, future });
         self.next_task += 1;
     }
 
@@ -203,7 +203,7 @@ impl Run {
     }
 
     /// The shard moves on by so many records, and may be delivered further.
-    fn release(&mut self, task: &Task, counted: usize) {
+    fn release(&mut self, task: &PendingInvocation, counted: usize) {
         if let Some(shard) = task.shard.map(|shard| &mut self.streams.shards[shard])
             && shard.in_flight == Some(task.id)
         {
@@ -266,7 +266,7 @@ impl Run {
     }
 }
 
-fn process(model: &Arc<Model>, tables: &Arc<Faulty<MemoryTables>>, now: i64) -> Arc<Process> {
+fn process(model: &Arc<Model>, tables: &Arc<Faulty<MemoryTables>>, now: i64) -> Arc<MemoryAggregator> {
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(now + 60));
     let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), Arc::clone(tables), clock);

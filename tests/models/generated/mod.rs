@@ -25,7 +25,7 @@ use afterwrite_demo::rollups::Rollups;
 use afterwrite_demo::verdict::{Verdict, compare};
 use afterwrite_demo::workloads::{self, Workload};
 
-use self::consumers::Run;
+use self::consumers::WorkloadRun;
 
 /// Seeds of every test run, of each model.
 const SEEDS: u64 = 50;
@@ -47,7 +47,7 @@ fn every_seed_ends_right(model: &str) {
     let mut met = BTreeMap::<&str, u64>::new();
     let (mut rollups, mut mirrored) = (0, 0);
     for seed in 0..SEEDS {
-        let mut run = Run::new(workload, seed, SIZE);
+        let mut run = WorkloadRun::new(workload, seed, SIZE);
         run.go();
         for (evil, times) in run.met() {
             *met.entry(evil).or_default() += times;
@@ -87,7 +87,7 @@ fn glad_ends_right_whatever_happens() {
 fn a_seed_repeats_itself() {
     for workload in workloads::ALL.into_iter().filter(|workload| workload.model() != "exambuddy") {
         let state = |seed| {
-            let mut run = Run::new(workload, seed, SIZE);
+            let mut run = WorkloadRun::new(workload, seed, SIZE);
             run.go();
             run.state()
         };

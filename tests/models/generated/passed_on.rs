@@ -20,9 +20,9 @@ use afterwrite_tests::datasets::{Row, export, gzip, rows_of};
 
 use super::application::NOW;
 use super::cached::cached_under;
-use super::consumers::Run;
+use super::consumers::WorkloadRun;
 use super::rows::rows_of_change;
-use super::stream::{Record, event};
+use super::stream::{StreamRecord, event};
 
 /// Seeds that are passed on, of each model.
 const SEEDS: u64 = 5;
@@ -31,15 +31,15 @@ const BATCH: usize = 40;
 
 /// Notes the keys that go.
 #[derive(Clone, Debug, Default)]
-pub(super) struct NotingCache(Arc<Mutex<BTreeSet<String>>>);
+pub(super) struct RecordingCache(Arc<Mutex<BTreeSet<String>>>);
 
-impl NotingCache {
+impl RecordingCache {
     fn gone(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Cache for NotingCache {
+impl Cache for RecordingCache {
     async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
         let mut gone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         gone.extend(keys.iter().map(|key| key.key.clone()));
@@ -49,27 +49,27 @@ impl Cache for NotingCache {
 
 /// A delivery stream in memory that is looked into afterwards.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stream(Arc<MemoryStream>);
+pub(super) struct SharedStream(Arc<MemoryStream>);
 
-impl Stream {
+impl SharedStream {
     /// Everything that was written to it.
     pub(super) fn contents(&self) -> Vec<u8> {
         self.0.contents()
     }
 }
 
-impl DeliveryStream for Stream {
+impl DeliveryStream for SharedStream {
     async fn put_batch(&self, records: &[&[u8]]) -> Result<Vec<Result<(), Error>>, Error> {
         self.0.put_batch(records).await
     }
 }
 
-pub(super) type MemoryRelay = Relay<NotingCache, CloudFront, Stream, MemoryObjects, StillClock>;
+pub(super) type MemoryRelay = Relay<RecordingCache, CloudFront, SharedStream, MemoryObjects, StillClock>;
 
 /// The relay of a run's model, with the stream it writes to and the cache.
-pub(super) fn relay(run: &Run) -> (MemoryRelay, Stream, NotingCache) {
+pub(super) fn relay(run: &WorkloadRun) -> (MemoryRelay, SharedStream, RecordingCache) {
     let clock = || StillClock::at(Timestamp::from_epoch_seconds(NOW + 60));
-    let (stream, cache) = (Stream::default(), NotingCache::default());
+    let (stream, cache) = (SharedStream::default(), RecordingCache::default());
     let model = Arc::clone(run.model());
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let archiver = Archiver::new(stream.clone(), MemoryObjects::default(), clock());
@@ -78,14 +78,17 @@ pub(super) fn relay(run: &Run) -> (MemoryRelay, Stream, NotingCache) {
     (relay, stream, cache)
 }
 
-pub(super) async fn pass_on(relay: &MemoryRelay, records: &[Record]) -> Relayed {
+pub(super) async fn pass_on(relay: &MemoryRelay, records: &[StreamRecord]) -> Relayed {
     let event = event(records.iter().map(|record| record.json.as_str()));
     let relayed = relay.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
     relayed.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The archive that the records make, as text, and the rows of its datasets, with the bucket that they lie in.
-pub(super) async fn exported(run: &Run, lines: &str) -> (BTreeMap<String, Vec<Row>>, Arc<MemoryObjects>) {
+pub(super) async fn exported(
+    run: &WorkloadRun,
+    lines: &str,
+) -> (BTreeMap<String, Vec<Row>>, Arc<MemoryObjects>) {
     let bucket = Arc::new(MemoryObjects::default());
     let object = ("archive/dt=2026-02-07/hh=12/1.gz".to_owned(), gzip(lines));
     for tally in export(run.model(), &bucket, &[object].into()).await {
@@ -111,14 +114,14 @@ pub(super) async fn exported(run: &Run, lines: &str) -> (BTreeMap<String, Vec<Ro
 async fn every_change_is_archived_makes_its_keys_stale_and_is_a_row() {
     for workload in ALL.into_iter().filter(|workload| workload.model() != "exambuddy") {
         for seed in 0..SEEDS {
-            let mut run = Run::new(workload, seed, super::SIZE);
+            let mut run = WorkloadRun::new(workload, seed, super::SIZE);
             run.go();
             check(workload.model(), &run).await;
         }
     }
 }
 
-async fn check(model: &str, run: &Run) {
+async fn check(model: &str, run: &WorkloadRun) {
     let (relay, stream, cache) = relay(run);
     for batch in run.streams.records.chunks(BATCH) {
         let relayed = pass_on(&relay, batch).await;

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::stream::Record;
+use super::stream::StreamRecord;
 
 /// Where the rows of items lie that have no day.
 const NO_DAY: &str = "0001-01-01";
@@ -15,16 +15,16 @@ const NO_DAY: &str = "0001-01-01";
 const GENERATION: &str = "1";
 
 /// A dataset, and what a row of it is for an item that stands as this one does.
-struct Columns<'i> {
+struct ExpectedRow<'i> {
     dataset: &'static str,
     item: &'i Item,
     row: Row,
 }
 
 /// The rows of a change, each with its dataset.
-pub(super) fn rows_of_change(model: &str, record: &Record) -> Vec<(&'static str, Row)> {
+pub(super) fn rows_of_change(model: &str, record: &StreamRecord) -> Vec<(&'static str, Row)> {
     let row = |image: &Option<Item>, operation: &str| {
-        let Columns { dataset, mut row, .. } = columns(model, &record.table, image.as_ref()?)?;
+        let ExpectedRow { dataset, mut row, .. } = columns(model, &record.table, image.as_ref()?)?;
         row.insert("_operation".to_owned(), operation.to_owned());
         row.insert("_position".to_owned(), record.sequence_number.clone());
         row.insert("_changed_at".to_owned(), written(&record.changed_at.to_string()));
@@ -46,7 +46,7 @@ pub(super) fn rows_of_change(model: &str, record: &Record) -> Vec<(&'static str,
     }
 }
 
-fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<Columns<'i>> {
+fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<ExpectedRow<'i>> {
     match model {
         "algoitny" => of_algoitny(item),
         "quiz" => of_quiz(table, item),
@@ -56,10 +56,10 @@ fn columns<'i>(model: &str, table: &str, item: &'i Item) -> Option<Columns<'i>> 
     }
 }
 
-fn of_algoitny(item: &Item) -> Option<Columns<'_>> {
+fn of_algoitny(item: &Item) -> Option<ExpectedRow<'_>> {
     let (partition, sort) = (text_of(item, "pk"), text_of(item, "sk"));
     if let Some(history) = partition.strip_prefix("HIST#") {
-        let columns = Columns::of("history", item, "ca")
+        let columns = ExpectedRow::of("history", item, "ca")
             .said("history_id", Some(history))
             .said("user_id", text_of(item, "uid").strip_prefix("USER#"))
             .said("problem_id", text_of(item, "pid").strip_prefix("PROB#"))
@@ -76,7 +76,7 @@ fn of_algoitny(item: &Item) -> Option<Columns<'_>> {
         return Some(columns);
     }
     let usage: Vec<&str> = sort.strip_prefix("USAGE#")?.split('#').collect();
-    let columns = Columns::of("usage", item, "ca")
+    let columns = ExpectedRow::of("usage", item, "ca")
         .said("user_id", partition.strip_prefix("USER#"))
         .said("used_on", Some(usage[0]))
         .said("action", Some(usage[1]))
@@ -87,9 +87,9 @@ fn of_algoitny(item: &Item) -> Option<Columns<'_>> {
     Some(columns)
 }
 
-fn of_quiz<'i>(table: &str, item: &'i Item) -> Option<Columns<'i>> {
+fn of_quiz<'i>(table: &str, item: &'i Item) -> Option<ExpectedRow<'i>> {
     let columns = match table {
-        "quiz-sessions" => Columns::of("sessions", item, "startedAt")
+        "quiz-sessions" => ExpectedRow::of("sessions", item, "startedAt")
             .plain("session_id", "sessionId")
             .plain("user_id", "userId")
             .plain("status", "status")
@@ -101,7 +101,7 @@ fn of_quiz<'i>(table: &str, item: &'i Item) -> Option<Columns<'i>> {
             .list("wrong_answers", "wrongAnswers")
             .json("sources", "sources")
             .json("config", "config"),
-        "quiz-progress" => Columns::of("progress", item, "firstSeenAt")
+        "quiz-progress" => ExpectedRow::of("progress", item, "firstSeenAt")
             .plain("user_id", "userId")
             .plain("question_id", "questionId")
             .plain("session_id", "sessionId")
@@ -113,7 +113,7 @@ fn of_quiz<'i>(table: &str, item: &'i Item) -> Option<Columns<'i>> {
             .json("is_in_wrong_pool", "isInWrongPool")
             .instant("first_seen_at", "firstSeenAt")
             .instant("last_attempt_at", "lastAttemptAt"),
-        "quiz-wrong-answers" => Columns::of("wrong_answers", item, "timestamp")
+        "quiz-wrong-answers" => ExpectedRow::of("wrong_answers", item, "timestamp")
             .plain("user_id", "userId")
             .plain("missed_at", "timestamp")
             .plain("question_id", "questionId")
@@ -127,14 +127,14 @@ fn of_quiz<'i>(table: &str, item: &'i Item) -> Option<Columns<'i>> {
     Some(columns)
 }
 
-fn of_shop(item: &Item) -> Option<Columns<'_>> {
+fn of_shop(item: &Item) -> Option<ExpectedRow<'_>> {
     let (partition, sort) = (text_of(item, "PK"), text_of(item, "SK"));
     let (what, rest) = sort.split_once('#')?;
     let (of, id) = partition.split_once('#')?;
     let columns = match (of, what) {
         ("USER", "ORDER") => {
             let (date, order) = rest.split_once('#')?;
-            Columns::of("orders", item, "orderDate")
+            ExpectedRow::of("orders", item, "orderDate")
                 .said("order_id", Some(order))
                 .said("user_id", Some(id))
                 .said("listed_on", Some(date))
@@ -144,7 +144,7 @@ fn of_shop(item: &Item) -> Option<Columns<'_>> {
         }
         ("PRODUCT", "REVIEW") => {
             let names = ["userId", "user_identifier"].map(|name| text_of(item, name));
-            Columns::of("reviews", item, "reviewDate")
+            ExpectedRow::of("reviews", item, "reviewDate")
                 .said("product_id", Some(id))
                 .said("review_id", Some(rest))
                 .said("user_id", names.into_iter().find(|name| !name.is_empty()))
@@ -156,7 +156,7 @@ fn of_shop(item: &Item) -> Option<Columns<'_>> {
         }
         ("SENSOR", "TIMESTAMP") => {
             let (sensor, hour) = id.split_once("#HOUR#")?;
-            Columns::of("readings", item, "timestamp")
+            ExpectedRow::of("readings", item, "timestamp")
                 .said("sensor_id", Some(sensor))
                 .said("hour", Some(hour))
                 .said("reading_id", Some(rest))
@@ -171,9 +171,9 @@ fn of_shop(item: &Item) -> Option<Columns<'_>> {
     Some(columns)
 }
 
-fn of_glad(item: &Item) -> Option<Columns<'_>> {
+fn of_glad(item: &Item) -> Option<ExpectedRow<'_>> {
     let skill = text_of(item, "SK").strip_prefix("SKILL#")?;
-    let columns = Columns::of("skills", item, "CreatedAt")
+    let columns = ExpectedRow::of("skills", item, "CreatedAt")
         .said("username", text_of(item, "PK").strip_prefix("USER#"))
         .said("skill_name", Some(skill))
         .plain("proficiency_level", "ProficiencyLevel")
@@ -185,7 +185,7 @@ fn of_glad(item: &Item) -> Option<Columns<'_>> {
     Some(columns)
 }
 
-impl<'i> Columns<'i> {
+impl<'i> ExpectedRow<'i> {
     /// A row whose partition is the day of this attribute.
     fn of(dataset: &'static str, item: &'i Item, day: &str) -> Self {
         let columns = Self { dataset, item, row: Row::new() };

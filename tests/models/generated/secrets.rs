@@ -18,9 +18,9 @@ use afterwrite_tests::runtime_api::InvocationResult;
 use serde_json::{Value, json};
 
 use super::application::NOW;
-use super::consumers::Run;
+use super::consumers::WorkloadRun;
 use super::passed_on::{exported, pass_on, relay};
-use super::stream::{Record, event};
+use super::stream::{StreamRecord, event};
 use super::workload;
 
 const SECRET: &str = "PasswordHash";
@@ -30,14 +30,14 @@ const BEGINNING: &str = "$2a$10$";
 const SIZE: u64 = 200;
 
 /// A run of the workload, and every hash that was ever written.
-fn played(now: i64) -> (Run, BTreeSet<String>) {
-    let mut run = Run::at(now, workload("glad"), 11, SIZE);
+fn played(now: i64) -> (WorkloadRun, BTreeSet<String>) {
+    let mut run = WorkloadRun::at(now, workload("glad"), 11, SIZE);
     run.go();
     let hashes: BTreeSet<String> = run
         .streams
         .records
         .iter()
-        .flat_map(Record::images)
+        .flat_map(StreamRecord::images)
         .filter_map(|image| image.get(SECRET)?.as_s().ok().cloned())
         .collect();
     assert!(hashes.len() > 40 && hashes.iter().all(|hash| hash.starts_with(BEGINNING) && hash.len() == 60));

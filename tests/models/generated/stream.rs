@@ -13,7 +13,7 @@ const SHARDS_OF_A_TABLE: u64 = 3;
 
 /// One change.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+pub(super) struct StreamRecord {
     pub(super) table: String,
     pub(super) sequence_number: String,
     /// In epoch seconds.
@@ -26,7 +26,7 @@ pub(super) struct Record {
     pub(super) json: String,
 }
 
-impl Record {
+impl StreamRecord {
     /// The images that it holds.
     pub(super) fn images(&self) -> impl Iterator<Item = &SdkItem> {
         [&self.old, &self.new].into_iter().flatten()
@@ -35,7 +35,7 @@ impl Record {
 
 /// A part of a stream, and how far it has been delivered.
 #[derive(Debug, Default)]
-pub(super) struct Shard {
+pub(super) struct StreamShard {
     table: String,
     number: u64,
     /// Its records, by their places among all.
@@ -47,12 +47,12 @@ pub(super) struct Shard {
 
 /// All records, and all shards.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
-    pub(super) records: Vec<Record>,
-    pub(super) shards: Vec<Shard>,
+pub(super) struct TableStreams {
+    pub(super) records: Vec<StreamRecord>,
+    pub(super) shards: Vec<StreamShard>,
 }
 
-impl Streams {
+impl TableStreams {
     /// Takes in what changed.
     pub(super) fn append(&mut self, changes: Vec<ItemChange>) {
         for change in changes {
@@ -66,10 +66,10 @@ impl Streams {
         }
     }
 
-    fn shard(&mut self, table: &str, number: u64) -> &mut Shard {
-        let is_it = |shard: &Shard| shard.table == table && shard.number == number;
+    fn shard(&mut self, table: &str, number: u64) -> &mut StreamShard {
+        let is_it = |shard: &StreamShard| shard.table == table && shard.number == number;
         let place = self.shards.iter().position(is_it).unwrap_or_else(|| {
-            self.shards.push(Shard { table: table.to_owned(), number, ..Shard::default() });
+            self.shards.push(StreamShard { table: table.to_owned(), number, ..StreamShard::default() });
             self.shards.len() - 1
         });
         &mut self.shards[place]
@@ -91,7 +91,7 @@ pub(super) fn event<'r>(records: impl Iterator<Item = &'r str>) -> String {
     format!("{{\"Records\":[{}]}}", records.collect::<Vec<_>>().join(","))
 }
 
-fn record(place: usize, change: &ItemChange) -> Record {
+fn record(place: usize, change: &ItemChange) -> StreamRecord {
     let table = change.key.table.to_string();
     // Numbers of different lengths meet.
     let sequence_number = (999_999_999_999_999_999_950_u128 + place as u128).to_string();
@@ -117,7 +117,7 @@ fn record(place: usize, change: &ItemChange) -> Record {
     if change.is_expiry {
         record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
     }
-    Record {
+    StreamRecord {
         table,
         sequence_number,
         changed_at: change.time.epoch_seconds(),
