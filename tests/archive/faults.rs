@@ -47,7 +47,7 @@ async fn a_request_that_is_throttled_is_sent_again_and_comes_out_once() {
 #[tokio::test]
 async fn a_lost_answer_doubles_lines_that_their_event_ids_tell_apart() {
     let (totals, doubled) =
-        archived_through(Faults { lost_answer: 5, refused_record: 7, throttle: 11 }).await;
+        archived_through(Faults { lost_response: 5, refused_record: 7, throttle: 11 }).await;
     assert!(totals.retries > 50 && doubled > 0, "{totals:?}");
 }
 

@@ -17,8 +17,8 @@ const LINES_A_RECORD: usize = 3;
 const RECORDS_A_BATCH: usize = 10;
 const BATCHES: usize = 3;
 
-const REFUSALS: Faults = Faults { refused_record: 3, lost_answer: 0, throttle: 0 };
-const EVERYTHING: Faults = Faults { refused_record: 3, lost_answer: 4, throttle: 7 };
+const REFUSALS: Faults = Faults { refused_record: 3, lost_response: 0, throttle: 0 };
+const EVERYTHING: Faults = Faults { refused_record: 3, lost_response: 4, throttle: 7 };
 
 /// Records of the recording as lines, by event id. Of those that share a record of the delivery stream the first is so wide that
 /// there is no room for the next such line.

@@ -33,7 +33,7 @@ pub(crate) async fn started() -> Moto {
 #[ignore = "needs moto: run tests/run"]
 async fn moto_takes_every_record_and_gives_it_back_through_refusals_and_lost_answers() {
     let moto = started().await;
-    let faults = Faults { refused_record: 5, lost_answer: 7, throttle: 11 };
+    let faults = Faults { refused_record: 5, lost_response: 7, throttle: 11 };
     let stream = Flaky::new(Firehose::new(&moto.firehose(), Arc::from(STREAM)), faults);
     let archiver = Archiver::new(stream, S3Bucket::new(&moto.s3(), Arc::from(BUCKET)), SystemClock);
     let mut texts = recorded_lines(&[]);

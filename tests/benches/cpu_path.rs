@@ -1,11 +1,11 @@
-//! What a record costs the processor, beside what merely decoding it costs with the usual means:
+//! The processor time of a record, compared with decoding alone by common libraries:
 //! `cargo bench -p afterwrite-tests --bench cpu_path`.
 //!
-//! The whole path is the handler that Lambda runs: decode, contributions, fold, pack, and every write made ready; the tables
-//! take everything and hold nothing, so that what is measured is ours alone.
+//! The whole path is the handler that Lambda runs: decode, contributions, fold, pack, and every prepared write. The tables accept
+//! every write and store nothing, so that only the product's own code is measured.
 //!
-//! All candidates read the same bytes (the recording `exam-42` in events of 100 records) in turns within one run, so that
-//! whatever else the machine does, it does to all of them.
+//! All candidates read the same bytes (the recording `exam-42` in events of 100 records) in turns within one run, so that other load
+//! on the machine affects all of them.
 
 use std::hint::black_box;
 

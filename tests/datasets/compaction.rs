@@ -15,9 +15,9 @@ use afterwrite::sink::s3::{Bucket as _, MemoryObjects};
 use afterwrite::table::{Model, RowHistory};
 use afterwrite_datasets::compact::{ABANDONED_AFTER, Compacted, Compactor, Options};
 use afterwrite_tests::datasets::{export, gzip, rows_of};
+use afterwrite_tests::duckdb::ViewServer;
 use afterwrite_tests::random::Random;
 use afterwrite_tests::unreliable_bucket::Unreliable;
-use afterwrite_tests::view_server::ViewServer;
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 

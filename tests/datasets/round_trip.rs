@@ -6,8 +6,9 @@ use std::sync::Arc;
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
 use afterwrite_tests::datasets::{
-    Row, archive_objects, bucket_folder, duckdb, export, export_knowing_owners, rows_of,
+    Row, archive_objects, bucket_folder, export, export_knowing_owners, rows_of,
 };
+use afterwrite_tests::duckdb;
 use afterwrite_tests::recording::Recording;
 use serde_json::Value;
 
@@ -202,7 +203,7 @@ async fn duckdb_shows_the_items_field_by_field_in_the_checked_in_views() {
     let bucket = Arc::new(MemoryObjects::default());
     export_knowing_owners(&model, &bucket, &archive_objects(&recording, 200), &recording).await;
     let folder = bucket_folder(&bucket);
-    let views = duckdb(folder.path(), "exambuddy", &["--views", "--only"]).views;
+    let views = duckdb::read_datasets(folder.path(), "exambuddy", &["--views", "--only"]).views;
     assert_eq!(views.len(), DATASETS.len());
     for dataset in &DATASETS {
         let found = views[dataset.0].iter().map(duckdb_row).collect();

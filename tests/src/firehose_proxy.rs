@@ -106,7 +106,7 @@ impl Shared {
         let mut each = are_refused.iter();
         put.records.retain(|_| each.next() == Some(&false));
         let taken = self.forward(head, &put).await?;
-        if number.is_multiple_of(self.faults.lost_answer) {
+        if number.is_multiple_of(self.faults.lost_response) {
             return Err(NoAnswer);
         }
         self.count_answer(are_refused.len() - taken.len(), taken.len());

@@ -1,4 +1,4 @@
-//! Recorded streams, and what must follow from them.
+//! Recorded streams, with the rollups and mirrors that must follow from them.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A recorded stream: its records by shard, the table it ends in, and what must be derived.
+/// A recorded stream: its records by shard, the final table, and the expected rollups and mirrors.
 #[derive(Debug)]
 pub struct Recording {
-    /// The records of each shard, as Lambda delivers them, in order.
+    /// The records of each shard in order, as Lambda delivers them.
     pub shards: Vec<Vec<Box<RawValue>>>,
-    /// The shard of each record, in order of time.
+    /// The shard of each record, in the order of time.
     pub order: Vec<usize>,
     /// The table after the last record, as DynamoDB JSON.
     pub items: Vec<Value>,
-    /// Every rollup: key to measures that are not nought.
+    /// The nonzero measures of every rollup, by its key.
     pub rollups: BTreeMap<(String, String), BTreeMap<String, i64>>,
-    /// Every mirrored item: key to its mirrored attributes.
+    /// The mirrored attributes of every item that has some, by its key.
     pub mirrored: BTreeMap<(String, String), BTreeMap<String, i64>>,
 }
 
@@ -29,10 +29,10 @@ struct Line {
 }
 
 impl Recording {
-    /// Reads the recording of this name among the fixtures.
+    /// Reads the recording of this name from the fixtures.
     ///
     /// # Panics
-    /// If it is not there or not whole: a test without its fixture must fail.
+    /// If it is missing or incomplete.
     #[must_use]
     pub fn load(name: &str) -> Self {
         let folder = fixtures().join(name);
@@ -43,7 +43,7 @@ impl Recording {
             if shards.len() <= line.shard {
                 shards.resize_with(line.shard + 1, Vec::new);
             }
-            shards.get_mut(line.shard).expect("the shard was made").push(line.record);
+            shards.get_mut(line.shard).expect("the shard was added").push(line.record);
             order.push(line.shard);
         }
         let items = lines(&folder.join("items.jsonl.gz"));
@@ -58,10 +58,10 @@ impl Recording {
         Self { shards, order, items, rollups, mirrored }
     }
 
-    /// The last image of every item that was ever there.
+    /// The last image of every item, deleted items included.
     ///
     /// # Panics
-    /// If a record is none.
+    /// If a record is malformed.
     #[must_use]
     pub fn last_images(&self) -> Vec<Value> {
         let mut images = BTreeMap::new();
@@ -76,11 +76,11 @@ impl Recording {
         images.into_values().collect()
     }
 
-    /// The records of a shard as if its last change, over all shards, had been made at `end`: a function with a real clock takes
-    /// what is older than tombstones live for too old to be applied.
+    /// The records of a shard, moved in time so that the last change of all shards is made at `end`. A function with a real clock
+    /// does not apply records older than the life of tombstones.
     ///
     /// # Panics
-    /// If a record is none.
+    /// If a record is malformed.
     #[must_use]
     pub fn shard_ending(&self, shard: usize, end: i64) -> Vec<Value> {
         let shift = end - self.end();
@@ -93,20 +93,20 @@ impl Recording {
         self.shards[shard].iter().map(|record| shifted(record)).collect()
     }
 
-    /// When its last change was made, in whole seconds after 1970.
+    /// The time of the last change, in epoch seconds.
     ///
     /// # Panics
-    /// If a record says no time.
+    /// If a record has no time.
     #[must_use]
     pub fn end(&self) -> i64 {
         let time = |record: &RawValue| {
             let record: Value = serde_json::from_str(record.get()).expect("a record");
             record["dynamodb"]["ApproximateCreationDateTime"].as_i64().expect("a time in seconds")
         };
-        self.records().map(time).max().expect("it has records")
+        self.records().map(time).max().expect("a recording with records")
     }
 
-    /// All records in order of time, over all shards.
+    /// The records of all shards in the order of time.
     pub fn records(&self) -> impl Iterator<Item = &RawValue> {
         let mut next = vec![0; self.shards.len()];
         self.order.iter().filter_map(move |shard| {
