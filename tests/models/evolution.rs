@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use afterwrite::commit::{ItemRecords, Ledger, SourceItem as LedgerItem};
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp, decode};
+use afterwrite::record::{AttributeValue, Decimal, Timestamp, decode};
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_cli::model::diff::Differences;
 use afterwrite_functions::Aggregator;
 use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::replay::item_of_json;
 use serde_json::{Value, json};
 
 const LIBRARY: &str = include_str!("../fixtures/evolution/library.toml");
@@ -87,17 +88,7 @@ impl LibraryTables {
         tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
         tables.create_table(TableDefinition::new(TABLE, "pk").sort("sk"));
         for item in items() {
-            let item = item.as_object().expect("an item").iter();
-            let item: Item = item
-                .map(|(name, value)| match (&value["S"], &value["N"]) {
-                    (Value::String(text), _) => (name.clone().into(), AttributeValue::text(text)),
-                    (_, number) => {
-                        let number = number.as_str().and_then(|number| number.parse().ok());
-                        (name.clone().into(), AttributeValue::N(number.expect("a number")))
-                    }
-                })
-                .collect();
-            tables.put(TABLE, item).expect("an item");
+            tables.put(TABLE, item_of_json(&item)).expect("an item");
         }
         Self(Arc::new(tables))
     }

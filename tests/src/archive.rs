@@ -180,13 +180,8 @@ impl<S: DeliveryStream> DeliveryStream for Flaky<S> {
             return Err(injected_error());
         }
         let mut results = results.into_iter();
-        let result = |refused: bool| {
-            if refused {
-                Err(injected_error())
-            } else {
-                results.next().unwrap_or_else(|| Err(injected_error()))
-            }
-        };
+        let mut next_result = || results.next().unwrap_or_else(|| Err(injected_error()));
+        let result = |refused| if refused { Err(injected_error()) } else { next_result() };
         Ok(refused.into_iter().map(result).collect())
     }
 }

@@ -29,9 +29,10 @@ pub type Row = BTreeMap<String, String>;
 pub fn archive_objects(recording: &Recording, lines: usize) -> BTreeMap<String, Vec<u8>> {
     let records: Vec<&str> = recording.records().map(|record| record.get()).collect();
     let mut objects = BTreeMap::new();
+    let key =
+        |number| format!("archive/dt=2026-02-{:02}/hh={:02}/{number:05}.gz", 1 + number % 28, number % 24);
     let mut add = |number: usize, lines: &[&str]| {
-        let key = format!("archive/dt=2026-02-{:02}/hh={:02}/{number:05}.gz", 1 + number % 28, number % 24);
-        objects.insert(key, gzip(&(lines.join("\n") + "\n")));
+        objects.insert(key(number), gzip(&(lines.join("\n") + "\n")));
     };
     let chunks: Vec<&[&str]> = records.chunks(lines).collect();
     for (number, chunk) in chunks.iter().enumerate() {

@@ -51,8 +51,10 @@ impl Recording {
         let expected = std::fs::read(folder.join("expected.json")).expect("expected.json");
         let expected: BTreeMap<String, Vec<BTreeMap<String, Value>>> =
             serde_json::from_slice(&expected).expect("expectations");
-        let mut expected =
-            expected.into_iter().map(|(name, items)| (name, keyed(items))).collect::<BTreeMap<_, _>>();
+        let mut expected: BTreeMap<String, BTreeMap<_, _>> = expected
+            .into_iter()
+            .map(|(name, items)| (name, items.into_iter().map(keyed).collect()))
+            .collect();
         let rollups = expected.remove("rollups").expect("rollups");
         let mirrored = expected.into_values().next().expect("a mirrored attribute");
         Self { shards, order, items, rollups, mirrored }
@@ -66,7 +68,7 @@ impl Recording {
     pub fn last_images(&self) -> Vec<Value> {
         let mut images = BTreeMap::new();
         for record in self.records() {
-            let mut record: Value = serde_json::from_str(record.get()).expect("a record");
+            let mut record = parsed(record);
             let change = &mut record["dynamodb"];
             let key = change["Keys"].to_string();
             if let Some(image) = change.get_mut("NewImage") {
@@ -84,13 +86,7 @@ impl Recording {
     #[must_use]
     pub fn shard_ending(&self, shard: usize, end: i64) -> Vec<Value> {
         let shift = end - self.end();
-        let shifted = |record: &RawValue| {
-            let mut record: Value = serde_json::from_str(record.get()).expect("a record");
-            let time = &mut record["dynamodb"]["ApproximateCreationDateTime"];
-            *time = (time.as_i64().expect("a time in seconds") + shift).into();
-            record
-        };
-        self.shards[shard].iter().map(|record| shifted(record)).collect()
+        self.shards[shard].iter().map(|record| shifted(record, shift)).collect()
     }
 
     /// The time of the last change, in epoch seconds.
@@ -99,10 +95,7 @@ impl Recording {
     /// If a record has no time.
     #[must_use]
     pub fn end(&self) -> i64 {
-        let time = |record: &RawValue| {
-            let record: Value = serde_json::from_str(record.get()).expect("a record");
-            record["dynamodb"]["ApproximateCreationDateTime"].as_i64().expect("a time in seconds")
-        };
+        let time = |record: &RawValue| change_time(&parsed(record));
         self.records().map(time).max().expect("a recording with records")
     }
 
@@ -115,6 +108,22 @@ impl Recording {
             self.shards.get(*shard)?.get(*position - 1).map(AsRef::as_ref)
         })
     }
+}
+
+fn parsed(record: &RawValue) -> Value {
+    serde_json::from_str(record.get()).expect("a record")
+}
+
+/// The time of a record's change, in epoch seconds.
+fn change_time(record: &Value) -> i64 {
+    record["dynamodb"]["ApproximateCreationDateTime"].as_i64().expect("a time in seconds")
+}
+
+/// The record with its change `seconds` later.
+fn shifted(record: &RawValue, seconds: i64) -> Value {
+    let mut record = parsed(record);
+    record["dynamodb"]["ApproximateCreationDateTime"] = (change_time(&record) + seconds).into();
+    record
 }
 
 /// An event of these records.
@@ -136,13 +145,12 @@ fn lines(path: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-fn keyed(items: Vec<BTreeMap<String, Value>>) -> BTreeMap<(String, String), BTreeMap<String, i64>> {
-    let keyed = |mut item: BTreeMap<String, Value>| {
-        let mut key = |name: &str| {
-            item.remove(name).and_then(|value| value.as_str().map(str::to_owned)).expect("a key")
-        };
-        let key = (key("PK"), key("SK"));
-        (key, item.into_iter().map(|(name, value)| (name, value.as_i64().expect("a whole number"))).collect())
+/// The key of an item, and its other attributes, all of which are whole numbers.
+fn keyed(mut item: BTreeMap<String, Value>) -> ((String, String), BTreeMap<String, i64>) {
+    let mut take_key = |name| {
+        let value = item.remove(name);
+        value.and_then(|value| value.as_str().map(str::to_owned)).expect("a key")
     };
-    items.into_iter().map(keyed).collect()
+    let key = (take_key("PK"), take_key("SK"));
+    (key, item.into_iter().map(|(name, value)| (name, value.as_i64().expect("a whole number"))).collect())
 }

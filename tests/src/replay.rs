@@ -47,7 +47,7 @@ impl Replay {
             // A shard may be ahead of another one, so that a lookup needs an item that a later record of the other shard removes.
             // The index therefore holds removed items too.
             for item in recording.last_images().iter().chain(&recording.items) {
-                tables.put(name, attributes(item)).expect("an item of the recording");
+                tables.put(name, item_of_json(item)).expect("an item of the recording");
             }
         }
         let read = vec![0; recording.shards.len()];
@@ -185,18 +185,22 @@ fn measures(item: &Item) -> std::collections::BTreeMap<String, i64> {
     measures.filter(|(_, number)| *number != 0).collect()
 }
 
-/// DynamoDB JSON → attributes.
-fn attributes(item: &serde_json::Value) -> Item {
-    let value = |value: &serde_json::Value| -> AttributeValue<'static> {
-        let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
-        match kind.as_str() {
-            "S" => AttributeValue::text(value.as_str().expect("text")),
-            "N" => AttributeValue::N(value.as_str().expect("digits").parse().expect("a number")),
-            "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
-            // No rollup reads values of other types.
-            _ => AttributeValue::Null,
-        }
-    };
+/// An item in DynamoDB's JSON, alone or as the `Item` of an export's line. Types that no rollup reads become NULL.
+///
+/// # Panics
+/// If it is not an item.
+#[must_use]
+pub fn item_of_json(item: &serde_json::Value) -> Item {
     let item = item.get("Item").unwrap_or(item).as_object().expect("an item");
-    item.iter().map(|(name, attribute)| (name.clone().into(), value(attribute))).collect()
+    item.iter().map(|(name, value)| (name.clone().into(), value_of_json(value))).collect()
+}
+
+fn value_of_json(value: &serde_json::Value) -> AttributeValue<'static> {
+    let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
+    match kind.as_str() {
+        "S" => AttributeValue::text(value.as_str().expect("text")),
+        "N" => AttributeValue::N(value.as_str().expect("digits").parse().expect("a number")),
+        "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
+        _ => AttributeValue::Null,
+    }
 }

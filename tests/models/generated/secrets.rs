@@ -64,17 +64,6 @@ fn failing_records(hash: &str, now: i64) -> Vec<String> {
         "PK": { "S": "USER#eve" }, "SK": { "S": "SKILL#Rust" }, "PasswordHash": { "S": hash },
         "Endorsements": { "S": hash }, "ProficiencyLevel": { "S": "Expert" }, "CreatedAt": { "S": "2026-02-06T10:00:00Z" },
     });
-    let record = |number: u32, image: Value| {
-        json!({
-            "eventID": format!("failing-{number}"), "eventName": "INSERT",
-            "eventSourceARN": "arn:aws:dynamodb:eu-west-1:123456789012:table/glad-entities/stream/2026-02-01T00:00:00.000",
-            "dynamodb": {
-                "Keys": { "PK": { "S": format!("USER#eve{number}") }, "SK": { "S": "SKILL#Rust" } }, "NewImage": image,
-                "ApproximateCreationDateTime": now, "SequenceNumber": format!("2{number:021}"),
-                "StreamViewType": "NEW_AND_OLD_IMAGES",
-            },
-        })
-    };
     let mut no_number = item.clone();
     no_number["Endorsements"] = json!({ "N": hash });
     let mut no_type = item.clone();
@@ -82,8 +71,20 @@ fn failing_records(hash: &str, now: i64) -> Vec<String> {
     [item, no_number, no_type]
         .into_iter()
         .zip(1..)
-        .map(|(image, number)| record(number, image).to_string())
+        .map(|(image, number)| failing_record(number, &image, now).to_string())
         .collect()
+}
+
+fn failing_record(number: u32, image: &Value, now: i64) -> Value {
+    json!({
+        "eventID": format!("failing-{number}"), "eventName": "INSERT",
+        "eventSourceARN": "arn:aws:dynamodb:eu-west-1:123456789012:table/glad-entities/stream/2026-02-01T00:00:00.000",
+        "dynamodb": {
+            "Keys": { "PK": { "S": format!("USER#eve{number}") }, "SK": { "S": "SKILL#Rust" } }, "NewImage": image,
+            "ApproximateCreationDateTime": now, "SequenceNumber": format!("2{number:021}"),
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+        },
+    })
 }
 
 #[tokio::test]
