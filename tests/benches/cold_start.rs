@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use afterwrite_tests::deployment::{Deployment, event};
+use afterwrite_tests::deployment::{FunctionDeployment, event};
 use afterwrite_tests::runtime_api::{Function, InvocationResult};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ struct ColdStart {
 #[tokio::main]
 async fn main() {
     let [hello_world, aggregator] = build();
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (hello_starts, aggregator_starts) = cold_starts(&deployment, &hello_world, &aggregator).await;
     println!("Cold start: medians (and the fastest) of {STARTS} starts each, in turn, in milliseconds");
     println!("{:<12} {:>12} {:>18} {:>18}", "", "binary", "exec to /next", "exec to response");
@@ -89,7 +89,7 @@ fn build() -> [PathBuf; 2] {
 
 /// Starts both functions in turns, so that other load on the machine affects both.
 async fn cold_starts(
-    deployment: &Deployment,
+    deployment: &FunctionDeployment,
     hello_world: &Path,
     aggregator: &Path,
 ) -> (Vec<ColdStart>, Vec<ColdStart>) {
@@ -108,7 +108,7 @@ async fn cold_starts(
 }
 
 /// Measures one start with one event. As in Lambda, the event waits before the function starts.
-async fn start(deployment: &Deployment, binary: &Path, event: String) -> ColdStart {
+async fn start(deployment: &FunctionDeployment, binary: &Path, event: String) -> ColdStart {
     let (api, function) = deployment.function(binary, &[]).await;
     let (response, ready) = tokio::join!(api.invoke(event, TIMEOUT), api.ready());
     let responded = Instant::now();
@@ -121,7 +121,7 @@ async fn start(deployment: &Deployment, binary: &Path, event: String) -> ColdSta
 
 /// The resident memory after numbers of batches, each of new records.
 async fn memory(aggregator: &Path) -> Vec<(usize, Option<u64>)> {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     for project in 0..PROJECTS {
         deployment.put_project(&format!("p{project}")).await;
     }

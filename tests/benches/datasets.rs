@@ -23,7 +23,7 @@ use afterwrite_datasets::export::Exporter;
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::folder_bucket::FolderBucket;
 use afterwrite_tests::python;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 use serde_json::{Value, json};
 
 /// Select the task of this program in a process of its own, and its folder.
@@ -112,7 +112,7 @@ fn measured(command: &mut Command) -> Value {
 
 /// Writes an archive of attempts, half of them completed, over `days` days. Returns the bytes of the JSON and of the objects.
 fn generate(folder: &Path, records: u64, days: u64) -> (u64, u64) {
-    let mut random = Random::new(42);
+    let mut random = SeededRandom::new(42);
     let (mut text, mut packed) = (0, 0);
     fs::create_dir_all(folder.join("archive")).unwrap();
     let (mut number, mut duplicates) = (0, String::new());
@@ -141,7 +141,7 @@ fn write_object(folder: &Path, number: u64, lines: &str) -> usize {
     object.len()
 }
 
-fn write_record(lines: &mut String, number: u64, days: u64, random: &mut Random) {
+fn write_record(lines: &mut String, number: u64, days: u64, random: &mut SeededRandom) {
     let (candidate, project) = (random.below(20_000), random.below(50));
     let attempt = format!("{:016x}{:016x}", random.number(), random.number());
     let (day, second) = (random.below(days), random.below(86_400));

@@ -12,8 +12,8 @@ use afterwrite::table::Model;
 use afterwrite_functions::Aggregator;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::large_model::{self, PLATFORMS, of_platform};
-use afterwrite_tests::measuring::{Candidate, Void, handler};
-use afterwrite_tests::recording::{Recording, event};
+use afterwrite_tests::measuring::{DiscardingTables, MeasuredCandidate, handler};
+use afterwrite_tests::recording::{StreamRecording, event};
 use serde_json::value::RawValue;
 use tokio::runtime::Runtime;
 
@@ -44,7 +44,7 @@ fn load(name: &str, source: &str) -> Result<Model, Box<dyn std::error::Error>> {
 }
 
 /// Handles an event, and returns whether everything in it was counted.
-fn handle(runtime: &Runtime, handler: &Aggregator<Void, StillClock>, event: &[u8]) -> bool {
+fn handle(runtime: &Runtime, handler: &Aggregator<DiscardingTables, StillClock>, event: &[u8]) -> bool {
     let handled = runtime.block_on(handler.handle(event, Timestamp::from_epoch_ms(i64::MAX)));
     handled.is_ok_and(|handled| handled.failures.is_empty() && handled.unmatched == 0)
 }
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let default = Model::built_in(Model::DEFAULT_NAME).ok_or("there is no default model")?;
     let (small, large) = (load(Model::DEFAULT_NAME, default)?, load("large", &large_model::model())?);
 
-    let recording = Recording::load(RECORDING);
+    let recording = StreamRecording::load(RECORDING);
     let records: Vec<&RawValue> = recording.records().collect();
     let event = |records: &[&RawValue]| String::from_utf8(event(records.iter().copied()));
     let events: Vec<String> = records.chunks(RECORDS_PER_EVENT).map(event).collect::<Result<_, _>>()?;
@@ -74,11 +74,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert!(all_counted, "the large model does not count the recording");
     }
     let mut candidates = [
-        Candidate::new("default", &events, |event| handle(&runtime, &small, event)),
-        Candidate::new("large", &large_events, |event| handle(&runtime, &large, event)),
+        MeasuredCandidate::new("default", &events, |event| handle(&runtime, &small, event)),
+        MeasuredCandidate::new("large", &large_events, |event| handle(&runtime, &large, event)),
     ];
     for _ in 0..ROUNDS {
-        candidates.iter_mut().for_each(Candidate::measure);
+        candidates.iter_mut().for_each(MeasuredCandidate::measure);
     }
     let count = f64::from(u32::try_from(records.len())?);
     let costs = candidates.each_ref().map(|candidate| candidate.cost().as_secs_f64() * 1e6 / count);

@@ -20,10 +20,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::python;
-use afterwrite_tests::recording::{Recording, event};
+use afterwrite_tests::recording::{StreamRecording, event};
 use afterwrite_tests::redis_server::RedisServer;
 use afterwrite_tests::runtime_api::{Function, InvocationResult, RuntimeApi};
 use serde_json::Value;
@@ -48,13 +48,13 @@ struct HandlingCost {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let binary = program("relay");
-    let recording = Recording::load(RECORDING);
+    let recording = StreamRecording::load(RECORDING);
     let records: Vec<&RawValue> = recording.records().collect();
     let events: Vec<String> = records
         .chunks(RECORDS_PER_EVENT)
         .map(|records| String::from_utf8(event(records.iter().copied())).unwrap().replace('\n', " "))
         .collect();
-    let archive = Box::pin(Archive::start()).await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let redis = RedisServer::start().await;
     let ours = relay(&binary, &events, &archive, &redis).await;
     let theirs = python_handler(&events, &archive, &redis);
@@ -80,7 +80,12 @@ async fn main() {
     );
 }
 
-async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &RedisServer) -> HandlingCost {
+async fn relay(
+    binary: &Path,
+    events: &[String],
+    archive: &EmbeddedArchive,
+    redis: &RedisServer,
+) -> HandlingCost {
     let api = RuntimeApi::start().await.unwrap();
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let url = format!("redis://127.0.0.1:{}", redis.port);
@@ -130,7 +135,7 @@ fn cpu_seconds(function: &Function) -> f64 {
     figures.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
 }
 
-fn python_handler(events: &[String], archive: &Archive, redis: &RedisServer) -> HandlingCost {
+fn python_handler(events: &[String], archive: &EmbeddedArchive, redis: &RedisServer) -> HandlingCost {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     for event in events {
         writeln!(file, "{event}").unwrap();

@@ -18,7 +18,7 @@ use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, decode};
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_tests::recording::event;
-use afterwrite_tests::replay::{Replay, STATE};
+use afterwrite_tests::replay::{RecordingReplay, STATE};
 use serde_json::value::RawValue;
 
 const RECORDING: &str = "exam-42";
@@ -43,7 +43,7 @@ fn main() {
 
 /// Afterwrite as deployed, on tables in memory. Returns the number of records, and the lines of the report.
 async fn afterwrite() -> (u64, Vec<(String, u64)>) {
-    let mut replay = Replay::new(RECORDING);
+    let mut replay = RecordingReplay::new(RECORDING);
     let before = replay.tables().write_units();
     replay.deliver_all(BATCH).await;
     let total = replay.tables().write_units() - before;
@@ -81,7 +81,7 @@ impl LookupAnswers for RecordedLookups {
 /// The common handwritten solution, made correct: for each record one transaction with a claim on its event id and an `ADD` to
 /// each rollup that it changes.
 fn claim_per_record() -> (u64, u64) {
-    let replay = Replay::new(RECORDING);
+    let replay = RecordingReplay::new(RECORDING);
     let model = Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"));
     let lookups = recorded_lookups(&model, &replay);
     let tables = MemoryTables::new();
@@ -95,7 +95,7 @@ fn claim_per_record() -> (u64, u64) {
     (tables.write_units(), written)
 }
 
-fn recorded_lookups(model: &Model, replay: &Replay) -> RecordedLookups {
+fn recorded_lookups(model: &Model, replay: &RecordingReplay) -> RecordedLookups {
     let mut outputs_by_key = BTreeMap::new();
     for record in replay.recording().records() {
         let event = event([record]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use afterwrite::commit::{ItemRecords, Ledger, SourceItem as LedgerItem};
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{AttributeValue, Decimal, Timestamp, decode};
+use afterwrite::record::{Decimal, Timestamp, decode};
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_cli::model::diff::Differences;

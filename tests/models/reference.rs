@@ -5,7 +5,7 @@
 
 use afterwrite::record::AttributeValue;
 use afterwrite::table::Model;
-use afterwrite_tests::page::{self, Example};
+use afterwrite_tests::page::{self, PageExample};
 use serde_json::Value;
 
 use crate::delivery::{DeliveredWorkload, DeliveryOrder};
@@ -19,7 +19,7 @@ async fn the_items_of_the_page_give_the_results_that_it_shows() {
     let mut workload = TableWorkload::of_model(model);
     let mut relayed = Vec::new();
     let mut compared = 0;
-    for Example { kind, line, text } in page::examples(PAGE) {
+    for PageExample { kind, line, text } in page::examples(PAGE) {
         if let Some(how) = kind.strip_prefix("json") {
             let item: Value =
                 serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {line}: {error}"));

@@ -8,7 +8,7 @@ use afterwrite::projection::{RecordImages, StaleCaches, archive_line, old_image,
 use afterwrite::record::{AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{Model, Operand};
-use afterwrite_tests::datasets::{Row, export, gzip, rows_of};
+use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 use serde_json::{Map, Value, json};
 
 use crate::delivery::{DeliveredWorkload, DeliveryOrder, ItemsByKey};
@@ -152,13 +152,13 @@ impl TableWorkload {
     }
 
     /// Exports the archive, and returns the rows of each dataset as text. Every value must fit its column.
-    pub(crate) async fn exported(&self) -> BTreeMap<String, Vec<Row>> {
+    pub(crate) async fn exported(&self) -> BTreeMap<String, Vec<TextRow>> {
         let bucket = Arc::new(MemoryObjects::default());
         let object = ("archive/dt=2026-02-07/hh=00/1.gz".to_owned(), gzip(&self.archive()));
         for tally in export(&self.model, &bucket, &[object].into()).await {
             assert_eq!((tally.rejected, tally.rescued, tally.unmatched), (0, 0, 0));
         }
-        let mut exported: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+        let mut exported: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
         for (name, file) in bucket.objects() {
             if let Some((dataset, _)) = name.strip_prefix("datasets/").and_then(|rest| rest.split_once('/')) {
                 exported.entry(dataset.to_owned()).or_default().extend(rows_of(file));

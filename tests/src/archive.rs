@@ -20,14 +20,14 @@ pub const STREAM: &str = "changes";
 pub const BUCKET: &str = "lake";
 
 /// The embedded servers.
-pub struct Archive {
+pub struct EmbeddedArchive {
     /// The bucket's server.
     pub s3: EmbeddedS3,
     /// The delivery stream.
     pub firehose: EmbeddedFirehose,
 }
 
-impl Archive {
+impl EmbeddedArchive {
     /// Starts both servers, with an empty bucket.
     ///
     /// # Panics
@@ -131,16 +131,16 @@ pub fn lines(texts: &[(String, String)]) -> Vec<ArchiveLine<'_>> {
 }
 
 /// A delivery stream with injected faults.
-pub struct Flaky<S> {
+pub struct FlakyStream<S> {
     inner: S,
-    faults: Faults,
+    faults: StreamFaults,
     records: AtomicU64,
     requests: AtomicU64,
 }
 
 /// How often each fault happens: every n-th time; 0 means never.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
+pub struct StreamFaults {
     /// A record is refused; the other records of its request are accepted.
     pub refused_record: u64,
     /// All records are accepted, but the response is lost.
@@ -149,9 +149,9 @@ pub struct Faults {
     pub throttle: u64,
 }
 
-impl<S> Flaky<S> {
+impl<S> FlakyStream<S> {
     /// A delivery stream whose requests meet these faults.
-    pub fn new(inner: S, faults: Faults) -> Self {
+    pub fn new(inner: S, faults: StreamFaults) -> Self {
         Self { inner, faults, records: AtomicU64::new(0), requests: AtomicU64::new(0) }
     }
 }
@@ -164,7 +164,7 @@ fn is_nth(number: u64, nth: u64) -> bool {
     nth > 0 && number % nth == nth - 1
 }
 
-impl<S: DeliveryStream> DeliveryStream for Flaky<S> {
+impl<S: DeliveryStream> DeliveryStream for FlakyStream<S> {
     async fn put_batch(&self, records: &[&[u8]]) -> Result<Vec<Result<(), Error>>, Error> {
         let request = self.requests.fetch_add(1, Ordering::Relaxed);
         if is_nth(request, self.faults.throttle) {

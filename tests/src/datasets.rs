@@ -18,15 +18,15 @@ use flate2::write::GzEncoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tempfile::TempDir;
 
-use crate::recording::Recording;
+use crate::recording::StreamRecording;
 
 /// A row as text, by column, without nulls.
-pub type Row = BTreeMap<String, String>;
+pub type TextRow = BTreeMap<String, String>;
 
 /// The archive of a recording, with the duplicates that Firehose and retries may cause: objects of `lines` lines, each of which repeats
 /// the last line of the object before it; every fifth object twice; and the first third of all lines again at the end.
 #[must_use]
-pub fn archive_objects(recording: &Recording, lines: usize) -> BTreeMap<String, Vec<u8>> {
+pub fn archive_objects(recording: &StreamRecording, lines: usize) -> BTreeMap<String, Vec<u8>> {
     let records: Vec<&str> = recording.records().map(|record| record.get()).collect();
     let mut objects = BTreeMap::new();
     let key =
@@ -81,7 +81,7 @@ pub async fn export_knowing_owners(
     model: &Arc<Model>,
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
-    recording: &Recording,
+    recording: &StreamRecording,
 ) -> Vec<Tally> {
     let state = MemoryTables::new();
     state.create_table(TableDefinition::new("state", "PK").sort("SK"));
@@ -122,7 +122,7 @@ async fn export_remembering(
 /// # Panics
 /// If the file cannot be read.
 #[must_use]
-pub fn rows_of(file: Vec<u8>) -> Vec<Row> {
+pub fn rows_of(file: Vec<u8>) -> Vec<TextRow> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(file)).expect("a Parquet file");
     let options = FormatOptions::default();
     let mut rows = Vec::new();

@@ -22,7 +22,7 @@ pub const STATE: &str = "state";
 pub const SECRET: &str = "for the candidate's eyes only";
 
 /// An embedded DynamoDB with a source table and a state table, and the exam platform that writes to the source table.
-pub struct Deployment {
+pub struct FunctionDeployment {
     server: EmbeddedDynamoDb,
     client: Client,
 }
@@ -33,7 +33,7 @@ pub fn event(records: &[Value]) -> String {
     json!({ "Records": records }).to_string()
 }
 
-impl Deployment {
+impl FunctionDeployment {
     /// Starts the server and creates both tables, the source table with a stream.
     ///
     /// # Panics

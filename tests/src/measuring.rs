@@ -16,9 +16,9 @@ use crate::clock::StillClock;
 
 /// Tables that accept every write and store nothing.
 #[derive(Debug)]
-pub struct Void;
+pub struct DiscardingTables;
 
-impl Tables for Void {
+impl Tables for DiscardingTables {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         Ok(ReadSnapshot { items: vec![None; keys.len()], server_time: Timestamp::from_epoch_ms(0) })
     }
@@ -40,29 +40,29 @@ impl Tables for Void {
 
 /// The handler of a model over such tables, one minute after `end` (epoch seconds).
 #[must_use]
-pub fn handler(model: Model, end: i64) -> Aggregator<Void, StillClock> {
+pub fn handler(model: Model, end: i64) -> Aggregator<DiscardingTables, StillClock> {
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(end + 60));
-    Aggregator::new(Ledger::new(Arc::new(model), names, Arc::from("state"), Void, clock))
+    Aggregator::new(Ledger::new(Arc::new(model), names, Arc::from("state"), DiscardingTables, clock))
 }
 
 /// Reads an event, and returns whether it succeeded.
-type Read<'c> = dyn Fn(&[u8]) -> bool + 'c;
+type EventReader<'c> = dyn Fn(&[u8]) -> bool + 'c;
 
 /// A measured way to read events.
 ///
 /// The cost of an event is its fastest round: one event is short enough to run undisturbed, all events together are not. Candidates
 /// are measured in turns, so that other load on the machine affects all of them.
-pub struct Candidate<'c> {
+pub struct MeasuredCandidate<'c> {
     /// The name in the report.
     pub name: &'static str,
     events: &'c [String],
-    read: Box<Read<'c>>,
+    read: Box<EventReader<'c>>,
     /// The fastest round of each event.
     fastest_rounds: Vec<Duration>,
 }
 
-impl<'c> Candidate<'c> {
+impl<'c> MeasuredCandidate<'c> {
     /// A candidate that reads these events.
     pub fn new(name: &'static str, events: &'c [String], read: impl Fn(&[u8]) -> bool + 'c) -> Self {
         Self { name, events, read: Box::new(read), fastest_rounds: vec![Duration::MAX; events.len()] }

@@ -2,7 +2,7 @@
 
 /// A fenced example.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Example {
+pub struct PageExample {
     /// The words after the opening fence: `toml`, or `json expired`.
     pub kind: String,
     /// The page's line of the example's first line, from 1.
@@ -13,12 +13,12 @@ pub struct Example {
 
 /// The examples of a page, in order.
 #[must_use]
-pub fn examples(page: &str) -> Vec<Example> {
-    let (mut examples, mut open): (Vec<Example>, Option<Example>) = (Vec::new(), None);
+pub fn examples(page: &str) -> Vec<PageExample> {
+    let (mut examples, mut open): (Vec<PageExample>, Option<PageExample>) = (Vec::new(), None);
     for (number, line) in page.lines().enumerate() {
         match (line.strip_prefix("```"), open.as_mut()) {
             (Some(kind), None) => {
-                open = Some(Example { kind: kind.to_owned(), line: number + 2, text: String::new() });
+                open = Some(PageExample { kind: kind.to_owned(), line: number + 2, text: String::new() });
             }
             (Some(_), Some(_)) => examples.extend(open.take()),
             (None, Some(example)) => {

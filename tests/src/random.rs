@@ -2,11 +2,11 @@
 
 /// The SplitMix64 generator: small, fast, and good enough to choose test cases. Its sequence must not change, because seeds are recorded.
 #[derive(Clone, Debug)]
-pub struct Random {
+pub struct SeededRandom {
     state: u64,
 }
 
-impl Random {
+impl SeededRandom {
     /// A generator; equal seeds give equal numbers.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
@@ -50,14 +50,14 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_published_sequence() {
-        let mut random = Random::new(1_234_567);
+        let mut random = SeededRandom::new(1_234_567);
         let drawn = [random.number(), random.number(), random.number()];
         assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]
     fn a_chance_has_about_its_rate() {
-        let mut random = Random::new(7);
+        let mut random = SeededRandom::new(7);
         let hits = (0..100_000).filter(|_| random.chance(250)).count();
         assert!((24_000..26_000).contains(&hits), "{hits}");
     }

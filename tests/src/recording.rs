@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 /// A recorded stream: its records by shard, the final table, and the expected rollups and mirrors.
 #[derive(Debug)]
-pub struct Recording {
+pub struct StreamRecording {
     /// The records of each shard in order, as Lambda delivers them.
     pub shards: Vec<Vec<Box<RawValue>>>,
     /// The shard of each record, in the order of time.
@@ -23,12 +23,12 @@ pub struct Recording {
 }
 
 #[derive(serde::Deserialize)]
-struct Line {
+struct RecordedLine {
     shard: usize,
     record: Box<RawValue>,
 }
 
-impl Recording {
+impl StreamRecording {
     /// Reads the recording of this name from the fixtures.
     ///
     /// # Panics
@@ -39,7 +39,7 @@ impl Recording {
         let mut shards: Vec<Vec<Box<RawValue>>> = Vec::new();
         let mut order = Vec::new();
         for line in lines(&folder.join("records.jsonl.gz")) {
-            let line: Line = serde_json::from_str(&line).expect("a record");
+            let line: RecordedLine = serde_json::from_str(&line).expect("a record");
             if shards.len() <= line.shard {
                 shards.resize_with(line.shard + 1, Vec::new);
             }

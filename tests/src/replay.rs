@@ -10,28 +10,28 @@ use afterwrite_functions::Aggregator;
 use serde_json::value::RawValue;
 
 use crate::clock::StillClock;
-use crate::random::Random;
-use crate::recording::{Recording, event};
+use crate::random::SeededRandom;
+use crate::recording::{StreamRecording, event};
 
 /// The state table's name.
 pub const STATE: &str = "state";
 
 /// A consumer, its tables, and the position in each shard.
-pub struct Replay {
-    recording: Recording,
+pub struct RecordingReplay {
+    recording: StreamRecording,
     aggregator: Aggregator<MemoryTables, StillClock>,
     read: Vec<usize>,
     totals: CommitTotals,
 }
 
-impl Replay {
+impl RecordingReplay {
     /// A consumer that nothing has been delivered to.
     ///
     /// # Panics
     /// If there is no such recording.
     #[must_use]
     pub fn new(recording: &str) -> Self {
-        let recording = Recording::load(recording);
+        let recording = StreamRecording::load(recording);
         let model = Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"));
         let tables = MemoryTables::new();
         tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
@@ -58,7 +58,7 @@ impl Replay {
 
     /// The recording.
     #[must_use]
-    pub fn recording(&self) -> &Recording {
+    pub fn recording(&self) -> &StreamRecording {
         &self.recording
     }
 
@@ -115,7 +115,7 @@ impl Replay {
     ///
     /// # Panics
     /// If a record fails.
-    pub async fn deliver_subset(&mut self, count: usize, random: &mut Random) {
+    pub async fn deliver_subset(&mut self, count: usize, random: &mut SeededRandom) {
         let records: Vec<String> = self.recording.records().map(|record| record.get().to_owned()).collect();
         for _ in 0..count {
             let record = random.pick(&records).expect("records");

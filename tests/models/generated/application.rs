@@ -10,7 +10,7 @@ use afterwrite_cli::demo::recount::Outcome;
 use afterwrite_cli::demo::script::{Lane, Script, Step};
 use afterwrite_cli::demo::workloads::Workload;
 use afterwrite_cli::local::table::TableDefinition as Definition;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::values::{item_of, sdk_item_of};
 
@@ -56,7 +56,7 @@ impl ScriptedApplication {
     }
 
     /// Does the next step of a random lane. After the last step of a round, time to live deletes expired items.
-    pub(super) fn act(&mut self, tables: &MemoryTables, random: &mut Random) {
+    pub(super) fn act(&mut self, tables: &MemoryTables, random: &mut SeededRandom) {
         let Some(round) = self.script.rounds.get(self.round) else { return };
         let open: Vec<usize> =
             (0..round.len()).filter(|lane| self.done[*lane] < round[*lane].steps.len()).collect();

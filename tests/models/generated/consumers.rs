@@ -15,7 +15,7 @@ use afterwrite_cli::demo::workloads::Workload;
 use afterwrite_functions::{Aggregator, Handled};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{Faulty, Rates};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::application::{NOW, STATE, ScriptedApplication, tables};
 use super::stream::TableStreams;
@@ -45,7 +45,7 @@ struct PendingInvocation {
 /// A workload that is written and counted while faults are injected.
 pub(super) struct WorkloadRun {
     now: i64,
-    random: Random,
+    random: SeededRandom,
     application: ScriptedApplication,
     model: Arc<Model>,
     tables: Arc<Faulty<MemoryTables>>,
@@ -67,7 +67,7 @@ impl WorkloadRun {
 
     /// A run in which everything is written at this time.
     pub(super) fn at(now: i64, workload: &dyn Workload, seed: u64, size: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let model = Model::load(workload.model()).unwrap_or_else(|error| panic!("{error}"));
         let (model, rates) = (Arc::new(model), Rates { index_lag: 0, ..Rates::SOME });
         let tables = Arc::new(Faulty::new(tables(workload, now), rates, random.number()));

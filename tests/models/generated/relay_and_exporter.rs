@@ -16,7 +16,7 @@ use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite_cli::demo::workloads::ALL;
 use afterwrite_functions::{Relay, Relayed, SourceTables};
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::datasets::{Row, export, gzip, rows_of};
+use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 
 use super::application::NOW;
 use super::consumers::WorkloadRun;
@@ -87,19 +87,19 @@ pub(super) async fn relay_batch(relay: &MemoryRelay, records: &[StreamRecord]) -
 pub(super) async fn exported(
     run: &WorkloadRun,
     lines: &str,
-) -> (BTreeMap<String, Vec<Row>>, Arc<MemoryObjects>) {
+) -> (BTreeMap<String, Vec<TextRow>>, Arc<MemoryObjects>) {
     let bucket = Arc::new(MemoryObjects::default());
     let object = ("archive/dt=2026-02-07/hh=12/1.gz".to_owned(), gzip(lines));
     for tally in export(run.model(), &bucket, &[object].into()).await {
         assert_eq!((tally.rejected, tally.rescued, tally.unmatched), (0, 0, 0));
     }
-    let mut rows: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    let mut rows: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
     for (name, file) in bucket.objects() {
         let place = name.strip_prefix("datasets/").and_then(|rest| rest.split_once("/dt="));
         if let Some((dataset, (day, _))) =
             place.and_then(|(dataset, file)| Some((dataset, file.split_once('/')?)))
         {
-            let with_day = |mut row: Row| {
+            let with_day = |mut row: TextRow| {
                 row.insert("dt".to_owned(), day.to_owned());
                 row
             };
@@ -135,7 +135,7 @@ async fn check(model: &str, run: &WorkloadRun) {
         let written: Vec<&str> = run.streams.records.iter().map(|record| record.json.as_str()).collect();
         assert_eq!(lines.lines().collect::<Vec<_>>(), written);
     }
-    let mut expected: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    let mut expected: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
     for (dataset, row) in run.streams.records.iter().flat_map(|record| expectations.rows(record)) {
         expected.entry(dataset.to_owned()).or_default().push(row);
     }

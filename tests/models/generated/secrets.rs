@@ -9,10 +9,10 @@ use afterwrite::commit::{Clock as _, Ledger, SystemClock};
 use afterwrite::record::Timestamp;
 use afterwrite_cli::local::s3::CREDENTIAL;
 use afterwrite_functions::{Aggregator, metrics};
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM, objects};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::gzip;
-use afterwrite_tests::deployment::{Deployment, STATE};
+use afterwrite_tests::deployment::{FunctionDeployment, STATE};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::runtime_api::InvocationResult;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ async fn the_deployed_functions_log_no_password_hash() {
     // A function with a real clock does not apply records older than the life of tombstones.
     let now = SystemClock.now().epoch_seconds();
     let (run, hashes) = finished_run(now);
-    let (deployment, archive) = (Deployment::new().await, Box::pin(Archive::start()).await);
+    let (deployment, archive) = (FunctionDeployment::new().await, Box::pin(EmbeddedArchive::start()).await);
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let settings = [
         ("AFTERWRITE_MODEL", "glad"),

@@ -9,7 +9,7 @@ mod shop;
 use std::collections::BTreeSet;
 
 use afterwrite_cli::demo::item::Item;
-use afterwrite_tests::datasets::Row;
+use afterwrite_tests::datasets::TextRow;
 
 use self::row::{ExpectedRow, timestamp_text};
 use super::stream::StreamRecord;
@@ -43,7 +43,7 @@ impl ModelExpectations {
     }
 
     /// The rows of a change, each with its dataset. A change that moves an item to another day has one in each partition.
-    pub(super) fn rows(&self, record: &StreamRecord) -> Vec<(&'static str, Row)> {
+    pub(super) fn rows(&self, record: &StreamRecord) -> Vec<(&'static str, TextRow)> {
         let row = |image: &Option<Item>, operation| self.row_of_image(record, image.as_ref()?, operation);
         match (&record.old, &record.new) {
             (None, new) => row(new, "INSERT").into_iter().collect(),
@@ -53,7 +53,8 @@ impl ModelExpectations {
             }
             (old, new) => {
                 let (left, stays) = (row(old, "REMOVE"), row(new, "MODIFY"));
-                let has_moved = |((_, left), (_, stays)): (&(_, Row), &(_, Row))| left["dt"] != stays["dt"];
+                let has_moved =
+                    |((_, left), (_, stays)): (&(_, TextRow), &(_, TextRow))| left["dt"] != stays["dt"];
                 let has_moved = left.as_ref().zip(stays.as_ref()).is_some_and(has_moved);
                 stays.into_iter().chain(left.filter(|_| has_moved)).collect()
             }
@@ -65,7 +66,7 @@ impl ModelExpectations {
         record: &StreamRecord,
         image: &Item,
         operation: &str,
-    ) -> Option<(&'static str, Row)> {
+    ) -> Option<(&'static str, TextRow)> {
         let ExpectedRow { dataset, mut columns, .. } = (self.row)(&record.table, image)?;
         columns.insert("_operation".to_owned(), operation.to_owned());
         columns.insert("_position".to_owned(), record.sequence_number.clone());

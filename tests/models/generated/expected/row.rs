@@ -1,7 +1,7 @@
 //! A row of a dataset, built column by column from an item.
 
 use afterwrite_cli::demo::item::{Item, at};
-use afterwrite_tests::datasets::Row;
+use afterwrite_tests::datasets::TextRow;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -12,14 +12,14 @@ const NO_DAY: &str = "0001-01-01";
 /// A row that an item must have in its dataset.
 pub(super) struct ExpectedRow<'i> {
     pub(super) dataset: &'static str,
-    pub(super) columns: Row,
+    pub(super) columns: TextRow,
     item: &'i Item,
 }
 
 impl<'i> ExpectedRow<'i> {
     /// A row of the partition that holds the day of this attribute.
     pub(super) fn of(dataset: &'static str, item: &'i Item, day: &str) -> Self {
-        let row = Self { dataset, item, columns: Row::new() };
+        let row = Self { dataset, item, columns: TextRow::new() };
         let day = row.value(day).map(|time| timestamp_text(time)[..NO_DAY.len()].to_owned());
         row.text("dt", Some(day.as_deref().unwrap_or(NO_DAY)))
     }
