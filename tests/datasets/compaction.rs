@@ -15,9 +15,9 @@ use afterwrite::sink::s3::{Bucket as _, MemoryObjects};
 use afterwrite::table::{Model, RowHistory};
 use afterwrite_datasets::compact::{ABANDONED_AFTER, Compacted, Compactor, Options};
 use afterwrite_tests::datasets::{export, gzip, rows_of};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::duckdb::ViewServer;
+use afterwrite_tests::random::SeededRandom;
 use afterwrite_tests::unreliable_bucket::Unreliable;
-use afterwrite_tests::view_server::ViewServer;
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ enum Lost {
 }
 
 struct World {
-    random: Random,
+    random: SeededRandom,
     model: Arc<Model>,
     history: RowHistory,
     bucket: Arc<MemoryObjects>,
@@ -178,7 +178,7 @@ impl World {
         let bucket = Arc::new(MemoryObjects::default());
         bucket.set_clock(now);
         Self {
-            random: Random::new(seed),
+            random: SeededRandom::new(seed),
             model: Arc::new(model(history)),
             history,
             bucket,
@@ -287,7 +287,7 @@ impl World {
     }
 
     async fn compact(&mut self) {
-        let compactor = |random: &mut Random| {
+        let compactor = |random: &mut SeededRandom| {
             let dies_at = if random.chance(400) { random.below(30) } else { u64::MAX };
             let bucket = Unreliable::new(Arc::clone(&self.bucket), dies_at, random.chance(500));
             Compactor::new(Arc::clone(&self.model), bucket, options())

@@ -8,7 +8,8 @@ use afterwrite::sink::s3::ObjectStore as _;
 use afterwrite::table::Model;
 use afterwrite_cli::query::{Layout, Place, answer};
 use afterwrite_datasets::export::Exporter;
-use afterwrite_tests::datasets::{duckdb, gzip};
+use afterwrite_tests::datasets::gzip;
+use afterwrite_tests::duckdb;
 use afterwrite_tests::folder_bucket::FolderBucket;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -187,7 +188,7 @@ async fn what_changed_nothing_is_not_told() {
 async fn duckdb_tells_the_same_edits() {
     for (history, edits) in [(edited_twice(), 2), (edited_twice_at_once(), 1), (edited_in_vain(), 1)] {
         let folder = history.exported().await;
-        let theirs = duckdb(folder.path(), "exambuddy", &["--only", "question_edits"]);
+        let theirs = duckdb::read_datasets(folder.path(), "exambuddy", &["--only", "question_edits"]);
         let ours = question_edits(folder.path()).await;
         assert_eq!(ours.len(), edits);
         assert_eq!(theirs.queries["question_edits"], ours);

@@ -8,15 +8,14 @@ use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
 use afterwrite_datasets::catalogue::{Statement, statements};
 use afterwrite_datasets::compact::{Compactor, Options};
-use afterwrite_tests::datasets::{
-    archive_objects, bucket_folder, duckdb, export, export_knowing_owners, gzip,
-};
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::datasets::{archive_objects, bucket_folder, export, export_knowing_owners, gzip};
+use afterwrite_tests::duckdb;
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::Value;
 
 /// The expiries of days that are not compacted: exported before anybody knew whose the projects are, they are rows that say less than
 /// others of the same changes.
-fn late_expiries(recording: &Recording) -> String {
+fn late_expiries(recording: &StreamRecording) -> String {
     let is_late = |record: &&str| {
         let record: Value = serde_json::from_str(record).unwrap();
         record["userIdentity"]["principalId"] == "dynamodb.amazonaws.com"
@@ -28,7 +27,7 @@ fn late_expiries(recording: &Recording) -> String {
 }
 
 /// A folder that is like the bucket: the datasets of the recorded archive, half of the days compacted, and not swept.
-async fn recorded_folder(recording: &Recording) -> tempfile::TempDir {
+async fn recorded_folder(recording: &StreamRecording) -> tempfile::TempDir {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let bucket = Arc::new(MemoryObjects::default());
     let early = BTreeMap::from([(
@@ -63,9 +62,9 @@ fn rollups<'r>(
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
 async fn sql_counts_the_rollups_anew_and_finds_the_same() {
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     let folder = recorded_folder(&recording).await;
-    let answers = duckdb(folder.path(), "exambuddy", &[]).queries;
+    let answers = duckdb::read_datasets(folder.path(), "exambuddy", &[]).queries;
     let counted = [&answers["rollups"], &answers["rollups_of_questions"]];
     let expected = &recording.rollups;
     for kind in ["#DAY#", "TOTAL", "ROLLUP#QUESTION#"] {
@@ -80,9 +79,9 @@ async fn sql_counts_the_rollups_anew_and_finds_the_same() {
 #[ignore = "needs duckdb: run tests/run"]
 async fn the_embedded_engine_answers_every_saved_query_as_duckdb_does() {
     use afterwrite_cli::query::{Layout, Place, answer};
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     let folder = recorded_folder(&recording).await;
-    let theirs = duckdb(folder.path(), "exambuddy", &[]).queries;
+    let theirs = duckdb::read_datasets(folder.path(), "exambuddy", &[]).queries;
     let model = Model::load("exambuddy").unwrap();
     assert!(model.queries.len() >= 9);
     let place = Place::Folder(folder.path().to_owned());
@@ -139,7 +138,7 @@ async fn the_embedded_engine_shows_decimals_and_days_as_duckdb_does() {
         rows
     };
     let ours: Vec<Value> = serde_json::from_str(&ours).unwrap();
-    let theirs = duckdb(folder.path(), "glad", &["--views"]).views.remove("skills").unwrap();
+    let theirs = duckdb::read_datasets(folder.path(), "glad", &["--views"]).views.remove("skills").unwrap();
     assert_eq!(ours.len(), 4);
     assert_eq!(in_order(ours), in_order(theirs));
 }
@@ -152,7 +151,7 @@ fn every_statement_that_is_checked_in_is_parsed_and_taken() {
     for name in Model::built_in_names() {
         let model = Model::load(name).unwrap();
         let mut expected: Vec<String> = statements(&model).iter().map(Statement::path).collect();
-        let mut answers = duckdb(nothing.path(), name, &["--views"]);
+        let mut answers = duckdb::read_datasets(nothing.path(), name, &["--views"]);
         expected.sort();
         answers.statements.sort();
         assert_eq!(answers.statements, expected, "{name}");

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
 use afterwrite_tests::datasets::{
-    Row, archive_objects, bucket_folder, duckdb, export, export_knowing_owners, rows_of,
+    TextRow, archive_objects, bucket_folder, export, export_knowing_owners, rows_of,
 };
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::duckdb;
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::Value;
 
 /// A dataset by its name, the beginnings of its items' keys, and the attributes that are its columns.
@@ -86,7 +87,7 @@ fn list(elements: impl Iterator<Item = String>) -> String {
 }
 
 /// What an item looks like as a row, or `None` if it is of another dataset.
-fn as_row(item: &Value, (_, partition, sort, columns): &Dataset) -> Option<Row> {
+fn as_row(item: &Value, (_, partition, sort, columns): &Dataset) -> Option<TextRow> {
     let key = |name: &str| item[name]["S"].as_str().unwrap_or_default();
     let is_its = key("PK").starts_with(partition) && key("SK").starts_with(sort);
     let held = columns.iter().filter_map(|name| Some(((*name).to_owned(), shown(item.get(*name)?))));
@@ -94,7 +95,7 @@ fn as_row(item: &Value, (_, partition, sort, columns): &Dataset) -> Option<Row> 
 }
 
 /// The items that are to be seen: the table's, and those that time to live took, as they last were.
-fn expected(recording: &Recording) -> Vec<Value> {
+fn expected(recording: &StreamRecording) -> Vec<Value> {
     let mut items: BTreeMap<String, Value> = BTreeMap::new();
     for record in recording.records() {
         let mut record: Value = serde_json::from_str(record.get()).unwrap();
@@ -111,12 +112,12 @@ fn expected(recording: &Recording) -> Vec<Value> {
 }
 
 /// The items of a dataset, as rows.
-fn wanted(items: &[Value], dataset: &Dataset) -> Vec<Row> {
+fn wanted(items: &[Value], dataset: &Dataset) -> Vec<TextRow> {
     items.iter().filter_map(|item| as_row(item, dataset)).collect()
 }
 
 /// Each wanted row once, in whatever order, and none beside them.
-fn assert_shows(name: &str, mut found: Vec<Row>, mut wanted: Vec<Row>) {
+fn assert_shows(name: &str, mut found: Vec<TextRow>, mut wanted: Vec<TextRow>) {
     for row in &mut found {
         // What a row says of itself is none of the item's.
         row.retain(|name, _| name != "dt" && !name.starts_with('_'));
@@ -131,8 +132,8 @@ fn assert_shows(name: &str, mut found: Vec<Row>, mut wanted: Vec<Row>) {
 }
 
 /// The newest row of every key within its partition, those of deleted items left out.
-fn view(bucket: &MemoryObjects, dataset: &str) -> Vec<Row> {
-    let mut newest: BTreeMap<(String, Vec<String>), Row> = BTreeMap::new();
+fn view(bucket: &MemoryObjects, dataset: &str) -> Vec<TextRow> {
+    let mut newest: BTreeMap<(String, Vec<String>), TextRow> = BTreeMap::new();
     let key: &[&str] = match dataset {
         "attempts" => &["candidate_id", "attempt_id"],
         "answers" => &["attempt_id", "_key_answer_key"],
@@ -156,7 +157,7 @@ fn view(bucket: &MemoryObjects, dataset: &str) -> Vec<Row> {
 
 #[tokio::test]
 async fn the_newest_rows_are_the_items_field_by_field() {
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let items = expected(&recording);
     for lines in [7, 200, 100_000] {
@@ -180,13 +181,13 @@ fn as_text(value: &Value) -> String {
 }
 
 /// A row of DuckDB's as text.
-fn duckdb_row(row: &Value) -> Row {
+fn duckdb_row(row: &Value) -> TextRow {
     let present = row.as_object().unwrap().iter().filter(|(_, value)| !value.is_null());
     present.map(|(name, value)| (name.clone(), as_text(value))).collect()
 }
 
 /// Whose each project is, those that were deleted too.
-fn owners(recording: &Recording) -> BTreeMap<String, String> {
+fn owners(recording: &StreamRecording) -> BTreeMap<String, String> {
     let dataset = DATASETS.iter().find(|dataset| dataset.0 == "projects").unwrap();
     let projects = wanted(&recording.last_images(), dataset);
     projects.iter().map(|project| (project["project_id"].clone(), project["admin_id"].clone())).collect()
@@ -195,14 +196,14 @@ fn owners(recording: &Recording) -> BTreeMap<String, String> {
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
 async fn duckdb_shows_the_items_field_by_field_in_the_checked_in_views() {
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let items = expected(&recording);
     let owners = owners(&recording);
     let bucket = Arc::new(MemoryObjects::default());
     export_knowing_owners(&model, &bucket, &archive_objects(&recording, 200), &recording).await;
     let folder = bucket_folder(&bucket);
-    let views = duckdb(folder.path(), "exambuddy", &["--views", "--only"]).views;
+    let views = duckdb::read_datasets(folder.path(), "exambuddy", &["--views", "--only"]).views;
     assert_eq!(views.len(), DATASETS.len());
     for dataset in &DATASETS {
         let found = views[dataset.0].iter().map(duckdb_row).collect();

@@ -134,17 +134,18 @@ impl IdiomPattern {
         let leading = usize::from(matches!(self.elements.first(), Some(PatternElement::NoneOf(_))));
         let starts =
             (0..passage.words.len()).filter(|start| self.matches_at(&passage.words, *start, leading));
-        let found = |start: usize| {
-            let length =
-                self.elements.iter().filter(|element| matches!(element, PatternElement::OneOf(_))).count();
-            let words = &passage.words[start..start + length];
-            let quoted: Vec<&str> = words.iter().map(|word| &*word.text).collect();
-            (words[0].line, format!("\"{}\": write {}", quoted.join(" "), self.instead))
-        };
-        starts.map(found).collect()
+        starts.map(|start| self.problem(&passage.words[start..])).collect()
     }
 
-    /// Whether the first word of the pattern stands at `start`; `leading` elements are about the words before it.
+    /// The line and the report of a match at the beginning of these words.
+    fn problem(&self, words: &[ProseWord]) -> (usize, String) {
+        let length =
+            self.elements.iter().filter(|element| matches!(element, PatternElement::OneOf(_))).count();
+        let matched: Vec<&str> = words[..length].iter().map(|word| &*word.text).collect();
+        (words[0].line, format!("\"{}\": write {}", matched.join(" "), self.instead))
+    }
+
+    /// Whether the words match from `start` on. The first `leading` elements of the pattern apply to the words before.
     fn matches_at(&self, words: &[ProseWord], start: usize, leading: usize) -> bool {
         self.elements.iter().enumerate().all(|(index, element)| {
             let word = (start + index).checked_sub(leading).and_then(|position| words.get(position));
@@ -165,12 +166,12 @@ fn starts_with_letter(word: &ProseWord) -> bool {
     word.text == CODE_SPAN || word.text.starts_with(char::is_alphanumeric)
 }
 
-/// The sentences of a passage. What stands behind a colon is a part of the same sentence.
+/// The sentences of a passage. A colon does not end a sentence.
 fn sentences(passage: &ProsePassage) -> impl Iterator<Item = &[ProseWord]> {
     passage.words.split_inclusive(|word| matches!(&*word.text, "." | "?"))
 }
 
-/// "What it holds." as a whole sentence: a noun says the same. Questions and headings may open so.
+/// Sentences like "What it holds.", for which a noun is enough. Questions and headings are not reported.
 fn clause_openings(passage: &ProsePassage) -> Vec<(usize, String)> {
     if !matches!(passage.kind, PassageKind::Comment | PassageKind::Page) {
         return Vec::new();
@@ -179,22 +180,22 @@ fn clause_openings(passage: &ProsePassage) -> Vec<(usize, String)> {
         let is_question = sentence.last().is_some_and(|word| word.text == "?");
         !is_question && sentence.first().is_some_and(|word| word.text == "What" || word.text == "Whatever")
     };
-    let problem = |sentence: &[ProseWord]| {
-        let begin: Vec<&str> = sentence.iter().take(5).map(|word| &*word.text).collect();
-        let problem =
-            format!("a sentence opens with a clause, \"{} …\": open with a noun or a verb", begin.join(" "));
-        (sentence[0].line, problem)
-    };
-    sentences(passage).filter(is_clause).map(problem).collect()
+    sentences(passage).filter(is_clause).map(clause_problem).collect()
+}
+
+fn clause_problem(sentence: &[ProseWord]) -> (usize, String) {
+    let begin: Vec<&str> = sentence.iter().take(5).map(|word| &*word.text).collect();
+    let problem =
+        format!("a sentence opens with a clause, \"{} …\": open with a noun or a verb", begin.join(" "));
+    (sentence[0].line, problem)
 }
 
 fn chains_of_purpose(passage: &ProsePassage) -> Vec<(usize, String)> {
-    let chain = |sentence: &[ProseWord]| {
-        let so_that = |pair: &[ProseWord]| is_one_of(&pair[0], &["so"]) && is_one_of(&pair[1], &["that"]);
-        let second = sentence.windows(2).filter(|pair| so_that(pair)).nth(1)?;
-        Some((second[0].line, "\"so that\" twice in one sentence: write two sentences".to_owned()))
-    };
-    sentences(passage).filter_map(chain).collect()
+    let so_that = |pair: &&[ProseWord]| is_one_of(&pair[0], &["so"]) && is_one_of(&pair[1], &["that"]);
+    let chained = sentences(passage).filter_map(|sentence| sentence.windows(2).filter(so_that).nth(1));
+    chained
+        .map(|second| (second[0].line, "\"so that\" twice in one sentence: write two sentences".to_owned()))
+        .collect()
 }
 
 fn retired_names(passage: &ProsePassage) -> Option<(usize, String)> {

@@ -109,18 +109,15 @@ pub(crate) fn one_word_names(files: &[SourceFile]) -> (usize, Vec<RuleBreach>) {
     (count, one_word)
 }
 
-/// How many words a name in camel case has: `Ledger` 1, `ItemKey` 2, `S3Bucket` 2, `IOError` 2.
+/// The number of words of a name in camel case: `Ledger` 1, `ItemKey` 2, `S3Bucket` 2, `IOError` 2.
 fn word_count(name: &str) -> usize {
-    let characters: Vec<char> = name.chars().collect();
-    let starts_word = |index: usize| {
-        let is_upper = |index: usize| characters.get(index).is_some_and(|character| character.is_uppercase());
-        let follows_lower = index > 0 && !is_upper(index - 1);
-        is_upper(index)
-            && (index == 0
-                || follows_lower
-                || characters.get(index + 1).is_some_and(|next| next.is_lowercase()))
-    };
-    (0..characters.len()).filter(|index| starts_word(*index)).count()
+    let characters: Vec<char> = [' '].into_iter().chain(name.chars()).chain([' ']).collect();
+    characters.windows(3).filter(|window| starts_word(window[0], window[1], window[2])).count()
+}
+
+/// Whether a character, between the one before it and the one after it, is the first one of a word.
+fn starts_word(before: char, character: char, after: char) -> bool {
+    character.is_uppercase() && (!before.is_uppercase() || after.is_lowercase())
 }
 
 #[cfg(test)]

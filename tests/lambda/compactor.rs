@@ -5,9 +5,9 @@ use std::process::{Command, Output};
 
 use afterwrite::sink::s3::{Bucket as _, ObjectStore as _};
 use afterwrite_local::s3::CREDENTIAL;
-use afterwrite_tests::archive::{Archive, BUCKET};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::gzip;
-use afterwrite_tests::deployment::Deployment;
+use afterwrite_tests::deployment::FunctionDeployment;
 use afterwrite_tests::programs::program;
 use afterwrite_tests::runtime_api::{Function, RuntimeApi};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn schedule() -> String {
 }
 
 /// An archive of which several objects hold the same attempts, exported: several files a day.
-async fn exported(deployment: &Deployment, archive: &Archive) {
+async fn exported(deployment: &FunctionDeployment, archive: &EmbeddedArchive) {
     let (api, exporter) = start_before_bucket("exporter", deployment, archive).await;
     deployment.put_project("p1").await;
     for attempt in ["t1", "t2", "t3"] {
@@ -44,8 +44,8 @@ async fn compacted(api: &RuntimeApi, compactor: &Function, request: String) -> V
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn many_files_become_few_and_then_there_is_nothing_to_do() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     exported(&deployment, &archive).await;
     let (api, compactor) = start_before_bucket("compactor", &deployment, &archive).await;
 
@@ -71,7 +71,7 @@ async fn many_files_become_few_and_then_there_is_nothing_to_do() {
 }
 
 /// The command line, before this archive's bucket.
-fn command_line(archive: &Archive, temporary: &Path) -> Output {
+fn command_line(archive: &EmbeddedArchive, temporary: &Path) -> Output {
     let mut command = Command::new(program("afterwrite"));
     command.args(["compact", "--bucket", BUCKET, "--json"]).env_clear().env("TMPDIR", temporary);
     command.env("AWS_REGION", "eu-west-1").env("AWS_ENDPOINT_URL_S3", archive.s3.endpoint());
@@ -82,8 +82,8 @@ fn command_line(archive: &Archive, temporary: &Path) -> Output {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn the_command_line_compacts_too_and_without_disk_changes_nothing() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     exported(&deployment, &archive).await;
     let before = archive.bucket().list("").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -105,8 +105,8 @@ async fn the_command_line_compacts_too_and_without_disk_changes_nothing() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn what_is_asked_for_and_is_not_there_is_named() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let (api, compactor) = start_before_bucket("compactor", &deployment, &archive).await;
     for (request, named) in
         [(json!({ "dataset": "atempts" }), "attempts"), (json!({ "dt": "06.02.2026" }), "yyyy-mm-dd")]

@@ -2,9 +2,9 @@
 
 use afterwrite::sink::s3::{Bucket as _, ObjectStore as _};
 use afterwrite_local::s3::CREDENTIAL;
-use afterwrite_tests::archive::{Archive, BUCKET};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::{gzip, rows_of};
-use afterwrite_tests::deployment::Deployment;
+use afterwrite_tests::deployment::FunctionDeployment;
 use afterwrite_tests::programs::program;
 use afterwrite_tests::runtime_api::{Function, RuntimeApi};
 use futures::TryStreamExt as _;
@@ -19,8 +19,8 @@ const KEY_IN_EVENTS: &str = "archive/dt%3D2026-02-06/hh%3D14/changes+one%2Btwo.g
 /// Starts a function before this archive's bucket.
 pub(super) async fn start_before_bucket(
     function: &str,
-    deployment: &Deployment,
-    archive: &Archive,
+    deployment: &FunctionDeployment,
+    archive: &EmbeddedArchive,
 ) -> (RuntimeApi, Function) {
     let s3 = archive.s3.endpoint();
     let settings = [
@@ -40,8 +40,8 @@ pub(super) fn created(bucket: &str, key: &str) -> Value {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_archive_object_becomes_parquet_once() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     // Whoever counts has remembered whose project it is.
     let (counting, counter) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
@@ -73,8 +73,8 @@ async fn an_archive_object_becomes_parquet_once() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn of_several_messages_only_the_bad_ones_come_again() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let (api, exporter) = start_before_bucket("exporter", &deployment, &archive).await;
     archive.bucket().put("archive/cut.gz", gzip("{}\n")[..12].to_vec()).await.unwrap();
     let message = |id: &str, body: &Value| json!({ "messageId": id, "body": body.to_string() });

@@ -1,4 +1,4 @@
-//! Tables' changes as Lambda delivers them: in shards, each in order, and all of an item's in one.
+//! Changes of tables as Lambda delivers them: in shards, in order within a shard, all changes of an item in the same shard.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -22,30 +22,37 @@ pub(super) struct StreamRecord {
     pub(super) is_expiry: bool,
     pub(super) old: Option<SdkItem>,
     pub(super) new: Option<SdkItem>,
-    /// As Lambda writes it.
+    /// The record as Lambda delivers it.
     pub(super) json: String,
 }
 
 impl StreamRecord {
-    /// The images that it holds.
+    /// The old image and the new one, as far as there are any.
     pub(super) fn images(&self) -> impl Iterator<Item = &SdkItem> {
         [&self.old, &self.new].into_iter().flatten()
     }
 }
 
-/// A part of a stream, and how far it has been delivered.
+/// A shard, and how far it has been delivered.
 #[derive(Debug, Default)]
 pub(super) struct StreamShard {
     table: String,
     number: u64,
-    /// Its records, by their places among all.
+    /// Indexes into [`TableStreams::records`].
     pub(super) records: Vec<usize>,
     pub(super) checkpoint: usize,
-    /// The delivery of what follows the checkpoint.
+    /// The invocation that handles the records after the checkpoint.
     pub(super) in_flight: Option<u64>,
 }
 
-/// All records, and all shards.
+impl StreamShard {
+    /// Whether there are records after the checkpoint that no invocation handles.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.in_flight.is_none() && self.checkpoint < self.records.len()
+    }
+}
+
+/// The streams of all tables.
 #[derive(Debug, Default)]
 pub(super) struct TableStreams {
     pub(super) records: Vec<StreamRecord>,
@@ -53,7 +60,7 @@ pub(super) struct TableStreams {
 }
 
 impl TableStreams {
-    /// Takes in what changed.
+    /// Appends changes, each to the shard of its item.
     pub(super) fn append(&mut self, changes: Vec<ItemChange>) {
         for change in changes {
             let place = self.records.len();
@@ -86,14 +93,14 @@ impl TableStreams {
     }
 }
 
-/// An event of records as they are written.
+/// An event of records.
 pub(super) fn event<'r>(records: impl Iterator<Item = &'r str>) -> String {
     format!("{{\"Records\":[{}]}}", records.collect::<Vec<_>>().join(","))
 }
 
 fn record(place: usize, change: &ItemChange) -> StreamRecord {
     let table = change.key.table.to_string();
-    // Numbers of different lengths meet.
+    // The sequence numbers grow from 21 to 22 digits.
     let sequence_number = (999_999_999_999_999_999_950_u128 + place as u128).to_string();
     let operation = match (&change.old, &change.new) {
         (None, _) => "INSERT",

@@ -1,8 +1,8 @@
-//! What the documentation shows is what the product does: the examples of `docs/MODEL.md` are one model that loads, and there is
-//! nothing that a model can say and the page does not show. (What follows from the page's items is tested with the models.)
+//! The examples of `docs/MODEL.md` are one model that loads, and they show every key and value that a model can have. (The test
+//! `models` checks the results that the page shows for its items.)
 //!
-//! The loader itself is asked what it knows: the page's model is broken in one place after the other, and the loader's messages say what
-//! could have stood there. So a key that is new in the loader is missed on the page until it has an example.
+//! The loader lists the known keys and values: the test breaks the page's model in one place after the other, and reads the lists in
+//! the loader's messages. A key that is new in the loader therefore fails the test until the page has an example of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,16 @@ use afterwrite::table::Model;
 use afterwrite_tests::page;
 use serde_json::{Value, json};
 
-const PAGE: &str = include_str!("../docs/MODEL.md");
+const PAGE: &str = include_str!("../../docs/MODEL.md");
 
-/// A key and a value that no model knows.
+/// A key and a value that no model has.
 const NONSENSE: &str = "zzzzzz";
 
-/// What the loader says before it lists the keys that there can be.
-const BEFORE_KEYS: [&str; 4] =
-    ["nown keys are ", "say exactly one of ", "a matcher has one key, one of ", "takes values, or one of "];
+/// The words before the loader's lists of known keys.
+const BEFORE_KEYS: [&str; 4] = ["keys are ", "exactly one of ", "one key, one of ", "values, or one of "];
 
-/// What it says before it lists the values that there can be.
-const BEFORE_VALUES: [&str; 3] = ["known types are ", "a column is ", "must be \""];
+/// The words before the loader's lists of known values.
+const BEFORE_VALUES: [&str; 3] = ["types are ", "a column is ", "must be \""];
 
 #[test]
 fn the_examples_of_the_models_page_are_one_model_that_loads() {
@@ -30,8 +29,8 @@ fn the_examples_of_the_models_page_are_one_model_that_loads() {
 }
 
 #[test]
-fn every_key_that_a_model_can_have_stands_in_an_example() {
-    // For each list of keys that the loader knows, those that stand in an example where it knows just these.
+fn every_key_of_a_model_has_an_example() {
+    // For each of the loader's lists of keys: the keys that examples have in the places where the loader gives this list.
     let mut shown: BTreeMap<Vec<String>, BTreeSet<String>> = BTreeMap::new();
     each_place(&model(), &mut |place, value| {
         let Value::Object(keys) = value else { return };
@@ -45,10 +44,10 @@ fn every_key_that_a_model_can_have_stands_in_an_example() {
             }
         }
     });
-    // The file, its ten sections, and what lies within them: derived values, expiry, measures (as such, and of six kinds),
+    // The file, its ten sections, and the tables within them: derived values, expiry, measures (in general, and of six kinds),
     // matchers, exclusions, a tombstone, a column.
     let kinds = shown.len();
-    assert!(kinds >= 23, "the loader told of {kinds} kinds of places only: {:?}", shown.keys());
+    assert!(kinds >= 23, "the loader lists the keys of only {kinds} kinds of places: {:?}", shown.keys());
     for (known, shown) in shown {
         let missing: Vec<&String> = known.iter().filter(|key| !shown.contains(*key)).collect();
         assert!(missing.is_empty(), "the page has no example of {missing:?}, of the keys {known:?}");
@@ -56,7 +55,7 @@ fn every_key_that_a_model_can_have_stands_in_an_example() {
 }
 
 #[test]
-fn every_value_that_a_setting_can_have_is_named() {
+fn every_value_of_a_setting_is_named() {
     let mut lists = BTreeSet::new();
     each_place(&model(), &mut |place, value| {
         if value.is_string() {
@@ -67,7 +66,7 @@ fn every_value_that_a_setting_can_have_is_named() {
             lists.extend(messages(place, json!(NONSENSE)).iter().filter_map(lists_of));
         }
     });
-    // The types of attributes and of columns, what is archived, what becomes of expired items, remedies, histories.
+    // The types of attributes and of columns, archive scopes, the treatment of expired items, cache remedies, row histories.
     assert!(lists.len() >= 6, "{lists:?}");
     for value in lists.into_iter().flatten() {
         let is_named = PAGE.contains(&format!("`{value}`")) || PAGE.contains(&format!("\"{value}\""));
@@ -75,12 +74,12 @@ fn every_value_that_a_setting_can_have_is_named() {
     }
 }
 
-/// The page's model, as its examples have it.
+/// The model of the page's examples.
 fn model() -> Value {
     toml::from_str(&page::model(PAGE)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Calls `visit` with every value within one, itself included, and the pointer to it.
+/// Calls `visit` with a value and every value within it, each with its JSON pointer.
 fn each_place(value: &Value, visit: &mut impl FnMut(&str, &Value)) {
     let mut open = vec![(String::new(), value)];
     while let Some((place, value)) = open.pop() {
@@ -98,7 +97,7 @@ fn each_place(value: &Value, visit: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-/// What the loader says of the page's model with another value in one place.
+/// The loader's messages about the page's model with another value in one place.
 fn messages(place: &str, value: Value) -> Vec<String> {
     let mut model = model();
     *model.pointer_mut(place).expect("a place of the model") = value;
@@ -110,7 +109,7 @@ fn messages(place: &str, value: Value) -> Vec<String> {
     }
 }
 
-/// A value as TOML has it within a line: only tables differ from JSON.
+/// A value as inline TOML, which differs from JSON only in tables.
 fn inline(value: &Value) -> String {
     match value {
         Value::Object(members) => {
@@ -122,7 +121,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// What stands between quotation marks in a message, after one of these beginnings of a list.
+/// The quoted words of a message after the words that introduce a list.
 fn listed(message: &str, before: &[&str], quote: char) -> Option<Vec<String>> {
     let begin = before.iter().find_map(|before| message.find(before))?;
     let words = message.get(begin..)?.split(quote).skip(1).step_by(2);

@@ -1,8 +1,9 @@
-//! Skills by name and level, a hot count of users, and a secret that reaches nothing.
+//! Skills by name and level, a hot count of users, and a secret that must not leave the item.
 
 use serde_json::{Value, json};
 
-use super::workload::TableWorkload;
+use crate::delivery::DeliveryOrder;
+use crate::workload::TableWorkload;
 
 const TABLE: &str = "glad-entities";
 const HASH: &str = "$2a$10$N9qo8uLOickgx2ZMRZoMye";
@@ -32,7 +33,7 @@ fn everything() -> TableWorkload {
         .put(TABLE, skill("bob", "go", "Advanced", 2.0, 3))
         .put(TABLE, skill("bob", "cobol", "Expert", 30.0, 1))
         .remove(TABLE, json!({ "PK": "USER#bob", "SK": "SKILL#cobol" }))
-        // On no level.
+        // Without a level.
         .put(TABLE, json!({ "PK": "USER#bob", "SK": "SKILL#sql", "Endorsements": 1, "CreatedAt": "2026-02-06T10:00:00Z" }));
     workload
 }
@@ -59,7 +60,7 @@ async fn users_are_spread_over_ten_items() {
     for number in 0..200 {
         workload.put(TABLE, user(&number.to_string()));
     }
-    assert_eq!(workload.deliver("at once").await.shards("USERS"), 10);
+    assert_eq!(workload.deliver(DeliveryOrder::OneBatch).await.shards("USERS"), 10);
 }
 
 #[tokio::test]
@@ -68,14 +69,14 @@ async fn the_password_hash_reaches_neither_the_archive_nor_the_state_table_nor_a
     let archive = workload.archive();
     assert!(archive.contains("USER#ann") && archive.lines().count() == 12);
     assert!(!archive.contains(HASH) && !archive.contains("PasswordHash"));
-    let delivered = workload.deliver("one by one").await;
+    let delivered = workload.deliver(DeliveryOrder::OneByOne).await;
     let state = format!("{:?}", delivered.tables().scan("state"));
     assert!(state.contains("USER#ann") && !state.contains(HASH) && !state.contains("PasswordHash"));
     let exported = workload.exported().await;
     assert_eq!(exported["skills"].len(), 7);
     assert!(!format!("{exported:?}").contains(HASH));
     for vocabulary in [&workload.model.vocabulary, &workload.model.row_vocabulary] {
-        assert_eq!(vocabulary.id("PasswordHash"), None, "it is not even decoded");
+        assert_eq!(vocabulary.id("PasswordHash"), None, "a secret is not decoded");
     }
 }
 

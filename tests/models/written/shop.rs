@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::workload::{TableWorkload, days_after};
+use crate::workload::{TableWorkload, days_after};
 
 const TABLE: &str = "EcommerceApp";
 
@@ -64,22 +64,22 @@ async fn orders_count_for_their_customer_unless_cancelled_or_deleted() {
         .put(TABLE, item(("USER#2", "METADATA"), json!({ "SchemaVersion": "1.0", "user_identifier": "2" })))
         .put(TABLE, order("1", "a", 99.99, thursday, Some("PENDING")))
         .put(TABLE, order("1", "a", 99.99, thursday, Some("DELIVERED")))
-        // No status is as good as any.
+        // An order without a status counts.
         .put(TABLE, order("1", "b", 0.01, thursday, None))
-        // Cancelled from the first: it is not the last order either.
+        // Created as cancelled: it does not count, and is not the last order.
         .put(TABLE, order("1", "c", 50.5, friday, Some("CANCELLED")))
         .put(TABLE, order("1", "d", 10.0, thursday, Some("PENDING")))
         .put(TABLE, order("1", "d", 10.0, thursday, Some("CANCELLED")))
         .put(TABLE, order("1", "e", 10.0, thursday, None))
         .put(TABLE, deleted(order("1", "e", 10.0, thursday, None)))
-        // Of version 1.0, its date a day, its customer known by its key alone.
+        // Schema version 1.0: the date is a day, and only the key names the customer.
         .put(TABLE, item(("USER#2", "ORDER#2026-02-06#f"), json!({ "orderDate": "2026-02-06", "total": 7, "SchemaVersion": "1.0", "user_identifier": "2" })))
         .put(TABLE, order("3", "g", 5.0, friday, None))
         .remove(TABLE, key("USER#3", "ORDER#2026-02-06#g"));
     for number in 0..10 {
         workload.put(TABLE, order("4", &number.to_string(), 0.1, friday, Some("PENDING")));
     }
-    // Nothing is known of it but that it is there.
+    // Only the item's existence is known.
     let unknown = json!({ "orderDate": null, "total": null, "status": "PENDING" });
     workload.put(TABLE, item(("USER#4", "ORDER#2026-02-06#unknown"), unknown));
     let rollups = [
@@ -93,7 +93,7 @@ async fn orders_count_for_their_customer_unless_cancelled_or_deleted() {
             "ROLLUP#ORDERS",
             json!({ "orderCount": 1, "totalSpent": 7, "lastOrderDate": "2026-02-06" }),
         ),
-        // The latest that was ever seen.
+        // `max` keeps the latest value ever seen.
         ("USER#3", "ROLLUP#ORDERS", json!({ "lastOrderDate": "2026-02-06" })),
         (
             "USER#4",
@@ -114,7 +114,7 @@ async fn orders_count_for_their_customer_unless_cancelled_or_deleted() {
 }
 
 #[tokio::test]
-async fn what_an_order_comes_to_is_exact() {
+async fn the_subtotal_of_an_order_is_exact() {
     let mut workload = TableWorkload::of("shop");
     workload
         .put(TABLE, item(("ORDER#o", "METADATA"), json!({ "userId": "1", "total": 1 })))
@@ -126,7 +126,7 @@ async fn what_an_order_comes_to_is_exact() {
         .put(TABLE, deleted(line("o", "p4", 1, 1.0)))
         .put(TABLE, line("o", "p5", 1, 1.0))
         .remove(TABLE, key("ORDER#o", "ITEM#PRODUCT#p5"))
-        // Without a price, or with NULL for one, it adds to the count alone.
+        // Without a price, or with NULL, only the count changes.
         .put(TABLE, item(("ORDER#o", "ITEM#6"), json!({ "quantity": 3 })))
         .put(TABLE, item(("ORDER#o", "ITEM#7"), json!({ "quantity": 1, "price": null })));
     for number in 0..10 {
@@ -146,7 +146,7 @@ async fn what_an_order_comes_to_is_exact() {
 }
 
 #[tokio::test]
-async fn products_show_their_reviews() {
+async fn reviews_are_mirrored_on_their_products() {
     let mut workload = TableWorkload::of("shop");
     workload
         .put(TABLE, item(("PRODUCT#p", "METADATA"), json!({ "category": "Electronics" })))
@@ -181,10 +181,10 @@ async fn hours_expire_30_days_after_them() {
         .put(TABLE, reading("2026-02-06-10", "2026-02-06T10:30:45.123Z", 72.5))
         .put(TABLE, reading("2026-02-06-10", "2026-02-06T10:31:45.123Z", -70.1))
         .put(TABLE, reading("2026-02-06-10", "2026-02-06T10:32:45.123Z", 74.5))
-        // The extremes have seen it, the sums have not.
+        // Deleted: it stays in `min` and `max`, and leaves the sums.
         .put(TABLE, reading("2026-02-06-10", "2026-02-06T10:33:45.123Z", 99.9))
         .put(TABLE, deleted(reading("2026-02-06-10", "2026-02-06T10:33:45.123Z", 99.9)))
-        // Another way to write an hour; what TTL takes away stays counted.
+        // The hour in another format. An expired item stays counted.
         .put(TABLE, reading("2026-02-06T14", "2026-02-06T14:00:00Z", 20.0))
         .expire(TABLE, key("SENSOR#S1#HOUR#2026-02-06T14", "TIMESTAMP#2026-02-06T14:00:00Z"))
         // More than 30 days ago.

@@ -1,8 +1,10 @@
-//! Abbreviated attributes, epoch seconds, values that are keys, a hot partition, and usage that TTL takes away.
+//! Abbreviated attribute names, epoch seconds, values that are keys, a hot partition, and usage logs that time to live deletes.
 
 use serde_json::{Value, json};
 
-use super::workload::{TableWorkload, days_after, plain, time};
+use crate::delivery::DeliveryOrder;
+use crate::values::plain_value;
+use crate::workload::{TableWorkload, days_after, time};
 
 const TABLE: &str = "algoitny-main";
 /// Friday, 6 February 2026, 10:00 UTC.
@@ -50,7 +52,7 @@ async fn usage_is_counted_by_day_and_action_and_outlives_its_logs() {
         .put(TABLE, usage("2", "2026-02-06", "execution", FRIDAY + 1))
         .expire(TABLE, key(&first))
         .remove(TABLE, key(&usage("2", "2026-02-06", "execution", FRIDAY + 1)))
-        // So long ago that its rollup is gone: it must not come back.
+        // Older than its rollup's life: the rollup must not be created again.
         .put(TABLE, usage("1", "2025-10-07", "execution", FRIDAY));
     let of_6 = days_after(90, "2026-02-06");
     let of_7 = days_after(90, "2026-02-07");
@@ -61,13 +63,13 @@ async fn usage_is_counted_by_day_and_action_and_outlives_its_logs() {
         ("USER#2", "ROLLUP#USAGE#2026-02-06#execution", json!({ "uses": 1, "expires_at": of_6 })),
     ];
     workload.assert_derived(&rollups, &[]).await;
-    let delivered = workload.deliver("twice").await;
+    let delivered = workload.deliver(DeliveryOrder::BatchTwice).await;
     let settled = delivered.stored("USER#1", "ROLLUP#USAGE#2026-02-06#execution", "settled_uses");
-    assert_eq!(settled, Some(plain(&json!(1))));
+    assert_eq!(settled, Some(plain_value(&json!(1))));
 }
 
 #[tokio::test]
-async fn histories_count_for_the_keys_that_they_hold() {
+async fn histories_count_for_the_keys_in_their_attributes() {
     let mut workload = TableWorkload::of("algoitny");
     let moved = history("3", "USER#2", "PROB#5", (7, 0), 0, FRIDAY + 30);
     workload
@@ -75,12 +77,12 @@ async fn histories_count_for_the_keys_that_they_hold() {
         .put(TABLE, history("1", "USER#1", "PROB#5", (5, 2), 1, FRIDAY + 10))
         .put(TABLE, history("2", "USER#1", "PROB#5", (7, 0), 1, FRIDAY + 20))
         .put(TABLE, moved.clone())
-        // Judged once more, and made public.
+        // Judged a second time, and made public.
         .put(TABLE, history("3", "USER#2", "PROB#5", (6, 1), 1, FRIDAY + 30))
         .put(TABLE, history("1", "USER#1", "PROB#5", (5, 2), 0, FRIDAY + 10))
         .put(TABLE, history("4", "USER#2", "PROB#6", (0, 3), 0, FRIDAY + 40))
         .remove(TABLE, json!({ "pk": "HIST#4", "sk": "META" }))
-        // Of no user, or of something that is no problem.
+        // Without a user, and with a key of another kind than a problem.
         .put(TABLE, json!({ "pk": "HIST#5", "sk": "META", "uid": null, "pid": "PROB#7", "pc": 1, "fc": 0, "ca": FRIDAY }))
         .put(TABLE, json!({ "pk": "HIST#6", "sk": "META", "uid": "USER#3", "pid": "CONTEST#1", "pc": 1, "ca": FRIDAY }));
     let rollups = [
@@ -89,7 +91,7 @@ async fn histories_count_for_the_keys_that_they_hold() {
             "ROLLUP#HISTORY",
             json!({ "executions": 2, "passed_sum": 12, "failed_sum": 2, "last_at": FRIDAY + 20 }),
         ),
-        // The latest that was ever seen is one that has been deleted.
+        // `max` keeps the latest value ever seen, here that of a deleted item.
         (
             "USER#2",
             "ROLLUP#HISTORY",
@@ -118,11 +120,11 @@ async fn the_hot_partition_is_spread_over_ten_items() {
     for number in 0..200 {
         workload.put(TABLE, history(&number.to_string(), "USER#1", "PROB#1", (1, 0), 1, FRIDAY));
     }
-    assert_eq!(workload.deliver("at once").await.shards("PUBLIC#1"), 10);
+    assert_eq!(workload.deliver(DeliveryOrder::OneBatch).await.shards("PUBLIC#1"), 10);
 }
 
 #[tokio::test]
-async fn problems_users_and_jobs_are_counted_by_what_they_are() {
+async fn problems_users_and_jobs_are_counted_by_kind_and_state() {
     let mut workload = TableWorkload::of("algoitny");
     workload
         .put(TABLE, problem("1", "baekjoon", 1, 0))
@@ -130,7 +132,7 @@ async fn problems_users_and_jobs_are_counted_by_what_they_are() {
         .put(TABLE, problem("3", "baekjoon", 0, 0))
         .put(TABLE, problem("3", "codeforces", 1, 0))
         .put(TABLE, problem("4", "codeforces", 1, 0))
-        // Deleted, and still there.
+        // Marked as deleted, but still stored.
         .put(TABLE, problem("4", "codeforces", 1, 1))
         .put(TABLE, json!({ "pk": "PROB#1", "sk": "TC#00001", "et": "TESTCASE", "tin": "1 2", "tout": "3" }))
         .put(TABLE, json!({ "pk": "PROB#1", "sk": "TC#00002", "et": "TESTCASE", "tin": "3 4", "tout": "7" }))
@@ -163,7 +165,7 @@ async fn problems_users_and_jobs_are_counted_by_what_they_are() {
 fn each_change_makes_its_keys_stale() {
     let mut workload = TableWorkload::of("algoitny");
     let mut stale = |item: Value| workload.put(TABLE, item).stale();
-    // `gid` is NULL: there is no such key.
+    // `gid` is NULL, so the key of a Google account is not rendered.
     assert_eq!(stale(user("1", &json!("Free"), 1)), ["user:1", "user:email:1@example.com"]);
     let mut renamed = user("1", &json!("Free"), 1);
     renamed["em"] = json!("new@example.com");

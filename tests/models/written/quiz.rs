@@ -1,8 +1,10 @@
-//! Five tables, one without a sort key; what expires is kept here and subtracted there; copies in a map that may not be there yet.
+//! Five tables, one without a sort key; expired items kept by one aggregate and subtracted by another; mirrors in a map that may not
+//! exist yet.
 
 use serde_json::{Value, json};
 
-use super::workload::TableWorkload;
+use crate::delivery::DeliveryOrder;
+use crate::workload::TableWorkload;
 
 fn user(id: &str, stats: Option<Value>) -> Value {
     let mut user = json!({ "userId": id, "email": format!("{id}@example.com"), "username": id,
@@ -42,7 +44,7 @@ fn question(id: &str, category: &str, language: &str, difficulty: u8) -> Value {
 }
 
 #[tokio::test]
-async fn progress_is_counted_for_users_and_questions_and_shown_on_the_user() {
+async fn progress_is_counted_for_users_and_questions_and_mirrored_on_the_user() {
     let mut workload = TableWorkload::of("quiz");
     workload
         .put("quiz-users", user("bare", None))
@@ -89,7 +91,11 @@ async fn progress_is_counted_for_users_and_questions_and_shown_on_the_user() {
         ("quiz-users", of("never"), "userId", None),
     ];
     workload.assert_derived(&rollups, &shown).await;
-    assert_eq!(workload.deliver("twice").await.count("quiz-users"), 2, "no user is made");
+    assert_eq!(
+        workload.deliver(DeliveryOrder::BatchTwice).await.count("quiz-users"),
+        2,
+        "a mirror creates no item"
+    );
 }
 
 #[tokio::test]
@@ -126,7 +132,7 @@ async fn questions_are_counted_by_certificate_and_language() {
         .put("quiz-questions", question("2", "Cloud#AWS#SAA", "EN", 4))
         .put("quiz-questions", question("3", "Cloud#AWS#SAA", "EN", 1))
         .put("quiz-questions", question("3", "Cloud#AWS#SAA", "DE", 1))
-        // Of no certificate.
+        // Without a certificate.
         .put(
             "quiz-questions",
             json!({ "questionId": "4", "category": "Misc", "language": "EN", "difficulty": 2 }),

@@ -1,4 +1,4 @@
-//! What is not counted but passed on: the same workloads through the relay and the exporter.
+//! The same workloads through the relay and the exporter: stale cache keys, the archive, and the rows of datasets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,43 +16,42 @@ use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite_demo::workloads::ALL;
 use afterwrite_functions::{Relay, Relayed, SourceTables};
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::datasets::{Row, export, gzip, rows_of};
+use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 
 use super::application::NOW;
-use super::cached::cached_under;
 use super::consumers::WorkloadRun;
-use super::rows::rows_of_change;
+use super::expected::ModelExpectations;
 use super::stream::{StreamRecord, event};
 
-/// Seeds that are passed on, of each model.
+/// Seeds of each model.
 const SEEDS: u64 = 5;
 /// Records of a batch.
 const BATCH: usize = 40;
 
-/// Notes the keys that go.
+/// A cache that records the keys that are removed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecordingCache(Arc<Mutex<BTreeSet<String>>>);
 
 impl RecordingCache {
-    fn gone(&self) -> BTreeSet<String> {
+    fn take_removed(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Cache for RecordingCache {
     async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
-        let mut gone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        gone.extend(keys.iter().map(|key| key.key.clone()));
+        let mut removed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        removed.extend(keys.iter().map(|key| key.key.clone()));
         InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 
-/// A delivery stream in memory that is looked into afterwards.
+/// A delivery stream in memory that a test can read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedStream(Arc<MemoryStream>);
 
 impl SharedStream {
-    /// Everything that was written to it.
+    /// All bytes that were written to it.
     pub(super) fn contents(&self) -> Vec<u8> {
         self.0.contents()
     }
@@ -78,29 +77,29 @@ pub(super) fn relay(run: &WorkloadRun) -> (MemoryRelay, SharedStream, RecordingC
     (relay, stream, cache)
 }
 
-pub(super) async fn pass_on(relay: &MemoryRelay, records: &[StreamRecord]) -> Relayed {
+pub(super) async fn relay_batch(relay: &MemoryRelay, records: &[StreamRecord]) -> Relayed {
     let event = event(records.iter().map(|record| record.json.as_str()));
     let relayed = relay.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
     relayed.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The archive that the records make, as text, and the rows of its datasets, with the bucket that they lie in.
+/// Exports the lines of an archive: the rows of each dataset, and the bucket that holds them.
 pub(super) async fn exported(
     run: &WorkloadRun,
     lines: &str,
-) -> (BTreeMap<String, Vec<Row>>, Arc<MemoryObjects>) {
+) -> (BTreeMap<String, Vec<TextRow>>, Arc<MemoryObjects>) {
     let bucket = Arc::new(MemoryObjects::default());
     let object = ("archive/dt=2026-02-07/hh=12/1.gz".to_owned(), gzip(lines));
     for tally in export(run.model(), &bucket, &[object].into()).await {
         assert_eq!((tally.rejected, tally.rescued, tally.unmatched), (0, 0, 0));
     }
-    let mut rows: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    let mut rows: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
     for (name, file) in bucket.objects() {
         let place = name.strip_prefix("datasets/").and_then(|rest| rest.split_once("/dt="));
         if let Some((dataset, (day, _))) =
             place.and_then(|(dataset, file)| Some((dataset, file.split_once('/')?)))
         {
-            let with_day = |mut row: Row| {
+            let with_day = |mut row: TextRow| {
                 row.insert("dt".to_owned(), day.to_owned());
                 row
             };
@@ -111,11 +110,11 @@ pub(super) async fn exported(
 }
 
 #[tokio::test]
-async fn every_change_is_archived_makes_its_keys_stale_and_is_a_row() {
+async fn every_change_is_archived_and_has_its_stale_keys_and_rows() {
     for workload in ALL.into_iter().filter(|workload| workload.model() != "exambuddy") {
         for seed in 0..SEEDS {
             let mut run = WorkloadRun::new(workload, seed, super::SIZE);
-            run.go();
+            run.run_to_end();
             check(workload.model(), &run).await;
         }
     }
@@ -123,28 +122,26 @@ async fn every_change_is_archived_makes_its_keys_stale_and_is_a_row() {
 
 async fn check(model: &str, run: &WorkloadRun) {
     let (relay, stream, cache) = relay(run);
+    let expectations = ModelExpectations::of(model);
     for batch in run.streams.records.chunks(BATCH) {
-        let relayed = pass_on(&relay, batch).await;
+        let relayed = relay_batch(&relay, batch).await;
         assert!(relayed.failures.is_empty(), "{:?}", relayed.failures);
-        let images = batch.iter().flat_map(|record| record.images().map(|image| (&record.table, image)));
-        let expected: BTreeSet<String> =
-            images.flat_map(|(table, image)| cached_under(model, table, image)).collect();
-        assert_eq!(cache.gone(), expected, "{model}");
+        assert_eq!(cache.take_removed(), expectations.stale_keys(batch), "{model}");
     }
     let lines = String::from_utf8(stream.contents()).expect("lines are text");
     assert_eq!(lines.lines().count(), run.streams.records.len());
-    // Without secrets a line is its record, word for word.
+    // Without secrets, a line is its record, byte for byte.
     if model != "glad" {
         let written: Vec<&str> = run.streams.records.iter().map(|record| record.json.as_str()).collect();
         assert_eq!(lines.lines().collect::<Vec<_>>(), written);
     }
-    let mut expected: BTreeMap<String, Vec<Row>> = BTreeMap::new();
-    for (dataset, row) in run.streams.records.iter().flat_map(|record| rows_of_change(model, record)) {
+    let mut expected: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
+    for (dataset, row) in run.streams.records.iter().flat_map(|record| expectations.rows(record)) {
         expected.entry(dataset.to_owned()).or_default().push(row);
     }
     let (mut found, _) = exported(run, &lines).await;
     for row in found.values_mut().flatten() {
-        // Before it the stream's label, and noughts.
+        // Without the stream's label and the leading zeros.
         let position = row["_position"].rsplit('#').next().unwrap_or("").trim_start_matches('0').to_owned();
         row.insert("_position".to_owned(), position);
     }
