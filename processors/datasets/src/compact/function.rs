@@ -1,4 +1,4 @@
-//! The compactor as a Lambda function, on a schedule.
+//! The compactor as a Lambda function that runs on a schedule.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use afterwrite_functions::metrics::Line;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::Deserialize;
 
-use super::{Compacted, Compactor, Options};
+use super::{CompactionOptions, CompactionTotals, DatasetCompactor};
 
 const FUNCTION: &str = "compactor";
 
-/// What is to be compacted; nothing named is everything.
+/// The event: what to compact. Without a name everything is compacted.
 #[derive(Debug, Default, Deserialize)]
-struct Request {
+struct CompactionRequest {
     dataset: Option<String>,
     dt: Option<String>,
 }
@@ -24,43 +24,42 @@ struct Request {
 /// Runs the compactor until Lambda ends it.
 ///
 /// # Errors
-/// What is unset or wrong in the settings, named by its variable.
+/// A missing or invalid setting; the error names its variable.
 pub async fn run() -> Result<(), Error> {
     log();
     let settings = EnvironmentSettings::from_env();
     let config = FunctionConfig::resolve(&settings, &[])?;
     let name = bucket(&settings)?;
     let objects = S3Bucket::retrying(s3_client().await?, name);
-    let compactor = Compactor::new(config.model, objects, Options::default());
-    lambda_runtime::run(service_fn(|event| answer(&compactor, event))).await
+    let compactor = DatasetCompactor::new(config.model, objects, CompactionOptions::default(), SystemClock);
+    lambda_runtime::run(service_fn(|event| handle(&compactor, event))).await
 }
 
-async fn answer<B: Bucket>(
-    compactor: &Compactor<B>,
-    event: LambdaEvent<Request>,
-) -> Result<Compacted, Error> {
+async fn handle<B: Bucket>(
+    compactor: &DatasetCompactor<B, SystemClock>,
+    event: LambdaEvent<CompactionRequest>,
+) -> Result<CompactionTotals, Error> {
     let begun = Instant::now();
-    let Request { dataset, dt } = event.payload;
-    let compacted = compactor.compact(dataset.as_deref(), dt.as_deref(), SystemClock.now());
-    let compacted = Box::pin(compacted).await?;
-    let line = metrics(&compacted).of(FUNCTION, &compactor.model().name, begun.elapsed(), SystemClock.now());
+    let CompactionRequest { dataset, dt } = event.payload;
+    let totals = Box::pin(compactor.compact(dataset.as_deref(), dt.as_deref())).await?;
+    let line = metrics(&totals).of(FUNCTION, &compactor.model().name, begun.elapsed(), SystemClock.now());
     println!("{line}");
-    Ok(compacted)
+    Ok(totals)
 }
 
-fn metrics(compacted: &Compacted) -> Line {
+fn metrics(totals: &CompactionTotals) -> Line {
     let mut line = Line::default();
-    line.count("partitions", compacted.partitions);
-    line.count("files_compacted", compacted.files_in);
-    line.count("files_written", compacted.files_out);
-    line.count("rows_read", compacted.rows_in);
-    line.count("rows_written", compacted.rows_out);
-    line.count("duplicate_rows", compacted.duplicates);
-    line.count("outdated_rows", compacted.outdated);
-    line.count("bytes_compacted", compacted.bytes_in);
-    line.count("bytes_written", compacted.bytes_out);
-    line.count("files_removed", compacted.files_removed);
-    line.count("files_left_alone", compacted.files_left_alone);
-    line.count("overtaken", compacted.overtaken);
+    line.count("partitions", totals.partitions);
+    line.count("files_compacted", totals.files_in);
+    line.count("files_written", totals.files_out);
+    line.count("rows_read", totals.rows_in);
+    line.count("rows_written", totals.rows_out);
+    line.count("duplicate_rows", totals.duplicates);
+    line.count("outdated_rows", totals.outdated);
+    line.count("bytes_compacted", totals.bytes_in);
+    line.count("bytes_written", totals.bytes_out);
+    line.count("files_removed", totals.files_removed);
+    line.count("files_left_alone", totals.files_left_alone);
+    line.count("overtaken", totals.overtaken);
     line
 }

@@ -1,4 +1,4 @@
-//! The exporter as a Lambda function: which objects an event speaks of, and what is answered.
+//! The exporter as a Lambda function: exports the objects that an event names.
 
 use std::time::Instant;
 
@@ -16,22 +16,22 @@ use afterwrite_functions::response::BatchItemFailure;
 use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
 use serde_json::value::RawValue;
 
-use super::event::{Created, Notice};
-use super::{Exporter, Tally};
+use super::event::{CreatedObject, ExporterEvent};
+use super::{ArchiveExporter, ExportTotals};
 
 const FUNCTION: &str = "exporter";
 
-/// Exports what invocations speak of.
+/// The function: an exporter and its bucket.
 #[derive(Debug)]
-pub struct Host<B, T> {
-    exporter: Exporter<B, T>,
+struct ExporterFunction<B, T> {
+    exporter: ArchiveExporter<B, T>,
     bucket: String,
 }
 
 /// Runs the exporter until Lambda ends it.
 ///
 /// # Errors
-/// What is unset or wrong in the settings, named by its variable.
+/// A missing or invalid setting; the error names its variable.
 pub async fn run() -> Result<(), Error> {
     log();
     let settings = EnvironmentSettings::from_env();
@@ -45,85 +45,69 @@ pub async fn run() -> Result<(), Error> {
         }
         None => None,
     };
-    let exporter = Exporter::new(config.model, config.table_names, objects, remembered);
-    let host = Host::new(exporter, &name);
-    lambda_runtime::run(service_fn(|event| host.answer(event))).await
+    let exporter = ArchiveExporter::new(config.model, config.table_names, objects, remembered);
+    let function = ExporterFunction { exporter, bucket: name.to_string() };
+    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| function.handle(event))).await
 }
 
-impl<B: Bucket, T: Tables> Host<B, T> {
-    /// A host of this exporter, for the objects of this bucket alone.
-    #[must_use]
-    pub fn new(exporter: Exporter<B, T>, bucket: &str) -> Self {
-        Self { exporter, bucket: bucket.to_owned() }
-    }
-
-    async fn answer(&self, event: LambdaEvent<Box<RawValue>>) -> Result<Response, Error> {
-        Ok(Box::pin(self.handle(event.payload.get())).await?)
-    }
-
-    /// Exports what an event speaks of.
-    ///
-    /// # Errors
-    /// For an event of S3, the first failure of any object: S3's event comes again as a whole. Of messages only those fail that
-    /// the response names.
-    pub async fn handle(&self, event: &str) -> afterwrite::Result<Response> {
-        match Notice::read(event)? {
-            Notice::Direct(created) => self.export(&created).await.map(|()| Response::default()),
-            Notice::Queued(messages) => {
-                let mut response = Response::default();
+impl<B: Bucket, T: Tables> ExporterFunction<B, T> {
+    /// Exports the objects of an event. If one of them fails, an event of S3 fails and is redelivered as a whole; of SQS messages only the
+    /// failed ones are reported in the response.
+    async fn handle(&self, event: LambdaEvent<Box<RawValue>>) -> Result<Response, Error> {
+        let mut response = Response::default();
+        match ExporterEvent::read(event.payload.get())? {
+            ExporterEvent::Objects(created) => Box::pin(self.export(&created)).await?,
+            ExporterEvent::Messages(messages) => {
                 for (item_identifier, created) in messages {
                     let exported = match created {
-                        Ok(created) => self.export(&created).await,
+                        Ok(created) => Box::pin(self.export(&created)).await,
                         Err(error) => Err(error),
                     };
                     if let Err(error) = exported {
-                        tracing::warn!(message = item_identifier, %error, "a message's objects were not exported");
+                        tracing::warn!(message = item_identifier, %error, "the objects of a message were not exported");
                         response.batch_item_failures.push(BatchItemFailure { item_identifier });
                     }
                 }
-                Ok(response)
             }
         }
+        Ok(response)
     }
 
-    /// Exports all of these objects, or as many as can be; the first error, if any.
-    async fn export(&self, created: &[Created]) -> afterwrite::Result<()> {
-        let mut failed = None;
-        for Created { bucket, key } in created {
+    /// Exports as many of these objects as possible; returns the first error.
+    async fn export(&self, created: &[CreatedObject]) -> afterwrite::Result<()> {
+        let mut first_error = None;
+        for CreatedObject { bucket, key } in created {
             if *bucket != self.bucket {
-                tracing::warn!(
-                    bucket,
-                    "an object of another bucket was left alone; AFTERWRITE_BUCKET names ours"
-                );
+                tracing::warn!(bucket, "ignored an object of a bucket other than AFTERWRITE_BUCKET");
                 continue;
             }
             let begun = Instant::now();
             match self.exporter.export(key).await {
-                Ok(tally) => {
+                Ok(totals) => {
                     let model = &self.exporter.model().name;
-                    println!("{}", metrics(&tally).of(FUNCTION, model, begun.elapsed(), SystemClock.now()));
+                    println!("{}", metrics(&totals).of(FUNCTION, model, begun.elapsed(), SystemClock.now()));
                 }
                 Err(error) => {
                     tracing::warn!(object = key, %error, "an object was not exported");
-                    failed.get_or_insert(error);
+                    first_error.get_or_insert(error);
                 }
             }
         }
-        failed.map_or(Ok(()), Err)
+        first_error.map_or(Ok(()), Err)
     }
 }
 
-fn metrics(tally: &Tally) -> Line {
+fn metrics(totals: &ExportTotals) -> Line {
     let mut line = Line::default();
-    line.count("foreign_objects", tally.foreign);
-    line.count("lines", tally.lines);
-    line.count("rows", tally.rows);
-    line.count("duplicate_lines", tally.duplicates);
-    line.count("unmatched", tally.unmatched);
-    line.count("rejected_lines", tally.rejected);
-    line.count("rescued_rows", tally.rescued);
-    line.count("files", tally.files);
-    line.count("files_there", tally.files_there);
-    line.count("file_bytes", tally.file_bytes);
+    line.count("foreign_objects", totals.foreign);
+    line.count("lines", totals.lines);
+    line.count("rows", totals.rows);
+    line.count("duplicate_lines", totals.duplicates);
+    line.count("unmatched", totals.unmatched);
+    line.count("rejected_lines", totals.rejected);
+    line.count("rescued_rows", totals.rescued);
+    line.count("files", totals.files);
+    line.count("files_there", totals.existing_files);
+    line.count("file_bytes", totals.file_bytes);
     line
 }
