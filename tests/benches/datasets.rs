@@ -18,8 +18,9 @@ use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::sink::memory::MemoryTables;
 use afterwrite::sink::s3::Bucket as _;
 use afterwrite::table::Model;
-use afterwrite_datasets::compact::{Compactor, Options};
-use afterwrite_datasets::export::Exporter;
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::folder_bucket::FolderBucket;
 use afterwrite_tests::python;
@@ -177,7 +178,8 @@ async fn export(folder: &Path) {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let bucket = FolderBucket(folder.to_owned());
-    let exporter: Exporter<_, MemoryTables> = Exporter::new(model, tables, bucket.clone(), None);
+    let exporter: ArchiveExporter<_, MemoryTables> =
+        ArchiveExporter::new(model, tables, bucket.clone(), None);
     let (mut rows, mut file_bytes) = (0, 0);
     for object in bucket.list("archive/").await.unwrap() {
         let tally = exporter.export(&object.key).await.unwrap();
@@ -191,12 +193,19 @@ async fn export(folder: &Path) {
 /// Compacts the exported files, and removes them.
 async fn compact(folder: &Path) {
     let model = Arc::new(Model::load("exambuddy").unwrap());
-    let options = Options { grace: std::time::Duration::ZERO, ..Options::default() };
-    let compactor = Compactor::new(model, FolderBucket(folder.to_owned()), options);
-    let compacted = compactor.compact(None, None, SystemClock.now()).await.unwrap();
-    print_usage(compacted.rows_out.try_into().unwrap(), compacted.bytes_out.try_into().unwrap());
-    let later = SystemClock.now().plus(std::time::Duration::from_secs(60));
-    let swept = compactor.compact(None, None, later).await.unwrap();
+    let options =
+        CompactionOptions { grace_period: std::time::Duration::ZERO, ..CompactionOptions::default() };
+    let compactor = DatasetCompactor::new(
+        Arc::clone(&model),
+        FolderBucket(folder.to_owned()),
+        options.clone(),
+        SystemClock,
+    );
+    let compacted = compactor.compact(None, None).await.unwrap();
+    tell(compacted.rows_out.try_into().unwrap(), compacted.bytes_out.try_into().unwrap());
+    let later = StillClock::at(SystemClock.now().plus(std::time::Duration::from_secs(60)));
+    let compactor = DatasetCompactor::new(model, FolderBucket(folder.to_owned()), options, later);
+    let swept = compactor.compact(None, None).await.unwrap();
     assert_eq!((swept.files_in, swept.files_removed), (0, compacted.files_in));
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
-use afterwrite::projection::{RecordImages, StaleCaches, archive_line, old_image, rows};
-use afterwrite::record::{AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
+use afterwrite::projection::{RecordImages, StaleCaches, archive_line, decode_old_image, rows};
+use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, RecordDecoder, Timestamp};
+use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{Model, Operand};
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
@@ -114,7 +115,7 @@ impl TableWorkload {
             RecordDecoder::new(&self.model.row_vocabulary).record(line.as_bytes()).expect("a record");
         let source = self.source(&record);
         let identity = source.identify(&self.model).expect("an entity");
-        let old = old_image(&self.model, &identity, &record).expect("an image");
+        let old = decode_old_image(&self.model, &identity, &record).expect("an image");
         let images = RecordImages { new: record.new.as_ref(), old: old.as_ref() };
         let mut all = Vec::new();
         for dataset in identity.entity.datasets.iter().map(|index| &self.model.datasets[*index]) {

@@ -10,7 +10,7 @@ use afterwrite::record::AttributeValue;
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::sink::s3::{MemoryObjects, ObjectStore as _};
 use afterwrite::table::Model;
-use afterwrite_datasets::export::{Exporter, Tally};
+use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use bytes::Bytes;
 use flate2::Compression;
@@ -69,7 +69,7 @@ pub async fn export(
     model: &Arc<Model>,
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
-) -> Vec<Tally> {
+) -> Vec<ExportTotals> {
     export_remembering(model, bucket, objects, None).await
 }
 
@@ -81,8 +81,8 @@ pub async fn export_knowing_owners(
     model: &Arc<Model>,
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
-    recording: &StreamRecording,
-) -> Vec<Tally> {
+    recording: &Recording,
+) -> Vec<ExportTotals> {
     let state = MemoryTables::new();
     state.create_table(TableDefinition::new("state", "PK").sort("SK"));
     for image in recording.last_images() {
@@ -106,9 +106,9 @@ async fn export_remembering(
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
     remembered: Option<RememberedLookups<MemoryTables>>,
-) -> Vec<Tally> {
+) -> Vec<ExportTotals> {
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
-    let exporter = Exporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered);
+    let exporter = ArchiveExporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered);
     let mut tallies = Vec::new();
     for (key, object) in objects {
         bucket.put(key, object.clone()).await.expect("a bucket in memory");

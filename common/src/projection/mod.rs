@@ -16,7 +16,7 @@ pub use contributions::{
     contributions,
 };
 pub use invalidation::{StaleCaches, StaleKey, StalePath};
-pub use rows::{DatasetRow, RecordImages, RowOperation, old_image, rows};
+pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, RememberedLookups, SystemClock};
+use afterwrite::commit::{RememberedLookups, SystemClock};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::{Bucket as _, ListedObject, S3Bucket};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_datasets::compact::{Compactor, Options};
-use afterwrite_datasets::export::Exporter;
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::export::ArchiveExporter;
 use futures::TryStreamExt as _;
 use serde::Serialize;
 
@@ -88,7 +88,7 @@ pub(super) async fn fill(stage: &Stage, workload: &dyn Workload, folder: &Path) 
     let tables = DynamoDb::new(stage.server.client());
     let remembered = RememberedLookups::new(Arc::clone(model), Arc::from(STATE_TABLE), tables);
     let names = stage.table_names.clone();
-    let exporter = Exporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));
+    let exporter = ArchiveExporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));
     let mut lake = Lake { folder: folder.to_owned(), ..Lake::default() };
     for object in bucket.list("archive/").await? {
         let tally = Box::pin(exporter.export(&object.key)).await?;
@@ -115,10 +115,10 @@ pub(super) async fn fill(stage: &Stage, workload: &dyn Workload, folder: &Path) 
 
 /// Compacts everything, and at once removes what was superseded: no query is under way here that could still want it.
 async fn compact(model: &Arc<Model>, bucket: &S3Bucket) -> Result<u64> {
-    let options = Options { grace: Duration::ZERO, ..Options::default() };
-    let compactor = Compactor::new(Arc::clone(model), bucket.clone(), options);
-    let compacted = Box::pin(compactor.compact(None, None, SystemClock.now())).await?;
-    Box::pin(compactor.compact(None, None, SystemClock.now())).await?;
+    let options = CompactionOptions { grace_period: Duration::ZERO, ..CompactionOptions::default() };
+    let compactor = DatasetCompactor::new(Arc::clone(model), bucket.clone(), options, SystemClock);
+    let compacted = Box::pin(compactor.compact(None, None)).await?;
+    Box::pin(compactor.compact(None, None)).await?;
     Ok(compacted.duplicates)
 }
 

@@ -11,15 +11,15 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_lambda::{BatchItemFailure, BatchResponse, Invocation, LambdaFunction, MetricsLine};
 
-use super::event::{Created, Notice};
-use super::{Exporter, Tally};
+use super::event::{CreatedObject, ExporterEvent};
+use super::{ArchiveExporter, ExportTotals};
 
 const FUNCTION: &str = "exporter";
 
 /// The function `exporter`.
 #[derive(Debug)]
 pub struct ExporterFunction {
-    exporter: Exporter<S3Bucket, DynamoDb>,
+    exporter: ArchiveExporter<S3Bucket, DynamoDb>,
     /// Objects of other buckets are skipped.
     bucket: String,
 }
@@ -40,12 +40,12 @@ impl ExporterFunction {
             }
             None => None,
         };
-        let exporter = Exporter::new(config.model, config.table_names, objects, remembered);
+        let exporter = ArchiveExporter::new(config.model, config.table_names, objects, remembered);
         Ok(Self { exporter, bucket: name.to_string() })
     }
 
     /// Exports the objects of each message; the response names the messages that failed.
-    async fn export_messages(&self, messages: Vec<(String, Result<Vec<Created>>)>) -> BatchResponse {
+    async fn export_messages(&self, messages: Vec<(String, Result<Vec<CreatedObject>>)>) -> BatchResponse {
         let mut response = BatchResponse::default();
         for (item_identifier, created) in messages {
             let exported = match created {
@@ -61,9 +61,9 @@ impl ExporterFunction {
     }
 
     /// Exports all of these objects, or as many as possible; returns the first error, if any.
-    async fn export(&self, created: &[Created]) -> Result<()> {
+    async fn export(&self, created: &[CreatedObject]) -> Result<()> {
         let mut first_error = None;
-        for Created { bucket, key } in created {
+        for CreatedObject { bucket, key } in created {
             if *bucket != self.bucket {
                 tracing::warn!(
                     bucket,
@@ -90,16 +90,16 @@ impl LambdaFunction for ExporterFunction {
     /// Exports the objects that an event names. An event of S3 fails with the first error of any object, and S3 redelivers it as a whole. Of
     /// SQS messages only those fail that the response names.
     async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
-        match Notice::read(invocation.payload())? {
-            Notice::Direct(created) => {
+        match ExporterEvent::read(invocation.payload())? {
+            ExporterEvent::Direct(created) => {
                 Box::pin(self.export(&created)).await.map(|()| BatchResponse::default())
             }
-            Notice::Queued(messages) => Ok(Box::pin(self.export_messages(messages)).await),
+            ExporterEvent::Queued(messages) => Ok(Box::pin(self.export_messages(messages)).await),
         }
     }
 }
 
-fn metrics(tally: &Tally) -> MetricsLine {
+fn metrics(tally: &ExportTotals) -> MetricsLine {
     let mut line = MetricsLine::default();
     line.count("foreign_objects", tally.foreign);
     line.count("lines", tally.lines);
