@@ -202,7 +202,7 @@ async fn compact(folder: &Path) {
         SystemClock,
     );
     let compacted = compactor.compact(None, None).await.unwrap();
-    tell(compacted.rows_out.try_into().unwrap(), compacted.bytes_out.try_into().unwrap());
+    print_usage(compacted.rows_out.try_into().unwrap(), compacted.bytes_out.try_into().unwrap());
     let later = StillClock::at(SystemClock.now().plus(std::time::Duration::from_secs(60)));
     let compactor = DatasetCompactor::new(model, FolderBucket(folder.to_owned()), options, later);
     let swept = compactor.compact(None, None).await.unwrap();

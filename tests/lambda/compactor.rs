@@ -22,7 +22,7 @@ fn schedule() -> String {
 }
 
 /// Exports an archive with the same attempts in several objects: several files for each day.
-async fn exported(deployment: &Deployment, archive: &Archive) {
+async fn exported(deployment: &FunctionDeployment, archive: &EmbeddedArchive) {
     let (api, exporter) = start_before_bucket("exporter", deployment, archive).await;
     deployment.put_project("p1").await;
     for attempt in ["t1", "t2", "t3"] {
@@ -44,8 +44,8 @@ async fn compacted(api: &RuntimeApi, compactor: &Function, request: String) -> V
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn many_files_become_few_and_then_nothing_is_left_to_do() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     exported(&deployment, &archive).await;
     let (api, compactor) = start_before_bucket("compactor", &deployment, &archive).await;
 
@@ -71,7 +71,7 @@ async fn many_files_become_few_and_then_nothing_is_left_to_do() {
 }
 
 /// Runs `afterwrite compact` on this archive's bucket.
-fn command_line(archive: &Archive, temporary: &Path) -> Output {
+fn command_line(archive: &EmbeddedArchive, temporary: &Path) -> Output {
     let mut command = Command::new(program("afterwrite"));
     command.args(["compact", "--bucket", BUCKET, "--json"]).env_clear().env("TMPDIR", temporary);
     command.env("AWS_REGION", "eu-west-1").env("AWS_ENDPOINT_URL_S3", archive.s3.endpoint());
@@ -82,8 +82,8 @@ fn command_line(archive: &Archive, temporary: &Path) -> Output {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn the_command_line_compacts_and_changes_nothing_without_disk() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     exported(&deployment, &archive).await;
     let before = archive.bucket().list("").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -108,8 +108,8 @@ async fn the_command_line_compacts_and_changes_nothing_without_disk() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_unknown_dataset_and_an_invalid_day_are_errors() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let (api, compactor) = start_before_bucket("compactor", &deployment, &archive).await;
     for (request, word) in
         [(json!({ "dataset": "atempts" }), "attempts"), (json!({ "dt": "06.02.2026" }), "yyyy-mm-dd")]

@@ -40,8 +40,8 @@ pub(super) fn created(bucket: &str, key: &str) -> Value {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_archive_object_becomes_parquet_once() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     // The aggregator remembers the owner of the project.
     let (counting, counter) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
@@ -77,8 +77,8 @@ async fn an_archive_object_becomes_parquet_once() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn only_failed_messages_are_redelivered() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let (api, exporter) = start_before_bucket("exporter", &deployment, &archive).await;
     archive.bucket().put("archive/cut.gz", gzip("{}\n")[..12].to_vec()).await.unwrap();
     let message = |id: &str, body: &Value| json!({ "messageId": id, "body": body.to_string() });

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{RecordImages, StaleCaches, archive_line, decode_old_image, rows};
-use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, RecordDecoder, Timestamp};
-use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
+use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{Model, Operand};
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};

@@ -81,7 +81,7 @@ pub async fn export_knowing_owners(
     model: &Arc<Model>,
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
-    recording: &Recording,
+    recording: &StreamRecording,
 ) -> Vec<ExportTotals> {
     let state = MemoryTables::new();
     state.create_table(TableDefinition::new("state", "PK").sort("SK"));

@@ -34,7 +34,14 @@ impl CompactorFunction {
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings, &[])?;
         let objects = S3Bucket::retrying(s3_client().await?, bucket(&settings)?);
-        Ok(Self { compactor: DatasetCompactor::new(config.model, objects, CompactionOptions::default(), SystemClock) })
+        Ok(Self {
+            compactor: DatasetCompactor::new(
+                config.model,
+                objects,
+                CompactionOptions::default(),
+                SystemClock,
+            ),
+        })
     }
 }
 

@@ -73,7 +73,7 @@ impl ExporterFunction {
             }
             let started = Instant::now();
             match self.exporter.export(key).await {
-                Ok(tally) => metrics(&tally).print(FUNCTION, &self.exporter.model().name, started),
+                Ok(totals) => metrics(&totals).print(FUNCTION, &self.exporter.model().name, started),
                 Err(error) => {
                     tracing::warn!(object = key, %error, "an object was not exported");
                     first_error.get_or_insert(error);
@@ -91,25 +91,25 @@ impl LambdaFunction for ExporterFunction {
     /// SQS messages only those fail that the response names.
     async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
         match ExporterEvent::read(invocation.payload())? {
-            ExporterEvent::Direct(created) => {
+            ExporterEvent::Objects(created) => {
                 Box::pin(self.export(&created)).await.map(|()| BatchResponse::default())
             }
-            ExporterEvent::Queued(messages) => Ok(Box::pin(self.export_messages(messages)).await),
+            ExporterEvent::Messages(messages) => Ok(Box::pin(self.export_messages(messages)).await),
         }
     }
 }
 
-fn metrics(tally: &ExportTotals) -> MetricsLine {
+fn metrics(totals: &ExportTotals) -> MetricsLine {
     let mut line = MetricsLine::default();
-    line.count("foreign_objects", tally.foreign);
-    line.count("lines", tally.lines);
-    line.count("rows", tally.rows);
-    line.count("duplicate_lines", tally.duplicates);
-    line.count("unmatched", tally.unmatched);
-    line.count("rejected_lines", tally.rejected);
-    line.count("rescued_rows", tally.rescued);
-    line.count("files", tally.files);
-    line.count("files_there", tally.files_there);
-    line.count("file_bytes", tally.file_bytes);
+    line.count("foreign_objects", totals.foreign);
+    line.count("lines", totals.lines);
+    line.count("rows", totals.rows);
+    line.count("duplicate_lines", totals.duplicates);
+    line.count("unmatched", totals.unmatched);
+    line.count("rejected_lines", totals.rejected);
+    line.count("rescued_rows", totals.rescued);
+    line.count("files", totals.files);
+    line.count("files_there", totals.existing_files);
+    line.count("file_bytes", totals.file_bytes);
     line
 }

@@ -307,7 +307,7 @@ fn lookup_keys<'q>(
     dataset: &'q Dataset,
     scope: ImageScope<'q, 'q>,
 ) -> impl Iterator<Item = Option<LookupKey<'q>>> {
-    dataset.lookups.iter().map(move |lookup| scope.question(lookup).ok())
+    dataset.lookups.iter().map(move |lookup| scope.lookup_key(lookup).ok())
 }
 
 /// The outputs of each of these lookups; empty where they are not known.
