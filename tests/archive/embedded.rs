@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use afterwrite_cli::local::firehose::{EmbeddedFirehose, Options};
-use afterwrite_cli::local::s3::{self, EmbeddedS3};
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM, objects};
+use afterwrite_local::firehose::{EmbeddedFirehose, Options};
+use afterwrite_local::s3::{self, EmbeddedS3};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use aws_sdk_firehose::error::ProvideErrorMetadata as _;
 use aws_sdk_firehose::primitives::Blob;
 use aws_sdk_firehose::types::Record;
@@ -16,7 +16,7 @@ fn record(data: &str) -> Record {
 
 #[tokio::test]
 async fn records_lie_one_after_the_other_under_the_hour_of_their_arrival() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let client = archive.firehose.client();
     let put = client.put_record().delivery_stream_name(STREAM).record(record("a\n"));
     assert!(!put.send().await.unwrap().record_id().is_empty());
@@ -37,7 +37,7 @@ async fn records_lie_one_after_the_other_under_the_hour_of_their_arrival() {
 
 #[tokio::test]
 async fn errors_are_the_services() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let client = archive.firehose.client();
     let put = |stream: &str, records: Vec<Record>| {
         client.put_record_batch().delivery_stream_name(stream).set_records(Some(records)).send()

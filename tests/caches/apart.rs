@@ -17,7 +17,7 @@ use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{Relay, Relayed, SourceTables};
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::free_port;
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ async fn invalidated_without(archive: Archiver<Firehose, S3Bucket, SystemClock>,
 
 #[tokio::test]
 async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
-    let servers = Archive::start().await;
+    let servers = EmbeddedArchive::start().await;
     let nowhere = format!("http://127.0.0.1:{}", free_port());
     let firehose = servers.firehose.sdk_config().into_builder().endpoint_url(&nowhere).build();
     let s3 = aws_sdk_s3::config::Builder::from(&servers.s3.sdk_config())
@@ -114,7 +114,7 @@ async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
 
 #[tokio::test]
 async fn an_archive_that_refuses_everything_keeps_nothing_from_being_invalidated() {
-    let servers = Archive::start().await;
+    let servers = EmbeddedArchive::start().await;
     let archive = Archiver::new(
         Firehose::new(&servers.firehose.client(), Arc::from("elsewhere")),
         S3Bucket::new(&servers.s3.client(), Arc::from("elsewhere")),

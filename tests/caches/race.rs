@@ -9,7 +9,7 @@ use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
 use afterwrite::sink::redis::{CacheTopology, RedisCache, TOMBSTONE};
 use afterwrite::table::CacheRemedy;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 use afterwrite_tests::redis_server::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
@@ -85,7 +85,7 @@ async fn is_stale(
 /// How many rounds of the race, with random pauses, end in a stale cache.
 async fn stale_rounds(remedy: CacheRemedy) -> usize {
     let server = RedisServer::start().await;
-    let mut random = Random::new(42);
+    let mut random = SeededRandom::new(42);
     let mut stale = 0;
     for round in 0..ROUNDS {
         let (reader, writer) = (random.below(12), random.below(12));

@@ -8,7 +8,7 @@ use afterwrite::sink::memory::{
     IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,
 };
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
-use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, Options};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, Projection, ProjectionType,

@@ -14,7 +14,7 @@ mod relay;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use afterwrite_tests::deployment::{Deployment, SECRET, SOURCE, STATE, event};
+use afterwrite_tests::deployment::{FunctionDeployment, SECRET, SOURCE, STATE, event};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::runtime_api::{Function, FunctionError, InvocationResult, RuntimeApi};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -81,7 +81,7 @@ async fn failure_to_start(name: &str, environment: &[(&str, &str)]) -> FunctionE
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn records_become_rollups_and_mirrors_and_count_once() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     for question in ["q1", "q2", "q3"] {
@@ -131,7 +131,7 @@ async fn records_become_rollups_and_mirrors_and_count_once() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_event_that_cannot_be_used_fails_its_invocation_and_no_other() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     let mut records = deployment.records().await;
@@ -224,7 +224,7 @@ async fn a_record_without_a_sequence_number_comes_again_with_the_one_before() {
 /// Of three attempts, the one at `place` is broken. The others are counted, the metrics tell of one failure, and the answer
 /// names the record at `named`, or else the whole batch.
 async fn assert_fails_alone(what: &str, place: usize, named: Option<usize>, breaks: fn(&mut Value)) {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     for attempt in ["t1", "t2", "t3"] {
@@ -255,7 +255,7 @@ async fn assert_fails_alone(what: &str, place: usize, named: Option<usize>, brea
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn our_own_items_fed_back_are_unmatched_and_change_nothing() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     deployment.put_question("p1", "q1").await;
@@ -306,7 +306,7 @@ async fn our_own_items_fed_back_are_unmatched_and_change_nothing() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_state_table_that_cannot_be_used_is_named_with_its_variable() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     deployment.create_table("WrongKeys", ["pk", "sk"]).await;
     deployment.put_project("p1").await;
     let records = event(&deployment.records().await);
@@ -323,7 +323,7 @@ async fn a_state_table_that_cannot_be_used_is_named_with_its_variable() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_source_table_may_live_under_another_name() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let renamed = format!("{SOURCE}=prod-exams");
     let (api, function) =
         deployment.function(&program("aggregator"), &[("AFTERWRITE_TABLES", &renamed)]).await;

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use afterwrite::commit::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 /// The one true time of a run.
 #[derive(Debug)]
 pub(crate) struct Time {
     now_ms: AtomicI64,
-    jitter: Mutex<Random>,
+    jitter: Mutex<SeededRandom>,
 }
 
 impl Time {
-    pub(crate) fn new(start: Timestamp, jitter: Random) -> Arc<Self> {
+    pub(crate) fn new(start: Timestamp, jitter: SeededRandom) -> Arc<Self> {
         Arc::new(Self { now_ms: AtomicI64::new(start.epoch_ms()), jitter: Mutex::new(jitter) })
     }
 

@@ -13,8 +13,8 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::memory::ItemChange;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, Result};
-use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
-use afterwrite_cli::local::table::{KeyDefinition, TableDefinition, create_table};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, Options};
+use afterwrite_local::table::{KeyDefinition, TableDefinition, create_table};
 use tokio::runtime::Runtime;
 
 use super::store::{EVENTS, MAIN, STATE, Store};

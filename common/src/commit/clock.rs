@@ -1,21 +1,21 @@
-//! Time and chance, injected: the commit stage decides, and what it decides on is given.
+//! Time and randomness, injected so that every decision of the ledger is reproducible.
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::record::Timestamp;
 
-/// Where time and chance come from.
+/// A source of time and randomness.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> Timestamp;
     /// Waits.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
-    /// A random number from nought up to, not including, one thousand: for jitter.
+    /// A random number from 0 to 999, for jitter.
     fn permille(&self) -> u32;
 }
 
-/// How long to wait before try number `attempt` (the first retry is 1): exponential, capped, with full jitter.
+/// The pause before attempt number `attempt` (the first retry is 1): exponential from 25 ms up to 2 s, with full jitter.
 #[must_use]
 pub fn backoff(clock: &impl Clock, attempt: u32) -> Duration {
     const FIRST: Duration = Duration::from_millis(25);
@@ -24,7 +24,7 @@ pub fn backoff(clock: &impl Clock, attempt: u32) -> Duration {
     ceiling * (1 + clock.permille()) / 1000
 }
 
-/// Waits before try number `attempt`, as [`backoff`] says; `false`, at once, if it could not begin before `deadline`.
+/// Waits for [`backoff`]; returns `false` immediately if the attempt could not start before `deadline`.
 pub async fn wait_to_retry(clock: &impl Clock, attempt: u32, deadline: Timestamp) -> bool {
     let pause = backoff(clock, attempt);
     let is_time = clock.now().plus(pause) < deadline;
@@ -34,7 +34,7 @@ pub async fn wait_to_retry(clock: &impl Clock, attempt: u32, deadline: Timestamp
     is_time
 }
 
-/// The machine's clock, on Tokio's timer.
+/// The system clock and Tokio's timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -49,7 +49,7 @@ impl Clock for SystemClock {
 
     fn permille(&self) -> u32 {
         use std::hash::{BuildHasher as _, RandomState};
-        // The hasher's keys are random for each state: chance enough for jitter.
+        // Each `RandomState` has random keys, which is random enough for jitter.
         u32::try_from(RandomState::new().hash_one(0_u8) % 1000).unwrap_or(0)
     }
 }

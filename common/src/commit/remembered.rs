@@ -1,9 +1,10 @@
-//! Reading what lookups have given, without asking: for whoever makes rows of changes long after they were counted.
+//! Reads remembered lookups without querying an index: for the exporter, which makes rows of changes long after they were
+//! counted.
 
 use std::sync::Arc;
 
 use super::keys::StateKeys;
-use super::lookup::remembered;
+use super::lookup::remembered_outputs;
 use crate::Result;
 use crate::projection::{LookupKey, LookupOutputs};
 use crate::sink::Tables;
@@ -18,19 +19,19 @@ pub struct RememberedLookups<T> {
 }
 
 impl<T: Tables> RememberedLookups<T> {
-    /// Those of this model's lookups that `state_table` holds.
+    /// The lookups of `model` that `state_table` remembers.
     pub fn new(model: Arc<Model>, state_table: Arc<str>, tables: T) -> Self {
         Self { model, keys: StateKeys::new(state_table), tables }
     }
 
-    /// What each of these questions was answered with; `None` where nothing is remembered, or too little.
+    /// The outputs for each key; `None` if none are remembered, or an output that the model declares is missing.
     ///
     /// # Errors
     /// As [`Tables::read`].
-    pub async fn read(&self, questions: &[LookupKey<'static>]) -> Result<Vec<Option<Arc<LookupOutputs>>>> {
-        let keys: Vec<_> = questions.iter().map(|question| self.keys.lookup(&self.model, question)).collect();
+    pub async fn read(&self, lookup_keys: &[LookupKey<'static>]) -> Result<Vec<Option<Arc<LookupOutputs>>>> {
+        let keys: Vec<_> = lookup_keys.iter().map(|key| self.keys.lookup(&self.model, key)).collect();
         let items = self.tables.read(&keys).await?.items;
-        let answers = questions.iter().zip(items);
-        Ok(answers.map(|(question, item)| remembered(&self.model, question, &item?)).collect())
+        let stored = lookup_keys.iter().zip(items);
+        Ok(stored.map(|(key, item)| remembered_outputs(&self.model, key, &item?)).collect())
     }
 }

@@ -14,12 +14,12 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ItemContributions {
     /// One share for each aggregate that counts the item.
-    pub shares: SmallVec<[Contribution; 1]>,
+    pub by_aggregate: SmallVec<[Contribution; 1]>,
 }
 
 impl ItemContributions {
     /// Those of an item of which nothing is counted.
-    pub const NOTHING: Self = Self { shares: SmallVec::new_const() };
+    pub const NOTHING: Self = Self { by_aggregate: SmallVec::new_const() };
 }
 
 /// The rollups that an aggregate counts an item into.
@@ -47,7 +47,7 @@ pub struct ExtremeValue {
     /// The measure.
     pub measure: Arc<str>,
     /// Which of two values stays.
-    pub keep: ExtremeRule,
+    pub rule: ExtremeRule,
     /// The value: a number or a text.
     pub value: AttributeValue<'static>,
 }
@@ -87,9 +87,9 @@ pub fn contributions<'s, 'a: 's>(
         let bare = ImageScope::of(model, identity, image);
         let mut outputs = SmallVec::<[_; 2]>::new();
         for key in &aggregate.lookups {
-            let question = bare.question(key)?;
+            let question = bare.lookup_key(key)?;
             outputs.push(answers.outputs(&question).ok_or_else(|| {
-                answers.refusal(&question).unwrap_or_else(|| unanswered(model, key.lookup))
+                answers.failure(&question).unwrap_or_else(|| unanswered(model, key.lookup))
             })?);
         }
         let scope = ImageScope { outputs: &outputs, ..bare };
@@ -122,17 +122,17 @@ fn project(
         return Ok(());
     }
     let destinations = destinations(aggregate, scope, sharding, targets)?;
-    for (measure, keep, value) in extremes {
+    for (measure, rule, value) in extremes {
         projected.extremes.extend(destinations.iter().map(|target| ExtremeValue {
             target: *target,
             measure: Arc::clone(measure),
-            keep,
+            rule,
             value: value.clone(),
         }));
     }
     if !measures.is_empty() {
         let share = Contribution { aggregate: Arc::clone(&aggregate.name), targets: destinations, measures };
-        projected.contributions.shares.push(share);
+        projected.contributions.by_aggregate.push(share);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Pure: an image of an item → what it contributes. No I/O, no clock; the same image always gives the same.
 //!
 //! `C(image)` of the design is [`contributions()`]: aggregate → rollups → measure → number. What a lookup gave is an input like
-//! the image itself; which lookups an image needs is told by [`questions`] beforehand.
+//! the image itself; which lookups an image needs is told by [`lookup_keys`] beforehand.
 
 mod archive;
 mod contributions;
@@ -10,13 +10,13 @@ mod rows;
 mod scope;
 mod target;
 
-pub use archive::{AttributePath, archive_line};
+pub use archive::archive_line;
 pub use contributions::{
     Contribution, ExtremeRule, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, TargetIds,
     contributions,
 };
 pub use invalidation::{StaleCaches, StaleKey, StalePath};
-pub use rows::{DatasetRow, RecordImages, RowOperation, old_image, rows};
+pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 
@@ -69,7 +69,7 @@ pub trait LookupAnswers {
     fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs>;
 
     /// Why the lookup gave nothing, if there is more to say than that it found no item.
-    fn refusal(&self, question: &LookupKey<'_>) -> Option<Error> {
+    fn failure(&self, question: &LookupKey<'_>) -> Option<Error> {
         let _ = question;
         None
     }
@@ -79,7 +79,7 @@ pub trait LookupAnswers {
 ///
 /// # Errors
 /// [`crate::ErrorKind::Record`] if the image lacks a value that a lookup is asked by.
-pub fn questions<'s, 'a: 's>(
+pub fn lookup_keys<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
@@ -88,7 +88,7 @@ pub fn questions<'s, 'a: 's>(
     let mut questions = SmallVec::new();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         for key in &aggregate.lookups {
-            questions.push(scope.question(key)?);
+            questions.push(scope.lookup_key(key)?);
         }
     }
     Ok(questions)
@@ -96,14 +96,14 @@ pub fn questions<'s, 'a: 's>(
 
 /// What an image of a looked-up item answers by itself: each question that other items may ask, with its outputs.
 /// Where the image lacks an input or a output there is no answer.
-pub fn answers<'s, 'a: 's>(
+pub fn offered_outputs<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
 ) -> Vec<(LookupKey<'s>, Vec<crate::record::AttributeValue<'static>>)> {
     let scope = ImageScope::of(model, identity, image);
     let answer = |key: &LookupUse| {
-        let question = scope.question(key).ok()?;
+        let question = scope.lookup_key(key).ok()?;
         let outputs = key.outputs.iter().map(|term| scope.output(term)).collect::<Option<Vec<_>>>()?;
         Some((question, outputs))
     };

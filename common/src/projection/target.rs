@@ -171,6 +171,14 @@ impl RollupTargets {
         showing.any(|rollup| measures.iter().any(|(measure, _)| rollup.shows(measure)))
     }
 
+    /// The rollups of these contributions that a mirror shows a measure of.
+    pub fn mirrored(&self, contributions: &ItemContributions) -> impl Iterator<Item = TargetId> {
+        contributions.by_aggregate.iter().flat_map(|contribution| {
+            let is_mirrored = |target: &TargetId| self.shows_any(*target, &contribution.measures);
+            contribution.targets.iter().copied().filter(is_mirrored)
+        })
+    }
+
     /// The model's rollups that a target is an item of.
     pub fn rollups(&self, id: TargetId) -> impl Iterator<Item = &Rollup> {
         self.get(id).rollups.iter().filter_map(|index| self.model.rollups.get(*index))
@@ -228,11 +236,12 @@ impl ShardAssignment<'_> {
         if shards <= 1 {
             return None;
         }
-        let counted_there = self.current.shares.iter().flat_map(|share| &share.targets).find_map(|id| {
-            let target = targets.get(*id);
-            let same = *target.partition == *partition && *target.sort == *sort;
-            if same { target.shard } else { None }
-        });
+        let counted_there =
+            self.current.by_aggregate.iter().flat_map(|share| &share.targets).find_map(|id| {
+                let target = targets.get(*id);
+                let same = *target.partition == *partition && *target.sort == *sort;
+                if same { target.shard } else { None }
+            });
         counted_there.or_else(|| u32::try_from(self.hash() % u64::from(shards)).ok())
     }
 }

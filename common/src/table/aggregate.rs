@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{BoundTemplate, LookupUse, Pattern, Template, Term, ValueFormat};
-use crate::effect::Path;
+use crate::record::AttributePath;
 
 /// An item of the state table that holds measures.
 #[derive(Debug)]
@@ -161,11 +161,11 @@ pub struct Mirror {
 #[derive(Debug)]
 pub struct MirroredAttribute {
     /// Where the item shows it, nested if the path has several names.
-    pub path: Path,
+    pub path: AttributePath,
     /// Where the item keeps the rollup's `rev` that it was copied at: `<attribute>_rev` beside it.
-    pub revision_path: Path,
+    pub revision_path: AttributePath,
     /// The same place in an image of the item, to compare with.
-    pub image: super::AttributePath,
+    pub image: super::InternedPath,
     /// The measure.
     pub measure: Arc<str>,
 }

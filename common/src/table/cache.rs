@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AttributePath, BoundTemplate, Pattern};
+use super::{BoundTemplate, InternedPath, Pattern};
 
 /// What is stale once an item of one entity has changed. A rule that is `of` several entities is one of these for each.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct CacheRule {
     /// What must hold of an image for keys and paths to be rendered from it.
     pub when: Option<Pattern>,
     /// If any are named: a change of an item that touches none of these makes nothing stale.
-    pub depends_on: Vec<AttributePath>,
+    pub depends_on: Vec<InternedPath>,
     /// What is done to the keys.
     pub remedy: CacheRemedy,
 }

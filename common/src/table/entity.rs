@@ -4,8 +4,7 @@ use std::iter;
 use std::sync::Arc;
 
 use super::{Template, ValueFormat};
-use crate::effect::Path;
-use crate::record::AttributeId;
+use crate::record::{AttributeId, AttributePath};
 
 /// A kind of item, told by its primary key.
 #[derive(Debug)]
@@ -33,12 +32,12 @@ pub struct Entity {
     /// The datasets of this entity: indexes into [`super::Model::datasets`].
     pub datasets: Vec<usize>,
     /// The attributes that must not leave the table: nothing of the model reads them, and the archive leaves them out.
-    pub secrets: Vec<Path>,
+    pub secrets: Vec<AttributePath>,
 }
 
 impl Entity {
     /// The attributes that a term is read or derived from; what is derived is not derived from another.
-    pub(super) fn attributes_of<'e>(&'e self, term: &'e Term) -> impl Iterator<Item = &'e AttributePath> {
+    pub(super) fn attributes_of<'e>(&'e self, term: &'e Term) -> impl Iterator<Item = &'e InternedPath> {
         let derivation = if let Term::Derived(index) = term { self.derivations.get(*index) } else { None };
         let terms = iter::once(term).chain(derivation.into_iter().flat_map(|derived| derived.kind.terms()));
         terms.filter_map(|term| if let Term::Attribute(path) = term { Some(path) } else { None })
@@ -69,7 +68,7 @@ pub enum Term {
     /// A variable of the item's primary key: an index into [`Entity::variables`].
     Key(usize),
     /// An attribute of the item's image.
-    Attribute(AttributePath),
+    Attribute(InternedPath),
     /// A value derived from attributes: an index into [`Entity::derivations`].
     Derived(usize),
     /// What a lookup gave.
@@ -83,7 +82,7 @@ pub enum Term {
 
 /// The place of an attribute in an image: a top-level attribute, or one inside maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttributePath {
+pub struct InternedPath {
     /// The top-level attribute.
     pub root: AttributeId,
     /// The names within, outermost first; mostly none.

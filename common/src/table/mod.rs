@@ -145,11 +145,13 @@ pub use aggregate::{
 pub use cache::{ArchiveScope, CacheRemedy, CacheRule};
 pub use dataset::{Column, ColumnType, Dataset, NO_DAY, RowHistory, SavedQuery};
 pub use entity::{
-    AttributePath, BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup,
+    BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, InternedPath, KeyPattern, Lookup,
     LookupUse, OnExpiry, Term,
 };
 pub(crate) use load::nearest_name;
-pub use load::{ModelErrors, ModelProblem};
+pub use load::{
+    ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
+};
 pub use notation::{ModelNotation, duration};
 pub use pattern::{Operand, Pattern};
 pub use template::{Template, TemplatePiece, ValueFormat};

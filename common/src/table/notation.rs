@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::pattern::{Comparison, Matcher, PatternCondition};
 use super::{
-    AttributePath, BoundPiece, BoundTemplate, DerivationKind, Entity, LookupUse, MeasureKind, Model, Pattern,
+    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, MeasureKind, Model, Pattern,
     Template, TemplatePiece, Term, ValueFormat,
 };
 
@@ -54,7 +54,7 @@ impl<'m> ModelNotation<'m> {
 
     /// An attribute's name, with dots between the names of nested maps.
     #[must_use]
-    pub fn attribute(&self, path: &AttributePath) -> String {
+    pub fn attribute(&self, path: &InternedPath) -> String {
         let root = self.model.row_vocabulary.name(path.root);
         std::iter::once(root).chain(&path.within).map(|name| &**name).collect::<Vec<_>>().join(".")
     }

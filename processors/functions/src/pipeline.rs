@@ -139,16 +139,16 @@ fn items<'r>(
             failures.push(RecordFailure { index: found.index, error });
             continue;
         }
-        let request = ItemRecord { index: found.index, record: found.record };
+        let record = ItemRecord { index: found.index, record: found.record };
         match by_source.get(&found.source).and_then(|index| items.get_mut(*index)) {
-            Some(item) => item.requests.push(request),
+            Some(item) => item.records.push(record),
             None => {
                 by_source.insert(&found.source, items.len());
                 items.push(SourceItem {
                     source: &found.source,
                     identity,
                     keys: found.keys,
-                    requests: ItemRecords::from([request]),
+                    records: ItemRecords::from([record]),
                 });
             }
         }

@@ -5,7 +5,7 @@ use super::part::EntityContext;
 use super::reader::Located;
 use super::resolve::ModelCompiler;
 use super::scope::EntityScope;
-use crate::table::{AttributePath, BoundTemplate, CacheRule, Template, Term, ValueFormat};
+use crate::table::{BoundTemplate, CacheRule, InternedPath, Template, Term, ValueFormat};
 
 /// Compiles a cache, for each of the entities that it is of.
 pub(super) fn cache(compiler: &mut ModelCompiler<'_, '_, '_>, settings: &CacheSettings<'_>) {
@@ -73,7 +73,7 @@ impl EntityContext<'_, '_, '_, '_> {
     }
 
     /// An attribute that the rule depends on.
-    fn attribute(&mut self, name: Located<&str>) -> Option<AttributePath> {
+    fn attribute(&mut self, name: Located<&str>) -> Option<InternedPath> {
         let resolved = self.resolve(&self.owner.clone(), name)?;
         let problem = match resolved.term {
             Term::Attribute(path) if resolved.format == ValueFormat::Plain => return Some(path),

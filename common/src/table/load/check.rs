@@ -9,7 +9,7 @@ use super::problem::ProblemCollector;
 use super::reader::Located;
 use super::resolve::{ModelCompiler, terms_of};
 use crate::table::{
-    Aggregate, AttributePath, BoundPiece, Entity, MeasureKind, OnExpiry, Template, TemplatePiece, Term,
+    Aggregate, BoundPiece, Entity, InternedPath, MeasureKind, OnExpiry, Template, TemplatePiece, Term,
     ValueFormat,
 };
 
@@ -216,7 +216,7 @@ fn nothing_reads_secrets(compiler: &mut ModelCompiler<'_, '_, '_>) {
             let root = path.first().map_or("", |name| &**name);
             let mut key = table.into_iter().flat_map(|table| table.key());
             let is_key = key.any(|key| *key.name == *root);
-            let is_on_the_way = |read: &AttributePath| {
+            let is_on_the_way = |read: &InternedPath| {
                 let name = compiler.model.row_vocabulary.name(read.root);
                 within(&path, &std::iter::once(name).chain(&read.within).cloned().collect::<Vec<_>>())
             };
@@ -241,7 +241,7 @@ fn nothing_reads_secrets(compiler: &mut ModelCompiler<'_, '_, '_>) {
 }
 
 /// Every attribute that an entity's caches read.
-fn cache_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
+fn cache_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, InternedPath)> {
     let mut reads = Vec::new();
     for rule in entity.caches.iter().filter_map(|index| compiler.model.caches.get(*index)) {
         let reader = format!("cache of `{}`", entity.name);
@@ -262,7 +262,7 @@ fn cache_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(St
 }
 
 /// Every attribute that an entity's datasets read.
-fn dataset_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
+fn dataset_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, InternedPath)> {
     let mut reads = Vec::new();
     for (_, dataset) in compiler.model.datasets_of(entity) {
         let reader = format!("dataset `{}`", dataset.name);
@@ -277,7 +277,7 @@ fn dataset_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(
 }
 
 /// Every attribute of an entity's items that decides what they contribute, and who reads it.
-fn reads<'m>(compiler: &'m ModelCompiler<'_, '_, '_>, entity: &'m Entity) -> Vec<(String, AttributePath)> {
+fn reads<'m>(compiler: &'m ModelCompiler<'_, '_, '_>, entity: &'m Entity) -> Vec<(String, InternedPath)> {
     let mut reads = Vec::new();
     let mut read = |reader: &str, term: &Term| {
         if let Term::Attribute(path) = term {

@@ -7,7 +7,7 @@ use super::problem::suggestion;
 use super::reader::Located;
 use super::resolve::{MirroredPath, ModelCompiler, position};
 use super::scope::attribute_path;
-use crate::effect::Path;
+use crate::record::AttributePath;
 use crate::table::template::split_format;
 use crate::table::{BoundPiece, LookupUse, Mirror, MirroredAttribute, Rollup, Term, ValueFormat};
 
@@ -114,8 +114,8 @@ fn attribute(
     })
 }
 
-fn path_of(names: &[Arc<str>]) -> Option<Path> {
-    names.split_first().map(|(root, within)| Path { root: Arc::clone(root), within: within.to_vec() })
+fn path_of(names: &[Arc<str>]) -> Option<AttributePath> {
+    names.split_first().map(|(root, within)| AttributePath::nested(Arc::clone(root), within.iter().cloned()))
 }
 
 /// From the rollup to the item: every variable of the item's key is one of the rollup's.

@@ -13,6 +13,7 @@ mod aggregates;
 mod apart;
 mod caches;
 mod check;
+mod code;
 mod condition;
 mod datasets;
 mod document;
@@ -24,6 +25,9 @@ mod problem;
 mod reader;
 mod resolve;
 mod scope;
+mod source;
+mod suggestion;
+mod syntax;
 
 use std::borrow::Cow;
 use std::{fs, io};
@@ -31,9 +35,11 @@ use std::{fs, io};
 use toml::de::DeTable;
 
 use self::document::ModelDocument;
-pub(crate) use self::problem::nearest as nearest_name;
-pub use self::problem::{ModelErrors, ModelProblem};
+pub use self::problem::{
+    ModelErrors, ModelProblem, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
+};
 use self::problem::{ProblemCollector, listed};
+pub(crate) use self::suggestion::nearest as nearest_name;
 use super::Model;
 use crate::{Error, ErrorKind, Result};
 
@@ -92,24 +98,43 @@ impl Model {
     /// Compiles a model from its TOML; `file` is what errors call it.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Every error of the file.
     pub fn parse(source: &str, file: &str) -> std::result::Result<Self, ModelErrors> {
         let mut problems = ProblemCollector::of(source);
-        let (root, errors) = DeTable::parse_recoverable(source);
-        for error in &errors {
-            let message = match error.message() {
-                "duplicate key" => "the key is given a second time; give it once",
-                message => message,
-            };
-            problems.report(error.span().map_or(0, |span| span.start), message);
-        }
-        let document =
-            if errors.is_empty() { ModelDocument::read(root.get_ref(), &mut problems) } else { None };
-        let model = document.map(|document| resolve::compile(&document, &mut problems));
-        problems.finish(file)?;
-        // Without a problem there was a document, and so there is a model.
-        model.ok_or_else(|| ModelErrors { file: file.to_owned(), problems: Vec::new() })
+        let model = compile(source, &mut problems);
+        let problems = problems.finish();
+        model.filter(|_| problems.is_empty()).ok_or_else(|| ModelErrors { file: file.to_owned(), problems })
     }
+
+    /// Checks a model: its errors or, if it has none, the model and its warnings.
+    #[must_use]
+    pub fn check(source: &str, file: &str) -> ModelReport {
+        let mut problems = ProblemCollector::of(source);
+        let model = compile(source, &mut problems).filter(|_| problems.is_empty());
+        ModelReport { file: file.to_owned(), model, problems: problems.finish() }
+    }
+}
+
+/// What was found in a model file.
+#[derive(Debug)]
+pub struct ModelReport {
+    /// The file, as it was named.
+    pub file: String,
+    /// The model, if the file has no errors.
+    pub model: Option<Model>,
+    /// Its errors or, if it has none, its warnings, in the order of the file.
+    pub problems: Vec<ModelProblem>,
+}
+
+/// The model, if it can be read at all. It is a model only if nothing was reported.
+fn compile(source: &str, problems: &mut ProblemCollector<'_>) -> Option<Model> {
+    let (root, errors) = DeTable::parse_recoverable(source);
+    if !errors.is_empty() {
+        syntax::report_syntax_errors(source, &errors, problems);
+        return None;
+    }
+    let document = ModelDocument::read(root.get_ref(), problems)?;
+    Some(resolve::compile(&document, problems))
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use super::problem::{ProblemCollector, suggestion};
 use super::reader::Located;
 use super::scope::{EntityScope, NameScope, ResolvedName};
 use super::{aggregates, caches, check, datasets, mirrors};
-use crate::effect::Path;
-use crate::record::AttributeInterner;
+use crate::record::{AttributeInterner, AttributePath};
 use crate::table::{
     Derivation, DerivationKind, Entity, KeyPattern, KeySchema, KeyType, LookupUse, Model, Rollup, Table,
     Template, Term, ValueFormat,
@@ -244,7 +243,7 @@ impl ModelCompiler<'_, '_, '_> {
             mirrors: Vec::new(),
             caches: Vec::new(),
             datasets: Vec::new(),
-            secrets: settings.secrets.iter().map(|secret| Path::dotted(secret.value)).collect(),
+            secrets: settings.secrets.iter().map(|secret| AttributePath::dotted(secret.value)).collect(),
         });
         self.scopes.push(scope);
     }

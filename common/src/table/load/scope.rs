@@ -6,7 +6,7 @@ use super::document::ValueType;
 use super::problem::suggestion;
 use crate::record::AttributeInterner;
 use crate::table::template::split_format;
-use crate::table::{AttributePath, Term, ValueFormat};
+use crate::table::{InternedPath, Term, ValueFormat};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl NameScope<'_> {
             return Some((term.clone(), *value_type));
         }
         let value_type = self.declared(base)?;
-        let path = AttributePath { declared: value_type.stored(), ..attribute_path(base, vocabulary) };
+        let path = InternedPath { declared: value_type.stored(), ..attribute_path(base, vocabulary) };
         Some((Term::Attribute(path), value_type))
     }
 
@@ -119,10 +119,10 @@ impl NameScope<'_> {
 }
 
 /// The place of an attribute that is written `root.inner.innermost`.
-pub(super) fn attribute_path(written: &str, vocabulary: &mut AttributeInterner) -> AttributePath {
+pub(super) fn attribute_path(written: &str, vocabulary: &mut AttributeInterner) -> InternedPath {
     let mut names = written.split('.');
     let root = vocabulary.intern(names.next().unwrap_or_default());
-    AttributePath { root, within: names.map(Arc::from).collect(), declared: None }
+    InternedPath { root, within: names.map(Arc::from).collect(), declared: None }
 }
 
 impl ValueType {

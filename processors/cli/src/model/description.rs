@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::effect::Path;
+use afterwrite::record::AttributePath;
 use afterwrite::table::{
     Aggregate, ArchiveScope, CacheRemedy, CacheRule, Dataset, Entity, Lookup, Mirror, Model, ModelNotation,
     OnExpiry, Rollup, RollupDestination, RowHistory, Table, duration,
@@ -291,8 +291,8 @@ impl Describing<'_> {
 }
 
 /// A path as a model writes it.
-pub(super) fn dotted(path: &Path) -> String {
-    path.names().map(|name| &**name).collect::<Vec<_>>().join(".")
+pub(super) fn dotted(path: &AttributePath) -> String {
+    path.to_string()
 }
 
 /// What is done to a stale key.

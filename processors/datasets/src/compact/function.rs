@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::commit::SystemClock;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLine};
 use serde::Deserialize;
 
-use super::{Compacted, Compactor, Options};
+use super::{CompactionOptions, CompactionTotals, DatasetCompactor};
 
 const FUNCTION: &str = "compactor";
 const HINT: &str = "Invoke it on a schedule with {}, or name a dataset or a day: {\"dataset\": \"attempts\", \"dt\": \"2026-02-06\"}";
@@ -17,7 +17,7 @@ const HINT: &str = "Invoke it on a schedule with {}, or name a dataset or a day:
 /// The function `compactor`.
 #[derive(Debug)]
 pub struct CompactorFunction {
-    compactor: Compactor<S3Bucket>,
+    compactor: DatasetCompactor<S3Bucket, SystemClock>,
 }
 
 /// An invocation's payload: what to compact. An absent field means all.
@@ -35,7 +35,14 @@ impl CompactorFunction {
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings)?;
         let objects = S3Bucket::retrying(s3_client().await?, settings.required_bucket()?);
-        Ok(Self { compactor: Compactor::new(config.model, objects, Options::default()) })
+        Ok(Self {
+            compactor: DatasetCompactor::new(
+                config.model,
+                objects,
+                CompactionOptions::default(),
+                SystemClock,
+            ),
+        })
     }
 }
 
@@ -55,19 +62,19 @@ impl CompactionRequest {
 }
 
 impl LambdaFunction for CompactorFunction {
-    type Response = Compacted;
+    type Response = CompactionTotals;
 
-    async fn handle(&self, invocation: Invocation) -> Result<Compacted> {
+    async fn handle(&self, invocation: Invocation) -> Result<CompactionTotals> {
         let started = Instant::now();
         let CompactionRequest { dataset, dt } = CompactionRequest::read(invocation.payload())?;
-        let compaction = self.compactor.compact(dataset.as_deref(), dt.as_deref(), SystemClock.now());
+        let compaction = self.compactor.compact(dataset.as_deref(), dt.as_deref());
         let compacted = Box::pin(compaction).await?;
         metrics(&compacted).print(FUNCTION, &self.compactor.model().name, started);
         Ok(compacted)
     }
 }
 
-fn metrics(compacted: &Compacted) -> MetricsLine {
+fn metrics(compacted: &CompactionTotals) -> MetricsLine {
     let mut line = MetricsLine::default();
     line.count("partitions", compacted.partitions);
     line.count("files_compacted", compacted.files_in);

@@ -11,15 +11,15 @@ use afterwrite_lambda::{
     BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLine,
 };
 
-use super::event::{Created, Notice};
-use super::{Exporter, Tally};
+use super::event::{CreatedObject, ExporterEvent};
+use super::{ArchiveExporter, ExportTotals};
 
 const FUNCTION: &str = "exporter";
 
 /// The function `exporter`.
 #[derive(Debug)]
 pub struct ExporterFunction {
-    exporter: Exporter<S3Bucket, DynamoDb>,
+    exporter: ArchiveExporter<S3Bucket, DynamoDb>,
     /// Objects of other buckets are skipped.
     bucket: String,
 }
@@ -40,12 +40,12 @@ impl ExporterFunction {
             }
             None => None,
         };
-        let exporter = Exporter::new(config.model, config.table_names, objects, remembered);
+        let exporter = ArchiveExporter::new(config.model, config.table_names, objects, remembered);
         Ok(Self { exporter, bucket: name.to_string() })
     }
 
     /// Exports the objects of each message; the response names the messages that failed.
-    async fn export_messages(&self, messages: Vec<(String, Result<Vec<Created>>)>) -> BatchResponse {
+    async fn export_messages(&self, messages: Vec<(String, Result<Vec<CreatedObject>>)>) -> BatchResponse {
         let mut response = BatchResponse::default();
         for (item_identifier, created) in messages {
             let exported = match created {
@@ -61,9 +61,9 @@ impl ExporterFunction {
     }
 
     /// Exports all of these objects, or as many as possible; returns the first error, if any.
-    async fn export(&self, created: &[Created]) -> Result<()> {
+    async fn export(&self, created: &[CreatedObject]) -> Result<()> {
         let mut first_error = None;
-        for Created { bucket, key } in created {
+        for CreatedObject { bucket, key } in created {
             if *bucket != self.bucket {
                 tracing::warn!(
                     bucket,
@@ -73,7 +73,7 @@ impl ExporterFunction {
             }
             let started = Instant::now();
             match self.exporter.export(key).await {
-                Ok(tally) => metrics(&tally).print(FUNCTION, &self.exporter.model().name, started),
+                Ok(totals) => metrics(&totals).print(FUNCTION, &self.exporter.model().name, started),
                 Err(error) => {
                     tracing::warn!(object = key, %error, "an object was not exported");
                     first_error.get_or_insert(error);
@@ -100,26 +100,26 @@ impl LambdaFunction for ExporterFunction {
                 ));
             }
         }
-        match Notice::read(invocation.payload())? {
-            Notice::Direct(created) => {
+        match ExporterEvent::read(invocation.payload())? {
+            ExporterEvent::Objects(created) => {
                 Box::pin(self.export(&created)).await.map(|()| BatchResponse::default())
             }
-            Notice::Queued(messages) => Ok(Box::pin(self.export_messages(messages)).await),
+            ExporterEvent::Messages(messages) => Ok(Box::pin(self.export_messages(messages)).await),
         }
     }
 }
 
-fn metrics(tally: &Tally) -> MetricsLine {
+fn metrics(totals: &ExportTotals) -> MetricsLine {
     let mut line = MetricsLine::default();
-    line.count("foreign_objects", tally.foreign);
-    line.count("lines", tally.lines);
-    line.count("rows", tally.rows);
-    line.count("duplicate_lines", tally.duplicates);
-    line.count("unmatched", tally.unmatched);
-    line.count("rejected_lines", tally.rejected);
-    line.count("rescued_rows", tally.rescued);
-    line.count("files", tally.files);
-    line.count("files_there", tally.files_there);
-    line.count("file_bytes", tally.file_bytes);
+    line.count("foreign_objects", totals.foreign);
+    line.count("lines", totals.lines);
+    line.count("rows", totals.rows);
+    line.count("duplicate_lines", totals.duplicates);
+    line.count("unmatched", totals.unmatched);
+    line.count("rejected_lines", totals.rejected);
+    line.count("rescued_rows", totals.rescued);
+    line.count("files", totals.files);
+    line.count("files_there", totals.existing_files);
+    line.count("file_bytes", totals.file_bytes);
     line
 }

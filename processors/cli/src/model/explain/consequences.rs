@@ -6,7 +6,7 @@ use std::sync::Arc;
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
     ExtremeRule, ImageScope, ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RecordImages,
-    RollupTargets, ShardAssignment, StaleCaches, TargetId, answers, contributions, questions, rows,
+    RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions, lookup_keys, offered_outputs, rows,
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
 use afterwrite::table::{Mirror, Model, Operand};
@@ -156,14 +156,14 @@ impl Explained<'_> {
     }
 
     fn asked(&self, image: &Image<'_>) -> Result<Vec<Asked>> {
-        let mut questions = questions(self.model, self.identity, image)?;
+        let mut questions = lookup_keys(self.model, self.identity, image)?;
         questions.sort();
         questions.dedup();
         Ok(questions.iter().map(|question| self.told(question, self.given.outputs(question))).collect())
     }
 
     fn answers(&self, image: &Image<'_>) -> Vec<Asked> {
-        let answers = answers(self.model, self.identity, image);
+        let answers = offered_outputs(self.model, self.identity, image);
         answers.iter().map(|(question, outputs)| self.told(question, Some(outputs))).collect()
     }
 
@@ -182,7 +182,7 @@ impl Explained<'_> {
         let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
         let projected = contributions(self.model, self.identity, image, self.given, sharding, &mut targets)?;
         let mut counted: BTreeMap<TargetId, BTreeMap<String, String>> = BTreeMap::new();
-        for share in &projected.contributions.shares {
+        for share in &projected.contributions.by_aggregate {
             for target in &share.targets {
                 let measures =
                     share.measures.iter().map(|(name, number)| (name.to_string(), format!("+{number}")));
@@ -190,7 +190,7 @@ impl Explained<'_> {
             }
         }
         for extreme in &projected.extremes {
-            let bound = match extreme.keep {
+            let bound = match extreme.rule {
                 ExtremeRule::Largest => "at least",
                 ExtremeRule::Smallest => "at most",
             };
