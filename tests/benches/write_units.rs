@@ -14,7 +14,7 @@ use afterwrite::projection::{
     ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RollupTargets, ShardAssignment, TargetId,
     contributions,
 };
-use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, decode};
+use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, Decimal, Item, decode};
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_tests::recording::event;
@@ -153,7 +153,7 @@ fn measure_changes(
         let Some(image) = image else { continue };
         let sharding = ShardAssignment { source: &source, current: &nothing };
         let projected = contributions(model, &identity, image, lookups, sharding, targets).expect("an item");
-        for share in &projected.contributions.shares {
+        for share in &projected.contributions.by_aggregate {
             for (target, (measure, number)) in share
                 .targets
                 .iter()

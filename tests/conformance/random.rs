@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
+use afterwrite::record::{AttributeValue, Decimal, Item};
 use afterwrite::sink::Tables as _;
 use afterwrite_tests::random::SeededRandom;
 

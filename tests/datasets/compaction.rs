@@ -92,7 +92,7 @@ enum MissingFileCause {
 }
 
 struct CompactionWorld {
-    random: Random,
+    random: SeededRandom,
     model: Arc<Model>,
     history: RowHistory,
     bucket: Arc<MemoryObjects>,
