@@ -7,8 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A key template: literal text and variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A key template: literal text and variables. The default has no pieces: it stands for one that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     /// Literals and variables in order; no two variables are neighbours.
     pub pieces: Vec<TemplatePiece>,

@@ -1,36 +1,28 @@
 //! TOML → [`Model`], or everything that is wrong with it.
 //!
 //! ```text
-//! document   the settings as they are written, each with its place
-//! resolve    names become indexes: tables, entities, lookups, rollups
-//! aggregates, mirrors, caches, datasets, condition    the same for what is counted, shown, cached, kept as rows, tested
-//! check      what only the whole can tell: limits, feedback; and apart: keys that must not overlap
+//! reader     single settings of the TOML, each with its place
+//! scope      which value a name means
+//! compiler   what the parts are compiled with; each part's own file compiles it
+//! compile    the sections in order
+//! check      the whole model: limits, feedback; and key_overlap
 //! ```
 //!
-//! No step stops at the first problem; a later step runs as long as the names that it needs can be told.
+//! No step stops at the first problem; what was read wrongly is reported before what it means.
 
-mod aggregates;
-mod apart;
-mod caches;
 mod check;
-mod condition;
-mod datasets;
-mod document;
-mod duration;
-mod lookups;
-mod mirrors;
-mod part;
-mod problem;
-mod reader;
-mod resolve;
-mod scope;
+mod compile;
+pub(super) mod compiler;
+mod key_overlap;
+pub(super) mod problem;
+pub(super) mod reader;
+pub(super) mod scope;
 
 use std::borrow::Cow;
 use std::{fs, io};
 
 use toml::de::DeTable;
 
-use self::document::ModelDocument;
 pub use self::problem::{ModelErrors, ModelProblem};
 use self::problem::{ProblemCollector, listed};
 use super::Model;
@@ -102,9 +94,8 @@ impl Model {
             };
             problems.report(error.span().map_or(0, |span| span.start), message);
         }
-        let document =
-            if errors.is_empty() { ModelDocument::read(root.get_ref(), &mut problems) } else { None };
-        let model = document.map(|document| resolve::compile(&document, &mut problems));
+        let model =
+            if errors.is_empty() { compile::compile(root.get_ref(), source, &mut problems) } else { None };
         problems.finish(file)?;
         // Without a problem there was a document, and so there is a model.
         model.ok_or_else(|| ModelErrors { file: file.to_owned(), problems: Vec::new() })

@@ -46,7 +46,7 @@ impl ModelErrors {
 }
 
 /// Collects problems while a model is loaded.
-pub(super) struct ProblemCollector<'s> {
+pub(in crate::table) struct ProblemCollector<'s> {
     source: &'s str,
     /// Where each line begins.
     lines: Vec<usize>,
@@ -55,34 +55,39 @@ pub(super) struct ProblemCollector<'s> {
 }
 
 impl<'s> ProblemCollector<'s> {
-    pub(super) fn of(source: &'s str) -> Self {
+    pub(in crate::table) fn of(source: &'s str) -> Self {
         let later = source.match_indices('\n').map(|(end, _)| end + 1);
         let lines = std::iter::once(0).chain(later).collect();
         Self { source, lines, found: Vec::new(), incomplete: false }
     }
 
     /// Notes a problem at this offset of the source. The same problem at the same place is noted once.
-    pub(super) fn report(&mut self, at: usize, message: impl Into<String>) {
+    pub(in crate::table) fn report(&mut self, at: usize, message: impl Into<String>) {
         self.found.push((at, in_one_line(message.into())));
     }
 
+    /// Adds the problems of another collector of the same source.
+    pub(in crate::table) fn absorb(&mut self, other: Self) {
+        self.found.extend(other.found);
+    }
+
     /// Says that something could not be read at all, so that what refers to it cannot be judged.
-    pub(super) fn mark_incomplete(&mut self) {
+    pub(in crate::table) fn mark_incomplete(&mut self) {
         self.incomplete = true;
     }
 
     /// Whether everything could be read, if not rightly.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(in crate::table) fn is_complete(&self) -> bool {
         !self.incomplete
     }
 
     /// The line of an offset, from 1.
-    pub(super) fn line_of(&self, at: usize) -> usize {
+    pub(in crate::table) fn line_of(&self, at: usize) -> usize {
         self.lines.partition_point(|begin| *begin <= at)
     }
 
     /// Ends the loading: `Ok` if nothing was found.
-    pub(super) fn finish(mut self, file: &str) -> Result<(), ModelErrors> {
+    pub(in crate::table) fn finish(mut self, file: &str) -> Result<(), ModelErrors> {
         if self.found.is_empty() {
             return Ok(());
         }
@@ -123,7 +128,7 @@ fn in_one_line(message: String) -> String {
 }
 
 /// What to say of a name that is not among the known ones: the nearest, or all of them if there are few.
-pub(super) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+pub(in crate::table) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     known.dedup();
@@ -136,7 +141,7 @@ pub(super) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str
 }
 
 /// The known name that was probably meant.
-pub(super) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub(in crate::table) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let length = name.chars().count();
     let distances = known.into_iter().map(|known| (edit_distance(name, known), known));
     let (distance, nearest) = distances.min()?;
@@ -144,7 +149,7 @@ pub(super) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) 
 }
 
 /// "`a`, `b` and `c`".
-pub(super) fn listed(names: &[&str]) -> String {
+pub(in crate::table) fn listed(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.as_slice() {
         [] => String::new(),
