@@ -14,12 +14,11 @@ mod limits;
 mod moto;
 mod round_trip;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::projection::{AttributePath, archive_line};
-use afterwrite::record::Timestamp;
+use afterwrite::projection::archive_line;
+use afterwrite::record::{AttributePath, Timestamp};
 use afterwrite_tests::archive::event_id;
 use afterwrite_tests::recording::Recording;
 use serde_json::value::RawValue;
@@ -33,7 +32,7 @@ fn deadline(seconds: u64) -> Timestamp {
 
 /// Paths to secrets, as `map.attribute`.
 fn secrets(dotted: &[&str]) -> Vec<AttributePath> {
-    dotted.iter().map(|path| path.split('.').map(Arc::from).collect()).collect()
+    dotted.iter().map(|path| AttributePath::dotted(path)).collect()
 }
 
 /// Every record of the recording as a line, by event id.

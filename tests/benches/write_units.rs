@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Path, Write, WriteAction, WriteCondition};
+use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{
     ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RollupTargets, ShardAssignment, TargetId,
     contributions,
 };
-use afterwrite::record::{AttributeValue, Decimal, Image, Item, decode};
+use afterwrite::record::{AttributePath, AttributeValue, Decimal, Image, Item, decode};
 use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_tests::recording::event;
@@ -144,7 +144,7 @@ fn record_writes(model: &Arc<Model>, record: &RawValue, answers: &LastImages) ->
     }
     let mut changes: BTreeMap<TargetId, Vec<AttributeChange>> = BTreeMap::new();
     for ((target, measure), sum) in sums.into_iter().filter(|(_, sum)| !sum.is_zero()) {
-        changes.entry(target).or_default().push(AttributeChange::Add(Path::from(&measure), sum));
+        changes.entry(target).or_default().push(AttributeChange::Add(AttributePath::from(&measure), sum));
     }
     let claim = key(&format!("EVENT#{}", record.position), "-");
     let expires: Item = [("expires_at".into(), Decimal::from(1_800_000_000).into())].into_iter().collect();

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use afterwrite::ErrorKind;
-use afterwrite::effect::{AttributeChange, ItemKey, Path, Write, WriteAction, WriteCondition, WriteRefusal};
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite::sink::{ConsumedUnits, TransactError, WriteError};
 
 use crate::store::{Store, pair};
@@ -159,9 +159,9 @@ pub(crate) fn bytes(bytes: &[u8]) -> AttributeValue<'static> {
 }
 
 /// A path by its names, separated by slashes.
-pub(crate) fn path(names: &str) -> Path {
+pub(crate) fn path(names: &str) -> AttributePath {
     let mut names = names.split('/').map(Into::into);
-    Path { root: names.next().expect("a name"), within: names.collect() }
+    AttributePath::nested(names.next().expect("a name"), names)
 }
 
 pub(crate) fn set(names: &str, value: impl Into<AttributeValue<'static>>) -> AttributeChange {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite::sink::Tables as _;
 use afterwrite_tests::random::Random;
 
@@ -84,7 +84,7 @@ fn name(random: &mut Random) -> &'static str {
     random.pick(&["a", "b", "n", "m", "l", "set", "GSI1PK", "GSI1SK", "GSI2PK"]).unwrap()
 }
 
-fn place(random: &mut Random) -> afterwrite::effect::Path {
+fn place(random: &mut Random) -> AttributePath {
     const NESTED: [&str; 6] = ["m/a", "m/n", "m/m", "m/m/n", "a/n", "nowhere/n"];
     if random.chance(300) { path(random.pick(&NESTED).unwrap()) } else { path(name(random)) }
 }

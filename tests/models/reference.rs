@@ -74,8 +74,7 @@ fn counted(delivered: &Delivered, model: &Model) -> Vec<[String; 3]> {
             let names = table.key().map(|key| key.name.to_string());
             let pointer: Value = names.zip(key.iter().map(|value| Value::String(plain(value)))).collect();
             let shown = mirror.attributes.iter().filter_map(|attribute| {
-                let names = std::iter::once(&attribute.path.root).chain(&attribute.path.within);
-                let path = names.map(|name| &**name).collect::<Vec<_>>().join(".");
+                let path = attribute.path.to_string();
                 let value = delivered.shown(&table.name, &pointer, &path)?;
                 Some(format!("{path} = {}", plain(&value)))
             });

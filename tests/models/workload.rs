@@ -6,7 +6,9 @@ use std::sync::Arc;
 use afterwrite::commit::Ledger;
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{RecordImages, StaleCaches, archive_line, old_image, rows};
-use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, RecordDecoder, Timestamp};
+use afterwrite::record::{
+    AttributePath, AttributeValue, ChangeRecord, Decimal, Item, RecordDecoder, Timestamp,
+};
 use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{KeySchema, KeyType, Model, Operand};
@@ -148,8 +150,7 @@ impl Workload {
     /// What the archive gets of all changes.
     pub(crate) fn archive(&self) -> String {
         let paths = self.model.entities.iter().flat_map(|entity| &entity.secrets);
-        let secrets: Vec<Vec<Arc<str>>> =
-            paths.map(|path| std::iter::once(&path.root).chain(&path.within).cloned().collect()).collect();
+        let secrets: Vec<AttributePath> = paths.cloned().collect();
         let line =
             |(_, record): &(String, Value)| archive_line(&record.to_string(), &secrets).expect("a line");
         self.records.iter().map(line).collect()

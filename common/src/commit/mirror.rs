@@ -26,14 +26,14 @@ use super::rounds::LedgerBatch;
 use super::work::LedgerItemState;
 use super::{InvocationContext, Ledger, keys};
 use crate::effect::{
-    AttributeChange, ItemKey, KeyAttribute, Path, Write, WriteAction, WriteCondition, WriteRefusal,
+    AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
 };
 use crate::entity::{ItemIdentity, key_value};
 use crate::projection::{
     ImageScope, ItemContributions, LookupAnswers as _, RollupTarget, RollupTargets, TargetId, TargetKey,
     answers, attribute, contributions, questions,
 };
-use crate::record::{AttributeValue, Decimal, Image, Item};
+use crate::record::{AttributePath, AttributeValue, Decimal, Image, Item};
 use crate::sink::{Tables, WriteError};
 use crate::table::{KeySchema, Mirror, MirroredAttribute, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
@@ -275,7 +275,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             key: self.keys.lookup(&self.model, &question),
             condition: WriteCondition::ItemExists,
             action: WriteAction::Update(vec![AttributeChange::Set(
-                Path::from(name.as_str()),
+                AttributePath::from(name.as_str()),
                 AttributeValue::L(place),
             )]),
         };
@@ -414,7 +414,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Creates the maps around a nested copy, where the item is there and they are not; outermost first.
-    async fn create_maps(&self, key: &ItemKey, copy: &Path, invocation: &InvocationContext) -> Result<()> {
+    async fn create_maps(
+        &self,
+        key: &ItemKey,
+        copy: &AttributePath,
+        invocation: &InvocationContext,
+    ) -> Result<()> {
         for path in copy.maps() {
             let write = Write {
                 key: key.clone(),

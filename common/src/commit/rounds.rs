@@ -15,9 +15,9 @@ use super::requests::CONCURRENCY;
 use super::tally::CommitTally;
 use super::work::{CommitOutcome, ItemObservation, ItemProgress, LedgerItemState, SourceItem};
 use super::{InvocationContext, Ledger, keys, rollup};
-use crate::effect::{ItemKey, KeyAttribute, Path, Write, WriteAction, WriteCondition, WriteRefusal};
+use crate::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::projection::{LookupKey, RollupTargets, TargetId, answers, questions};
-use crate::record::{AttributeValue, Decimal, Image, Position, Timestamp};
+use crate::record::{AttributePath, AttributeValue, Decimal, Image, Position, Timestamp};
 use crate::sink::{Tables, TransactError, WriteError};
 use crate::table::{KeySchema, OnExpiry, Rollup};
 use crate::{Error, ErrorKind, Result};
@@ -311,7 +311,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let item = work.plan.as_ref()?.entry.encode(targets);
         let condition = match &work.entry {
             None => WriteCondition::ItemAbsent,
-            Some(entry) => WriteCondition::Equals(Path::from(&self.keys.names().rev), revision(entry.rev)),
+            Some(entry) => {
+                WriteCondition::Equals(AttributePath::from(&self.keys.names().rev), revision(entry.rev))
+            }
         };
         let key = work.entry_key.take().unwrap_or_else(|| self.keys.entry(&self.model, work.source));
         Some(Write { key, condition, action: WriteAction::Put(item) })

@@ -13,10 +13,8 @@ use memchr::memchr2;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::record::AttributePath;
 use crate::{Error, ErrorKind, Result};
-
-/// The way to an attribute: its name, or the names of the maps it lies in, the outermost first, and its name.
-pub type AttributePath = Vec<Arc<str>>;
 
 /// The archive's line of `record`, newline included; `record` is its JSON, as a batch holds it.
 /// What `secrets` name is not in its images any more.
@@ -26,8 +24,7 @@ pub type AttributePath = Vec<Arc<str>>;
 /// whole and clean, or not at all.
 pub fn archive_line(record: &str, secrets: &[AttributePath]) -> Result<String> {
     let mut line = String::with_capacity(record.len() + 1);
-    let secrets: Vec<&[Arc<str>]> =
-        secrets.iter().map(Vec::as_slice).filter(|path| !path.is_empty()).collect();
+    let secrets: Vec<&[Arc<str>]> = secrets.iter().map(AttributePath::names).collect();
     if secrets.is_empty() {
         if !record.starts_with('{') {
             return Err(malformed("a record must be an object"));

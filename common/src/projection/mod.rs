@@ -10,7 +10,7 @@ mod rows;
 mod scope;
 mod target;
 
-pub use archive::{AttributePath, archive_line};
+pub use archive::archive_line;
 pub use contributions::{
     Contribution, ExtremeRule, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, TargetIds,
     contributions,

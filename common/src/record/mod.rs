@@ -7,6 +7,7 @@ mod identify;
 mod image;
 mod json;
 mod layout;
+mod path;
 mod position;
 mod reader;
 mod record_json;
@@ -19,6 +20,7 @@ pub use change::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, St
 pub use decimal::{Decimal, NotADecimal};
 pub use decode::{RecordDecoder, decode};
 pub use image::{Image, OldImage};
+pub use path::AttributePath;
 pub use position::Position;
 pub use time::Timestamp;
 pub use value::{AttributeValue, Item};

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use afterwrite::commit::{Clock, RecordFailure};
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::archive_line;
-use afterwrite::record::{ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp, decode};
+use afterwrite::record::{
+    AttributePath, ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp, decode,
+};
 use afterwrite::relay::archive::{self, ArchiveLine, Archiver};
 use afterwrite::relay::invalidate::{self, CacheInvalidator, InvalidationChange};
 use afterwrite::sink::firehose::DeliveryStream;
@@ -35,7 +37,7 @@ pub struct Relay<K, D, S, O, C> {
     invalidator: Option<CacheInvalidator<K, D, C>>,
     archiver: Option<Archiver<S, O, C>>,
     /// What no line of the archive may hold, whatever its item is: all secrets of the model.
-    secrets: Vec<Vec<Arc<str>>>,
+    secrets: Vec<AttributePath>,
     clock: C,
 }
 
@@ -217,8 +219,7 @@ fn lacks_image(record: &ChangeRecord<'_>) -> bool {
 
 /// Every attribute that some entity keeps secret: a line is cleaned of them all, because an item that matches no entity, or a
 /// malformed record, may hold what another would.
-fn secrets(model: &Model) -> Vec<Vec<Arc<str>>> {
+fn secrets(model: &Model) -> Vec<AttributePath> {
     let all = model.entities.iter().flat_map(|entity| &entity.secrets);
-    let names: BTreeSet<Vec<Arc<str>>> = all.map(|path| path.names().cloned().collect()).collect();
-    names.into_iter().collect()
+    all.collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 
 use super::value::to_sdk;
-use crate::effect::{AttributeChange, Path, Write, WriteAction, WriteCondition};
-use crate::record::AttributeValue;
+use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
+use crate::record::{AttributePath, AttributeValue};
 
 /// The expressions of one write and what their placeholders stand for.
 #[derive(Debug, Default, PartialEq)]
@@ -126,8 +126,8 @@ impl<'w> ExpressionPlaceholders<'w> {
         format!(":{number}")
     }
 
-    fn path(&mut self, path: &'w Path) -> String {
-        path.names().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
+    fn path(&mut self, path: &'w AttributePath) -> String {
+        path.names().iter().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
     }
 
     /// A condition that is not constant.
@@ -209,7 +209,7 @@ mod tests {
         let changes = vec![
             AttributeChange::Set("note.worthy".into(), "x".into()),
             AttributeChange::Add("rev".into(), Decimal::from(7)),
-            AttributeChange::Set(Path { root: "map".into(), within: vec!["rev".into()] }, "x".into()),
+            AttributeChange::Set(AttributePath::dotted("map.rev"), "x".into()),
             AttributeChange::Remove("gone".into()),
         ];
         let expressions = WriteExpressions::of(&write(condition, WriteAction::Update(changes)));
@@ -251,7 +251,7 @@ mod tests {
     fn a_hundred_counters_stay_below_four_kilobytes() {
         let changes = (0..200).map(|number| {
             AttributeChange::Add(
-                Path::from(format!("a_rather_long_name_of_a_measure_{number}").as_str()),
+                AttributePath::from(format!("a_rather_long_name_of_a_measure_{number}").as_str()),
                 number.into(),
             )
         });

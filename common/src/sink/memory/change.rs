@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::condition::attribute;
-use crate::effect::{AttributeChange, Path};
-use crate::record::{AttributeValue, Item};
+use crate::effect::AttributeChange;
+use crate::record::{AttributePath, AttributeValue, Item};
 
 /// DynamoDB's limit on maps and lists inside each other.
 const MAX_NESTING: usize = 32;
@@ -26,8 +26,8 @@ const EMPTY_NAME: InvalidUpdate = "an attribute without a name";
 
 /// Whether the update can be carried out on any item at all.
 pub(super) fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpdate> {
-    let paths: Vec<&Path> = changes.iter().map(path_of).collect();
-    if paths.iter().any(|path| path.names().any(|name| name.is_empty())) {
+    let paths: Vec<&AttributePath> = changes.iter().map(path_of).collect();
+    if paths.iter().any(|path| path.names().iter().any(|name| name.is_empty())) {
         return Err(EMPTY_NAME);
     }
     for (position, one) in paths.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(super) fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpda
     Ok(())
 }
 
-pub(super) fn path_of(change: &AttributeChange) -> &Path {
+pub(super) fn path_of(change: &AttributeChange) -> &AttributePath {
     match change {
         AttributeChange::Set(path, _) | AttributeChange::Add(path, _) | AttributeChange::Remove(path) => path,
     }
@@ -72,13 +72,13 @@ pub(super) fn updated(mut item: Item, changes: &[AttributeChange]) -> Result<Ite
     Ok(item)
 }
 
-fn place(item: &mut Item, path: &Path, value: AttributeValue<'static>) -> Result<(), InvalidUpdate> {
+fn place(item: &mut Item, path: &AttributePath, value: AttributeValue<'static>) -> Result<(), InvalidUpdate> {
     let (last, parent) = parent_of(item, path)?;
     parent.insert(Cow::Owned(last.to_string()), value);
     Ok(())
 }
 
-fn remove(item: &mut Item, path: &Path) -> Result<(), InvalidUpdate> {
+fn remove(item: &mut Item, path: &AttributePath) -> Result<(), InvalidUpdate> {
     let (last, parent) = parent_of(item, path)?;
     parent.remove(&**last);
     Ok(())
@@ -87,11 +87,11 @@ fn remove(item: &mut Item, path: &Path) -> Result<(), InvalidUpdate> {
 /// The map that holds the path's last name: the item itself, or a map in it that must be there.
 fn parent_of<'i, 'p>(
     item: &'i mut Item,
-    path: &'p Path,
+    path: &'p AttributePath,
 ) -> Result<(&'p Arc<str>, &'i mut Item), InvalidUpdate> {
     let mut parent: &mut BTreeMap<_, _> = item;
-    let mut last = &path.root;
-    for name in &path.within {
+    let mut last = path.root();
+    for name in path.within() {
         let Some(AttributeValue::M(map)) = parent.get_mut(&**last) else { return Err(PATH) };
         parent = map;
         last = name;

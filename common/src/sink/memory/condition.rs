@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::effect::{Path, WriteCondition};
-use crate::record::{AttributeValue, Item};
+use crate::effect::WriteCondition;
+use crate::record::{AttributePath, AttributeValue, Item};
 
 /// Whether the condition compares by order with a value that has none: DynamoDB refuses it, whatever is stored.
 pub(super) fn orders_the_unordered(condition: &WriteCondition) -> bool {
@@ -43,9 +43,12 @@ pub(super) fn holds(condition: &WriteCondition, stored: Option<&Item>) -> bool {
 }
 
 /// The value at a path, if every map on the way is there.
-pub(super) fn attribute<'i>(item: Option<&'i Item>, path: &Path) -> Option<&'i AttributeValue<'static>> {
-    let mut value = item?.get(&*path.root)?;
-    for name in &path.within {
+pub(super) fn attribute<'i>(
+    item: Option<&'i Item>,
+    path: &AttributePath,
+) -> Option<&'i AttributeValue<'static>> {
+    let mut value = item?.get(&**path.root())?;
+    for name in path.within() {
         let AttributeValue::M(map) = value else { return None };
         value = map.get(&**name)?;
     }

@@ -98,7 +98,6 @@ problem_codes! {
     Error "AW080" InvalidDataset "the rows of a dataset cannot be made this way"
     Error "AW081" InvalidQuery "a saved query is not one SELECT"
     Error "AW090" ExposedSecret "a secret would leave its table"
-    Error "AW099" Unclassified "another problem"
     Warning "AW101" UnusedRollup "nothing counts into a rollup"
     Warning "AW102" UnusedLookup "nothing uses a lookup"
     Warning "AW103" ChangeableOutput "a lookup gives an attribute that may change"

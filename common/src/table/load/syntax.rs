@@ -33,7 +33,7 @@ pub(super) fn report_syntax_errors(source: &str, errors: &[TomlError], problems:
     let causes = scan.causes();
     let broken_line = causes.first().map_or(usize::MAX, |cause| scan.line_of(cause.place.start));
     for cause in causes {
-        let problem = problems.report_as(cause.code, cause.place, cause.message);
+        let problem = problems.report(cause.code, cause.place, cause.message);
         for (place, message) in cause.related {
             problem.related(place, message);
         }
@@ -48,13 +48,13 @@ pub(super) fn report_syntax_errors(source: &str, errors: &[TomlError], problems:
         if error.message() == DUPLICATE_KEY {
             report_duplicate_key(&scan, place, problems);
         } else {
-            problems.report_as(ProblemCode::SyntaxError, place, error.message());
+            problems.report(ProblemCode::SyntaxError, place, error.message());
         }
     }
-    if problems.is_empty()
+    if !problems.has_errors()
         && let Some(first) = errors.first()
     {
-        problems.report_as(ProblemCode::SyntaxError, first.span().unwrap_or(0..0), first.message());
+        problems.report(ProblemCode::SyntaxError, first.span().unwrap_or(0..0), first.message());
     }
 }
 
@@ -62,7 +62,7 @@ fn report_duplicate_key(scan: &SyntaxScan<'_>, place: Range<usize>, problems: &m
     let first = scan.keys.repeated.get(&place.start).cloned();
     let name = scan.source.get(place.clone()).unwrap_or_default();
     let message = format!("`{name}` is defined twice; define it once");
-    let problem = problems.report_as(ProblemCode::DuplicateKey, place, message);
+    let problem = problems.report(ProblemCode::DuplicateKey, place, message);
     if let Some(first) = first {
         problem.related(first, "first defined here");
     }
