@@ -186,6 +186,7 @@ fn amount(measure: &Measure, scope: &ImageScope<'_, '_>) -> Result<MeasureAmount
             Some(label) => MeasureAmount::Number(Arc::clone(label), Decimal::ONE),
             None => MeasureAmount::Nothing,
         }),
+        MeasureKind::Average { .. } => Ok(MeasureAmount::Nothing),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lambda event filter patterns, from TOML. See [`crate::table::Pattern`] for their meaning.
+//! Lambda event filter patterns, from TOML. See [`Pattern`] for their meaning.
 //!
 //! TOML has no null: `{ null = true }` stands for it.
 
@@ -7,43 +7,45 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::document::ValueType;
-use super::problem::{ProblemCollector, listed, suggestion};
-use super::reader::{self, Located, RawValue, entries, place};
-use super::scope::{NameScope, ResolvedName};
+use super::{Comparison, Matcher, MatcherName, Pattern, PatternCondition, TextTest};
 use crate::record::{AttributeInterner, Decimal};
-use crate::table::pattern::{Comparison, Matcher, PatternCondition};
-use crate::table::{Pattern, ValueFormat};
+use crate::table::ValueFormat;
+use crate::table::load::problem::{ProblemCode, ProblemCollector};
+use crate::table::load::reader::{self, Located, RawValue, entries, place};
+use crate::table::load::scope::{NameScope, ResolvedName};
+use crate::table::load::suggestion::{listed, suggestion};
+use crate::table::named::NamedValue as _;
+use crate::table::value_type::ValueType;
 
-const MATCHERS: [&str; 7] =
-    ["anything-but", "equals-ignore-case", "exists", "null", "numeric", "prefix", "suffix"];
 const NUMERIC_GRAMMAR: &str = "`numeric` takes [\"=\", number], one bound like [\">=\", 0], or a lower and then an upper: [\">\", 0, \"<=\", 5]";
-const EXCLUSIONS: [&str; 3] = ["equals-ignore-case", "prefix", "suffix"];
 
 /// Compiles the patterns of one owner ("aggregate `a`", "aggregate `a`: measure `m`").
-pub(super) struct PatternCompiler<'c, 's> {
-    pub(super) owner: &'c str,
-    pub(super) scope: NameScope<'c>,
-    pub(super) vocabulary: &'c mut AttributeInterner,
-    pub(super) problems: &'c mut ProblemCollector<'s>,
+pub(in crate::table) struct PatternCompiler<'c, 's> {
+    pub(in crate::table) owner: &'c str,
+    pub(in crate::table) scope: NameScope<'c>,
+    pub(in crate::table) vocabulary: &'c mut AttributeInterner,
+    pub(in crate::table) problems: &'c mut ProblemCollector<'s>,
 }
 
 impl PatternCompiler<'_, '_> {
-    /// Compiles a `when`; what is wrong with it is reported.
-    pub(super) fn compile(&mut self, when: RawValue<'_>) -> Option<Pattern> {
+    /// Compiles a `when` and reports what is wrong with it.
+    pub(in crate::table) fn compile(&mut self, when: RawValue<'_>) -> Option<Pattern> {
         let owner = format!("{}: `when`", self.owner);
         let table = reader::table(&owner, when, self.problems)?;
         if table.is_empty() {
-            self.problems
-                .report(place(when), format!("{owner} is empty; leave it out, or say what must hold"));
+            self.problems.report(
+                ProblemCode::EmptySetting,
+                place(when),
+                format!("{owner} is empty; leave it out, or name a condition"),
+            );
         }
         Some(Pattern { condition: PatternCondition::All(self.group(table, "")) })
     }
 
-    /// Notes what is wrong with the condition on a field.
-    fn reject<T>(&mut self, path: &str, at: usize, message: impl AsRef<str>) -> Option<T> {
+    /// Reports a problem of the condition on a field.
+    fn reject<T>(&mut self, code: ProblemCode, path: &str, at: usize, message: impl AsRef<str>) -> Option<T> {
         let message = format!("{}: condition on `{path}`: {}", self.owner, message.as_ref());
-        self.problems.report(at, message);
+        self.problems.report(code, at, message);
         None
     }
 
@@ -67,7 +69,7 @@ impl PatternCompiler<'_, '_> {
                     if self.resolve(field).is_some() {
                         let message =
                             format!("it must be a list of what the value may be: `{} = [ … ]`", name.value);
-                        self.reject::<()>(&path, place(value), message);
+                        self.reject::<()>(ProblemCode::InvalidCondition, &path, place(value), message);
                     }
                 }
             }
@@ -80,7 +82,7 @@ impl PatternCompiler<'_, '_> {
         let tables: Vec<&DeTable<'_>> = all.iter().filter_map(|one| one.get_ref().as_table()).collect();
         if tables.len() < 2 || tables.len() != all.len() {
             let message = "it must be a list of two conditions or more: `\"$or\" = [{ … }, { … }]`";
-            return self.reject("$or", place(value), message);
+            return self.reject(ProblemCode::InvalidCondition, "$or", place(value), message);
         }
         let conditions = tables.into_iter().map(|table| PatternCondition::All(self.group(table, outer)));
         Some(PatternCondition::Any(conditions.collect()))
@@ -89,8 +91,10 @@ impl PatternCompiler<'_, '_> {
     fn resolve(&mut self, path: Located<&str>) -> Option<ResolvedName> {
         match self.scope.resolve(path.value, self.vocabulary) {
             Ok(resolved) => Some(resolved),
-            Err(problem) if problem.is_empty() => None,
-            Err(problem) => self.reject(path.value, path.at, problem),
+            Err(problem) => {
+                let (code, problem) = problem?;
+                self.reject(code, path.value, path.at, problem)
+            }
         }
     }
 
@@ -103,10 +107,20 @@ impl PatternCompiler<'_, '_> {
         let resolved = self.resolve(path)?;
         let path = Located { value: path.value, at: path.at };
         if resolved.format != ValueFormat::Plain {
-            self.reject::<()>(path.value, path.at, "conditions take no formats; test the value itself");
+            self.reject::<()>(
+                ProblemCode::UnusableFormat,
+                path.value,
+                path.at,
+                "conditions take no formats; test the value itself",
+            );
         }
         if elements.is_empty() {
-            self.reject::<()>(path.value, at, "it lists nothing, so it can never hold");
+            self.reject::<()>(
+                ProblemCode::ImpossibleCondition,
+                path.value,
+                at,
+                "it lists nothing, so it can never hold",
+            );
         }
         let mut matchers = Vec::new();
         for element in elements {
@@ -115,7 +129,7 @@ impl PatternCompiler<'_, '_> {
                 let own = resolved.value_type.described();
                 let message =
                     format!("the value is {own}, and is compared with {other}, so this can never hold");
-                self.reject::<()>(path.value, place(element), message);
+                self.reject::<()>(ProblemCode::ImpossibleCondition, path.value, place(element), message);
             }
             matchers.push(matcher);
         }
@@ -126,21 +140,28 @@ impl PatternCompiler<'_, '_> {
         let Some(table) = value.get_ref().as_table() else { return self.literal(path, value) };
         let all = entries(table);
         let [(name, argument)] = all.as_slice() else {
-            let message = format!("a matcher has one key, one of {}", listed(&MATCHERS));
-            return self.reject(path, place(value), message);
+            let message = format!("a matcher has one key, one of {}", listed(&matcher_names()));
+            return self.reject(ProblemCode::InvalidCondition, path, place(value), message);
         };
-        match name.value {
-            "prefix" | "suffix" | "equals-ignore-case" => self.text_matcher(path, name.value, argument),
-            "exists" => self.flag(path, "exists", argument).map(Matcher::Exists),
-            "null" => {
-                let is_null = self.flag(path, "null", argument)?;
+        if let Some(test) = TextTest::of_name(name.value) {
+            return self.text_matcher(path, test, argument);
+        }
+        match MatcherName::of_name(name.value) {
+            Some(MatcherName::Exists) => self.flag(path, name.value, argument).map(Matcher::Exists),
+            Some(MatcherName::Null) => {
+                let is_null = self.flag(path, name.value, argument)?;
                 Some(if is_null { Matcher::Null } else { Matcher::AnythingBut(vec![Matcher::Null]) })
             }
-            "numeric" => self.numeric(path, argument),
-            "anything-but" => self.anything_but(path, argument),
-            unknown => {
-                let message = format!("unknown matcher `{unknown}`{}", suggestion(unknown, MATCHERS));
-                self.reject(path, name.at, message)
+            Some(MatcherName::Numeric) => self.numeric(path, argument),
+            Some(MatcherName::AnythingBut) => self.anything_but(path, argument),
+            None => {
+                let nearest = suggestion(name.value, matcher_names());
+                self.reject(
+                    ProblemCode::UnknownWord,
+                    path,
+                    name.at,
+                    format!("unknown matcher `{}`{nearest}", name.value),
+                )
             }
         }
     }
@@ -154,7 +175,7 @@ impl PatternCompiler<'_, '_> {
             DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
                 let found = value.get_ref().type_str();
                 let message = format!("a value must be a string, number or boolean; this is of type {found}");
-                self.reject(path, place(value), message)
+                self.reject(ProblemCode::InvalidCondition, path, place(value), message)
             }
         }
     }
@@ -170,23 +191,38 @@ impl PatternCompiler<'_, '_> {
         } else {
             value.get_ref().as_float().and_then(|float| float.as_str().parse().ok())
         };
-        number.or_else(|| self.reject(path, value_at, "this is no number that DynamoDB can hold (38 digits)"))
+        number.or_else(|| {
+            self.reject(
+                ProblemCode::InvalidCondition,
+                path,
+                value_at,
+                "this is not a number that DynamoDB can hold (38 digits)",
+            )
+        })
     }
 
-    fn text_matcher(&mut self, path: &str, name: &str, argument: RawValue<'_>) -> Option<Matcher> {
+    fn text_matcher(&mut self, path: &str, test: TextTest, argument: RawValue<'_>) -> Option<Matcher> {
         let Some(text) = argument.get_ref().as_str() else {
-            return self.reject(path, place(argument), format!("`{name}` takes a string"));
+            return self.reject(
+                ProblemCode::InvalidCondition,
+                path,
+                place(argument),
+                format!("`{}` takes a string", test.name()),
+            );
         };
-        Some(match name {
-            "prefix" => Matcher::Prefix(Arc::from(text)),
-            "suffix" => Matcher::Suffix(Arc::from(text)),
-            _ => Matcher::IgnoreCase(Arc::from(text.to_lowercase())),
-        })
+        Some(Matcher::Part(test, test.operand(text)))
     }
 
     fn flag(&mut self, path: &str, name: &str, argument: RawValue<'_>) -> Option<bool> {
         let flag = argument.get_ref().as_bool();
-        flag.or_else(|| self.reject(path, place(argument), format!("`{name}` takes true or false")))
+        flag.or_else(|| {
+            self.reject(
+                ProblemCode::InvalidCondition,
+                path,
+                place(argument),
+                format!("`{name}` takes true or false"),
+            )
+        })
     }
 
     /// `["=", x]`, one bound, or a lower bound and then an upper.
@@ -197,13 +233,13 @@ impl PatternCompiler<'_, '_> {
             let operator = pair.first().and_then(|operator| operator.get_ref().as_str());
             if operator == Some("!=") {
                 let message = "for \"not this number\" write { anything-but = number }";
-                return self.reject(path, place(argument), message);
+                return self.reject(ProblemCode::InvalidCondition, path, place(argument), message);
             }
-            let comparison = operator.and_then(Comparison::parse);
+            let comparison = operator.and_then(Comparison::of_name);
             let bound =
                 pair.get(1).filter(|bound| bound.get_ref().is_integer() || bound.get_ref().is_float());
             let (Some(comparison), Some(bound)) = (comparison, bound) else {
-                return self.reject(path, place(argument), NUMERIC_GRAMMAR);
+                return self.reject(ProblemCode::InvalidCondition, path, place(argument), NUMERIC_GRAMMAR);
             };
             bounds.push((comparison, self.number(path, bound)?));
         }
@@ -215,11 +251,11 @@ impl PatternCompiler<'_, '_> {
             ] => {
                 if low >= high {
                     let message = "the lower bound must be below the upper";
-                    return self.reject(path, place(argument), message);
+                    return self.reject(ProblemCode::ImpossibleCondition, path, place(argument), message);
                 }
                 Some(Matcher::Numeric(bounds))
             }
-            _ => self.reject(path, place(argument), NUMERIC_GRAMMAR),
+            _ => self.reject(ProblemCode::InvalidCondition, path, place(argument), NUMERIC_GRAMMAR),
         }
     }
 
@@ -231,29 +267,33 @@ impl PatternCompiler<'_, '_> {
             return self.excluding(path, argument, excluded);
         };
         let all = entries(table);
-        match all.as_slice() {
-            [(name, texts)] if EXCLUSIONS.contains(&name.value) => {
-                let all = one_or_many(texts).into_iter();
-                let excluded = all.filter_map(|text| self.text_matcher(path, name.value, text)).collect();
-                self.excluding(path, texts, excluded)
-            }
-            _ => {
-                let message = format!("`anything-but` takes values, or one of {}", listed(&EXCLUSIONS));
-                self.reject(path, place(argument), message)
-            }
-        }
+        let test = all.first().filter(|_| all.len() == 1);
+        let test = test.and_then(|(name, texts)| Some((TextTest::of_name(name.value)?, *texts)));
+        let Some((test, texts)) = test else {
+            let message = format!("`anything-but` takes values, or one of {}", listed(TextTest::NAMES));
+            return self.reject(ProblemCode::InvalidCondition, path, place(argument), message);
+        };
+        let all = one_or_many(texts).into_iter();
+        let excluded = all.filter_map(|text| self.text_matcher(path, test, text)).collect();
+        self.excluding(path, texts, excluded)
     }
 
     fn excluding(&mut self, path: &str, argument: RawValue<'_>, excluded: Vec<Matcher>) -> Option<Matcher> {
         if one_or_many(argument).is_empty() {
             return self.reject(
+                ProblemCode::InvalidCondition,
                 path,
                 place(argument),
-                "`anything-but` excludes nothing; say { exists = true }",
+                "`anything-but` excludes nothing; write { exists = true }",
             );
         }
         Some(Matcher::AnythingBut(excluded))
     }
+}
+
+/// The names of all matchers that are tables.
+fn matcher_names() -> Vec<&'static str> {
+    MatcherName::NAMES.iter().chain(TextTest::NAMES).copied().collect()
 }
 
 /// The elements of a list; any other value is a list of one.
@@ -268,9 +308,7 @@ fn mismatch(matcher: &Matcher, value_type: ValueType) -> Option<&'static str> {
         Matcher::AnythingBut(excluded) => {
             return excluded.iter().find_map(|matcher| mismatch(matcher, value_type));
         }
-        Matcher::Text(_) | Matcher::Prefix(_) | Matcher::Suffix(_) | Matcher::IgnoreCase(_) => {
-            ValueType::Text
-        }
+        Matcher::Text(_) | Matcher::Part(..) => ValueType::Text,
         Matcher::Number(_) | Matcher::Numeric(_) => ValueType::Number,
         Matcher::Bool(_) => ValueType::Bool,
     };

@@ -4,17 +4,21 @@
 //! matches if one of its elements does; a field that is missing satisfies `exists = false` and nothing else, not even
 //! `anything-but`. Numbers compare as exact decimals, and a number never equals a text.
 
+mod notation;
+pub(super) mod settings;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Term;
+use super::named::named_values;
 use crate::record::{AttributeValue, Decimal, Timestamp};
 
 /// A value as a condition or a measure sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand<'v> {
-    /// An attribute, or what a lookup gave.
+    /// An attribute, or an output of a lookup.
     Value(&'v AttributeValue<'v>),
     /// A variable of the key.
     Text(Cow<'v, str>),
@@ -22,13 +26,13 @@ pub enum Operand<'v> {
     Ratio {
         /// What is divided.
         numerator: Decimal,
-        /// What it is divided by: above nought.
+        /// What it is divided by: above 0.
         denominator: Decimal,
     },
 }
 
 impl Operand<'_> {
-    /// Whether it is DynamoDB's `NULL`, which says that there is no value.
+    /// Whether it is DynamoDB's `NULL`, which stands for no value.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Value(value) if value.is_null())
@@ -83,39 +87,64 @@ pub(super) enum Matcher {
     Number(Decimal),
     Bool(bool),
     Null,
-    Prefix(Arc<str>),
-    Suffix(Arc<str>),
-    /// In lower case.
-    IgnoreCase(Arc<str>),
+    /// A test of a text; the operand is [`TextTest::operand`].
+    Part(TextTest, Arc<str>),
     Exists(bool),
     /// All comparisons hold.
     Numeric(Vec<(Comparison, Decimal)>),
-    /// There is a value, and it is none of these.
+    /// A value is present, and is not one of these.
     AnythingBut(Vec<Matcher>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
-    Equal,
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
+named_values! {
+    /// A test of a text against another.
+    pub(super) enum TextTest {
+        IgnoreCase = "equals-ignore-case",
+        Prefix = "prefix",
+        Suffix = "suffix",
+    }
 }
 
-impl Comparison {
-    /// The comparison that an operator of `numeric` stands for.
-    pub(super) fn parse(operator: &str) -> Option<Self> {
-        match operator {
-            "=" => Some(Self::Equal),
-            "<" => Some(Self::Less),
-            "<=" => Some(Self::AtMost),
-            ">" => Some(Self::Greater),
-            ">=" => Some(Self::AtLeast),
-            _ => None,
+impl TextTest {
+    /// The text that is compared with, which the model file has as `text`.
+    fn operand(self, text: &str) -> Arc<str> {
+        match self {
+            Self::Prefix | Self::Suffix => Arc::from(text),
+            Self::IgnoreCase => Arc::from(text.to_lowercase()),
         }
     }
 
+    fn holds(self, text: &str, operand: &str) -> bool {
+        match self {
+            Self::Prefix => text.starts_with(operand),
+            Self::Suffix => text.ends_with(operand),
+            Self::IgnoreCase => text.to_lowercase() == operand,
+        }
+    }
+}
+
+named_values! {
+    /// The matchers that are tables, next to the [`TextTest`]s.
+    pub(super) enum MatcherName {
+        AnythingBut = "anything-but",
+        Exists = "exists",
+        Null = "null",
+        Numeric = "numeric",
+    }
+}
+
+named_values! {
+    /// An operator of `numeric`.
+    pub(super) enum Comparison {
+        Equal = "=",
+        Less = "<",
+        AtMost = "<=",
+        Greater = ">",
+        AtLeast = ">=",
+    }
+}
+
+impl Comparison {
     fn holds(self, ordering: Ordering) -> bool {
         match self {
             Self::Equal => ordering.is_eq(),
@@ -185,14 +214,14 @@ impl PatternCondition {
     }
 }
 
-/// A single value, no list, set or map.
+/// A single value, not a list, set or map.
 enum ScalarValue<'v> {
     Text(&'v str),
     Number(&'v Decimal),
     Ratio(&'v Decimal, &'v Decimal),
     Bool(bool),
     Null,
-    /// A value that no pattern can write down: binary.
+    /// A value that no pattern can express: binary.
     Other,
 }
 
@@ -229,9 +258,7 @@ impl Matcher {
     fn matches_scalar(&self, value: &ScalarValue<'_>) -> bool {
         match (self, value) {
             (Self::Text(wanted), ScalarValue::Text(text)) => **wanted == **text,
-            (Self::Prefix(prefix), ScalarValue::Text(text)) => text.starts_with(&**prefix),
-            (Self::Suffix(suffix), ScalarValue::Text(text)) => text.ends_with(&**suffix),
-            (Self::IgnoreCase(wanted), ScalarValue::Text(text)) => text.to_lowercase() == **wanted,
+            (Self::Part(test, operand), ScalarValue::Text(text)) => test.holds(text, operand),
             (Self::Bool(wanted), ScalarValue::Bool(value)) => wanted == value,
             (Self::Null, ScalarValue::Null) => true,
             (Self::Number(wanted), value) => compare(value, wanted).is_some_and(Ordering::is_eq),
@@ -242,20 +269,12 @@ impl Matcher {
                 !excluded.iter().any(|matcher| matcher.matches_scalar(value))
             }
             (Self::Exists(wanted), _) => *wanted,
-            (
-                Self::Text(_)
-                | Self::Prefix(_)
-                | Self::Suffix(_)
-                | Self::IgnoreCase(_)
-                | Self::Bool(_)
-                | Self::Null,
-                _,
-            ) => false,
+            (Self::Text(_) | Self::Part(..) | Self::Bool(_) | Self::Null, _) => false,
         }
     }
 }
 
-/// How a number compares with a bound; `None` if it is no number.
+/// How a number compares with a bound; `None` if it is not a number.
 fn compare(value: &ScalarValue<'_>, bound: &Decimal) -> Option<Ordering> {
     match value {
         ScalarValue::Number(number) => Some((*number).cmp(bound)),
@@ -489,7 +508,7 @@ mod tests {
         assert!(holds("m.exists.deep = [1]", &map(number("1"))));
         assert!(!holds("m.exists.deep = [1]", &map(number("2"))));
         assert!(holds("m = { '$or' = [{ exists.deep = [2] }, { other = [1] }] }", &map(number("2"))));
-        assert!(!holds("m.exists.deep = [1]", &[("m", text("no map"))]));
+        assert!(!holds("m.exists.deep = [1]", &[("m", text("not a map"))]));
     }
 
     #[test]
