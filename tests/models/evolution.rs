@@ -341,5 +341,5 @@ fn the_generation_must_grow() {
     let new = load(&LIBRARY.replace("book:{book_id}", "volume:{book_id}"));
     let diff = Differences::between(&library(), &new);
     assert_eq!(parts(&diff).len(), 2);
-    assert!(diff.problems[0].contains("say generation = 2"), "{diff:?}");
+    assert!(diff.problems[0].contains("generation = 2"), "{diff:?}");
 }
