@@ -7,7 +7,7 @@ use toml::de::DeTable;
 
 use super::column_type::{ColumnType, is_column_name};
 use super::load::compiler::{EntityContext, ModelCompiler};
-use super::load::problem::{listed, suggestion};
+use super::load::problem::suggestion;
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
 use super::load::scope::{ResolvedName, interned_path, position};
 use super::named::{named_values, read_named};
@@ -334,12 +334,9 @@ impl EntityContext<'_, '_, '_> {
                 continue;
             };
             if sort.contains(&index) || !column.column_type.is_sortable() {
-                let sortable = columns.iter().filter(|column| column.column_type.is_sortable());
-                let sortable: Vec<&str> = sortable.map(|column| &*column.name).collect();
                 let message = format!(
-                    "{owner}: `{}` is nested or named twice; name each of {} at most once",
-                    name.value,
-                    listed(&sortable)
+                    "{owner}: `{}` is nested or named twice; name columns of single values, each once",
+                    name.value
                 );
                 self.report(name.at, message);
                 continue;

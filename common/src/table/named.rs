@@ -1,6 +1,6 @@
 //! Enums whose values have names in model files: one list of variant and name, from which parsing, display and the known names come.
 
-use super::load::problem::{ProblemCollector, listed, nearest};
+use super::load::problem::{ProblemCollector, nearest};
 use super::load::reader::SettingsTable;
 
 /// An enum that [`named_values`] defines.
@@ -64,12 +64,7 @@ pub(super) fn read_named<T: NamedValue>(
     if value.is_none() {
         problems.report(
             written.at,
-            format!(
-                "{} must be one of {}{}",
-                settings.called(name),
-                listed(T::NAMES),
-                meant::<T>(written.value)
-            ),
+            format!("{} must be {}{}", settings.called(name), alternatives::<T>(), meant::<T>(written.value)),
         );
     }
     value
@@ -77,6 +72,15 @@ pub(super) fn read_named<T: NamedValue>(
 
 /// The name that was probably meant, as the end of a message.
 pub(super) fn meant<T: NamedValue>(name: &str) -> String {
-    nearest(name, T::NAMES.iter().copied())
-        .map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+    let nearest = nearest(name, T::NAMES.iter().copied()).filter(|nearest| *nearest != name);
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+}
+
+/// All names: "`a`, `b` or `c`".
+pub(super) fn alternatives<T: NamedValue>() -> String {
+    let quoted: Vec<String> = T::NAMES.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => quoted.concat(),
+    }
 }

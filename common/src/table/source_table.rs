@@ -5,9 +5,9 @@ use std::sync::Arc;
 use toml::de::DeTable;
 
 use super::load::compiler::ModelCompiler;
-use super::load::problem::{listed, suggestion};
+use super::load::problem::suggestion;
 use super::load::reader::{Located, SettingsTable, place};
-use super::named::{NamedValue, named_values};
+use super::named::{NamedValue as _, alternatives, named_values};
 
 /// A source table.
 #[derive(Debug)]
@@ -100,10 +100,10 @@ pub(super) fn compile(
             problems.report(
                 written.at,
                 format!(
-                    "{}: unknown type `{}`; the type of a key attribute is one of {}",
+                    "{}: unknown type `{}`; the type of a key attribute is {}",
                     settings.owner,
                     written.value,
-                    listed(KeyType::NAMES)
+                    alternatives::<KeyType>()
                 ),
             );
         }
