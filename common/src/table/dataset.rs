@@ -10,7 +10,7 @@ use super::load::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
 use super::load::scope::{ResolvedName, interned_path, position};
-use super::load::suggestion::{listed, suggestion};
+use super::load::suggestion::suggestion;
 use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::template::split_format;
@@ -348,12 +348,9 @@ impl EntityContext<'_, '_, '_> {
                 continue;
             };
             if sort.contains(&index) || !column.column_type.is_sortable() {
-                let sortable = columns.iter().filter(|column| column.column_type.is_sortable());
-                let sortable: Vec<&str> = sortable.map(|column| &*column.name).collect();
                 let message = format!(
-                    "{owner}: `{}` is nested or named twice; name each of {} at most once",
-                    name.value,
-                    listed(&sortable)
+                    "{owner}: `{}` is nested or named twice; name columns of single values, each once",
+                    name.value
                 );
                 self.report(ProblemCode::InvalidDataset, name.at, message);
                 continue;

@@ -55,13 +55,13 @@ named_values! {
 }
 
 impl DerivationFunction {
-    /// What its setting holds.
-    fn arguments(self) -> &'static str {
+    /// What its setting holds, for a derived value of this name.
+    fn arguments(self, name: &str) -> String {
         match self {
-            Self::Percent => "two attributes: [part, whole]",
-            Self::First => "one attribute or more: [attribute, …]",
+            Self::Percent => "two attributes: [part, whole]".to_owned(),
+            Self::First => "one attribute or more: [attribute, …]".to_owned(),
             Self::Part => {
-                "an attribute and the template of the key that it holds: [attribute, \"ORDER#{order_id}\"]"
+                format!("an attribute and the key that it holds: [attribute, \"ORDER#{{{name}}}\"]")
             }
         }
     }
@@ -179,7 +179,8 @@ fn derivation(
             (kind, ValueType::Text)
         }
         (DerivationFunction::Percent | DerivationFunction::First | DerivationFunction::Part, _) => {
-            let message = format!("{}: `{}` takes {}", settings.owner, function.name(), function.arguments());
+            let message =
+                format!("{}: `{}` takes {}", settings.owner, function.name(), function.arguments(name.value));
             problems.report(ProblemCode::InvalidDerivation, name.at, message);
             return None;
         }

@@ -3,7 +3,7 @@
 use super::load::ProblemCode;
 use super::load::problem::ProblemCollector;
 use super::load::reader::SettingsTable;
-use super::load::suggestion::{listed, nearest};
+use super::load::suggestion::nearest;
 
 /// An enum that [`named_values`] defines.
 pub(super) trait NamedValue: Sized + 'static {
@@ -67,12 +67,7 @@ pub(super) fn read_named<T: NamedValue>(
         problems.report(
             ProblemCode::UnknownWord,
             written.at,
-            format!(
-                "{} must be one of {}{}",
-                settings.called(name),
-                listed(T::NAMES),
-                meant::<T>(written.value)
-            ),
+            format!("{} must be {}{}", settings.called(name), alternatives::<T>(), meant::<T>(written.value)),
         );
     }
     value
@@ -80,6 +75,15 @@ pub(super) fn read_named<T: NamedValue>(
 
 /// The name that was probably meant, as the end of a message.
 pub(super) fn meant<T: NamedValue>(name: &str) -> String {
-    nearest(name, T::NAMES.iter().copied())
-        .map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+    let nearest = nearest(name, T::NAMES.iter().copied()).filter(|nearest| *nearest != name);
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+}
+
+/// All names: "`a`, `b` or `c`".
+pub(super) fn alternatives<T: NamedValue>() -> String {
+    let quoted: Vec<String> = T::NAMES.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => quoted.concat(),
+    }
 }

@@ -26,6 +26,8 @@ pub(in crate::table) struct ModelCompiler<'c, 's> {
     pub(in crate::table) entity_places: Vec<usize>,
     /// For each rollup, where its name is.
     pub(in crate::table) rollup_places: Vec<usize>,
+    /// For each rollup, where the variable of its expiry is named.
+    pub(in crate::table) lifetime_places: Vec<usize>,
     /// For each dataset, where its name is.
     pub(in crate::table) dataset_places: Vec<usize>,
     /// For each aggregate, where its name is.
@@ -71,6 +73,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
             scopes: Vec::new(),
             entity_places: Vec::new(),
             rollup_places: Vec::new(),
+            lifetime_places: Vec::new(),
             dataset_places: Vec::new(),
             aggregate_places: Vec::new(),
             measures: Vec::new(),
