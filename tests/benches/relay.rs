@@ -90,6 +90,7 @@ async fn relay(
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let url = format!("redis://127.0.0.1:{}", redis.port);
     let settings = [
+        ("AFTERWRITE_MODEL", "exambuddy"),
         ("AFTERWRITE_CACHE_URL", &*url),
         ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
         ("AFTERWRITE_BUCKET", BUCKET),

@@ -122,6 +122,8 @@ async fn an_unknown_dataset_and_an_invalid_day_are_errors() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_missing_setting_of_the_compactor_is_named_at_start_up() {
-    let message = refusal_to_start_of("compactor", &[("AWS_REGION", "eu-west-1")]).await;
+    let message =
+        refusal_to_start_of("compactor", &[("AFTERWRITE_MODEL", "exambuddy"), ("AWS_REGION", "eu-west-1")])
+            .await;
     assert!(message.contains("AFTERWRITE_BUCKET"), "{message}");
 }

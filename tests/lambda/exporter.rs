@@ -102,6 +102,8 @@ async fn only_failed_messages_are_redelivered() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_missing_setting_of_the_exporter_is_named_at_start_up() {
-    let message = refusal_to_start_of("exporter", &[("AWS_REGION", "eu-west-1")]).await;
+    let message =
+        refusal_to_start_of("exporter", &[("AFTERWRITE_MODEL", "exambuddy"), ("AWS_REGION", "eu-west-1")])
+            .await;
     assert!(message.contains("AFTERWRITE_BUCKET"), "{message}");
 }

@@ -195,6 +195,7 @@ async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
     for (way, setting) in ways.into_iter().enumerate() {
         let api = RuntimeApi::start().await.unwrap();
         let settings = [
+            ("AFTERWRITE_MODEL", "exambuddy"),
             ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
             ("AFTERWRITE_BUCKET", BUCKET),
             ("AWS_REGION", "us-east-1"),
@@ -223,10 +224,14 @@ async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn what_the_archive_needs_is_named_at_the_start() {
-    let region = ("AWS_REGION", "eu-west-1");
-    let offline = ("AWS_EC2_METADATA_DISABLED", "true");
-    let said = refusal_to_start_of("relay", &[region, offline]).await;
+    let common = [
+        ("AFTERWRITE_MODEL", "exambuddy"),
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ];
+    let said = refusal_to_start_of("relay", &common).await;
     assert!(said.contains("AFTERWRITE_FIREHOSE_STREAM"), "{said}");
-    let said = refusal_to_start_of("relay", &[region, offline, ("AFTERWRITE_FIREHOSE_STREAM", "s")]).await;
+    let with_stream = [&common[..], &[("AFTERWRITE_FIREHOSE_STREAM", "s")]].concat();
+    let said = refusal_to_start_of("relay", &with_stream).await;
     assert!(said.contains("AFTERWRITE_BUCKET"), "{said}");
 }

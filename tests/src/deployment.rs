@@ -89,6 +89,7 @@ impl FunctionDeployment {
         let api = RuntimeApi::start().await.unwrap();
         let endpoint = self.server.endpoint();
         let mut settings = vec![
+            ("AFTERWRITE_MODEL", "exambuddy"),
             ("AFTERWRITE_STATE_TABLE", STATE),
             ("AWS_ENDPOINT_URL_DYNAMODB", &*endpoint),
             ("AWS_REGION", REGION),

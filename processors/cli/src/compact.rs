@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use afterwrite::Result;
 use afterwrite::commit::SystemClock;
-use afterwrite::config::{EnvironmentSettings, bucket, s3_client};
+use afterwrite::config::{EnvironmentSettings, s3_client};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_datasets::compact::{CompactionOptions, CompactionTotals, DatasetCompactor};
 use clap::Args;
@@ -44,7 +44,7 @@ impl CompactArguments {
         let model = Arc::new(crate::model::load(self.model.as_deref())?);
         let mut settings = EnvironmentSettings::from_env();
         settings.bucket = self.bucket.clone().or(settings.bucket);
-        let name = bucket(&settings)?;
+        let name = settings.required_bucket()?;
         let objects = S3Bucket::retrying(s3_client().await?, name);
         let compactor = DatasetCompactor::new(model, objects, CompactionOptions::default(), SystemClock);
         let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());

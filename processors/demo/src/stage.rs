@@ -48,7 +48,7 @@ impl Stage {
     /// Starts the servers and creates the tables, nothing in them yet.
     pub(super) async fn set(workload: &dyn Workload) -> Result<Self> {
         let variables = Variables { model: Some(workload.model().to_owned()), ..Variables::default() };
-        let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&variables, &[])?;
+        let FunctionConfig { model, table_names } = FunctionConfig::resolve(&variables)?;
         let server = EmbeddedDynamoDb::start(Options::default()).await?;
         let client = server.client();
         create_table(&client, &state_table()).await?;

@@ -1,13 +1,13 @@
 //! The functions `aggregator` and `relay`: a function hosts a set of projections, passes each batch to all of them concurrently, and
 //! returns the lowest failure of any. A failure of one does not stop another.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use afterwrite::Result;
 use afterwrite::commit::{Ledger, SystemClock};
 use afterwrite::config::{
-    ArchiveConfig, EnvironmentSettings, FunctionConfig, Projection, cache, distribution, dynamodb_client,
-    firehose_client, s3_client, state_table,
+    EnvironmentSettings, FunctionConfig, ProjectionKind, dynamodb_client, firehose_client, s3_client,
 };
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::Archiver;
@@ -40,15 +40,19 @@ impl ProjectionHost {
     /// A missing or wrong setting, named by its variable.
     pub async fn start(
         function: &'static str,
-        default: &[Projection],
+        default: &[ProjectionKind],
         settings: EnvironmentSettings,
     ) -> Result<Self> {
-        let config = FunctionConfig::resolve(&settings, default)?;
-        Ok(Self {
-            function,
-            aggregator: Box::pin(aggregator(&settings, &config)).await?,
-            relay: Box::pin(relay(&settings, &config)).await?,
-        })
+        let projections = settings.projections_or(default)?;
+        let config = FunctionConfig::resolve(&settings)?;
+        let mut host = Self { function, aggregator: None, relay: None };
+        if projections.contains(&ProjectionKind::Aggregate) {
+            host.aggregator = Some(Box::pin(deployed_aggregator(&settings, &config)).await?);
+        }
+        if projections.iter().any(|kind| *kind != ProjectionKind::Aggregate) {
+            host.relay = Some(Box::pin(deployed_relay(&settings, &config, &projections)).await?);
+        }
+        Ok(host)
     }
 
     async fn aggregate(
@@ -92,40 +96,38 @@ impl LambdaFunction for ProjectionHost {
     }
 }
 
-async fn aggregator(
+async fn deployed_aggregator(
     settings: &EnvironmentSettings,
     config: &FunctionConfig,
-) -> Result<Option<DeployedAggregator>> {
-    if !config.projections.contains(&Projection::Aggregate) {
-        return Ok(None);
-    }
-    let state_table = state_table(settings)?;
+) -> Result<DeployedAggregator> {
+    let state_table = settings.required_state_table()?;
     let tables = DynamoDb::new(dynamodb_client().await?);
     let (model, names) = (config.model.clone(), config.table_names.clone());
-    Ok(Some(Aggregator::new(Ledger::new(model, names, state_table, tables, SystemClock))))
+    Ok(Aggregator::new(Ledger::new(model, names, state_table, tables, SystemClock)))
 }
 
-async fn relay(settings: &EnvironmentSettings, config: &FunctionConfig) -> Result<Option<DeployedRelay>> {
+async fn deployed_relay(
+    settings: &EnvironmentSettings,
+    config: &FunctionConfig,
+    projections: &BTreeSet<ProjectionKind>,
+) -> Result<DeployedRelay> {
     let model = &config.model;
-    let invalidator = if config.projections.contains(&Projection::Invalidate) {
-        let (cache, distribution) = (cache(settings)?, distribution(settings).await?);
+    let invalidator = if projections.contains(&ProjectionKind::Invalidate) {
+        let (cache, distribution) = (settings.cache()?, settings.distribution().await?);
         Some(CacheInvalidator::new(model.clone(), cache, distribution, SystemClock))
     } else {
         None
     };
-    let archiver = if config.projections.contains(&Projection::Archive) {
-        let ArchiveConfig { firehose_stream, bucket } = ArchiveConfig::resolve(settings)?;
-        let stream = Firehose::new(&firehose_client().await?, firehose_stream);
+    let archiver = if projections.contains(&ProjectionKind::Archive) {
+        let (stream, bucket) = (settings.required_firehose_stream()?, settings.required_bucket()?);
+        let stream = Firehose::new(&firehose_client().await?, stream);
         let bucket = S3Bucket::new(&s3_client().await?, bucket);
         Some(Archiver::new(stream, bucket, SystemClock))
     } else {
         None
     };
-    if invalidator.is_none() && archiver.is_none() {
-        return Ok(None);
-    }
     let tables = SourceTables::new(model.clone(), config.table_names.clone());
-    Ok(Some(Relay::new(tables, invalidator, archiver, SystemClock)))
+    Ok(Relay::new(tables, invalidator, archiver, SystemClock))
 }
 
 fn log_failures(failures: &[FailedRecord], message: &str) {

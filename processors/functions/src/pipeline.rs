@@ -4,7 +4,7 @@ use afterwrite::commit::{
     Clock, CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
 };
 use afterwrite::entity::{ItemIdentity, SourceKey};
-use afterwrite::record::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, Timestamp, decode};
+use afterwrite::record::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
 use afterwrite::{ErrorKind, Result};
@@ -12,7 +12,7 @@ use afterwrite_lambda::BatchResponse;
 use hashbrown::HashMap;
 
 use crate::response::{FailedRecord, batch_response, failed_records};
-use crate::tables::{age_ms, foreign_key, missing_image, sources};
+use crate::tables::{age_ms, decode_event, foreign_key, missing_image, sources};
 
 /// The handler of the function `aggregator`: a stream's batches in, rollups right.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
     /// single records is in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Handled> {
         let model = self.ledger.model();
-        let batch = decode(event, &model.vocabulary)?;
+        let batch = decode_event(event, model, "aggregator")?;
         let mut failures = Vec::new();
         let found = self.find(&batch, &mut failures)?;
         let identities: Vec<Option<ItemIdentity<'_, '_>>> =

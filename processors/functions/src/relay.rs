@@ -15,9 +15,7 @@ use std::sync::Arc;
 use afterwrite::commit::{Clock, RecordFailure};
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::archive_line;
-use afterwrite::record::{
-    AttributePath, ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp, decode,
-};
+use afterwrite::record::{AttributePath, ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp};
 use afterwrite::relay::archive::{self, ArchiveLine, Archiver};
 use afterwrite::relay::invalidate::{self, CacheInvalidator, InvalidationChange};
 use afterwrite::sink::firehose::DeliveryStream;
@@ -29,7 +27,7 @@ use afterwrite_lambda::BatchResponse;
 use futures::future::{OptionFuture, join};
 
 use crate::response::{FailedRecord, batch_response, failed_records};
-use crate::tables::{SourceTables, age_ms, foreign_key, missing_image};
+use crate::tables::{SourceTables, age_ms, decode_event, foreign_key, missing_image};
 
 /// The handler of the function `relay`.
 #[derive(Debug)]
@@ -91,7 +89,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
     /// The whole invocation fails if the event is none ([`ErrorKind::Event`]), or if its table is unknown or its stream does not carry
     /// the images that invalidation or a dataset needs ([`ErrorKind::Stream`]). Whatever concerns single records is in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Relayed> {
-        let batch = decode(event, &self.model().vocabulary)?;
+        let batch = decode_event(event, self.model(), "relay")?;
         let sources = self.tables.sources(&batch)?;
         let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &batch, &sources, deadline));
         let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, deadline));

@@ -35,6 +35,7 @@ pub use self::problem::{
     ModelErrors, ModelProblem, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
 };
 use self::suggestion::listed;
+pub(crate) use self::suggestion::nearest as nearest_name;
 use super::Model;
 use crate::{Error, ErrorKind, Result};
 

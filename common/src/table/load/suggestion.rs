@@ -19,7 +19,7 @@ pub(in crate::table) fn did_you_mean<'n>(word: &str, known: impl IntoIterator<It
 }
 
 /// The known name that was probably meant. Case differences cost nothing.
-pub(in crate::table) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let length = name.chars().count();
     let lower = name.to_lowercase();
     let distances = known.into_iter().map(|known| {

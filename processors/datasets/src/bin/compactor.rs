@@ -5,5 +5,5 @@ use std::process::ExitCode;
 use afterwrite_datasets::compact::function::CompactorFunction;
 
 fn main() -> ExitCode {
-    afterwrite_lambda::run(CompactorFunction::start)
+    afterwrite_lambda::run("compactor", CompactorFunction::start)
 }

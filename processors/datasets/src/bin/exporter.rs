@@ -5,5 +5,5 @@ use std::process::ExitCode;
 use afterwrite_datasets::export::function::ExporterFunction;
 
 fn main() -> ExitCode {
-    afterwrite_lambda::run(ExporterFunction::start)
+    afterwrite_lambda::run("exporter", ExporterFunction::start)
 }

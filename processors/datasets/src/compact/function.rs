@@ -3,15 +3,16 @@
 use std::time::Instant;
 
 use afterwrite::commit::SystemClock;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, bucket, s3_client};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_lambda::{Invocation, LambdaFunction, MetricsLine};
+use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLine};
 use serde::Deserialize;
 
 use super::{CompactionOptions, CompactionTotals, DatasetCompactor};
 
 const FUNCTION: &str = "compactor";
+const HINT: &str = "Invoke it on a schedule with {}, or name a dataset or a day: {\"dataset\": \"attempts\", \"dt\": \"2026-02-06\"}";
 
 /// The function `compactor`.
 #[derive(Debug)]
@@ -32,8 +33,8 @@ impl CompactorFunction {
     /// # Errors
     /// A missing or wrong setting, named by its variable.
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
-        let config = FunctionConfig::resolve(&settings, &[])?;
-        let objects = S3Bucket::retrying(s3_client().await?, bucket(&settings)?);
+        let config = FunctionConfig::resolve(&settings)?;
+        let objects = S3Bucket::retrying(s3_client().await?, settings.required_bucket()?);
         Ok(Self {
             compactor: DatasetCompactor::new(
                 config.model,
@@ -45,16 +46,27 @@ impl CompactorFunction {
     }
 }
 
+impl CompactionRequest {
+    /// Reads a payload. What a schedule sends names neither field.
+    fn read(payload: &str) -> Result<Self> {
+        match EventSource::detect(payload.as_bytes()) {
+            None | Some(EventSource::EventBridge) => {}
+            Some(source) => return Err(source.unexpected(FUNCTION, "compaction requests", HINT)),
+        }
+        serde_json::from_str(payload).map_err(|error| {
+            Error::new(ErrorKind::Event, "the payload is not a compaction request")
+                .hint(HINT)
+                .caused_by(error)
+        })
+    }
+}
+
 impl LambdaFunction for CompactorFunction {
     type Response = CompactionTotals;
 
     async fn handle(&self, invocation: Invocation) -> Result<CompactionTotals> {
         let started = Instant::now();
-        let CompactionRequest { dataset, dt } = serde_json::from_str(invocation.payload()).map_err(|error| {
-            Error::new(ErrorKind::Event, "the payload is not a compaction request").caused_by(error).hint(
-                "Send {} to compact everything, or name a dataset or a day: {\"dataset\": \"attempts\", \"dt\": \"2026-02-06\"}",
-            )
-        })?;
+        let CompactionRequest { dataset, dt } = CompactionRequest::read(invocation.payload())?;
         let compaction = self.compactor.compact(dataset.as_deref(), dt.as_deref());
         let compacted = Box::pin(compaction).await?;
         metrics(&compacted).print(FUNCTION, &self.compactor.model().name, started);

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use afterwrite::Result;
 use afterwrite::commit::RememberedLookups;
-use afterwrite::config::{
-    EnvironmentSettings, FunctionConfig, bucket, dynamodb_client, s3_client, state_table,
-};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_lambda::{BatchItemFailure, BatchResponse, Invocation, LambdaFunction, MetricsLine};
+use afterwrite_lambda::{
+    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLine,
+};
 
 use super::event::{CreatedObject, ExporterEvent};
 use super::{ArchiveExporter, ExportTotals};
@@ -30,13 +30,13 @@ impl ExporterFunction {
     /// # Errors
     /// A missing or wrong setting, named by its variable.
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
-        let config = FunctionConfig::resolve(&settings, &[])?;
-        let name = bucket(&settings)?;
+        let config = FunctionConfig::resolve(&settings)?;
+        let name = settings.required_bucket()?;
         let objects = S3Bucket::retrying(s3_client().await?, name.clone());
         let remembered = match &settings.state_table {
             Some(_) => {
                 let tables = DynamoDb::new(Box::pin(dynamodb_client()).await?);
-                Some(RememberedLookups::new(config.model.clone(), state_table(&settings)?, tables))
+                Some(RememberedLookups::new(config.model.clone(), settings.required_state_table()?, tables))
             }
             None => None,
         };
@@ -90,6 +90,16 @@ impl LambdaFunction for ExporterFunction {
     /// Exports the objects that an event names. An event of S3 fails with the first error of any object, and S3 redelivers it as a whole. Of
     /// SQS messages only those fail that the response names.
     async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
+        match EventSource::detect(invocation.payload().as_bytes()) {
+            None | Some(EventSource::S3 | EventSource::Sqs) => {}
+            Some(source) => {
+                return Err(source.unexpected(
+                    FUNCTION,
+                    "S3 events, directly or from an SQS queue",
+                    "Let the bucket notify it, or the queue, of the objects created under archive/",
+                ));
+            }
+        }
         match ExporterEvent::read(invocation.payload())? {
             ExporterEvent::Objects(created) => {
                 Box::pin(self.export(&created)).await.map(|()| BatchResponse::default())

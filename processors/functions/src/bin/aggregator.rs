@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
-use afterwrite::config::Projection;
+use afterwrite::config::ProjectionKind;
 use afterwrite_functions::host::ProjectionHost;
 
 fn main() -> ExitCode {
-    afterwrite_lambda::run(|settings| ProjectionHost::start("aggregator", &[Projection::Aggregate], settings))
+    afterwrite_lambda::run("aggregator", |settings| {
+        ProjectionHost::start("aggregator", &[ProjectionKind::Aggregate], settings)
+    })
 }

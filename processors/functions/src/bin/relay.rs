@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use afterwrite::config::Projection;
+use afterwrite::config::ProjectionKind;
 use afterwrite_functions::host::ProjectionHost;
 
 fn main() -> ExitCode {
-    afterwrite_lambda::run(|settings| {
-        ProjectionHost::start("relay", &[Projection::Invalidate, Projection::Archive], settings)
+    afterwrite_lambda::run("relay", |settings| {
+        ProjectionHost::start("relay", &[ProjectionKind::Invalidate, ProjectionKind::Archive], settings)
     })
 }
