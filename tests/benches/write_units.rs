@@ -99,7 +99,7 @@ fn last_answers(model: &Model, replay: &Replay) -> LastImages {
     let mut answers = BTreeMap::new();
     for record in replay.recording().records() {
         let event = event([record]);
-        let batch = decode(&event, &model.vocabulary).expect("an event");
+        let batch = decode(&event, &model.attributes).expect("an event");
         let record = batch.records[0].as_ref().expect("a record");
         let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
         let (Some(identity), Some(image)) = (source.identify(model), &record.new) else { continue };
@@ -112,13 +112,13 @@ fn last_answers(model: &Model, replay: &Replay) -> LastImages {
 
 fn record_writes(model: &Arc<Model>, record: &RawValue, answers: &LastImages) -> Vec<Write> {
     let event = event([record]);
-    let batch = decode(&event, &model.vocabulary).expect("an event");
+    let batch = decode(&event, &model.attributes).expect("an event");
     let record = batch.records[0].as_ref().expect("a record");
     let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
     let mut targets = RollupTargets::of(model);
     let mut sums: BTreeMap<(TargetId, Arc<str>), Decimal> = BTreeMap::new();
     if let Some(identity) = source.identify(model) {
-        let old = record.old.decode(&model.vocabulary).expect("an old image").filter(|_| !record.expired);
+        let old = record.old.decode(&model.attributes).expect("an old image").filter(|_| !record.expired);
         let nothing = ItemContributions::default();
         let mut count = |image: Option<&Image<'_>>, is_new: bool| {
             let Some(image) = image else { return };

@@ -123,7 +123,7 @@ impl Place {
         let mut most: BTreeMap<String, u64> = BTreeMap::new();
         for (item, index) in items().iter().zip(1..) {
             let event = json!({ "Records": [record(item, index)] }).to_string();
-            let batch = decode(event.as_bytes(), &model.vocabulary).expect("an event");
+            let batch = decode(event.as_bytes(), &model.attributes).expect("an event");
             let record = batch.records[0].as_ref().expect("a record");
             let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
             let Some(identity) = source.identify(model) else { continue };

@@ -261,7 +261,7 @@ impl<S: Store + 'static> Run<S> {
         self.spawn(Job::Reconcile, vec![record], |process, deadline| {
             Box::pin(async move {
                 let ledger = process.ledger();
-                let batch = decode(event.as_bytes(), &ledger.model().vocabulary)?;
+                let batch = decode(event.as_bytes(), &ledger.model().attributes)?;
                 let Some(Ok(record)) = batch.records.first() else {
                     return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };

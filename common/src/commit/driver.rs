@@ -142,7 +142,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
         let snapshot = self.read(&keys, invocation).await?;
         for (index, stored) in owners.into_iter().zip(snapshot.items) {
-            let image = stored.map(|stored| Image::from_item(&stored, &self.model.vocabulary));
+            let image = stored.map(|stored| Image::from_item(&stored, &self.model.attributes));
             if let Some(item) = batch.items.get_mut(index) {
                 item.observation = ItemObservation::Seen { image, at: snapshot.server_time };
             }
@@ -181,7 +181,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
         let is_looked_up = !item.identity.entity.answers.is_empty();
         let expiries = item.decision.expiries.clone();
-        item.decode_old_images(&self.model.vocabulary, |index| is_looked_up || expiries.contains(&index));
+        item.decode_old_images(&self.model.attributes, |index| is_looked_up || expiries.contains(&index));
         let is_observed = matches!(item.observation, ItemObservation::Wanted | ItemObservation::Seen { .. });
         if item.decision.is_empty() && !is_observed {
             let too_old = item.decision.too_old_expiries.len();

@@ -216,7 +216,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let of = self.model.lookups.get(key.lookup)?.of;
         let source = SourceKey::of_item(&self.model, self.model.entities.get(of)?.table, item)?;
         let identity = source.identify(&self.model)?;
-        let image = Image::from_item(item, &self.model.vocabulary);
+        let image = Image::from_item(item, &self.model.attributes);
         let offers = offered_outputs(&self.model, &identity, &image);
         offers.into_iter().find(|(offered, _)| offered == key).map(|(_, outputs)| outputs)
     }

@@ -76,7 +76,7 @@ fn value<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<
     }
 }
 
-/// The images of a change, decoded with [`Model::row_vocabulary`].
+/// The images of a change, decoded with [`Model::row_attributes`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecordImages<'s, 'a> {
     /// After it.
@@ -86,7 +86,7 @@ pub struct RecordImages<'s, 'a> {
 }
 
 /// The image before a change, if a row is made of it: the item is gone, or leaves a partition. Else no more of it is decoded than was
-/// glimpsed, which tells the day if the record was decoded with [`Model::row_vocabulary`].
+/// glimpsed, which tells the day if the record was decoded with [`Model::row_attributes`].
 ///
 /// # Errors
 /// [`crate::ErrorKind::Record`] if what is decoded is malformed.
@@ -100,12 +100,12 @@ pub fn old_image<'a>(
         Operation::Modify => leaves_a_day(model, identity, record),
         Operation::Remove => true,
     };
-    if is_needed { record.old.decode(&model.row_vocabulary) } else { Ok(None) }
+    if is_needed { record.old.decode(&model.row_attributes) } else { Ok(None) }
 }
 
 fn leaves_a_day(model: &Model, identity: &ItemIdentity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
     // Where nothing was glimpsed it may have been in another, and is decoded to see.
-    let Some(old) = record.old.glimpse() else { return record.old.is_present() };
+    let Some(old) = record.old.eager_fields() else { return record.old.is_present() };
     let new = record.new.as_ref().unwrap_or(&NOTHING);
     let (before, after) = (ImageScope::of(model, identity, old), ImageScope::of(model, identity, new));
     let leaves = |dataset: &Dataset| {

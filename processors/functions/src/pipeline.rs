@@ -64,7 +64,7 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
     /// single records is in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Handled> {
         let model = self.ledger.model();
-        let batch = decode(event, &model.vocabulary)?;
+        let batch = decode(event, &model.attributes)?;
         let mut failures = Vec::new();
         let found = self.find(&batch, &mut failures)?;
         let identities: Vec<Option<ItemIdentity<'_, '_>>> =

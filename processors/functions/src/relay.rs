@@ -88,7 +88,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
     /// The whole invocation fails if the event is none ([`ErrorKind::Event`]), or if its table is unknown or its stream does not carry
     /// the images that invalidation or a dataset needs ([`ErrorKind::Stream`]). Whatever concerns single records is in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Relayed> {
-        let batch = decode(event, &self.model().vocabulary)?;
+        let batch = decode(event, &self.model().attributes)?;
         let sources = self.tables.sources(&batch)?;
         let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &batch, &sources, deadline));
         let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, deadline));
@@ -155,7 +155,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         if lacks_image(record) {
             return Err(missing_image(record, identity.entity, "invalidating caches"));
         }
-        let old = record.old.decode(&self.model().vocabulary)?;
+        let old = record.old.decode(&self.model().attributes)?;
         Ok(Some(Found { index, identity, old, new: record.new.as_ref() }))
     }
 

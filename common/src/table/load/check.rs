@@ -188,7 +188,7 @@ fn nothing_reads_mirrored(compiler: &mut ModelCompiler<'_, '_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
         for (reader, path) in reads(compiler, entity) {
-            let root = compiler.model.vocabulary.name(path.root);
+            let root = compiler.model.attributes.name(path.root);
             let read: Vec<Arc<str>> = std::iter::once(root).chain(&path.within).cloned().collect();
             if within(&read, &mirrored.path) || within(&read, &mirrored.revision()) {
                 let message = format!(
@@ -217,7 +217,7 @@ fn nothing_reads_secrets(compiler: &mut ModelCompiler<'_, '_, '_>) {
             let mut key = table.into_iter().flat_map(|table| table.key());
             let is_key = key.any(|key| *key.name == *root);
             let is_on_the_way = |read: &AttributePath| {
-                let name = compiler.model.row_vocabulary.name(read.root);
+                let name = compiler.model.row_attributes.name(read.root);
                 within(&path, &std::iter::once(name).chain(&read.within).cloned().collect::<Vec<_>>())
             };
             let mut readers = readers.iter().filter(|(_, read)| path.len() <= 1 + read.within.len());

@@ -158,7 +158,7 @@ impl EntityContext<'_, '_, '_, '_> {
     /// it holds.
     fn resolve_or_attribute(&mut self, name: &str) -> Result<(Term, ValueFormat, ValueType), String> {
         let scope = NameScope { entity: self.entity, entity_name: self.entity_name, outputs: &self.outputs };
-        let vocabulary = &mut self.compiler.model.vocabulary;
+        let vocabulary = &mut self.compiler.model.attributes;
         if let Ok(resolved) = scope.resolve(name, vocabulary) {
             return Ok((resolved.term, resolved.format, resolved.value_type));
         }

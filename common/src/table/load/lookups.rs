@@ -51,7 +51,7 @@ impl ModelCompiler<'_, '_, '_> {
         inputs: &[Arc<str>],
     ) -> Option<LookupUse> {
         let scope = NameScope { entity: self.scopes.get(of)?, entity_name: settings.of.value, outputs: &[] };
-        let (problems, vocabulary) = (&mut *self.problems, &mut self.model.vocabulary);
+        let (problems, vocabulary) = (&mut *self.problems, &mut self.model.attributes);
         let at = settings.key.first().map_or(settings.name.at, |(_, text)| text.at);
         let mut terms = Vec::new();
         for input in inputs {

@@ -109,7 +109,7 @@ fn attribute(
     Some(MirroredAttribute {
         path: shown,
         revision_path: revision,
-        image: attribute_path(path.value, &mut compiler.model.vocabulary),
+        image: attribute_path(path.value, &mut compiler.model.attributes),
         measure: Arc::from(measure.value),
     })
 }

@@ -25,13 +25,13 @@ pub(super) struct EntityContext<'p, 'c, 'd, 's> {
 impl EntityContext<'_, '_, '_, '_> {
     pub(super) fn resolve(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
         let scope = NameScope { entity: self.entity, entity_name: self.entity_name, outputs: &self.outputs };
-        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
+        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.attributes);
         ModelCompiler::resolve(problems, vocabulary, owner, scope, name)
     }
 
     pub(super) fn pattern(&mut self, owner: &str, when: RawValue<'_>) -> Option<Pattern> {
         let scope = NameScope { entity: self.entity, entity_name: self.entity_name, outputs: &self.outputs };
-        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.vocabulary);
+        let (problems, vocabulary) = (&mut *self.compiler.problems, &mut self.compiler.model.attributes);
         PatternCompiler { owner, scope, vocabulary, problems }.compile(when)
     }
 

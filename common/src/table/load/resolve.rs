@@ -77,8 +77,8 @@ pub(super) fn compile(document: &ModelDocument<'_>, problems: &mut ProblemCollec
         archive: document.archive,
         datasets: Vec::new(),
         queries: Vec::new(),
-        vocabulary: AttributeInterner::default(),
-        row_vocabulary: AttributeInterner::default(),
+        attributes: AttributeInterner::default(),
+        row_attributes: AttributeInterner::default(),
     };
     let mut compiler = ModelCompiler {
         document,
@@ -111,12 +111,12 @@ pub(super) fn compile(document: &ModelDocument<'_>, problems: &mut ProblemCollec
         caches::cache(&mut compiler, cache);
     }
     // Datasets read attributes that nothing else does; whoever makes no rows need not decode them.
-    let counted = compiler.model.vocabulary.clone();
+    let counted = compiler.model.attributes.clone();
     for dataset in &document.datasets {
         datasets::dataset(&mut compiler, dataset);
     }
-    let read = std::mem::replace(&mut compiler.model.vocabulary, counted);
-    compiler.model.row_vocabulary = read.glimpsing(datasets::attributes_of_days(&compiler.model));
+    let read = std::mem::replace(&mut compiler.model.attributes, counted);
+    compiler.model.row_attributes = read.with_eager_fields(datasets::attributes_of_days(&compiler.model));
     for query in &document.queries {
         datasets::query(&mut compiler, query);
     }
@@ -326,7 +326,7 @@ impl ModelCompiler<'_, '_, '_> {
         let scope = NameScope { entity: scope, entity_name: settings.name.value, outputs: &[] };
         for (name, derive) in &settings.derive {
             let owner = format!("{entity}: derived value `{}`", name.value);
-            let (problems, vocabulary) = (&mut *self.problems, &mut self.model.vocabulary);
+            let (problems, vocabulary) = (&mut *self.problems, &mut self.model.attributes);
             let mut value = |written: Located<&str>| {
                 let resolved = Self::resolve(problems, vocabulary, &owner, scope, written)?;
                 if resolved.format != ValueFormat::Plain {

@@ -105,7 +105,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
     /// Exports a block of whole lines.
     pub(super) async fn block(&mut self, block: &[u8]) -> Result<()> {
         let exporter = self.exporter;
-        let mut decoder = RecordDecoder::new(&exporter.model.row_vocabulary);
+        let mut decoder = RecordDecoder::new(&exporter.model.row_attributes);
         let mut changes = Vec::with_capacity(block.len() / TYPICAL_LINE_BYTES);
         for text in lines(block) {
             self.line += 1;
