@@ -96,9 +96,9 @@ fn key_text<'r>(value: &'r AttributeValue<'_>, key_type: KeyType) -> Option<Cow<
 }
 
 /// Parses a text of a [`SourceKey`]; `None` if the text is invalid for the type.
-pub(crate) fn key_value(text: String, key_type: KeyType) -> Option<AttributeValue<'static>> {
+pub(crate) fn key_value(text: &str, key_type: KeyType) -> Option<AttributeValue<'static>> {
     match key_type {
-        KeyType::Text => Some(text.into()),
+        KeyType::Text => Some(AttributeValue::text(text)),
         KeyType::Number => text.parse().ok().map(AttributeValue::N),
         KeyType::Binary => STANDARD.decode(text).ok().map(|bytes| AttributeValue::B(Cow::Owned(bytes))),
     }

@@ -128,12 +128,7 @@ impl Place {
             let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
             let Some(identity) = source.identify(model) else { continue };
             let entity = identity.entity.name.to_string();
-            let item = LedgerItem {
-                source: &source,
-                identity: &identity,
-                keys: &record.keys,
-                records: ItemRecords::new(),
-            };
+            let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
             let deadline = Timestamp::from_epoch_ms(i64::MAX);
             let outcome =
                 ledger.reconcile(vec![item], record.position.label(), deadline).await.expect("an outcome");

@@ -270,12 +270,7 @@ impl<S: Store + 'static> Run<S> {
                 let Some(identity) = source.identify(ledger.model()) else {
                     return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
-                let item = LedgerItem {
-                    source: &source,
-                    identity: &identity,
-                    keys: &record.keys,
-                    records: ItemRecords::new(),
-                };
+                let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
                 Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
             })
         });

@@ -250,16 +250,9 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// # Errors
     /// [`ErrorKind::Record`] if an input is absent, or cannot be part of a key.
     pub fn lookup_key(&self, lookup: &LookupUse) -> Result<LookupKey<'s>> {
-        let text = |input: &Term| -> Result<Cow<'s, str>> {
-            match self.read(input)? {
-                Some(Operand::Text(text)) => Ok(text),
-                Some(Operand::Value(AttributeValue::S(text))) => Ok(Cow::Borrowed(text)),
-                Some(_) | None => {
-                    let mut text = String::new();
-                    self.render_value(input, ValueFormat::Plain, &mut text)?;
-                    Ok(Cow::Owned(text))
-                }
-            }
+        let text = |input: &Term| {
+            let text = self.text(input, ValueFormat::Plain)?;
+            text.ok_or_else(|| self.term_error(input, "is missing or NULL"))
         };
         if let [input] = lookup.inputs.as_slice() {
             return Ok(LookupKey { lookup: lookup.lookup, key: text(input)? });
