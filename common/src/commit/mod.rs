@@ -66,7 +66,6 @@ mod lookup;
 mod mirror;
 pub mod pack;
 pub mod plan;
-mod remembered;
 mod requests;
 mod rollup;
 mod tally;
@@ -77,7 +76,7 @@ use std::sync::Arc;
 pub use clock::{Clock, SystemClock, backoff, wait_to_retry};
 pub use entry::LedgerEntry;
 pub use item_state::{CommitOutcome, ItemRecord, ItemRecords, RecordFailure, SourceItem};
-pub use remembered::RememberedLookups;
+pub use lookup::RememberedLookups;
 pub use tally::{CommitTotals, SharedCounter};
 
 use self::keys::StateKeys;

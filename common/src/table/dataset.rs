@@ -313,8 +313,8 @@ impl EntityContext<'_, '_, '_> {
     /// What a name means; one that means nothing else is an attribute, which a dataset need not declare: its column states
     /// the type.
     fn resolve_or_attribute(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
-        let (scope, vocabulary) = self.names();
-        if let Ok(resolved) = scope.resolve(name.value, vocabulary) {
+        let (scope, interner) = self.names();
+        if let Ok(resolved) = scope.resolve(name.value, interner) {
             return Some(resolved);
         }
         let (code, problem) = match split_format(name.value) {
@@ -324,7 +324,7 @@ impl EntityContext<'_, '_, '_> {
                 format!("`{}` is not an attribute path; write it like `stats.seen`", name.value),
             ),
             Ok((base, format)) => {
-                let term = Term::Attribute(interned_path(base, vocabulary));
+                let term = Term::Attribute(interned_path(base, interner));
                 return Some(ResolvedName { term, format, value_type: ValueType::Any });
             }
         };

@@ -180,7 +180,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         Some(MirroredAttribute {
             path: place,
             revision_path: revision,
-            image: interned_path(path.value, &mut self.compiler.model.vocabulary),
+            image: interned_path(path.value, &mut self.compiler.model.attributes),
             measure: Arc::from(measure.value),
         })
     }

@@ -204,9 +204,9 @@ pub struct Model {
     /// What they ask often.
     pub queries: Vec<SavedQuery>,
     /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
-    pub vocabulary: AttributeInterner,
+    pub attributes: AttributeInterner,
     /// The same, and what datasets read; what is of both has one id. Of old images what tells the day of a row's partition is glimpsed.
-    pub row_vocabulary: AttributeInterner,
+    pub row_attributes: AttributeInterner,
 }
 
 impl Model {

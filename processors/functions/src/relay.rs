@@ -156,7 +156,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         if lacks_image(record) {
             return Err(missing_image(record, identity.entity, "invalidating caches"));
         }
-        let old = record.old.decode(&self.model().vocabulary)?;
+        let old = record.old.decode(&self.model().attributes)?;
         Ok(Some(Found { index, identity, old, new: record.new.as_ref() }))
     }
 

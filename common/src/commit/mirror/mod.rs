@@ -128,7 +128,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             }
         }
         for item in items.iter_mut().filter(|item| item.is_counted_elsewhere() && self.feeds_mirrors(item)) {
-            item.decode_old_images(&self.model.vocabulary, |_| true);
+            item.decode_old_images(&self.model.attributes, |_| true);
             for image in item.all_images() {
                 for key in lookup_keys(&self.model, item.identity, image).into_iter().flatten() {
                     self.add_pending_lookup(key, None, &mut pending, lookups);

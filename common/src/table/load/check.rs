@@ -193,7 +193,7 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> AttributeReads {
     let model = &compiler.model;
     let mut reads = Vec::new();
     let mut read = |reader: &str, term: &Term| {
-        let path = term.attribute().map(|path| whole_path(&model.row_vocabulary, path));
+        let path = term.attribute().map(|path| whole_path(&model.row_attributes, path));
         reads.extend(path.map(|path| (reader.to_owned(), path)));
     };
     for derivation in &entity.derivations {
@@ -218,7 +218,7 @@ fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> AttributeRe
         rule.each_attribute(&mut |path| {
             reads.push((
                 format!("cache of `{}`", entity.name),
-                whole_path(&compiler.model.row_vocabulary, path),
+                whole_path(&compiler.model.row_attributes, path),
             ));
         });
     }
@@ -232,13 +232,13 @@ fn dataset_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Attribute
         dataset.each_attribute(&mut |path| {
             reads.push((
                 format!("dataset `{}`", dataset.name),
-                whole_path(&compiler.model.row_vocabulary, path),
+                whole_path(&compiler.model.row_attributes, path),
             ));
         });
     }
     reads
 }
 
-fn whole_path(vocabulary: &AttributeInterner, path: &InternedPath) -> AttributePath {
-    AttributePath::nested(Arc::clone(vocabulary.name(path.root)), path.within.iter().cloned())
+fn whole_path(interner: &AttributeInterner, path: &InternedPath) -> AttributePath {
+    AttributePath::nested(Arc::clone(interner.name(path.root)), path.within.iter().cloned())
 }

@@ -23,7 +23,7 @@ const NUMERIC_GRAMMAR: &str = "`numeric` takes [\"=\", number], one bound like [
 pub(in crate::table) struct PatternCompiler<'c, 's> {
     pub(in crate::table) owner: &'c str,
     pub(in crate::table) scope: NameScope<'c>,
-    pub(in crate::table) vocabulary: &'c mut AttributeInterner,
+    pub(in crate::table) interner: &'c mut AttributeInterner,
     pub(in crate::table) problems: &'c mut ProblemCollector<'s>,
 }
 
@@ -89,7 +89,7 @@ impl PatternCompiler<'_, '_> {
     }
 
     fn resolve(&mut self, path: Located<&str>) -> Option<ResolvedName> {
-        match self.scope.resolve(path.value, self.vocabulary) {
+        match self.scope.resolve(path.value, self.interner) {
             Ok(resolved) => Some(resolved),
             Err(problem) => {
                 let (code, problem) = problem?;

@@ -115,7 +115,7 @@ pub(super) fn consequences(
 ) -> Result<Option<Consequences>> {
     let Some(line) = model.tables.get(table).and_then(|table| item.record(table)) else { return Ok(None) };
     let decode = |vocabulary| RecordDecoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
-    let (record, row_record) = (decode(&model.vocabulary)?, decode(&model.row_vocabulary)?);
+    let (record, row_record) = (decode(&model.attributes)?, decode(&model.row_attributes)?);
     let Some(source) = SourceKey::of_keys(model, table, &record.keys) else { return Ok(None) };
     let Some(identity) = source.identify(model) else { return Ok(None) };
     let (Some(image), Some(row_image)) = (&record.new, &row_record.new) else { return Ok(None) };

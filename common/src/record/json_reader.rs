@@ -1,35 +1,36 @@
-//! A reader of JSON that is told what to expect: what is wanted is borrowed from the text, all else is passed over.
+//! A pull reader for JSON: the caller reads the values it needs, borrowed from the text, and skips all others.
 //!
-//! What is passed over is held to JSON's grammar as strictly as what is wanted, so that a text that was read to its end is JSON.
+//! Skipped values are validated as strictly as values that are read, so a text that was read to its end is JSON. Tests
+//! compare the reader with `serde_json`.
 
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::layout::ShapeCache;
+use super::shape_cache::ShapeCache;
 
-/// How deep objects and lists may lie in each other where they are read, not passed over: each takes room on the stack.
-/// DynamoDB's items have 32 levels, of two objects each.
+/// The maximum nesting of objects and lists that are read, because each level uses stack. Skipped values may be deeper.
+/// DynamoDB's items have at most 32 levels of two objects each.
 const MAX_LEVELS: u8 = 127;
 
-/// The text is no JSON, or has another value there than the one that is wanted.
+/// Not valid JSON, or a value of an unexpected type.
 #[derive(Debug)]
 pub(super) struct InvalidJson;
 
-type JsonResult<T> = std::result::Result<T, InvalidJson>;
+pub(super) type JsonResult<T> = std::result::Result<T, InvalidJson>;
 
-/// A JSON text, and how far it has been read.
+/// A JSON text and the position in it.
 pub(super) struct JsonReader<'a> {
     json: &'a str,
     at: usize,
     levels_left: u8,
-    /// Whether the string that was passed last has escapes in it.
+    /// Whether the last string has escapes.
     is_escaped: bool,
 }
 
 impl<'a> JsonReader<'a> {
-    /// Reads a whole text by `read`.
-    pub(super) fn whole<T>(json: &'a str, read: impl FnOnce(&mut Self) -> JsonResult<T>) -> JsonResult<T> {
+    /// Reads a whole text.
+    pub(super) fn read_all<T>(json: &'a str, read: impl FnOnce(&mut Self) -> JsonResult<T>) -> JsonResult<T> {
         let mut reader = Self { json, at: 0, levels_left: MAX_LEVELS, is_escaped: false };
         let value = read(&mut reader)?;
         match reader.peek() {
@@ -38,51 +39,51 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    /// Reads an object: `member` is told each name, and reads the value that follows.
+    /// Reads an object: `member` gets each name and reads the value.
     #[inline]
     pub(super) fn object(
         &mut self,
         mut member: impl FnMut(&mut Self, Cow<'a, str>) -> JsonResult<()>,
     ) -> JsonResult<()> {
         self.enter(b'{')?;
-        let mut goes_on = !self.has(b'}');
-        while goes_on {
+        let mut has_next = !self.accept(b'}');
+        while has_next {
             let name = self.name()?;
-            let name = self.meant(name)?;
+            let name = self.unescape(name)?;
             member(self, name)?;
-            goes_on = self.goes_on(b'}')?;
+            has_next = self.has_next(b'}')?;
         }
         self.levels_left += 1;
         Ok(())
     }
 
-    /// Reads an object as others of its kind were read: `member` is told what each name means, and the JSON that the last value of
-    /// this name had, and reads the value that follows. What a name means is asked where the layout does not know it.
+    /// Reads an object of a known kind: `member` gets the meaning of each name and the JSON of the name's last value, and reads the
+    /// value. `meaning` is called for names that the shape cache does not have.
     #[inline]
-    pub(super) fn object_like<M: Copy>(
+    pub(super) fn object_with_shape<M: Copy>(
         &mut self,
-        layout: &mut ShapeCache<'a, M>,
+        shape: &mut ShapeCache<'a, M>,
         meaning: impl Fn(&str) -> M,
         mut member: impl FnMut(&mut Self, M, &'a str) -> JsonResult<()>,
     ) -> JsonResult<()> {
         self.enter(b'{')?;
-        let mut goes_on = !self.has(b'}');
-        let mut place = None;
-        while goes_on {
+        let mut has_next = !self.accept(b'}');
+        let mut index = None;
+        while has_next {
             let start = self.start();
             let last;
-            (place, last) = match layout.after(place) {
-                Some((next, expected)) if self.passes(expected.name) => (Some(next), expected),
+            (index, last) = match shape.expected_after(index) {
+                Some((next, expected)) if self.accept_text(expected.name) => (Some(next), expected),
                 Some(_) | None => {
                     let name = self.name()?;
-                    let name = self.meant(name)?;
-                    layout.learn(place, self.since(start)?, || meaning(&name))
+                    let name = self.unescape(name)?;
+                    shape.insert_after(index, self.text_since(start)?, || meaning(&name))
                 }
             };
             let start = self.start();
             member(self, last.meaning, last.value)?;
-            layout.keep(place, self.since(start)?);
-            goes_on = self.goes_on(b'}')?;
+            shape.set_value(index, self.text_since(start)?);
+            has_next = self.has_next(b'}')?;
         }
         self.levels_left += 1;
         Ok(())
@@ -92,29 +93,42 @@ impl<'a> JsonReader<'a> {
     #[inline]
     pub(super) fn list(&mut self, mut member: impl FnMut(&mut Self) -> JsonResult<()>) -> JsonResult<()> {
         self.enter(b'[')?;
-        let mut goes_on = !self.has(b']');
-        while goes_on {
+        let mut has_next = !self.accept(b']');
+        while has_next {
             member(self)?;
-            goes_on = self.goes_on(b']')?;
+            has_next = self.has_next(b']')?;
         }
         self.levels_left += 1;
         Ok(())
+    }
+
+    /// Reads a list into a vector.
+    pub(super) fn collect_list<T>(
+        &mut self,
+        mut member: impl FnMut(&mut Self) -> JsonResult<T>,
+    ) -> JsonResult<Vec<T>> {
+        let mut members = Vec::new();
+        self.list(|reader| {
+            members.push(member(reader)?);
+            Ok(())
+        })?;
+        Ok(members)
     }
 
     /// Reads a string.
     #[inline]
     pub(super) fn text(&mut self) -> JsonResult<Cow<'a, str>> {
         let raw = self.string()?;
-        self.meant(raw)
+        self.unescape(raw)
     }
 
-    /// Reads a string; passes over any other value, and over a string whose escapes mean no text.
+    /// Reads a string; skips any other value, and a string with invalid escapes.
     pub(super) fn text_if_any(&mut self) -> JsonResult<Option<Cow<'a, str>>> {
         if self.peek() != Some(b'"') {
             return self.skip().map(|_| None);
         }
         let raw = self.string()?;
-        Ok(self.meant(raw).ok())
+        Ok(self.unescape(raw).ok())
     }
 
     /// Reads a boolean.
@@ -124,9 +138,9 @@ impl<'a> JsonReader<'a> {
         Ok(is_true)
     }
 
-    /// Reads what `read` reads, or null.
+    /// Reads null, or a value with `read`.
     #[inline]
-    pub(super) fn unless_null<T>(
+    pub(super) fn nullable<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> JsonResult<T>,
     ) -> JsonResult<Option<T>> {
@@ -141,24 +155,24 @@ impl<'a> JsonReader<'a> {
         self.peek() == Some(b'{')
     }
 
-    /// Where the next value begins.
+    /// The position at which the next value begins.
     pub(super) fn start(&mut self) -> usize {
         self.peek();
         self.at
     }
 
-    /// The JSON of the value that began there and has just been read.
-    pub(super) fn since(&self, start: usize) -> JsonResult<&'a str> {
+    /// The JSON from `start` to the current position.
+    pub(super) fn text_since(&self, start: usize) -> JsonResult<&'a str> {
         self.json.get(start..self.at).ok_or(InvalidJson)
     }
 
-    /// Passes over one value, however deep; its JSON.
+    /// Skips one value of any depth and returns its JSON.
     pub(super) fn skip(&mut self) -> JsonResult<&'a str> {
         let start = self.start();
         if self.tagged_text().is_some() {
-            return self.since(start);
+            return self.text_since(start);
         }
-        // What is open around the value, innermost last: 1 for an object, 0 for a list, after a 1 that stays.
+        // The open objects (1) and lists (0) around the value, innermost last, after a leading 1 that remains.
         let mut open = 1_u128;
         loop {
             match self.peek() {
@@ -168,7 +182,7 @@ impl<'a> JsonReader<'a> {
                 Some(b'{' | b'[') if open.leading_zeros() == 0 => self.skip_deep()?,
                 Some(b'{') => {
                     self.at += 1;
-                    if !self.has(b'}') {
+                    if !self.accept(b'}') {
                         open = open << 1 | 1;
                         self.name()?;
                         continue;
@@ -176,7 +190,7 @@ impl<'a> JsonReader<'a> {
                 }
                 Some(b'[') => {
                     self.at += 1;
-                    if !self.has(b']') {
+                    if !self.accept(b']') {
                         open <<= 1;
                         continue;
                     }
@@ -188,10 +202,10 @@ impl<'a> JsonReader<'a> {
             }
             loop {
                 if open == 1 {
-                    return self.since(start);
+                    return self.text_since(start);
                 }
                 let is_object = open & 1 == 1;
-                if self.goes_on(if is_object { b'}' } else { b']' })? {
+                if self.has_next(if is_object { b'}' } else { b']' })? {
                     if is_object {
                         self.name()?;
                     }
@@ -202,11 +216,11 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    /// Reads what most values of attributes are: `{"S":"text"}`, or so of the types `N` and `B`, without white space or escapes. Its type and
-    /// its text; `None` if it is something else, of which nothing is passed.
+    /// Reads the most frequent attribute values: `{"S":"text"}`, and the same for `N` and `B`, without white space or escapes. Returns
+    /// the type tag and the text; for every other value `None`, without moving.
     #[inline]
     pub(super) fn tagged_text(&mut self) -> Option<(u8, &'a str)> {
-        // The object is no level deeper than any may lie.
+        // The object is a level of its own.
         if self.levels_left == 0 {
             return None;
         }
@@ -226,26 +240,26 @@ impl<'a> JsonReader<'a> {
         Some((tag, text))
     }
 
-    /// Passes over one value that may well be the same as another, whole one: then it is passed at once.
+    /// Skips one value that probably equals `expected`, the JSON of a whole value.
     #[inline]
-    pub(super) fn skip_like(&mut self, other: &str) -> JsonResult<()> {
+    pub(super) fn skip_expecting(&mut self, expected: &str) -> JsonResult<()> {
         self.peek();
-        // What begins with a value that ends by itself is that value; a number may go on.
-        let ends_by_itself = matches!(other.as_bytes().last(), Some(b'"' | b'}' | b']'));
-        if ends_by_itself && self.passes(other) { Ok(()) } else { self.skip().map(drop) }
+        // Text that begins with a delimited value is that value; a number could have more digits.
+        let is_delimited = matches!(expected.as_bytes().last(), Some(b'"' | b'}' | b']'));
+        if is_delimited && self.accept_text(expected) { Ok(()) } else { self.skip().map(drop) }
     }
 
-    /// Passes over one value deeper in others than any of DynamoDB's.
+    /// Skips one value that is nested deeper than any value of DynamoDB.
     #[cold]
     fn skip_deep(&mut self) -> JsonResult<()> {
         let rest = self.json.get(self.at..).ok_or(InvalidJson)?;
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
-        let is_passed = matches!(values.next(), Some(Ok(_)));
+        let is_value = matches!(values.next(), Some(Ok(_)));
         self.at += values.byte_offset();
-        if is_passed { Ok(()) } else { Err(InvalidJson) }
+        if is_value { Ok(()) } else { Err(InvalidJson) }
     }
 
-    /// The next byte that is no white space, to which it goes.
+    /// Skips white space and returns the next byte.
     #[inline]
     fn peek(&mut self) -> Option<u8> {
         loop {
@@ -261,9 +275,9 @@ impl<'a> JsonReader<'a> {
         self.json.as_bytes().get(self.at).copied()
     }
 
-    /// Whether this byte is next; then it is passed.
+    /// Skips this byte if it is next, and returns whether it was.
     #[inline]
-    fn has(&mut self, byte: u8) -> bool {
+    fn accept(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         self.at += usize::from(is_next);
         is_next
@@ -272,12 +286,12 @@ impl<'a> JsonReader<'a> {
     #[inline]
     fn enter(&mut self, opening: u8) -> JsonResult<()> {
         self.levels_left = self.levels_left.checked_sub(1).ok_or(InvalidJson)?;
-        if self.has(opening) { Ok(()) } else { Err(InvalidJson) }
+        if self.accept(opening) { Ok(()) } else { Err(InvalidJson) }
     }
 
-    /// After a member of an object or a list: whether there is another.
+    /// Whether another member of an object or list follows; skips the comma or the closing bracket.
     #[inline]
-    fn goes_on(&mut self, closing: u8) -> JsonResult<bool> {
+    fn has_next(&mut self, closing: u8) -> JsonResult<bool> {
         let next = self.peek();
         self.at += 1;
         match next {
@@ -287,11 +301,11 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    /// The name of a member as it stands between its quotes; passes over the colon after it.
+    /// Reads the name of a member, with its escapes, and the colon.
     #[inline]
     fn name(&mut self) -> JsonResult<&'a str> {
         let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
-        // The tags of DynamoDB's types, which are every other name, mostly have one letter.
+        // Every other name is a type tag of DynamoDB, most of which have one letter.
         if let Some([b'"', b'A'..=b'Z', b'"', b':']) = rest.first_chunk() {
             let name = self.json.get(self.at + 1..self.at + 2).ok_or(InvalidJson)?;
             self.at += 4;
@@ -305,19 +319,19 @@ impl<'a> JsonReader<'a> {
 
     #[inline]
     fn colon(&mut self) -> JsonResult<()> {
-        if self.has(b':') { Ok(()) } else { Err(InvalidJson) }
+        if self.accept(b':') { Ok(()) } else { Err(InvalidJson) }
     }
 
-    /// A string, as it stands between its quotes.
+    /// Reads a string, with its escapes.
     #[inline]
     fn string(&mut self) -> JsonResult<&'a str> {
-        if self.has(b'"') { self.until_quote() } else { Err(InvalidJson) }
+        if self.accept(b'"') { self.until_quote() } else { Err(InvalidJson) }
     }
 
-    /// The text that the string means which was passed last.
+    /// Decodes the escapes of the last string, `raw`.
     #[inline]
-    fn meant(&self, raw: &'a str) -> JsonResult<Cow<'a, str>> {
-        if self.is_escaped { unescaped(raw) } else { Ok(Cow::Borrowed(raw)) }
+    fn unescape(&self, raw: &'a str) -> JsonResult<Cow<'a, str>> {
+        if self.is_escaped { decode_escapes(raw) } else { Ok(Cow::Borrowed(raw)) }
     }
 
     fn until_quote(&mut self) -> JsonResult<&'a str> {
@@ -349,12 +363,12 @@ impl<'a> JsonReader<'a> {
     }
 
     fn literal(&mut self, literal: &str) -> JsonResult<()> {
-        if self.passes(literal) { Ok(()) } else { Err(InvalidJson) }
+        if self.accept_text(literal) { Ok(()) } else { Err(InvalidJson) }
     }
 
-    /// Whether this text is next; then it is passed.
+    /// Skips this text if it is next, and returns whether it was.
     #[inline]
-    fn passes(&mut self, text: &str) -> bool {
+    fn accept_text(&mut self, text: &str) -> bool {
         let rest = self.json.as_bytes().get(self.at..).unwrap_or_default();
         let is_next = rest.starts_with(text.as_bytes());
         if is_next {
@@ -364,21 +378,21 @@ impl<'a> JsonReader<'a> {
     }
 
     fn number(&mut self) -> JsonResult<()> {
-        self.one_of(b"-");
-        if !self.one_of(b"0") {
+        self.accept_any(b"-");
+        if !self.accept_any(b"0") {
             self.digits()?;
         }
-        if self.one_of(b".") {
+        if self.accept_any(b".") {
             self.digits()?;
         }
-        if self.one_of(b"eE") {
-            self.one_of(b"+-");
+        if self.accept_any(b"eE") {
+            self.accept_any(b"+-");
             self.digits()?;
         }
         Ok(())
     }
 
-    fn one_of(&mut self, bytes: &[u8]) -> bool {
+    fn accept_any(&mut self, bytes: &[u8]) -> bool {
         let is_next = self.byte().is_some_and(|byte| bytes.contains(&byte));
         self.at += usize::from(is_next);
         is_next
@@ -393,14 +407,13 @@ impl<'a> JsonReader<'a> {
     }
 }
 
-/// The text that a string with escapes means.
 #[cold]
-fn unescaped<'a>(raw: &str) -> JsonResult<Cow<'a, str>> {
+fn decode_escapes<'a>(raw: &str) -> JsonResult<Cow<'a, str>> {
     let json = ["\"", raw, "\""].concat();
     serde_json::from_str(&json).map(Cow::Owned).map_err(|_| InvalidJson)
 }
 
-/// How many bytes there are before the first that ends a string, escapes in it or may not stand in it.
+/// The number of bytes before the first quote, backslash or control character.
 #[inline]
 fn plain_length(bytes: &[u8]) -> usize {
     let mut rest = bytes;
@@ -415,15 +428,15 @@ fn plain_length(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// Of eight bytes: marks the highest bit of the first that is a quote, a backslash or a control character; those after it may
-/// be marked whatever they are.
+/// Sets the highest bit of the first of eight bytes that is a quote, a backslash or a control character. The bits of the bytes after
+/// it are undefined.
 #[inline]
 fn special_bytes(bytes: u64) -> u64 {
     const fn each(byte: u8) -> u64 {
         u64::from_ne_bytes([byte; 8])
     }
-    // A byte below what is subtracted borrows from its highest bit. With the second bit turned, a quote is a space and the
-    // control characters stay below it.
+    // A byte less than the subtrahend borrows from its highest bit. With the second bit flipped, a quote becomes a space,
+    // and control characters remain less than a space.
     let quote_or_control = (bytes ^ each(b'"' ^ b' ')).wrapping_sub(each(b' ' + 1));
     let backslash = (bytes ^ each(b'\\')).wrapping_sub(each(1));
     (quote_or_control | backslash) & !bytes & each(0x80)

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn skipped(json: &str) -> Option<&str> {
-    JsonReader::whole(json, JsonReader::skip).ok()
+    JsonReader::read_all(json, JsonReader::skip).ok()
 }
 
 fn text(json: &str) -> Option<Cow<'_, str>> {
-    JsonReader::whole(json, JsonReader::text).ok()
+    JsonReader::read_all(json, JsonReader::text).ok()
 }
 
 fn is_json(text: &str) -> bool {
@@ -17,7 +17,7 @@ fn is_json(text: &str) -> bool {
 }
 
 #[test]
-fn what_is_json_is_passed_over() {
+fn valid_json_is_skipped() {
     for json in [
         "null",
         "true",
@@ -51,7 +51,7 @@ fn what_is_json_is_passed_over() {
 }
 
 #[test]
-fn what_is_no_json_is_refused() {
+fn invalid_json_is_rejected() {
     for json in [
         "",
         " ",
@@ -103,15 +103,15 @@ fn what_is_no_json_is_refused() {
 }
 
 #[test]
-fn depth_is_limited_only_where_it_is_read() {
+fn depth_is_limited_only_for_values_that_are_read() {
     fn nested(reader: &mut JsonReader<'_>) -> JsonResult<()> {
         reader.list(nested)
     }
     let lists = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(skipped(&lists(100_000)), Some(&*lists(100_000)));
-    let most = usize::from(MAX_LEVELS);
-    assert!(JsonReader::whole(&lists(most), nested).is_ok());
-    assert!(JsonReader::whole(&lists(most + 1), nested).is_err());
+    let limit = usize::from(MAX_LEVELS);
+    assert!(JsonReader::read_all(&lists(limit), nested).is_ok());
+    assert!(JsonReader::read_all(&lists(limit + 1), nested).is_err());
 
     fn nested_text(reader: &mut JsonReader<'_>) -> JsonResult<()> {
         if reader.peek() == Some(b'[') {
@@ -120,17 +120,17 @@ fn depth_is_limited_only_where_it_is_read() {
         reader.tagged_text().map(drop).ok_or(InvalidJson)
     }
     let around = |depth: usize| lists(depth).replace("[]", r#"[{"S":"a"}]"#);
-    assert!(JsonReader::whole(&around(most - 1), nested_text).is_ok());
-    assert!(JsonReader::whole(&around(most), nested_text).is_err());
-    assert_eq!(skipped(&around(most)), Some(&*around(most)));
+    assert!(JsonReader::read_all(&around(limit - 1), nested_text).is_ok());
+    assert!(JsonReader::read_all(&around(limit), nested_text).is_err());
+    assert_eq!(skipped(&around(limit)), Some(&*around(limit)));
 }
 
-/// The members of an object, by the first letter of their names: the JSON of their values.
+/// The members of an object: the first letter of the name, and the JSON of the value.
 type MembersByLetter<'a> = Option<Vec<(Option<char>, &'a str)>>;
 
 fn members(json: &str) -> MembersByLetter<'_> {
     let mut members = Vec::new();
-    let read = JsonReader::whole(json, |reader| {
+    let read = JsonReader::read_all(json, |reader| {
         reader.object(|reader, name| {
             members.push((name.chars().next(), reader.skip()?));
             Ok(())
@@ -139,16 +139,16 @@ fn members(json: &str) -> MembersByLetter<'_> {
     read.ok().map(|()| members)
 }
 
-fn members_like<'a>(json: &'a str, layout: &mut ShapeCache<'a, Option<char>>) -> MembersByLetter<'a> {
+fn members_with_shape<'a>(json: &'a str, shape: &mut ShapeCache<'a, Option<char>>) -> MembersByLetter<'a> {
     let mut members = Vec::new();
-    let read = JsonReader::whole(json, |reader| {
-        reader.object_like(
-            layout,
+    let read = JsonReader::read_all(json, |reader| {
+        reader.object_with_shape(
+            shape,
             |name| name.chars().next(),
             |reader, letter, last| {
                 let start = reader.start();
-                reader.skip_like(last)?;
-                members.push((letter, reader.since(start)?));
+                reader.skip_expecting(last)?;
+                members.push((letter, reader.text_since(start)?));
                 Ok(())
             },
         )
@@ -157,8 +157,8 @@ fn members_like<'a>(json: &'a str, layout: &mut ShapeCache<'a, Option<char>>) ->
 }
 
 #[test]
-fn what_was_expected_is_no_matter() {
-    let mut layout = ShapeCache::default();
+fn wrong_expectations_do_not_change_the_result() {
+    let mut shape = ShapeCache::default();
     for json in [
         r#"{"a":{"S":"x"},"b":1,"c":"é"}"#,
         r#"{"a":{"S":"x"},"b":1,"c":"é"}"#,
@@ -174,66 +174,66 @@ fn what_was_expected_is_no_matter() {
         r#"{"a"}"#,
         "[]",
     ] {
-        assert_eq!(members_like(json, &mut layout), members(json), "{json}");
-        assert_eq!(members_like(json, &mut ShapeCache::unknown()), members(json), "{json}");
+        assert_eq!(members_with_shape(json, &mut shape), members(json), "{json}");
+        assert_eq!(members_with_shape(json, &mut ShapeCache::disabled()), members(json), "{json}");
     }
 }
 
 #[test]
-fn a_name_is_asked_for_once_and_its_last_value_is_at_hand() {
+fn a_name_is_resolved_once_and_its_last_value_is_cached() {
     let object = |value: usize, names: usize| {
         let member = |name| format!(r#""a{name}":"{value} {name}""#);
         format!("{{{}}}", (0..names).map(member).collect::<Vec<_>>().join(","))
     };
     for names in [1, 2, 100] {
         let (first, second) = (object(1, names), object(2, names));
-        let (mut layout, asked) = (ShapeCache::default(), Cell::new(0));
+        let (mut shape, calls) = (ShapeCache::default(), Cell::new(0));
         let mut last_values = |json| {
             let mut values = Vec::new();
-            let meaning = |_: &str| asked.set(asked.get() + 1);
-            let read = JsonReader::whole(json, |reader| {
-                reader.object_like(&mut layout, meaning, |reader, (), last| {
+            let meaning = |_: &str| calls.set(calls.get() + 1);
+            let read = JsonReader::read_all(json, |reader| {
+                reader.object_with_shape(&mut shape, meaning, |reader, (), last| {
                     values.push(last);
                     reader.skip().map(drop)
                 })
             });
-            (read.is_ok(), values, asked.take())
+            (read.is_ok(), values, calls.take())
         };
         assert_eq!(last_values(&first), (true, vec![""; names], names));
         assert_eq!(last_values(r#"{"a0":"again","a0":[}"#), (false, vec![r#""1 0""#, r#""again""#], 0));
-        let (is_read, values, asked) = last_values(&second);
-        assert_eq!((is_read, values[0], asked), (true, r#""again""#, 0));
+        let (is_read, values, calls) = last_values(&second);
+        assert_eq!((is_read, values[0], calls), (true, r#""again""#, 0));
         let expected = (1..names).map(|name| format!(r#""1 {name}""#));
         assert!(values[1..].iter().copied().eq(expected), "{values:?}");
     }
 }
 
 #[test]
-fn very_many_names_are_read_right() {
+fn objects_with_more_names_than_the_cache_holds_are_read_correctly() {
     let object = |letters: &[char], round: usize| {
         let member = |number| format!(r#""{}{number}":{round}"#, letters[number % letters.len()]);
         format!("{{{}}}", (0..900).map(member).collect::<Vec<_>>().join(","))
     };
     let objects: Vec<_> =
         (0..3).flat_map(|round| [object(&['a', 'b', 'c'], round), object(&['d', 'a'], round)]).collect();
-    let mut layout = ShapeCache::default();
+    let mut shape = ShapeCache::default();
     for json in &objects {
-        assert_eq!(members_like(json, &mut layout), members(json));
+        assert_eq!(members_with_shape(json, &mut shape), members(json));
     }
 }
 
 proptest! {
     #[test]
-    fn objects_are_read_like_others_as_each_alone(
+    fn an_object_reads_the_same_with_and_without_a_shape_cache(
         objects in prop::collection::vec(
             r#"\{("(a|ab|\\u0061|b)" ?:("x"|"x\\""|"xy"|1|12|\{"S":"x"\}|\{"S":"xy"\}|\{"S":"x","N":"1"\}|\[1\]|null),){0,4}("(a|b)":[1x],?)?\}"#,
             1..8,
         ),
     ) {
         let objects: Vec<_> = objects.iter().map(|json| json.replace(",}", "}")).collect();
-        let mut layout = ShapeCache::default();
+        let mut shape = ShapeCache::default();
         for json in &objects {
-            prop_assert_eq!(members_like(json, &mut layout), members(json), "{}", json);
+            prop_assert_eq!(members_with_shape(json, &mut shape), members(json), "{}", json);
         }
     }
 
@@ -246,7 +246,7 @@ proptest! {
     #[test]
     fn members_are_read_as_serde_reads_them(json in r#"\{ ?"([A-Za\\é]|\\[nu]|\\u004[0-9d]){0,2}" ?: ?"S",?"S":(1|"B"|\{"S":2\}|\{"[ST]":"(a|é|\\"|\\x|\\ud800){0,2}("(,"N":1)? ?\}?)?)\}"#) {
         let mut names = Vec::new();
-        let read = JsonReader::whole(&json, |reader| reader.object(|reader, name| {
+        let read = JsonReader::read_all(&json, |reader| reader.object(|reader, name| {
             names.push(name.into_owned());
             reader.skip().map(drop)
         }));
@@ -262,7 +262,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_texts_are_json_as_for_serde(json in r#"[\[\]{}:,"\\\\a0-2.eE+\- \n]{0,12}|\[[0-9.eE+-]{0,8}\]"#) {
+    fn a_text_is_valid_exactly_if_serde_json_accepts_it(json in r#"[\[\]{}:,"\\\\a0-2.eE+\- \n]{0,12}|\[[0-9.eE+-]{0,8}\]"#) {
         prop_assert_eq!(skipped(&json).is_some(), is_json(&json), "{}", json);
     }
 }
