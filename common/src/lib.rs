@@ -12,6 +12,7 @@
 //! What is not counted but passed on (stale caches, the archive) goes through `relay` in place of `commit`. Up to `projection`
 //! nothing performs I/O or reads a clock; only `sink`, `commit` and `relay` await anything; only `config` reads the environment.
 
+pub mod clock;
 pub mod commit;
 pub mod config;
 pub mod effect;
@@ -20,6 +21,7 @@ mod error;
 pub mod projection;
 pub mod record;
 pub mod relay;
+pub mod retry;
 pub mod sink;
 pub mod table;
 

@@ -12,6 +12,7 @@ mod faults;
 mod in_part;
 mod limits;
 mod moto;
+mod retries;
 mod round_trip;
 
 use std::sync::Arc;

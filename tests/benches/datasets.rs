@@ -15,11 +15,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::sink::memory::MemoryTables;
-use afterwrite::sink::s3::Bucket as _;
+use afterwrite::sink::Bucket as _;
 use afterwrite::table::Model;
 use afterwrite_datasets::compact::{Compactor, Options};
 use afterwrite_datasets::export::Exporter;
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::folder_bucket::FolderBucket;
 use afterwrite_tests::random::Random;

@@ -15,8 +15,8 @@ use afterwrite::projection::{
     contributions,
 };
 use afterwrite::record::{AttributeValue, Decimal, Image, Item, decode};
-use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::table::Model;
+use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_tests::recording::event;
 use afterwrite_tests::replay::{Replay, STATE};
 use serde_json::value::RawValue;

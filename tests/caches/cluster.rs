@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::redis::{CHANNEL, CacheTopology, RedisCache};
+use afterwrite::sink::INVALIDATION_CHANNEL;
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use futures::StreamExt as _;

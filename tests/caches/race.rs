@@ -7,7 +7,8 @@ use std::time::Duration;
 use afterwrite::commit::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
-use afterwrite::sink::redis::{CacheTopology, RedisCache, TOMBSTONE};
+use afterwrite::sink::TOMBSTONE;
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::table::CacheRemedy;
 use afterwrite_tests::random::Random;
 use afterwrite_tests::redis_server::RedisServer;
@@ -19,7 +20,7 @@ const ROUNDS: u64 = 150;
 
 async fn invalidate(redis: &RedisCache, key: &str, remedy: CacheRemedy) {
     let stale = StaleKey { key: key.to_owned(), remedy, records: vec![0], rule: 0 };
-    let answers = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await.answers;
+    let answers = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await.results;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
 }
 

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket as _, MemoryObjects};
+use afterwrite::sink::Bucket as _;
 use afterwrite::table::{Model, RowHistory};
 use afterwrite_datasets::compact::{ABANDONED_AFTER, Compacted, Compactor, Options};
+use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::datasets::{export, gzip, rows_of};
 use afterwrite_tests::random::Random;
 use afterwrite_tests::unreliable_bucket::Unreliable;

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use afterwrite::sink::memory::MemoryTables;
-use afterwrite::sink::s3::ObjectStore as _;
+use afterwrite::sink::ObjectStore as _;
 use afterwrite::table::Model;
 use afterwrite_cli::query::{Layout, Place, answer};
 use afterwrite_datasets::export::Exporter;
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::datasets::{duckdb, gzip};
 use afterwrite_tests::folder_bucket::FolderBucket;
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
 use afterwrite_datasets::catalogue::{Statement, statements};
 use afterwrite_datasets::compact::{Compactor, Options};
+use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::datasets::{
     archive_objects, bucket_folder, duckdb, export, export_knowing_owners, gzip,
 };

@@ -1,6 +1,6 @@
 //! The function `exporter` as it is deployed.
 
-use afterwrite::sink::s3::{Bucket as _, ObjectStore as _};
+use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite_cli::local::s3::CREDENTIAL;
 use afterwrite_tests::archive::{Archive, BUCKET};
 use afterwrite_tests::datasets::{gzip, rows_of};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use afterwrite::commit::{ItemRecords, Ledger, SourceItem as LedgerItem};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp, decode};
-use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_cli::model::diff::Differences;
 use afterwrite_functions::Aggregator;
+use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use serde_json::{Value, json};
 

@@ -7,10 +7,9 @@ use afterwrite::commit::Ledger;
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{RecordImages, StaleCaches, archive_line, old_image, rows};
 use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, RecordDecoder, Timestamp};
-use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
-use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{KeySchema, KeyType, Model, Operand};
 use afterwrite_functions::Aggregator;
+use afterwrite_memory::{KeyAttributeType, KeyDefinition, MemoryObjects, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{Row, export, gzip, rows_of};
 use serde_json::{Map, Value, json};
@@ -371,9 +370,9 @@ pub(crate) fn days_after(days: i64, text: &str) -> i64 {
 
 fn defined(key: &KeySchema) -> KeyDefinition {
     let key_type = match key.key_type {
-        KeyType::Text => memory::KeyAttributeType::Text,
-        KeyType::Number => memory::KeyAttributeType::Number,
-        KeyType::Binary => memory::KeyAttributeType::Binary,
+        KeyType::Text => KeyAttributeType::Text,
+        KeyType::Number => KeyAttributeType::Number,
+        KeyType::Binary => KeyAttributeType::Binary,
     };
     KeyDefinition::new(&*key.name, key_type)
 }

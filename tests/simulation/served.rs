@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::memory::ItemChange;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, Result};
 use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
 use afterwrite_cli::local::table::{KeyDefinition, TableDefinition, create_table};
+use afterwrite_memory::ItemChange;
 use tokio::runtime::Runtime;
 
 use super::store::{EVENTS, MAIN, STATE, Store};

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use afterwrite::commit::SystemClock;
 use afterwrite::relay::archive::{ArchiveLine, Archiver};
-use afterwrite::sink::firehose::{DeliveryStream, Firehose};
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_cli::local::firehose::{EmbeddedFirehose, Options};

@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 use futures::stream::{StreamExt as _, iter};
 
-use super::clock::Clock;
 use super::lookup::{LookupResults, PendingLookups};
 use super::requests::CONCURRENCY;
 use super::rounds::LedgerBatch;
 use super::work::LedgerItemState;
 use super::{InvocationContext, Ledger, keys};
+use crate::clock::Clock;
 use crate::effect::{
     AttributeChange, ItemKey, KeyAttribute, Path, Write, WriteAction, WriteCondition, WriteRefusal,
 };

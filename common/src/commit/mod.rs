@@ -49,7 +49,6 @@
 //! record that is counted, and only ever move one way, so seeing one twice is harmless. *Mirrors* are copies that carry
 //! the rollup's `rev`, which only grows: see `commit::mirror`.
 
-mod clock;
 pub mod decide;
 mod entry;
 mod evaluate;
@@ -67,7 +66,6 @@ mod work;
 
 use std::sync::Arc;
 
-pub use clock::{Clock, SystemClock, backoff, wait_to_retry};
 pub use entry::LedgerEntry;
 pub use remembered::RememberedLookups;
 pub use tally::{CommitTotals, SharedCounter};
@@ -76,6 +74,7 @@ pub use work::{CommitOutcome, ItemRecord, ItemRecords, RecordFailure, SourceItem
 use self::keys::StateKeys;
 use self::lookup::LookupCache;
 use self::tally::CommitTally;
+pub use crate::clock::{Clock, SystemClock};
 use crate::record::Timestamp;
 use crate::sink::Tables;
 use crate::table::Model;

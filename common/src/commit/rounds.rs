@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use futures::stream::{StreamExt as _, iter};
 
-use super::clock::Clock;
 use super::decide::{TOMBSTONE_LIFE, decide};
 use super::lookup::{DelayedLookups, LookupKeyRef, LookupResults, PendingLookups};
 use super::pack::{PackableItem, TransactionBatch, pack};
@@ -15,6 +14,7 @@ use super::requests::CONCURRENCY;
 use super::tally::CommitTally;
 use super::work::{CommitOutcome, ItemObservation, ItemProgress, LedgerItemState, SourceItem};
 use super::{InvocationContext, Ledger, keys, rollup};
+use crate::clock::Clock;
 use crate::effect::{ItemKey, KeyAttribute, Path, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::projection::{LookupKey, RollupTargets, TargetId, answers, questions};
 use crate::record::{AttributeValue, Decimal, Image, Position, Timestamp};

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, Ledger};
 use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::memory::MemoryTables;
 use afterwrite::table::Model;
 use afterwrite_cli::demo::recount::Outcome;
 use afterwrite_cli::demo::rollups::Rollups;
 use afterwrite_cli::demo::workloads::Workload;
 use afterwrite_functions::{Aggregator, Handled};
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{Faulty, Rates};
 use afterwrite_tests::random::Random;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use afterwrite::commit::{Clock as _, RememberedLookups, SystemClock};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::{Bucket as _, ListedObject, S3Bucket};
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{Bucket as _, ListedObject};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{Compactor, Options};

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, bucket, s3_client};
-use afterwrite::sink::s3::{Bucket, S3Bucket};
+use afterwrite::sink::Bucket;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite_functions::host::log;
 use afterwrite_functions::metrics::Line;
 use lambda_runtime::{Error, LambdaEvent, service_fn};

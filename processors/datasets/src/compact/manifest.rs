@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, ListedObject};
+use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::{Error, ErrorKind, Result};
 use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};

@@ -64,7 +64,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, ListedObject};
+use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::table::{Dataset, Model};
 use afterwrite::{Error, ErrorKind, Result};
 use lambda_runtime::tracing;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use afterwrite::commit::{Clock as _, SystemClock};
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody, PutOutcome};
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, PutOutcome};
 use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -204,7 +204,7 @@ impl<B: Bucket> Compactor<B> {
 
     async fn upload(&self, key: String, written: Written, done: &mut Compacted) -> Result<String> {
         // Nobody else makes this name: whatever is there already is this file, and only the answer was lost.
-        let (PutOutcome::Written | PutOutcome::AlreadyThere) =
+        let (PutOutcome::Written | PutOutcome::AlreadyExists) =
             self.bucket.put_new(&key, ObjectBody::File(written.file.path().to_owned())).await?;
         done.files_out += 1;
         done.bytes_out += written.bytes;
@@ -225,7 +225,7 @@ impl<B: Bucket> Compactor<B> {
             match self.bucket.put_new(&key, ObjectBody::Bytes(Bytes::from(manifest.to_json()?))).await? {
                 PutOutcome::Written => true,
                 // Ours, if the answer to an earlier attempt was lost.
-                PutOutcome::AlreadyThere => {
+                PutOutcome::AlreadyExists => {
                     let there = Manifest::read(&self.bucket, &key).await?;
                     there.is_some_and(|there| there.outputs == manifest.outputs)
                 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::Result;
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::Bucket;
+use afterwrite::sink::Bucket;
 use lambda_runtime::tracing;
 
 use super::manifest::Committed;

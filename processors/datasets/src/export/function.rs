@@ -6,9 +6,10 @@ use afterwrite::commit::{Clock as _, RememberedLookups, SystemClock};
 use afterwrite::config::{
     EnvironmentSettings, FunctionConfig, bucket, dynamodb_client, s3_client, state_table,
 };
+use afterwrite::sink::Bucket;
 use afterwrite::sink::Tables;
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::{Bucket, S3Bucket};
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite_functions::Response;
 use afterwrite_functions::host::log;
 use afterwrite_functions::metrics::Line;

@@ -25,8 +25,8 @@ pub use json::plain_json;
 use std::sync::Arc;
 
 use afterwrite::commit::RememberedLookups;
+use afterwrite::sink::Bucket;
 use afterwrite::sink::Tables;
-use afterwrite::sink::s3::Bucket;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_schema::SchemaRef;

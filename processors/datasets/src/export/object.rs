@@ -9,8 +9,8 @@ use afterwrite::projection::{
     DatasetRow, ImageScope, LookupKey, LookupOutputs, RecordImages, old_image, rows,
 };
 use afterwrite::record::{ChangeRecord, Image, RecordDecoder};
+use afterwrite::sink::Bucket;
 use afterwrite::sink::Tables;
-use afterwrite::sink::s3::Bucket;
 use afterwrite::table::{Dataset, Model};
 use afterwrite::{Error, ErrorKind, Result};
 use hashbrown::hash_map::EntryRef;
@@ -302,13 +302,13 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             let key = exporter.file_key(dataset, &day, key);
             let file = partition.finish()?;
             let bytes = file.len();
-            let body = afterwrite::sink::s3::ObjectBody::Bytes(file.into());
+            let body = afterwrite::sink::ObjectBody::Bytes(file.into());
             match exporter.bucket.put_new(&key, body).await? {
-                afterwrite::sink::s3::PutOutcome::Written => {
+                afterwrite::sink::PutOutcome::Written => {
                     self.tally.files += 1;
                     self.tally.file_bytes += bytes;
                 }
-                afterwrite::sink::s3::PutOutcome::AlreadyThere => self.tally.files_there += 1,
+                afterwrite::sink::PutOutcome::AlreadyExists => self.tally.files_there += 1,
             }
         }
         Ok(self.tally)

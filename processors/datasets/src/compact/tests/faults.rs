@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::sink::s3::ObjectStore as _;
+use afterwrite::sink::ObjectStore as _;
 
 use super::super::manifest::Manifest;
 use super::super::run::Run;
