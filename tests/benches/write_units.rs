@@ -15,8 +15,8 @@ use afterwrite::projection::{
     contributions,
 };
 use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, Decimal, Item, decode};
-use afterwrite::sink::memory::{MemoryTables, TableDefinition};
 use afterwrite::table::Model;
+use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_tests::recording::event;
 use afterwrite_tests::replay::{RecordingReplay, STATE};
 use serde_json::value::RawValue;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock, SystemClock};
+use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationChange, InvalidationOutcome};

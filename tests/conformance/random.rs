@@ -1,4 +1,4 @@
-//! Random sequences of writes: whatever they are, both stores answer alike and hold the same in the end.
+//! SeededRandom sequences of writes: whatever they are, both stores answer alike and hold the same in the end.
 
 use std::borrow::Cow;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
+use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::datasets::{
     TextRow, archive_objects, bucket_folder, export, export_knowing_owners, rows_of,
 };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use afterwrite::sink::s3::{Bucket as _, ObjectStore as _};
+use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite_local::s3::CREDENTIAL;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::gzip;

@@ -1,6 +1,6 @@
 //! The deployed function `exporter`.
 
-use afterwrite::sink::s3::{Bucket as _, ObjectStore as _};
+use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite_local::s3::CREDENTIAL;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::{gzip, rows_of};

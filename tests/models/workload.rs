@@ -6,8 +6,8 @@ use std::sync::Arc;
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{RecordImages, StaleCaches, archive_line, decode_old_image, rows};
 use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
-use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{Model, Operand};
+use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 use serde_json::{Map, Value, json};
 

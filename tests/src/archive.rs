@@ -5,9 +5,10 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::relay::archive::{ArchiveLine, Archiver};
-use afterwrite::sink::firehose::{DeliveryStream, Firehose};
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_local::firehose::{EmbeddedFirehose, Options};

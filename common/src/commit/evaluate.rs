@@ -1,12 +1,12 @@
 //! From an item's decision to its plan: which images count, and what they contribute.
 
-use super::clock::Clock;
 use super::decide::RecordIndexes;
 use super::item_state::{ItemObservation, ItemProgress, LedgerItemState};
 use super::lookup::LookupResults;
 use super::plan::{ItemPlan, ItemPlanner, NewState};
 use super::{InvocationContext, Ledger};
 use crate::Result;
+use crate::clock::Clock;
 use crate::projection::{ExtremeValue, ImageProjection, ItemContributions, RollupTargets, contributions};
 use crate::record::{Image, Position};
 use crate::sink::{MAX_TRANSACTION_ACTIONS, Tables};

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use futures::stream::{StreamExt as _, iter};
 
 use super::batch::{LedgerBatch, RenderedTransaction, WritePurpose};
-use super::clock::Clock;
 use super::decide::TOMBSTONE_LIFETIME;
 use super::item_state::LedgerItemState;
 use super::pack::{PackableItem, TransactionBatch, pack};
@@ -16,6 +15,7 @@ use super::plan::ItemPlan;
 use super::requests::CONCURRENCY;
 use super::rollup::rollup_write;
 use super::{InvocationContext, Ledger, keys};
+use crate::clock::Clock;
 use crate::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use crate::projection::{RollupTargets, TargetId};
 use crate::record::{AttributePath, AttributeValue, Decimal, Item, Position};

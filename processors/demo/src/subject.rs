@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, CommitTotals, Ledger, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};

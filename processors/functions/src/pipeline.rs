@@ -1,7 +1,8 @@
 //! What happens to one batch, from top to bottom.
 
+use afterwrite::clock::Clock;
 use afterwrite::commit::{
-    Clock, CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
+    CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
 };
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::record::{BadRecord, ChangeRecord, Operation, RecordBatch, Timestamp};

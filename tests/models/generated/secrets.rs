@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, Ledger, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::commit::Ledger;
 use afterwrite::record::Timestamp;
 use afterwrite_functions::{Aggregator, metrics};
 use afterwrite_local::s3::CREDENTIAL;

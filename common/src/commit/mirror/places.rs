@@ -1,10 +1,10 @@
 //! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
 
-use super::super::clock::Clock;
 use super::super::item_state::LedgerItemState;
 use super::super::lookup::LookupResults;
 use super::super::{InvocationContext, Ledger};
 use crate::Result;
+use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use crate::entity::ItemIdentity;
 use crate::projection::{ImageScope, LookupAnswers as _, RollupTarget};

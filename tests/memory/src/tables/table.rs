@@ -1,15 +1,16 @@
-//! One stored table: what a write would make of it, and making it so.
+//! One stored table: checks a write, then carries it out.
 
 use std::collections::BTreeMap;
+
+use afterwrite::Error;
+use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
+use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite::sink::dynamodb::key_schema_mismatch;
 
 use super::change::{self, InvalidUpdate};
 use super::condition;
 use super::definition::{IndexKeySchema, KeyDefinition, TableDefinition};
-use crate::Error;
-use crate::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
-use crate::record::{AttributeValue, Decimal, Item, Timestamp};
-use crate::sink::configuration;
-use crate::sink::size::{MAX_ITEM_BYTES, item_bytes, write_units};
+use crate::size::{MAX_ITEM_BYTES, item_bytes, write_units};
 
 const MAX_PARTITION_KEY_BYTES: usize = 2048;
 const MAX_SORT_KEY_BYTES: usize = 1024;
@@ -21,10 +22,10 @@ const KEY_UPDATED: InvalidUpdate = "an update of an attribute that is part of th
 const INDEX_KEY: InvalidUpdate = "an index's key attribute of a wrong type";
 const EMPTY_INDEX_KEY: InvalidUpdate = "an index's key attribute with an empty value";
 const TOO_LARGE: InvalidUpdate = "an item of more than 400 KB";
-const NOT_ORDERED: InvalidUpdate = "a comparison by order with a value that has none";
+const NOT_ORDERED: InvalidUpdate = "a comparison by order with a value of a type without an order";
 const EMPTY_UPDATE: InvalidUpdate = "an update without a change";
 
-/// The value of a key attribute, as DynamoDB orders it.
+/// The value of a key attribute, in DynamoDB's order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyValue {
     Number(Decimal),
@@ -32,17 +33,17 @@ enum KeyValue {
     Binary(Vec<u8>),
 }
 
-/// Where an item lies in its table.
+/// The primary key of a stored item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StoredKey(KeyValue, Option<KeyValue>);
 
 /// Why a write cannot be carried out.
 pub(super) enum StoreFault {
-    /// Its own fault; what the attempt costs all the same.
+    /// The write is refused; the attempt costs this many write units.
     Refused(WriteRefusal, u64),
-    /// DynamoDB does not even look at the table: in a transaction the whole request is invalid.
+    /// The request is invalid whatever is stored; a transaction that contains it is rejected as a whole.
     Request(InvalidUpdate),
-    /// The table is not there, or has other keys.
+    /// The table does not exist, or has other keys.
     Failed(Error),
 }
 
@@ -52,28 +53,28 @@ impl From<InvalidUpdate> for StoreFault {
     }
 }
 
-/// A write that can be carried out.
+/// A write that passed all checks.
 pub(super) struct CheckedWrite {
     pub(super) key: StoredKey,
     new: Option<Item>,
     /// What it costs the table outside a transaction.
     pub(super) table_units: u64,
-    /// What it costs the indexes; a transaction does not double it.
+    /// What it costs the indexes; a transaction does not double these units.
     pub(super) index_units: u64,
 }
 
-/// One change of an item, as the table's stream shows it.
+/// One change of an item, as in the table's stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ItemChange {
     /// The item's key.
     pub key: ItemKey,
-    /// The item before; `None` for one that was not there.
+    /// The item before; `None` if it did not exist.
     pub old: Option<Item>,
-    /// The item after; `None` for one that was deleted.
+    /// The item after; `None` if it was deleted.
     pub new: Option<Item>,
-    /// When it was changed.
+    /// The time of the change.
     pub time: Timestamp,
-    /// Whether the service deleted it because its time to live had passed.
+    /// Whether the service deleted the item because its time to live had passed.
     pub is_expiry: bool,
 }
 
@@ -96,7 +97,7 @@ impl StoredTable {
         Ok(self.items.get(&self.locate(key)?))
     }
 
-    /// What a request that names this key finds wrong with it, before any item is looked at.
+    /// The stored form of a key, if the table's key schema and limits allow it.
     pub(super) fn locate(&self, key: &ItemKey) -> Result<StoredKey, StoreFault> {
         let schema = &self.definition.keys;
         let is_as_defined = matches(&schema.partition, &key.partition)
@@ -106,21 +107,16 @@ impl StoredTable {
                 _ => false,
             };
         if !is_as_defined {
-            return Err(StoreFault::Failed(configuration::wrong_keys(key)));
+            return Err(StoreFault::Failed(key_schema_mismatch(key)));
         }
-        let value = |attribute: &KeyAttribute, max_bytes: usize| match key_value(&attribute.value) {
-            Some((_, 0)) | None => Err(StoreFault::Request(EMPTY_KEY)),
-            Some((_, bytes)) if bytes > max_bytes => Err(StoreFault::from(KEY_TOO_LONG)),
-            Some((value, _)) => Ok(value),
-        };
-        let partition = value(&key.partition, MAX_PARTITION_KEY_BYTES)?;
-        let sort = key.sort.as_ref().map(|sort| value(sort, MAX_SORT_KEY_BYTES)).transpose()?;
+        let partition = bounded_value(&key.partition, MAX_PARTITION_KEY_BYTES)?;
+        let sort = key.sort.as_ref().map(|sort| bounded_value(sort, MAX_SORT_KEY_BYTES)).transpose()?;
         Ok(StoredKey(partition, sort))
     }
 
-    /// What the write would do, which is nothing yet.
-    pub(super) fn plan(&self, write: &Write) -> Result<CheckedWrite, StoreFault> {
-        let put = checked(write)?;
+    /// Checks a write against the stored item, without carrying it out.
+    pub(super) fn check(&self, write: &Write) -> Result<CheckedWrite, StoreFault> {
+        let put = check_request(write)?;
         let key = self.locate(&write.key)?;
         let stored = self.items.get(&key);
         if let Some(item) = &put {
@@ -128,7 +124,7 @@ impl StoredTable {
         }
         let after = self.after(write, put, stored);
         if !condition::holds(&write.condition, stored) {
-            // A failed condition costs what the write would have.
+            // A failed condition costs as much as the write.
             let units = table_units(stored, after.ok().flatten().as_ref());
             return Err(StoreFault::Refused(WriteRefusal::Condition(stored.cloned()), units));
         }
@@ -138,7 +134,7 @@ impl StoredTable {
         Ok(CheckedWrite { key, table_units: table_units(stored, new.as_ref()), index_units, new })
     }
 
-    /// The item after the write, `None` if it is gone; `put` is what a `Put` puts.
+    /// The item after the write, `None` if it is deleted; `put` is the item of a `Put`.
     fn after(
         &self,
         write: &Write,
@@ -177,30 +173,30 @@ impl StoredTable {
         Ok(())
     }
 
-    /// Carries out a plan made since the last change.
-    pub(super) fn carry_out(&mut self, key: &ItemKey, plan: CheckedWrite, time: Timestamp) {
-        self.replace(key, plan.key, plan.new, time, false);
+    /// Carries out a write that was checked against the current items.
+    pub(super) fn carry_out(&mut self, key: &ItemKey, checked: CheckedWrite, time: Timestamp) {
+        self.replace(key, checked.key, checked.new, time, false);
     }
 
     /// Deletes an item as the service does when its time to live has passed.
     pub(super) fn expire(&mut self, key: &ItemKey, time: Timestamp) -> Result<Option<Item>, StoreFault> {
-        let place = self.locate(key)?;
-        Ok(self.replace(key, place, None, time, true))
+        let stored_key = self.locate(key)?;
+        Ok(self.replace(key, stored_key, None, time, true))
     }
 
     fn replace(
         &mut self,
         key: &ItemKey,
-        place: StoredKey,
+        stored_key: StoredKey,
         new: Option<Item>,
         time: Timestamp,
         is_expiry: bool,
     ) -> Option<Item> {
         let old = match &new {
-            Some(item) => self.items.insert(place, item.clone()),
-            None => self.items.remove(&place),
+            Some(item) => self.items.insert(stored_key, item.clone()),
+            None => self.items.remove(&stored_key),
         };
-        // A write that changes nothing shows in no stream.
+        // A write that changes nothing does not appear in the stream.
         if self.definition.has_stream && old != new {
             self.changes.push(ItemChange { key: key.clone(), old: old.clone(), new, time, is_expiry });
         }
@@ -208,9 +204,9 @@ impl StoredTable {
     }
 }
 
-/// Finds what is wrong with a write whatever is stored; gives the item that a `Put` puts.
-fn checked(write: &Write) -> Result<Option<Item>, StoreFault> {
-    if condition::orders_the_unordered(&write.condition) {
+/// Checks a write without looking at the stored item; returns the item of a `Put`, with its key.
+fn check_request(write: &Write) -> Result<Option<Item>, StoreFault> {
+    if condition::has_unordered_operand(&write.condition) {
         return Err(StoreFault::Request(NOT_ORDERED));
     }
     match &write.action {
@@ -238,14 +234,22 @@ fn matches(definition: &KeyDefinition, attribute: &KeyAttribute) -> bool {
     *definition.name == *attribute.name && definition.key_type.admits(&attribute.value)
 }
 
-/// A key attribute's value and its size in bytes; `None` for a type that no key has.
+fn bounded_value(attribute: &KeyAttribute, max_bytes: usize) -> Result<KeyValue, StoreFault> {
+    match key_value(&attribute.value) {
+        Some((_, 0)) | None => Err(StoreFault::Request(EMPTY_KEY)),
+        Some((_, bytes)) if bytes > max_bytes => Err(StoreFault::from(KEY_TOO_LONG)),
+        Some((value, _)) => Ok(value),
+    }
+}
+
+/// A key attribute's value and its size in bytes; `None` for a type that keys cannot have.
 fn key_value(value: &AttributeValue<'_>) -> Option<(KeyValue, usize)> {
     if let AttributeValue::S(text) = value {
         Some((KeyValue::Text(text.clone().into_owned()), text.len()))
     } else if let AttributeValue::B(bytes) = value {
         Some((KeyValue::Binary(bytes.clone().into_owned()), bytes.len()))
     } else {
-        // A number is never empty, nor too long for a key.
+        // A number is neither empty nor too long for a key.
         value.as_number().map(|number| (KeyValue::Number(number.clone()), size_of::<u8>()))
     }
 }
@@ -257,14 +261,14 @@ fn keyed(mut item: Item, key: &ItemKey) -> Item {
     item
 }
 
-/// The larger of the item before and after counts.
+/// The write units of the larger of the item before and after the write.
 fn table_units(old: Option<&Item>, new: Option<&Item>) -> u64 {
     let bytes = [old, new].into_iter().flatten().map(item_bytes).max();
     write_units(bytes.unwrap_or(0))
 }
 
-/// What keeping up an index costs: nothing if its entry stays as it is, a write if the entry is new, gone or changed, and two
-/// if it moves to another key.
+/// The cost of maintaining an index: nothing if its entry does not change; one write if the entry is new, deleted or changed; two
+/// writes if it moves to another key.
 fn index_units(keys: &IndexKeySchema, old: Option<&Item>, new: Option<&Item>) -> u64 {
     fn entry<'i>(
         keys: &IndexKeySchema,
@@ -284,20 +288,22 @@ fn index_units(keys: &IndexKeySchema, old: Option<&Item>, new: Option<&Item>) ->
     }
 }
 
-/// The items that an index holds under these key values, in the order of its sort key.
+/// The items of an index with these key values, in the order of its sort key.
 pub(super) fn in_index<'t>(
     table: &'t StoredTable,
     keys: &IndexKeySchema,
     partition: &KeyAttribute,
     sort: Option<&KeyAttribute>,
 ) -> Vec<&'t Item> {
-    let holds = |item: &Item, attribute: &KeyAttribute| {
+    let has_value = |item: &Item, attribute: &KeyAttribute| {
         item.get(&*attribute.name).is_some_and(|value| condition::equal(value, &attribute.value))
     };
     let is_entry = |item: &Item| keys.definitions().all(|key| item.contains_key(key.name.as_str()));
     let mut found: Vec<&Item> = table
         .items()
-        .filter(|item| is_entry(item) && holds(item, partition) && sort.is_none_or(|sort| holds(item, sort)))
+        .filter(|item| {
+            is_entry(item) && has_value(item, partition) && sort.is_none_or(|sort| has_value(item, sort))
+        })
         .collect();
     if let Some(sort) = &keys.sort {
         found.sort_by_cached_key(|item| {

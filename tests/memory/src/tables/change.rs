@@ -1,30 +1,31 @@
-//! What an action makes of a stored item, by DynamoDB's rules for update expressions and values.
+//! The effect of an action on a stored item, by DynamoDB's rules for update expressions and values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::condition::attribute;
-use crate::effect::AttributeChange;
-use crate::record::{AttributePath, AttributeValue, Item};
+use afterwrite::effect::AttributeChange;
+use afterwrite::record::{AttributePath, AttributeValue, Item};
 
-/// DynamoDB's limit on maps and lists inside each other.
+use super::condition::attribute;
+
+/// DynamoDB's limit on the nesting of maps and lists.
 const MAX_NESTING: usize = 32;
 
-/// Why an update can never succeed on the item as it is, in words that name no contents.
+/// Why an update can never succeed on the stored item; the text contains nothing of the item.
 pub(super) type InvalidUpdate = &'static str;
 
 pub(super) const PATH: InvalidUpdate =
     "the document path of an update does not lead through maps that are there";
 pub(super) const OVERLAP: InvalidUpdate = "two paths of one update overlap";
-const NOT_A_NUMBER: InvalidUpdate = "an ADD to an attribute that is no number";
+const NOT_A_NUMBER: InvalidUpdate = "an ADD to an attribute that is not a number";
 const OVERFLOW: InvalidUpdate = "an ADD whose sum is beyond DynamoDB's numbers";
 const EMPTY_SET: InvalidUpdate = "a set without members";
-const DUPLICATE: InvalidUpdate = "a set with a member twice";
+const DUPLICATE: InvalidUpdate = "a set with a repeated member";
 const NESTING: InvalidUpdate = "maps and lists more than 32 levels deep";
 const EMPTY_NAME: InvalidUpdate = "an attribute without a name";
 
-/// Whether the update can be carried out on any item at all.
+/// Rejects an update that is invalid for every item.
 pub(super) fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpdate> {
     let paths: Vec<&AttributePath> = changes.iter().map(path_of).collect();
     if paths.iter().any(|path| path.names().iter().any(|name| name.is_empty())) {
@@ -44,7 +45,7 @@ pub(super) fn path_of(change: &AttributeChange) -> &AttributePath {
     }
 }
 
-/// The values that the changes set, as an item of their own, to be checked as one.
+/// The values that the changes set, as an item, so that they can be checked like one.
 pub(super) fn values(changes: &[AttributeChange]) -> Item {
     let set = changes.iter().enumerate().filter_map(|(position, change)| match change {
         AttributeChange::Set(_, value) => Some((Cow::Owned(position.to_string()), value.clone())),
@@ -53,7 +54,7 @@ pub(super) fn values(changes: &[AttributeChange]) -> Item {
     set.collect()
 }
 
-/// The item after the changes, all of which see the item as it was before.
+/// The item after the changes, each of which sees the item as it was before the update.
 pub(super) fn updated(mut item: Item, changes: &[AttributeChange]) -> Result<Item, InvalidUpdate> {
     for change in changes {
         match change {
@@ -84,7 +85,7 @@ fn remove(item: &mut Item, path: &AttributePath) -> Result<(), InvalidUpdate> {
     Ok(())
 }
 
-/// The map that holds the path's last name: the item itself, or a map in it that must be there.
+/// The map that contains the path's last name: the item itself, or an existing map in it.
 fn parent_of<'i, 'p>(
     item: &'i mut Item,
     path: &'p AttributePath,
@@ -99,7 +100,7 @@ fn parent_of<'i, 'p>(
     Ok((last, parent))
 }
 
-/// Refuses what DynamoDB cannot store; puts sets into an order of their own, since they have none.
+/// Rejects what DynamoDB cannot store, and sorts sets: they have no order, and equal sets then compare equal.
 pub(super) fn normalized(item: &mut Item) -> Result<(), InvalidUpdate> {
     if item.keys().any(|name| name.is_empty()) {
         return Err(EMPTY_NAME);

@@ -1,22 +1,23 @@
-//! A delivery stream in memory, as strict about limits as the service.
+//! A delivery stream in memory, with the service's limits.
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{DeliveryStream, MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
-use crate::{Error, ErrorKind};
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
+use afterwrite::{Error, ErrorKind};
 
-/// Keeps what it is given, request by request.
+/// Keeps the records of every request.
 #[derive(Debug, Default)]
 pub struct MemoryStream(Mutex<Vec<Vec<Vec<u8>>>>);
 
 impl MemoryStream {
-    /// The requests so far: the data of each one's records.
+    /// The requests so far: for each, the data of its records.
     #[must_use]
     pub fn requests(&self) -> Vec<Vec<Vec<u8>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All records' data in the order in which they came, one after the other, as objects would hold them.
+    /// The data of all records in the order of arrival, concatenated as in the service's objects.
     #[must_use]
     pub fn contents(&self) -> Vec<u8> {
         self.requests().concat().concat()
@@ -26,11 +27,11 @@ impl MemoryStream {
 impl DeliveryStream for MemoryStream {
     async fn put_batch(&self, records: &[&[u8]]) -> Result<Vec<Result<(), Error>>, Error> {
         let bytes: usize = records.iter().map(|data| data.len()).sum();
-        let within = !records.is_empty()
+        let is_within_limits = !records.is_empty()
             && records.len() <= MAX_BATCH_RECORDS
             && bytes <= MAX_BATCH_BYTES
             && records.iter().all(|data| data.len() <= MAX_RECORD_BYTES);
-        if !within {
+        if !is_within_limits {
             return Err(Error::new(ErrorKind::Rejected, "PutRecordBatch: the request is over a limit"));
         }
         let request = records.iter().map(|data| data.to_vec()).collect();

@@ -1,30 +1,27 @@
-//! How large DynamoDB takes an item to be, and what writing it costs.
+//! Item sizes by DynamoDB's rules, and the write units that they cost.
 //!
-//! The rules are those of the developer guide ("DynamoDB item sizes and formats"); where it says "approximately" (numbers)
-//! the exact rule is the one measured against the service: each side of the decimal point rounds up on its own, and a
-//! minus sign costs a byte.
+//! The rules are those of the developer guide ("DynamoDB item sizes and formats"). Where it says "approximately" (numbers), the exact
+//! rule was measured against the service: each side of the decimal point rounds up separately, and a minus sign costs a byte.
 
-use crate::record::{AttributeValue, Decimal, Item};
+use afterwrite::record::{AttributeValue, Decimal, Item};
 
 /// DynamoDB's limit on an item, names and values together, in bytes.
-pub const MAX_ITEM_BYTES: usize = 400 * 1024;
+pub(crate) const MAX_ITEM_BYTES: usize = 400 * 1024;
 
-/// A write unit covers a kilobyte begun.
+/// One write unit per started kilobyte.
 const WRITE_UNIT_BYTES: usize = 1024;
-/// What a list or a map costs beside its elements.
+/// The overhead of a list or a map.
 const COLLECTION_OVERHEAD_BYTES: usize = 3;
-/// What each element of a list or a map costs beside itself.
+/// The overhead of each element of a list or a map.
 const ELEMENT_OVERHEAD_BYTES: usize = 1;
 
 /// The size of an item in bytes: the names and the values of its attributes.
-#[must_use]
-pub fn item_bytes(item: &Item) -> usize {
+pub(crate) fn item_bytes(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
 }
 
 /// The size of a value in bytes, without the name of its attribute.
-#[must_use]
-pub fn value_bytes(value: &AttributeValue<'_>) -> usize {
+pub(crate) fn value_bytes(value: &AttributeValue<'_>) -> usize {
     match value {
         AttributeValue::S(text) => text.len(),
         AttributeValue::N(number) => number_bytes(number),
@@ -45,13 +42,12 @@ pub fn value_bytes(value: &AttributeValue<'_>) -> usize {
     }
 }
 
-/// What writing `bytes` costs outside a transaction: one unit a kilobyte begun, at least one.
-#[must_use]
-pub fn write_units(bytes: usize) -> u64 {
+/// The write units of `bytes` outside a transaction: one per started kilobyte, at least one.
+pub(crate) fn write_units(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(WRITE_UNIT_BYTES)).unwrap_or(u64::MAX).max(1)
 }
 
-/// Two significant digits a byte, on either side of the point, and one byte for the exponent; a minus sign is one more.
+/// One byte per two significant digits on each side of the point, one byte for the exponent, and one for a minus sign.
 fn number_bytes(number: &Decimal) -> usize {
     let text = number.to_string();
     let (is_negative, unsigned) = match text.strip_prefix('-') {
@@ -63,10 +59,10 @@ fn number_bytes(number: &Decimal) -> usize {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = [whole, fraction].concat();
     let significant = digits.trim_start_matches('0');
-    let leading_noughts = digits.len() - significant.len();
+    let leading_zeros = digits.len() - significant.len();
     let significant = significant.trim_end_matches('0').len();
-    // How many of the significant digits stand before the point, once the exponent is written out.
-    let point = signed(whole.len()) + exponent - signed(leading_noughts);
+    // The position of the decimal point among the significant digits, with the exponent applied.
+    let point = signed(whole.len()) + exponent - signed(leading_zeros);
     let whole_digits = usize::try_from(point).unwrap_or(0).min(significant);
     let fraction_digits = significant - whole_digits;
     whole_digits.div_ceil(2) + fraction_digits.div_ceil(2) + 1 + usize::from(is_negative)
@@ -81,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_costs_a_byte_for_two_digits_on_each_side_of_the_point() {
+    fn a_number_costs_a_byte_per_two_digits_on_each_side_of_the_point() {
         for (text, bytes) in [
             ("0", 1),
             ("5", 2),
@@ -102,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_cost_three_bytes_and_one_an_element() {
+    fn collections_cost_three_bytes_and_one_per_element() {
         let list = AttributeValue::L(vec![AttributeValue::from("ab"), AttributeValue::Null]);
         assert_eq!(value_bytes(&list), 3 + (2 + 1) + (1 + 1));
         let map = AttributeValue::M([("k".into(), AttributeValue::Bool(true))].into());
@@ -111,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_a_kilobyte_begun() {
+    fn a_write_unit_covers_a_started_kilobyte() {
         assert_eq!([0, 1, 1024, 1025].map(write_units), [1, 1, 1, 2]);
     }
 }

@@ -1,11 +1,10 @@
-//! Tables in memory, with DynamoDB's semantics for everything that a [`Write`] can say.
+//! Tables in memory, with DynamoDB's semantics for everything that a [`Write`] can express.
 //!
-//! For simulations and measurements, where a server would be slow and its timing not ours to choose. It answers at once, has
-//! no clock but the one that is set, and never fails by chance; delays and faults are put around it. The conformance suite
-//! runs the same cases against this and against a DynamoDB server, so what holds here holds there.
+//! For simulations and measurements, where a server is slow and its timing cannot be controlled. The conformance suite runs the
+//! same cases against this store and against a DynamoDB server, so a property that is proved on one holds on the other.
 //!
 //! ```
-//! use afterwrite::sink::memory::{IndexDefinition, MemoryTables, TableDefinition};
+//! use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
 //!
 //! let tables = MemoryTables::new();
 //! tables.create_table(TableDefinition::new("state", "PK").sort("SK"));
@@ -25,21 +24,23 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use afterwrite::effect::{
+    AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
+};
+use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite::sink::dynamodb::{missing_index, missing_table};
+use afterwrite::sink::{
+    ConsumedUnits, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot, Tables,
+    TransactError, WriteError,
+};
+use afterwrite::{Error, ErrorKind};
+
 pub use self::definition::{IndexDefinition, KeyAttributeType, KeyDefinition, TableDefinition};
 pub use self::table::ItemChange;
 use self::table::{CheckedWrite, StoreFault, StoredKey, StoredTable, in_index};
-use super::size::{item_bytes, value_bytes};
-use super::{
-    ConsumedUnits, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot, Tables,
-    TransactError, WriteError, configuration,
-};
-use crate::effect::{
-    AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal,
-};
-use crate::record::{AttributeValue, Item, Timestamp};
-use crate::{Error, ErrorKind};
+use crate::size::{item_bytes, value_bytes};
 
-/// Tables in memory; see the module.
+/// DynamoDB tables in memory, with a clock that the test sets.
 pub struct MemoryTables {
     state: Mutex<StoreState>,
 }
@@ -57,19 +58,19 @@ impl Default for MemoryTables {
 }
 
 impl MemoryTables {
-    /// No tables yet; the time is 1970.
+    /// A store without tables, whose time is 1970.
     #[must_use]
     pub fn new() -> Self {
         let state = StoreState { tables: HashMap::new(), now: Timestamp::from_epoch_ms(0), write_units: 0 };
         Self { state: Mutex::new(state) }
     }
 
-    /// Creates a table, empty; one of the same name is replaced.
+    /// Creates an empty table; it replaces a table of the same name.
     pub fn create_table(&self, definition: TableDefinition) {
         self.lock().tables.insert(definition.name.clone(), StoredTable::new(definition));
     }
 
-    /// Sets the clock that [`Tables::read`] and the changes' times show.
+    /// Sets the clock, which [`Tables::read`] and the change times return.
     pub fn set_time(&self, now: Timestamp) {
         self.lock().now = now;
     }
@@ -80,27 +81,27 @@ impl MemoryTables {
         self.lock().now
     }
 
-    /// All write units consumed so far, also by writes that were refused because their condition failed. A cancelled
-    /// transaction is taken to consume what it would have if carried out, less its indexes' share.
+    /// All write units consumed so far, including those of writes whose condition failed. A cancelled transaction counts as if it
+    /// had been carried out, without the indexes' share.
     #[must_use]
     pub fn write_units(&self) -> u64 {
         self.lock().write_units
     }
 
-    /// All items of a table in the order of their keys; none if there is no such table.
+    /// All items of a table in key order; empty if the table does not exist.
     #[must_use]
     pub fn scan(&self, table: &str) -> Vec<Item> {
         self.lock().tables.get(table).map(|table| table.items().cloned().collect()).unwrap_or_default()
     }
 
-    /// One item, if it is there.
+    /// One item, if it exists.
     #[must_use]
     pub fn get(&self, key: &ItemKey) -> Option<Item> {
         let state = self.lock();
         state.tables.get(&*key.table)?.get(key).ok().flatten().cloned()
     }
 
-    /// Puts a whole item, keys included, as an application would; gives the item it replaced.
+    /// Puts a whole item, keys included, as an application does; returns the item it replaced.
     ///
     /// # Errors
     /// As [`Tables::write`].
@@ -109,7 +110,7 @@ impl MemoryTables {
         self.swap(&Write { key, condition: WriteCondition::Always, action: WriteAction::Put(item) })
     }
 
-    /// Deletes an item as an application would; gives the item that was there.
+    /// Deletes an item as an application does; returns the deleted item.
     ///
     /// # Errors
     /// As [`Tables::write`].
@@ -118,8 +119,8 @@ impl MemoryTables {
         self.swap(&Write { key: key.clone(), condition, action: WriteAction::Delete })
     }
 
-    /// Deletes an item as the service does when its time to live has passed: the change is marked as an expiry, and nothing
-    /// is consumed.
+    /// Deletes an item as the service does when its time to live has passed: the change is marked as an expiry and consumes no
+    /// write units.
     ///
     /// # Errors
     /// As [`Tables::write`].
@@ -127,11 +128,11 @@ impl MemoryTables {
         let mut state = self.lock();
         let now = state.now;
         let table = state.table_mut(&key.table).map_err(WriteError::Failed)?;
-        table.expire(key, now).map_err(|fault| refused(fault).0)
+        table.expire(key, now).map_err(|fault| write_error(fault).0)
     }
 
-    /// Expires every item of a table whose `attribute` holds an earlier time, in epoch seconds, than the one that is set;
-    /// gives how many.
+    /// Expires every item of a table whose `attribute`, in epoch seconds, is earlier than the time that was set; returns the number
+    /// of expired items.
     ///
     /// # Errors
     /// `Configuration` for a missing table.
@@ -146,12 +147,12 @@ impl MemoryTables {
             let key = self.key_of(table, item)?;
             let mut state = self.lock();
             let time = state.now;
-            state.table_mut(table)?.expire(&key, time).map_err(in_read)?;
+            state.table_mut(table)?.expire(&key, time).map_err(read_error)?;
         }
         Ok(expired.len())
     }
 
-    /// The changes of a streamed table since this was last called, in the order in which they were committed.
+    /// Removes and returns the changes of a streamed table since the last call, in commit order.
     #[must_use]
     pub fn take_changes(&self, table: &str) -> Vec<ItemChange> {
         self.lock().tables.get_mut(table).map(|table| std::mem::take(&mut table.changes)).unwrap_or_default()
@@ -164,71 +165,65 @@ impl MemoryTables {
     pub fn key_of(&self, table: &str, item: &Item) -> Result<ItemKey, Error> {
         let state = self.lock();
         let keys = &state.table(table)?.definition.keys;
-        let attribute = |key: &KeyDefinition| {
-            let value = item.get(key.name.as_str()).cloned().ok_or_else(|| {
-                Error::new(ErrorKind::Rejected, "the item lacks a key attribute").with("attribute", &key.name)
-            })?;
-            Ok::<_, Error>(KeyAttribute { name: Arc::from(key.name.as_str()), value })
-        };
-        let sort = keys.sort.as_ref().map(attribute).transpose()?;
-        Ok(ItemKey { table: Arc::from(table), partition: attribute(&keys.partition)?, sort })
+        let sort = keys.sort.as_ref().map(|sort| key_attribute(item, sort)).transpose()?;
+        Ok(ItemKey { table: Arc::from(table), partition: key_attribute(item, &keys.partition)?, sort })
     }
 
-    /// [`Tables::read`] without waiting.
+    /// [`Tables::read`] as a plain function.
     ///
     /// # Errors
     /// As [`Tables::read`].
     pub fn read_now(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         let state = self.lock();
         let read =
-            |key: &ItemKey| state.table(&key.table)?.get(key).map(|item| item.cloned()).map_err(in_read);
+            |key: &ItemKey| state.table(&key.table)?.get(key).map(|item| item.cloned()).map_err(read_error);
         let items = keys.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
         Ok(ReadSnapshot { items, server_time: Timestamp::from_epoch_seconds(state.now.epoch_seconds()) })
     }
 
-    /// [`Tables::write`] without waiting.
+    /// [`Tables::write`] as a plain function.
     ///
     /// # Errors
     /// As [`Tables::write`].
     pub fn write_now(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         let mut state = self.lock();
-        let plan = match state.plan(write) {
-            Ok(plan) => plan,
+        let checked = match state.check(write) {
+            Ok(checked) => checked,
             Err(fault) => {
-                let (error, units) = refused(fault);
+                let (error, units) = write_error(fault);
                 state.write_units += units;
                 return Err(error);
             }
         };
-        let consumed = ConsumedUnits { write_units: plan.table_units + plan.index_units };
-        state.carry_out(write, plan);
+        let consumed = ConsumedUnits { write_units: checked.table_units + checked.index_units };
+        state.carry_out(write, checked);
         state.write_units += consumed.write_units;
         Ok(consumed)
     }
 
-    /// [`Tables::transact`] without waiting.
+    /// [`Tables::transact`] as a plain function.
     ///
     /// # Errors
     /// As [`Tables::transact`].
     pub fn transact_now(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         let mut state = self.lock();
-        let plans = match state.plan_all(writes) {
-            Ok(plans) => plans,
+        let checked = match state.check_all(writes) {
+            Ok(checked) => checked,
             Err((error, units)) => {
                 state.write_units += units;
                 return Err(error);
             }
         };
-        // The indexes follow by themselves, at the price of plain writes.
-        let units = plans.iter().map(|plan| 2 * plan.table_units + plan.index_units).sum();
-        for (write, plan) in writes.iter().zip(plans) {
-            state.carry_out(write, plan);
+        // A transaction doubles the table's units; index updates cost the same as outside a transaction.
+        let units = checked.iter().map(|write| 2 * write.table_units + write.index_units).sum();
+        for (write, checked) in writes.iter().zip(checked) {
+            state.carry_out(write, checked);
         }
         state.write_units += units;
         Ok(ConsumedUnits { write_units: units })
     }
 
-    /// [`Tables::query_index`] without waiting; the index never lags.
+    /// [`Tables::query_index`] as a plain function; the index never lags.
     ///
     /// # Errors
     /// As [`Tables::query_index`].
@@ -236,7 +231,7 @@ impl MemoryTables {
         let state = self.lock();
         let table = state.table(&query.table)?;
         let index = table.definition.indexes.iter().find(|index| *index.name == *query.index);
-        let keys = &index.ok_or_else(|| configuration::missing_index(&query.table, &query.index))?.keys;
+        let keys = &index.ok_or_else(|| missing_index(&query.table, &query.index))?.keys;
         let attributes = [Some(&query.partition), query.sort.as_ref()].into_iter().flatten();
         let mut definitions = keys.definitions();
         for attribute in attributes {
@@ -244,8 +239,7 @@ impl MemoryTables {
                 .next()
                 .is_some_and(|key| *key.name == *attribute.name && key.key_type.admits(&attribute.value));
             if !fits {
-                return Err(configuration::missing_index(&query.table, &query.index)
-                    .with("attribute", &*attribute.name));
+                return Err(missing_index(&query.table, &query.index).with("attribute", &*attribute.name));
             }
         }
         Ok(in_index(table, keys, &query.partition, query.sort.as_ref()).into_iter().cloned().collect())
@@ -263,41 +257,41 @@ impl MemoryTables {
 
 impl StoreState {
     fn table(&self, name: &str) -> Result<&StoredTable, Error> {
-        self.tables.get(name).ok_or_else(|| configuration::missing_table(name))
+        self.tables.get(name).ok_or_else(|| missing_table(name))
     }
 
     fn table_mut(&mut self, name: &str) -> Result<&mut StoredTable, Error> {
-        self.tables.get_mut(name).ok_or_else(|| configuration::missing_table(name))
+        self.tables.get_mut(name).ok_or_else(|| missing_table(name))
     }
 
-    fn plan(&self, write: &Write) -> Result<CheckedWrite, StoreFault> {
-        self.table(&write.key.table).map_err(StoreFault::Failed)?.plan(write)
+    fn check(&self, write: &Write) -> Result<CheckedWrite, StoreFault> {
+        self.table(&write.key.table).map_err(StoreFault::Failed)?.check(write)
     }
 
-    fn carry_out(&mut self, write: &Write, plan: CheckedWrite) {
+    fn carry_out(&mut self, write: &Write, checked: CheckedWrite) {
         let now = self.now;
         if let Some(table) = self.tables.get_mut(&*write.key.table) {
-            table.carry_out(&write.key, plan, now);
+            table.carry_out(&write.key, checked, now);
         }
     }
 
-    /// The plans of a transaction, or why it is not carried out and what the attempt costs.
-    fn plan_all(&self, writes: &[Write]) -> Result<Vec<CheckedWrite>, (TransactError, u64)> {
+    /// The checked writes of a transaction, or the reason for its refusal and what the attempt costs.
+    fn check_all(&self, writes: &[Write]) -> Result<Vec<CheckedWrite>, (TransactError, u64)> {
         check_transaction(writes).map_err(|invalid| (rejected(invalid), 0))?;
-        let mut plans = Vec::with_capacity(writes.len());
+        let mut accepted = Vec::with_capacity(writes.len());
         let mut reasons = Vec::with_capacity(writes.len());
-        let mut places: BTreeSet<(&str, StoredKey)> = BTreeSet::new();
+        let mut seen: BTreeSet<(&str, StoredKey)> = BTreeSet::new();
         let mut units = 0;
         for write in writes {
-            // A place that cannot be told is what the plan below complains about.
-            let place = self.tables.get(&*write.key.table).and_then(|table| table.locate(&write.key).ok());
-            if place.is_some_and(|place| !places.insert((&write.key.table, place))) {
+            // An invalid key is reported by the check of the write itself.
+            let key = self.tables.get(&*write.key.table).and_then(|table| table.locate(&write.key).ok());
+            if key.is_some_and(|key| !seen.insert((&write.key.table, key))) {
                 return Err((rejected("a transaction with two actions on one item"), 0));
             }
-            match self.plan(write) {
-                Ok(plan) => {
-                    units += 2 * plan.table_units;
-                    plans.push(plan);
+            match self.check(write) {
+                Ok(checked) => {
+                    units += 2 * checked.table_units;
+                    accepted.push(checked);
                     reasons.push(None);
                 }
                 Err(StoreFault::Refused(refusal, attempt)) => {
@@ -308,8 +302,19 @@ impl StoreState {
                 Err(StoreFault::Failed(error)) => return Err((TransactError::Failed(error), 0)),
             }
         }
-        if plans.len() == writes.len() { Ok(plans) } else { Err((TransactError::Cancelled(reasons), units)) }
+        if accepted.len() == writes.len() {
+            Ok(accepted)
+        } else {
+            Err((TransactError::Cancelled(reasons), units))
+        }
     }
+}
+
+fn key_attribute(item: &Item, key: &KeyDefinition) -> Result<KeyAttribute, Error> {
+    let value = item.get(key.name.as_str()).cloned().ok_or_else(|| {
+        Error::new(ErrorKind::Rejected, "the item lacks a key attribute").with("attribute", &key.name)
+    })?;
+    Ok(KeyAttribute { name: Arc::from(key.name.as_str()), value })
 }
 
 /// The limits of a transaction as a whole.
@@ -347,7 +352,8 @@ fn rejected(invalid: &str) -> TransactError {
     TransactError::Failed(Error::new(ErrorKind::Rejected, format!("the transaction is invalid: {invalid}")))
 }
 
-fn refused(fault: StoreFault) -> (WriteError, u64) {
+/// The error of a single write, and the write units that the attempt costs.
+fn write_error(fault: StoreFault) -> (WriteError, u64) {
     match fault {
         StoreFault::Refused(refusal, units) => (WriteError::Refused(refusal), units),
         StoreFault::Request(invalid) => (WriteError::Refused(WriteRefusal::Invalid(invalid.to_owned())), 0),
@@ -355,7 +361,7 @@ fn refused(fault: StoreFault) -> (WriteError, u64) {
     }
 }
 
-fn in_read(fault: StoreFault) -> Error {
+fn read_error(fault: StoreFault) -> Error {
     match fault {
         StoreFault::Failed(error) => error,
         StoreFault::Refused(..) | StoreFault::Request(_) => {

@@ -3,42 +3,41 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
+use afterwrite::{Error, ErrorKind};
 use bytes::Bytes;
 use futures::stream::{StreamExt as _, once};
 
-use super::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
-use crate::record::Timestamp;
-use crate::{Error, ErrorKind};
-
-/// Keeps what it is given.
+/// A bucket whose clock is set by the test.
 #[derive(Debug, Default)]
-pub struct MemoryObjects(Mutex<HeldObject>);
+pub struct MemoryObjects(Mutex<StoredObjects>);
 
 #[derive(Debug, Default)]
-struct HeldObject {
+struct StoredObjects {
     objects: BTreeMap<String, (Bytes, Timestamp)>,
     now: Option<Timestamp>,
 }
 
 impl MemoryObjects {
-    /// The objects, by key.
+    /// The objects by key.
     #[must_use]
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
-        let held = self.held();
-        held.objects.iter().map(|(key, (body, _))| (key.clone(), body.to_vec())).collect()
+        let stored = self.lock();
+        stored.objects.iter().map(|(key, (body, _))| (key.clone(), body.to_vec())).collect()
     }
 
-    /// Sets the bucket's clock: what is written from now on was written then. It begins at 1970.
+    /// Sets the bucket's clock: the modification time of every object written from now on. It starts at 1970.
     pub fn set_clock(&self, now: Timestamp) {
-        self.held().now = Some(now);
+        self.lock().now = Some(now);
     }
 
-    fn held(&self) -> MutexGuard<'_, HeldObject> {
+    fn lock(&self) -> MutexGuard<'_, StoredObjects> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl HeldObject {
+impl StoredObjects {
     fn put(&mut self, key: &str, body: Bytes) {
         let now = self.now.unwrap_or(Timestamp::from_epoch_ms(0));
         self.objects.insert(key.to_owned(), (body, now));
@@ -47,14 +46,14 @@ impl HeldObject {
 
 impl ObjectStore for MemoryObjects {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), Error> {
-        self.held().put(key, body.into());
+        self.lock().put(key, body.into());
         Ok(())
     }
 }
 
 impl Bucket for MemoryObjects {
     async fn get(&self, key: &str) -> Result<Option<ObjectChunks>, Error> {
-        let body = self.held().objects.get(key).map(|(body, _)| body.clone());
+        let body = self.lock().objects.get(key).map(|(body, _)| body.clone());
         Ok(body.map(|body| once(async { Ok(body) }).boxed()))
     }
 
@@ -65,18 +64,18 @@ impl Bucket for MemoryObjects {
                 Error::new(ErrorKind::Configuration, "a temporary file cannot be read").caused_by(error)
             })?,
         };
-        let mut held = self.held();
-        if held.objects.contains_key(key) {
-            return Ok(PutOutcome::AlreadyThere);
+        let mut stored = self.lock();
+        if stored.objects.contains_key(key) {
+            return Ok(PutOutcome::AlreadyExists);
         }
-        held.put(key, body);
+        stored.put(key, body);
         Ok(PutOutcome::Written)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {
-        let held = self.held();
-        let listed = held.objects.iter().filter(|(key, _)| key.starts_with(prefix));
-        Ok(listed
+        let stored = self.lock();
+        let matching = stored.objects.iter().filter(|(key, _)| key.starts_with(prefix));
+        Ok(matching
             .map(|(key, (body, modified))| ListedObject {
                 key: key.clone(),
                 size: body.len().try_into().unwrap_or(u64::MAX),
@@ -86,9 +85,9 @@ impl Bucket for MemoryObjects {
     }
 
     async fn delete(&self, keys: &[String]) -> Result<(), Error> {
-        let mut held = self.held();
+        let mut stored = self.lock();
         for key in keys {
-            held.objects.remove(key);
+            stored.objects.remove(key);
         }
         Ok(())
     }

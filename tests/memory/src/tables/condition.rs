@@ -1,14 +1,14 @@
-//! Whether a condition holds of a stored item, by DynamoDB's rules for expressions.
+//! Evaluates conditions on stored items, by DynamoDB's rules for expressions.
 
 use std::cmp::Ordering;
 
-use crate::effect::WriteCondition;
-use crate::record::{AttributePath, AttributeValue, Item};
+use afterwrite::effect::WriteCondition;
+use afterwrite::record::{AttributePath, AttributeValue, Item};
 
-/// Whether the condition compares by order with a value that has none: DynamoDB refuses it, whatever is stored.
-pub(super) fn orders_the_unordered(condition: &WriteCondition) -> bool {
+/// Whether the condition compares by order with a value of a type without one, which DynamoDB refuses whatever is stored.
+pub(super) fn has_unordered_operand(condition: &WriteCondition) -> bool {
     match condition {
-        WriteCondition::All(parts) | WriteCondition::Any(parts) => parts.iter().any(orders_the_unordered),
+        WriteCondition::All(parts) | WriteCondition::Any(parts) => parts.iter().any(has_unordered_operand),
         WriteCondition::Less(_, value) => {
             !matches!(value, AttributeValue::S(_) | AttributeValue::N(_) | AttributeValue::B(_))
         }
@@ -21,7 +21,7 @@ pub(super) fn orders_the_unordered(condition: &WriteCondition) -> bool {
     }
 }
 
-/// Whether `condition` holds of `stored`, which is `None` for an item that is not there.
+/// Whether `condition` holds of `stored`, which is `None` if the item does not exist.
 pub(super) fn holds(condition: &WriteCondition, stored: Option<&Item>) -> bool {
     match condition {
         WriteCondition::Always => true,
@@ -42,7 +42,7 @@ pub(super) fn holds(condition: &WriteCondition, stored: Option<&Item>) -> bool {
     }
 }
 
-/// The value at a path, if every map on the way is there.
+/// The value at a path, if every map along the path exists.
 pub(super) fn attribute<'i>(
     item: Option<&'i Item>,
     path: &AttributePath,
@@ -55,7 +55,7 @@ pub(super) fn attribute<'i>(
     Some(value)
 }
 
-/// Whether two values are equal: of one type, numbers by value, sets whatever their order.
+/// Whether two values are equal: same type, numbers by value, sets regardless of order.
 pub(super) fn equal(a: &AttributeValue<'_>, b: &AttributeValue<'_>) -> bool {
     match (a, b) {
         (AttributeValue::Ss(a), AttributeValue::Ss(b)) => equal_sets(a, b),
@@ -82,7 +82,7 @@ fn equal_sets<T: Ord>(a: &[T], b: &[T]) -> bool {
 
 fn order(a: &AttributeValue<'_>, b: &AttributeValue<'_>) -> Option<Ordering> {
     match (a, b) {
-        // Texts are ordered by their UTF-8 bytes.
+        // Strings are ordered by their UTF-8 bytes.
         (AttributeValue::S(a), AttributeValue::S(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
         (AttributeValue::N(a), AttributeValue::N(b)) => Some(a.cmp(b)),
         (AttributeValue::B(a), AttributeValue::B(b)) => Some(a.cmp(b)),

@@ -1,4 +1,4 @@
-//! What the tables in memory offer beyond DynamoDB's own operations; those are the conformance suite's.
+//! What tables in memory offer beyond DynamoDB's own operations, which the conformance suite tests.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn increment(table: &str, partition: &str) -> Write {
 }
 
 #[test]
-fn changes_come_in_the_order_they_were_committed_in_and_once() {
+fn each_change_is_returned_once_in_commit_order() {
     let tables = tables();
     tables.set_time(Timestamp::from_epoch_ms(1_500));
     tables.put("t", item("a", 1)).unwrap();
@@ -48,7 +48,7 @@ fn changes_come_in_the_order_they_were_committed_in_and_once() {
 }
 
 #[test]
-fn a_sweep_takes_what_has_expired_and_marks_it() {
+fn a_sweep_deletes_expired_items_and_marks_the_changes() {
     let tables = tables();
     for (partition, expires_at) in [("earlier", 99), ("now", 100), ("later", 101)] {
         tables.put("t", item(partition, expires_at)).unwrap();
@@ -68,7 +68,7 @@ fn a_sweep_takes_what_has_expired_and_marks_it() {
 }
 
 #[test]
-fn a_read_shows_the_time_in_whole_seconds() {
+fn a_read_returns_the_time_in_whole_seconds() {
     let tables = tables();
     tables.set_time(Timestamp::from_epoch_ms(61_999));
     let snapshot = tables.read_now(&[key("t", "a")]).unwrap();
@@ -76,7 +76,7 @@ fn a_read_shows_the_time_in_whole_seconds() {
 }
 
 #[test]
-fn refused_conditions_are_paid_for() {
+fn a_failed_condition_consumes_write_units() {
     let tables = tables();
     let large = AttributeValue::text("x".repeat(2_500));
     tables.put("t", [("PK".into(), AttributeValue::text("a")), ("x".into(), large)].into()).unwrap();

@@ -1,8 +1,8 @@
-//! What a table of [`super::MemoryTables`] is: its keys, its indexes, whether it has a stream.
+//! Definitions of tables: keys, indexes, stream.
 
-use crate::record::AttributeValue;
+use afterwrite::record::AttributeValue;
 
-/// The definition of a table, as `CreateTable` would take it.
+/// The definition of a table, as in `CreateTable`.
 #[derive(Clone, Debug)]
 pub struct TableDefinition {
     pub(super) name: String,
@@ -12,7 +12,7 @@ pub struct TableDefinition {
 }
 
 impl TableDefinition {
-    /// A table with a partition key and nothing else.
+    /// A table with a partition key only.
     pub fn new(name: impl Into<String>, partition: impl Into<KeyDefinition>) -> Self {
         let keys = IndexKeySchema { partition: partition.into(), sort: None };
         Self { name: name.into(), keys, indexes: Vec::new(), has_stream: false }
@@ -25,15 +25,14 @@ impl TableDefinition {
         self
     }
 
-    /// The same table with one more global secondary index, which projects all attributes.
+    /// The same table with another global secondary index, which projects all attributes.
     #[must_use]
     pub fn index(mut self, index: IndexDefinition) -> Self {
         self.indexes.push(index);
         self
     }
 
-    /// The same table with a stream of new and old images: its changes are kept for
-    /// [`super::MemoryTables::take_changes`].
+    /// The same table with a stream of new and old images, which [`super::MemoryTables::take_changes`] reads.
     #[must_use]
     pub fn streamed(mut self) -> Self {
         self.has_stream = true;
@@ -49,7 +48,7 @@ pub struct IndexDefinition {
 }
 
 impl IndexDefinition {
-    /// An index with a partition key and nothing else.
+    /// An index with a partition key only.
     pub fn new(name: impl Into<String>, partition: impl Into<KeyDefinition>) -> Self {
         Self { name: name.into(), keys: IndexKeySchema { partition: partition.into(), sort: None } }
     }
@@ -79,7 +78,7 @@ impl IndexKeySchema {
     }
 }
 
-/// A key attribute's name and type. A bare name stands for a text (`S`), as nearly every key is.
+/// A key attribute's name and type. A bare name means a string (`S`), the type of nearly every key.
 #[derive(Clone, Debug)]
 pub struct KeyDefinition {
     pub(super) name: String,
@@ -99,7 +98,7 @@ impl From<&str> for KeyDefinition {
     }
 }
 
-/// The types that a key attribute can have.
+/// The types of key attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyAttributeType {
     /// `S`
