@@ -8,7 +8,7 @@ use afterwrite::sink::memory::{
     IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,
 };
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
-use afterwrite_local::dynamodb::{EmbeddedDynamoDb, Options};
+use afterwrite_local::dynamodb::EmbeddedDynamoDb;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, Projection, ProjectionType,
@@ -61,7 +61,7 @@ pub(crate) struct Embedded {
 
 /// Starts an embedded DynamoDB with the tables; it ends when it is dropped.
 pub(crate) async fn embedded() -> Embedded {
-    let server = EmbeddedDynamoDb::start(Options::default()).await.unwrap();
+    let server = EmbeddedDynamoDb::start().await.unwrap();
     let client = server.client();
     let text = ScalarAttributeType::S;
     create(

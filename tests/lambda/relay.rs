@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afterwrite_local::s3::CREDENTIAL;
+use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::archive::{Archive, BUCKET, STREAM, by_event_id, objects};
 use afterwrite_tests::deployment::{Deployment, STATE, event};
 use afterwrite_tests::programs::program;

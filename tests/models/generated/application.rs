@@ -9,7 +9,7 @@ use afterwrite_demo::item::{Item as SdkItem, Placed};
 use afterwrite_demo::recount::Outcome;
 use afterwrite_demo::script::{Lane, Script, Step};
 use afterwrite_demo::workloads::Workload;
-use afterwrite_local::table::TableDefinition as Definition;
+use afterwrite_local::dynamodb::TableDefinition as Definition;
 use afterwrite_tests::random::Random;
 
 use super::values::{item_of, sdk_item_of};

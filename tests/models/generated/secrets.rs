@@ -8,7 +8,7 @@ use std::time::Duration;
 use afterwrite::commit::{Clock as _, Ledger, SystemClock};
 use afterwrite::record::Timestamp;
 use afterwrite_functions::{Aggregator, metrics};
-use afterwrite_local::s3::CREDENTIAL;
+use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::archive::{Archive, BUCKET, STREAM, objects};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::gzip;
