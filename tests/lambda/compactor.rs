@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use afterwrite::sink::{Bucket as _, ObjectStore as _};
-use afterwrite_local::s3::CREDENTIAL;
+use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::deployment::FunctionDeployment;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use afterwrite_local::s3::CREDENTIAL;
+use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::deployment::{FunctionDeployment, event};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::runtime_api::{Function, RuntimeApi};

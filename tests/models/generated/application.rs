@@ -8,7 +8,7 @@ use afterwrite_demo::item::{Item as SdkItem, Placed};
 use afterwrite_demo::recount::Outcome;
 use afterwrite_demo::script::{Lane, Script, Step};
 use afterwrite_demo::workloads::Workload;
-use afterwrite_local::table::TableDefinition as Definition;
+use afterwrite_local::dynamodb::TableDefinition as Definition;
 use afterwrite_memory::{ItemChange, MemoryTables, TableDefinition};
 use afterwrite_tests::random::SeededRandom;
 

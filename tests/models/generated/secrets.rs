@@ -9,7 +9,7 @@ use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::Ledger;
 use afterwrite::record::Timestamp;
 use afterwrite_functions::{Aggregator, metrics};
-use afterwrite_local::s3::CREDENTIAL;
+use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::gzip;

@@ -1,57 +1,57 @@
-//! What a poller has done so far, to be read while it works.
+//! The counters of a poller, readable while it works.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How many skipped records are named; more are only counted.
-const NAMED: usize = 100;
+/// Skipped records that are kept by name; more are only counted.
+const MAX_NAMED: usize = 100;
 
-/// Counters of a poller at work.
+/// The counters of a running poller.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct PollerProgress {
     read: AtomicU64,
     accepted: AtomicU64,
     batches: AtomicU64,
     retries: AtomicU64,
     redelivered: AtomicU64,
     skipped: AtomicU64,
-    named: Mutex<Vec<Skipped>>,
+    named: Mutex<Vec<SkippedRecord>>,
 }
 
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Counts {
+pub struct PollerCounts {
     /// Records read from the stream.
     pub read: u64,
     /// Records that the handler accepted, each counted once.
     pub accepted: u64,
     /// Invocations of the handler.
     pub batches: u64,
-    /// Invocations that repeated one that had failed, wholly or in part.
+    /// Invocations that repeated one that had failed, as a whole or in part.
     pub retries: u64,
-    /// Records that were delivered again although they had been accepted.
+    /// Records that were redelivered although they had been accepted.
     pub redelivered: u64,
-    /// Records given up.
+    /// Records that were skipped after too many failed deliveries.
     pub skipped: u64,
 }
 
-/// A record that was given up.
+/// A record that was skipped after too many failed deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Skipped {
+pub struct SkippedRecord {
     /// Its shard.
     pub shard: String,
     /// Its sequence number.
     pub sequence_number: String,
-    /// Why, as the last delivery said.
+    /// Why its last delivery failed.
     pub reason: String,
 }
 
-impl Progress {
+impl PollerProgress {
     /// The counters now.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> PollerCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
+        PollerCounts {
             read: of(&self.read),
             accepted: of(&self.accepted),
             batches: of(&self.batches),
@@ -61,33 +61,33 @@ impl Progress {
         }
     }
 
-    /// The first hundred records that were given up.
+    /// The first hundred skipped records.
     #[must_use]
-    pub fn skipped(&self) -> Vec<Skipped> {
+    pub fn skipped(&self) -> Vec<SkippedRecord> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn read(&self, records: usize) {
+    pub(super) fn add_read(&self, records: usize) {
         add(&self.read, records);
     }
 
-    pub(super) fn accepted(&self, records: usize) {
+    pub(super) fn add_accepted(&self, records: usize) {
         add(&self.accepted, records);
     }
 
-    pub(super) fn invoked(&self, is_retry: bool) {
+    pub(super) fn add_invocation(&self, is_retry: bool) {
         add(&self.batches, 1);
         add(&self.retries, usize::from(is_retry));
     }
 
-    pub(super) fn redelivered(&self, records: usize) {
+    pub(super) fn add_redelivered(&self, records: usize) {
         add(&self.redelivered, records);
     }
 
-    pub(super) fn skip(&self, skipped: Skipped) {
+    pub(super) fn add_skipped(&self, skipped: SkippedRecord) {
         add(&self.skipped, 1);
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        if named.len() < NAMED {
+        if named.len() < MAX_NAMED {
             named.push(skipped);
         }
     }

@@ -1,6 +1,6 @@
-//! The event source mapping: carries a stream's records to a handler as Lambda does, at its core.
+//! The event source mapping: delivers a stream's records to a function as Lambda does.
 //!
-//! Each shard is read by itself, a parent to its end before its children. A batch is delivered until its handler has
+//! Each shard is read on its own, a parent to its end before its children. A batch is delivered until its handler has
 //! accepted all of it:
 //!
 //! ```text
@@ -11,9 +11,14 @@
 //!   └ then its children                                   └─ failed as a whole ────────▶ again
 //! ```
 //!
-//! A batch that fails [`Settings::max_attempts`] times without progress is narrowed: the response names the failing record,
-//! or the batch is bisected until one record is left. That one is reported, counted and skipped, so that a poison
-//! record never blocks its shard for ever.
+//! A batch that fails [`MappingSettings::max_attempts`] times without progress is narrowed: the response names the failing
+//! record, or the batch is bisected until one record is left. That record is reported, counted and skipped, so that a poison
+//! record does not block its shard forever.
+
+mod delivery;
+mod progress;
+mod response;
+mod settings;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -25,115 +30,51 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
-use super::delivery::Delivery;
-use super::progress::Progress;
-use super::stream::{ReadError, Record, Shard, StreamSource};
+use self::delivery::ShardDelivery;
+pub use self::progress::{PollerCounts, PollerProgress, SkippedRecord};
+pub use self::settings::{EventHandler, MappingSettings, RedeliveryFaults};
+use crate::stream::{StreamReadError, StreamRecord, StreamShard, StreamSource};
 
-/// The most that one event may weigh: Lambda's limit on a payload.
+/// Lambda's limit for the payload of an invocation.
 const MAX_EVENT_BYTES: usize = 6 * 1024 * 1024;
-/// How often the stream is asked for new shards.
+/// How often the poller looks for new shards.
 const DESCRIBE_EVERY: Duration = Duration::from_secs(1);
-
-/// What Lambda runs: an event's bytes and the time that is left, to the response's JSON.
-pub trait Handler {
-    /// Handles one event.
-    ///
-    /// # Errors
-    /// The invocation failed as a whole.
-    fn handle(&self, event: Vec<u8>, remaining: Duration) -> impl Future<Output = Result<Vec<u8>>>;
-}
-
-impl<F, Handling> Handler for F
-where
-    F: Fn(Vec<u8>, Duration) -> Handling,
-    Handling: Future<Output = Result<Vec<u8>>>,
-{
-    fn handle(&self, event: Vec<u8>, remaining: Duration) -> impl Future<Output = Result<Vec<u8>>> {
-        self(event, remaining)
-    }
-}
-
-/// How a stream is polled and delivered.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The most records of one batch.
-    pub batch_size: usize,
-    /// How long a batch that is not full waits for more.
-    pub batch_window: Duration,
-    /// The function's timeout: how long one invocation may take.
-    pub timeout: Duration,
-    /// Deliveries of a batch without progress until what blocks it is skipped.
-    pub max_attempts: u32,
-    /// The pause before the second delivery; it doubles with each, up to `max_backoff`.
-    pub backoff: Duration,
-    /// The longest pause between two deliveries.
-    pub max_backoff: Duration,
-    /// The pause after a read that gave nothing.
-    pub poll_interval: Duration,
-    /// What goes wrong on purpose.
-    pub faults: Faults,
-}
-
-impl Default for Settings {
-    /// As a new event source mapping has them, but for bounded attempts and quicker polling.
-    fn default() -> Self {
-        Self {
-            batch_size: 100,
-            batch_window: Duration::ZERO,
-            timeout: Duration::from_secs(60),
-            max_attempts: 8,
-            backoff: Duration::from_millis(50),
-            max_backoff: Duration::from_secs(5),
-            poll_interval: Duration::from_millis(20),
-            faults: Faults::default(),
-        }
-    }
-}
-
-/// What goes wrong on purpose, for the demo and for tests: all of it is what Lambda may do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
-    /// Of a thousand accepted batches, how many are delivered once more, whole or in part.
-    pub redeliver_per_mille: u32,
-    /// What the choice is drawn from: the same seed, the same choices.
-    pub seed: u64,
-}
 
 /// Polls one stream for one handler.
 #[derive(Debug)]
-pub struct Poller<'a, Source, Function> {
+pub struct StreamPoller<'a, Source, Function> {
     source: &'a Source,
     handler: &'a Function,
-    settings: &'a Settings,
-    progress: &'a Progress,
+    settings: &'a MappingSettings,
+    progress: &'a PollerProgress,
 }
 
-/// A shard on its way to its end.
-struct Cursor {
+/// The position in a shard, and the records that were read but not delivered.
+struct ShardCursor {
     shard: String,
     iterator: Option<String>,
     last_read: Option<String>,
-    buffer: VecDeque<Record>,
+    buffer: VecDeque<StreamRecord>,
     buffered_since: Option<Instant>,
 }
 
-impl<'a, Source: StreamSource, Function: Handler> Poller<'a, Source, Function> {
+impl<'a, Source: StreamSource, Function: EventHandler> StreamPoller<'a, Source, Function> {
     /// A poller of `source` that starts at the oldest record and calls `handler`.
     #[must_use]
     pub fn new(
         source: &'a Source,
         handler: &'a Function,
-        settings: &'a Settings,
-        progress: &'a Progress,
+        settings: &'a MappingSettings,
+        progress: &'a PollerProgress,
     ) -> Self {
         Self { source, handler, settings, progress }
     }
 
-    /// Delivers the stream until `writers_done` is set and nothing that was written before is left.
+    /// Delivers the stream until `writers_done` is set and everything that was written before is delivered.
     ///
     /// # Errors
-    /// What the stream fails with once retries do not help; what the handler fails with if it is of a kind that no delivery
-    /// mends (a missing table, a stream that the model does not know).
+    /// The stream's error once retries do not help; the handler's error if redelivery cannot help (a missing table, a stream
+    /// that the model does not know).
     pub async fn run_until_drained(&self, writers_done: &AtomicBool) -> Result<()> {
         let mut ended = BTreeMap::<String, bool>::new();
         let mut running = FuturesUnordered::new();
@@ -152,59 +93,59 @@ impl<'a, Source: StreamSource, Function: Handler> Poller<'a, Source, Function> {
         }
     }
 
-    /// Cursors of the shards that may be read now: those whose parent has ended or is no longer shown. `ended` holds
+    /// Cursors of the shards that can be read now: those whose parent has ended or is no longer listed. `ended` holds
     /// every shard that was started, and whether it has ended.
-    async fn start_shards(&self, ended: &mut BTreeMap<String, bool>) -> Result<Vec<Cursor>> {
+    async fn start_shards(&self, ended: &mut BTreeMap<String, bool>) -> Result<Vec<ShardCursor>> {
         let shards = self.retrying(|| self.source.shards()).await?;
-        let parent_is_behind = |shard: &Shard| {
+        let parent_is_behind = |shard: &StreamShard| {
             shard.parent.as_ref().is_none_or(|parent| {
                 ended.get(parent).copied().unwrap_or(false) || !shards.iter().any(|other| other.id == *parent)
             })
         };
-        let ready: Vec<Cursor> = shards
+        let ready: Vec<ShardCursor> = shards
             .iter()
             .filter(|shard| !ended.contains_key(&shard.id) && parent_is_behind(shard))
-            .map(|shard| Cursor::new(&shard.id))
+            .map(|shard| ShardCursor::new(&shard.id))
             .collect();
         ended.extend(ready.iter().map(|cursor| (cursor.shard.clone(), false)));
         Ok(ready)
     }
 
-    /// Delivers a shard until nothing is left of it, and names it.
-    async fn run_shard(&self, mut cursor: Cursor, writers_done: &AtomicBool) -> Result<String> {
+    /// Delivers a shard to its end; returns its id.
+    async fn run_shard(&self, mut cursor: ShardCursor, writers_done: &AtomicBool) -> Result<String> {
         let shard = cursor.shard.clone();
-        let mut delivery = Delivery::new(self.handler, self.settings, self.progress, &shard);
+        let mut delivery = ShardDelivery::new(self.handler, self.settings, self.progress, &shard);
         while self.step(&mut cursor, &mut delivery, writers_done).await? {}
         Ok(shard)
     }
 
-    /// One read, and the batches that it fills. Says whether there may be more: not once the shard is closed and read to
-    /// its end, nor if nothing came although all writers were done before the read.
+    /// One read, and the batches that it fills. Returns whether there may be more records: not at the end of a closed shard,
+    /// nor if the read found the end of the stream although all writers were done before it.
     async fn step(
         &self,
-        cursor: &mut Cursor,
-        delivery: &mut Delivery<'_, Function>,
+        cursor: &mut ShardCursor,
+        delivery: &mut ShardDelivery<'_, Function>,
         writers_done: &AtomicBool,
     ) -> Result<bool> {
         let was_done = writers_done.load(Ordering::SeqCst);
-        let found = self.read(cursor).await?;
+        let is_at_end = self.read(cursor).await?;
         let is_finished = cursor.iterator.is_none();
-        let is_drained = was_done && found == 0;
+        let is_drained = was_done && is_at_end;
         while let Some(batch) = cursor.take_batch(self.settings, is_finished || is_drained) {
             delivery.deliver(&batch).await?;
         }
         if is_finished || is_drained {
             return Ok(false);
         }
-        if found == 0 {
+        if is_at_end {
             tokio::time::sleep(self.settings.poll_interval).await;
         }
         Ok(true)
     }
 
-    /// Reads once into the cursor's buffer and says how many records came; `cursor.iterator` is `None` at a closed
-    /// shard's end.
-    async fn read(&self, cursor: &mut Cursor) -> Result<usize> {
+    /// Reads once into the cursor's buffer; returns whether there are no more records for now. `cursor.iterator` is `None`
+    /// at the end of a closed shard.
+    async fn read(&self, cursor: &mut ShardCursor) -> Result<bool> {
         let page = loop {
             let iterator = match cursor.iterator.take() {
                 Some(iterator) => iterator,
@@ -215,27 +156,26 @@ impl<'a, Source: StreamSource, Function: Handler> Poller<'a, Source, Function> {
             let read = self.retrying(|| async {
                 match self.source.read(&iterator).await {
                     Ok(page) => Ok(Some(page)),
-                    Err(ReadError::Expired) => Ok(None),
-                    Err(ReadError::Failed(error)) => Err(error),
+                    Err(StreamReadError::IteratorExpired) => Ok(None),
+                    Err(StreamReadError::ReadFailed(error)) => Err(error),
                 }
             });
-            // An expired iterator: the loop opens the shard again, after what was read last.
+            // The iterator has expired: open the shard again, after the last record that was read.
             if let Some(page) = read.await? {
                 break page;
             }
         };
-        let found = page.records.len();
-        self.progress.read(found);
+        self.progress.add_read(page.records.len());
         if let Some(last) = page.records.last() {
             cursor.last_read = Some(last.sequence_number.clone());
             cursor.buffered_since.get_or_insert_with(Instant::now);
         }
         cursor.buffer.extend(page.records);
         cursor.iterator = page.next;
-        Ok(found)
+        Ok(page.is_at_end)
     }
 
-    /// A call to the stream, again with backoff while that can help.
+    /// A call to the stream, repeated with backoff while that can help.
     async fn retrying<T, Call>(&self, call: impl Fn() -> Call) -> Result<T>
     where
         Call: Future<Output = Result<T, Error>>,
@@ -253,15 +193,7 @@ impl<'a, Source: StreamSource, Function: Handler> Poller<'a, Source, Function> {
     }
 }
 
-impl Settings {
-    /// The pause after so many failed attempts.
-    pub(super) fn pause_after(&self, attempts: u32) -> Duration {
-        let factor = 2_u32.saturating_pow(attempts.saturating_sub(1));
-        self.backoff.saturating_mul(factor).min(self.max_backoff)
-    }
-}
-
-impl Cursor {
+impl ShardCursor {
     fn new(shard: &str) -> Self {
         Self {
             shard: shard.to_owned(),
@@ -273,19 +205,19 @@ impl Cursor {
     }
 
     /// The next batch, if it is full, has waited long enough, or is the last.
-    fn take_batch(&mut self, settings: &Settings, is_last: bool) -> Option<Vec<Record>> {
+    fn take_batch(&mut self, settings: &MappingSettings, is_last: bool) -> Option<Vec<StreamRecord>> {
         let since = self.buffered_since?;
         let is_due = is_last || since.elapsed() >= settings.batch_window;
         if self.buffer.len() < settings.batch_size && !is_due {
             return None;
         }
         let mut bytes = 0;
-        let fits = |record: &&Record| {
+        let fits = |record: &&StreamRecord| {
             bytes += record.json.len() + 1;
             bytes <= MAX_EVENT_BYTES
         };
         let length = self.buffer.iter().take(settings.batch_size.max(1)).take_while(fits).count().max(1);
-        let batch: Vec<Record> = self.buffer.drain(..length.min(self.buffer.len())).collect();
+        let batch: Vec<StreamRecord> = self.buffer.drain(..length.min(self.buffer.len())).collect();
         self.buffered_since = if self.buffer.is_empty() { None } else { Some(Instant::now()) };
         (!batch.is_empty()).then_some(batch)
     }
