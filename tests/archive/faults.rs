@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::relay::archive::{ArchiveTotals, Archiver};
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;

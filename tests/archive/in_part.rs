@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::relay::archive::{ArchiveTotals, Archiver};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, StreamFaults, by_event_id, lines, objects};

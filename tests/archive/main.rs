@@ -12,11 +12,12 @@ mod faults;
 mod in_part;
 mod limits;
 mod moto;
+mod retries;
 mod round_trip;
 
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::projection::archive_line;
 use afterwrite::record::{AttributePath, Timestamp};
 use afterwrite_tests::archive::event_id;

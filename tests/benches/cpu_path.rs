@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             serde_json::from_slice::<IgnoredAny>(event).is_ok()
         }),
         MeasuredCandidate::new("afterwrite: decode", &events, |event| {
-            decode(event, &handler.ledger().model().vocabulary)
+            decode(event, &handler.ledger().model().attributes)
                 .is_ok_and(|batch| black_box(batch).records.iter().all(Result::is_ok))
         }),
         MeasuredCandidate::new("afterwrite: the whole path", &events, |event| {

@@ -8,15 +8,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that meets the unexpected must fail at once")]
 
+use afterwrite_memory::MemoryTables;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::sink::memory::MemoryTables;
-use afterwrite::sink::s3::Bucket as _;
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::sink::Bucket as _;
 use afterwrite::table::Model;
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::export::ArchiveExporter;

@@ -14,9 +14,9 @@ use afterwrite::projection::{
     ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RollupTargets, ShardAssignment, TargetId,
     contributions,
 };
-use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Item, decode};
-use afterwrite::sink::memory::{MemoryTables, TableDefinition};
+use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, Decimal, Item, decode};
 use afterwrite::table::Model;
+use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_tests::recording::event;
 use afterwrite_tests::replay::{RecordingReplay, STATE};
 use serde_json::value::RawValue;
@@ -99,7 +99,7 @@ fn recorded_lookups(model: &Model, replay: &RecordingReplay) -> RecordedLookups 
     let mut outputs_by_key = BTreeMap::new();
     for record in replay.recording().records() {
         let event = event([record]);
-        let batch = decode(&event, &model.vocabulary).expect("an event");
+        let batch = decode(&event, &model.attributes).expect("an event");
         let record = batch.records[0].as_ref().expect("a record");
         let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
         let (Some(identity), Some(image)) = (source.identify(model), &record.new) else { continue };
@@ -112,7 +112,7 @@ fn recorded_lookups(model: &Model, replay: &RecordingReplay) -> RecordedLookups 
 
 fn record_writes(model: &Arc<Model>, record: &RawValue, lookups: &RecordedLookups) -> Vec<Write> {
     let event = event([record]);
-    let batch = decode(&event, &model.vocabulary).expect("an event");
+    let batch = decode(&event, &model.attributes).expect("an event");
     let record = batch.records[0].as_ref().expect("a record");
     let mut targets = RollupTargets::of(model);
     // An expired item stays counted: only the id is claimed.
@@ -147,13 +147,13 @@ fn measure_changes(
     let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
     let mut changes: BTreeMap<(TargetId, Arc<str>), Decimal> = BTreeMap::new();
     let Some(identity) = source.identify(model) else { return changes };
-    let old = record.old.decode(&model.vocabulary).expect("an old image");
+    let old = record.old.decode(&model.attributes).expect("an old image");
     let nothing = ItemContributions::default();
     for (image, is_new) in [(old.as_ref(), false), (record.new.as_ref(), true)] {
         let Some(image) = image else { continue };
         let sharding = ShardAssignment { source: &source, current: &nothing };
         let projected = contributions(model, &identity, image, lookups, sharding, targets).expect("an item");
-        for share in &projected.contributions.shares {
+        for share in &projected.contributions.by_aggregate {
             for (target, (measure, number)) in share
                 .targets
                 .iter()

@@ -4,19 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::Archiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::firehose::{Firehose, MemoryStream};
+use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::sink::s3::{MemoryObjects, S3Bucket};
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{Relay, Relayed, SourceTables};
+use afterwrite_memory::MemoryObjects;
+use afterwrite_memory::MemoryStream;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::free_port;
@@ -31,7 +33,7 @@ struct Gone(Arc<Mutex<BTreeSet<String>>>);
 impl Cache for Gone {
     async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> InvalidatedKeys {
         self.0.lock().unwrap().extend(keys.iter().map(|stale| stale.key.clone()));
-        InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+        InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 

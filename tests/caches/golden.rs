@@ -125,7 +125,7 @@ async fn listeners_are_told_which_keys_went() {
     let server = RedisServer::start().await;
     let client = redis::Client::open(server.url()).unwrap();
     let mut listener = client.get_async_pubsub().await.unwrap();
-    listener.subscribe(afterwrite::sink::redis::CHANNEL).await.unwrap();
+    listener.subscribe(afterwrite::sink::INVALIDATION_CHANNEL).await.unwrap();
     let outcome = deliver(&single(&server), &model(), &[question_of("q")], deadline(10)).await;
     assert!(outcome.failures.is_empty());
     let message: String = listener.on_message().next().await.unwrap().get_payload().unwrap();

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock, SystemClock};
+use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
-use afterwrite::sink::redis::{CacheTopology, RedisCache, TOMBSTONE};
+use afterwrite::sink::TOMBSTONE;
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::table::CacheRemedy;
 use afterwrite_tests::random::SeededRandom;
 use afterwrite_tests::redis_server::RedisServer;
@@ -19,7 +20,7 @@ const ROUNDS: u64 = 150;
 
 async fn invalidate(redis: &RedisCache, key: &str, remedy: CacheRemedy) {
     let stale = StaleKey { key: key.to_owned(), remedy, records: vec![0], rule: 0 };
-    let answers = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await.answers;
+    let answers = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await.results;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
 }
 

@@ -1,9 +1,9 @@
-//! Random sequences of writes: whatever they are, both stores answer alike and hold the same in the end.
+//! SeededRandom sequences of writes: whatever they are, both stores answer alike and hold the same in the end.
 
 use std::borrow::Cow;
 
 use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
-use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
+use afterwrite::record::{AttributeValue, Decimal, Item};
 use afterwrite::sink::Tables as _;
 use afterwrite_tests::random::SeededRandom;
 

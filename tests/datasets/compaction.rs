@@ -4,6 +4,7 @@
 //! any request), and advances time by hours. Queries list files at one moment and open them by their keys later. In every second
 //! simulation compaction keeps only the newest rows, so a late duplicate may be the only row of a removed item except its removal.
 
+use afterwrite_memory::MemoryObjects;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket as _, MemoryObjects};
+use afterwrite::sink::Bucket as _;
 use afterwrite::table::{Model, RowHistory};
 use afterwrite_datasets::compact::{ABANDONED_AFTER, CompactionOptions, CompactionTotals, DatasetCompactor};
 use afterwrite_tests::clock::StillClock;
@@ -92,7 +93,7 @@ enum MissingFileCause {
 }
 
 struct CompactionWorld {
-    random: Random,
+    random: SeededRandom,
     model: Arc<Model>,
     history: RowHistory,
     bucket: Arc<MemoryObjects>,

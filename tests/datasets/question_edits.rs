@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use afterwrite::sink::memory::MemoryTables;
-use afterwrite::sink::s3::ObjectStore as _;
+use afterwrite::sink::ObjectStore as _;
 use afterwrite::table::Model;
 use afterwrite_cli::query::{Layout, Place, answer};
 use afterwrite_datasets::export::ArchiveExporter;

@@ -5,20 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
 use afterwrite_datasets::catalogue::{CatalogueStatement, statements};
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::datasets::{
-    archive_objects, bucket_folder, duckdb, export, export_knowing_owners, gzip,
-};
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::datasets::{archive_objects, bucket_folder, export, export_knowing_owners, gzip};
+use afterwrite_tests::duckdb;
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::Value;
 
 /// The expiries on days that are not compacted. They are exported before the owners of the projects are known: other rows of the same changes
 /// have more values.
-fn late_expiries(recording: &Recording) -> String {
+fn late_expiries(recording: &StreamRecording) -> String {
     let is_late = |record: &&str| {
         let record: Value = serde_json::from_str(record).unwrap();
         record["userIdentity"]["principalId"] == "dynamodb.amazonaws.com"
@@ -30,7 +29,7 @@ fn late_expiries(recording: &Recording) -> String {
 }
 
 /// A folder like the bucket: the datasets of the recorded archive, half of the days compacted and not swept.
-async fn recorded_folder(recording: &Recording) -> tempfile::TempDir {
+async fn recorded_folder(recording: &StreamRecording) -> tempfile::TempDir {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let bucket = Arc::new(MemoryObjects::default());
     let early = BTreeMap::from([(
@@ -66,7 +65,7 @@ fn rollups<'r>(
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
 async fn sql_counts_the_same_rollups() {
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     let folder = recorded_folder(&recording).await;
     let answers = duckdb::read_datasets(folder.path(), "exambuddy", &[]).queries;
     let counted = [&answers["rollups"], &answers["rollups_of_questions"]];
@@ -155,7 +154,7 @@ fn duckdb_accepts_every_checked_in_statement() {
     for name in Model::built_in_names() {
         let model = Model::load(name).unwrap();
         let mut expected: Vec<String> = statements(&model).iter().map(CatalogueStatement::path).collect();
-        let mut answers = duckdb(nothing.path(), name, &["--views"]);
+        let mut answers = duckdb::read_datasets(nothing.path(), name, &["--views"]);
         expected.sort();
         answers.statements.sort();
         assert_eq!(answers.statements, expected, "{name}");

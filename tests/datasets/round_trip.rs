@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
+use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::datasets::{
     TextRow, archive_objects, bucket_folder, export, export_knowing_owners, rows_of,
 };
@@ -87,7 +87,7 @@ fn list(elements: impl Iterator<Item = String>) -> String {
 }
 
 /// The row of an item; `None` if it is of another dataset.
-fn as_row(item: &Value, (_, partition, sort, columns): &DatasetShape) -> Option<Row> {
+fn as_row(item: &Value, (_, partition, sort, columns): &DatasetShape) -> Option<TextRow> {
     let key = |name: &str| item[name]["S"].as_str().unwrap_or_default();
     let is_its = key("PK").starts_with(partition) && key("SK").starts_with(sort);
     let values =
@@ -96,7 +96,7 @@ fn as_row(item: &Value, (_, partition, sort, columns): &DatasetShape) -> Option<
 }
 
 /// The items that the views show: those in the table, and the last state of those that time to live deleted.
-fn expected_items(recording: &Recording) -> Vec<Value> {
+fn expected_items(recording: &StreamRecording) -> Vec<Value> {
     let mut items: BTreeMap<String, Value> = BTreeMap::new();
     for record in recording.records() {
         let mut record: Value = serde_json::from_str(record.get()).unwrap();
@@ -113,12 +113,12 @@ fn expected_items(recording: &Recording) -> Vec<Value> {
 }
 
 /// The rows of a dataset's items.
-fn expected_rows(items: &[Value], dataset: &DatasetShape) -> Vec<Row> {
+fn expected_rows(items: &[Value], dataset: &DatasetShape) -> Vec<TextRow> {
     items.iter().filter_map(|item| as_row(item, dataset)).collect()
 }
 
 /// Asserts that exactly these rows were found, in any order.
-fn assert_shows(name: &str, mut found: Vec<Row>, mut expected: Vec<Row>) {
+fn assert_shows(name: &str, mut found: Vec<TextRow>, mut expected: Vec<TextRow>) {
     for row in &mut found {
         // These columns are not the item's.
         row.retain(|name, _| name != "dt" && !name.starts_with('_'));
@@ -133,8 +133,8 @@ fn assert_shows(name: &str, mut found: Vec<Row>, mut expected: Vec<Row>) {
 }
 
 /// The newest row of every key within its partition, without deleted items.
-fn view(bucket: &MemoryObjects, dataset: &str) -> Vec<Row> {
-    let mut newest: BTreeMap<(String, Vec<String>), Row> = BTreeMap::new();
+fn view(bucket: &MemoryObjects, dataset: &str) -> Vec<TextRow> {
+    let mut newest: BTreeMap<(String, Vec<String>), TextRow> = BTreeMap::new();
     let key: &[&str] = match dataset {
         "attempts" => &["candidate_id", "attempt_id"],
         "answers" => &["attempt_id", "_key_answer_key"],
@@ -182,13 +182,13 @@ fn json_value_text(value: &Value) -> String {
 }
 
 /// A row in DuckDB's JSON as texts.
-fn duckdb_row(row: &Value) -> Row {
+fn duckdb_row(row: &Value) -> TextRow {
     let present = row.as_object().unwrap().iter().filter(|(_, value)| !value.is_null());
     present.map(|(name, value)| (name.clone(), json_value_text(value))).collect()
 }
 
 /// The owner of each project, also of deleted ones.
-fn owners(recording: &Recording) -> BTreeMap<String, String> {
+fn owners(recording: &StreamRecording) -> BTreeMap<String, String> {
     let dataset = DATASETS.iter().find(|dataset| dataset.0 == "projects").unwrap();
     let projects = expected_rows(&recording.last_images(), dataset);
     projects.iter().map(|project| (project["project_id"].clone(), project["admin_id"].clone())).collect()

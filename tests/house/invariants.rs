@@ -105,13 +105,17 @@ pub(crate) const DEPENDENCY_REASON: &str =
 const LOCAL_PACKAGES: [&str; 4] =
     ["afterwrite-cli", "afterwrite-demo", "afterwrite-local", "afterwrite-tests"];
 
-/// Packages that depend on Lambda's runtime and, through any number of others, on a local package.
+/// Dependencies through which a function links a local package. A function is a package that links Lambda's runtime, directly or
+/// through others, and is not a local package itself.
 pub(crate) fn dependency_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
     let manifests = files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
     let packages: BTreeMap<String, CargoPackage<'_>> = manifests.filter_map(CargoPackage::read).collect();
-    let is_function = |package: &&CargoPackage<'_>| package.dependencies.contains_key("lambda_runtime");
     let mut breaches = Vec::new();
-    for package in packages.values().filter(is_function) {
+    for (name, package) in &packages {
+        let is_local = LOCAL_PACKAGES.contains(&name.as_str());
+        if is_local || !packages_linked_through(name, &packages).contains("lambda_runtime") {
+            continue;
+        }
         for (dependency, line) in &package.dependencies {
             let linked = packages_linked_through(dependency, &packages);
             for local in LOCAL_PACKAGES.iter().filter(|local| linked.contains(**local)) {
@@ -192,15 +196,17 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_links_the_command_line_through_another_package_is_found() {
+    fn a_function_that_links_a_local_package_through_another_one_is_found() {
         let manifest = |folder: &str, dependencies: &str| {
             let text = format!("[package]\nname = \"afterwrite-{folder}\"\n\n[dependencies]\n{dependencies}");
             SourceFile::new(&format!("processors/{folder}/Cargo.toml"), &text)
         };
         let files = [
-            manifest("functions", "lambda_runtime.workspace = true\nafterwrite-helper.workspace = true\n"),
-            manifest("helper", "afterwrite-cli = { path = \"../cli\" }\n"),
-            manifest("cli", "clap.workspace = true\n"),
+            manifest("functions", "afterwrite-lambda.workspace = true\nafterwrite-helper.workspace = true\n"),
+            manifest("lambda", "lambda_runtime.workspace = true\n"),
+            manifest("helper", "afterwrite-local = { path = \"../local\" }\n"),
+            manifest("local", "tokio.workspace = true\n"),
+            manifest("cli", "afterwrite-functions.workspace = true\nafterwrite-local.workspace = true\n"),
         ];
         let breaches = dependency_breaches(&files);
         assert_eq!(breaches.len(), 1);

@@ -39,7 +39,10 @@ pub(crate) fn passages(file: &SourceFile) -> Vec<ProsePassage> {
         "rs" => passages.extend(rust(&file.text)),
         "md" => passages.extend(markdown(&file.text)),
         "txt" => passages.extend(file.text.lines().zip(1..).map(|(line, number)| text(line, number))),
-        "toml" => passages.extend(comments(&file.text, "#")),
+        "toml" => {
+            passages.extend(comments(&file.text, "#"));
+            passages.extend(descriptions(&file.text));
+        }
         "sql" => passages.extend(comments(&file.text, "--")),
         "py" => {
             passages.extend(comments(&file.text, "#"));
@@ -134,6 +137,13 @@ fn comments(source: &str, mark: &str) -> Vec<ProsePassage> {
         next_line = if comment.trim().is_empty() { 0 } else { number + 1 };
     }
     passages
+}
+
+/// The descriptions of packages.
+fn descriptions(manifest: &str) -> Vec<ProsePassage> {
+    let description =
+        |(line, number): (&str, usize)| Some(text(line.strip_prefix("description = ")?, number));
+    manifest.lines().zip(1..).filter_map(description).collect()
 }
 
 fn comment_of_line<'l>(line: &'l str, mark: &str) -> Option<&'l str> {

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use afterwrite_cli::local::s3::CREDENTIAL;
-use afterwrite_tests::deployment::{Deployment, event};
+use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_tests::deployment::{FunctionDeployment, event};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::runtime_api::{Function, RuntimeApi};
 use serde_json::{Value, json};
@@ -114,7 +114,7 @@ async fn a_payload_of_another_service_is_named() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_error_type_is_a_stable_name() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     deployment.put_project("p1").await;
     let records = event(&deployment.records().await);
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
@@ -138,7 +138,7 @@ async fn an_error_type_is_a_stable_name() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_unknown_variable_is_warned_about_once() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let unknown = [("AFTERWRITE_TABELS", "x=y"), ("AFTERWRITE_COLOUR_SCHEME", "dark")];
     let (api, function) = deployment.function(&program("aggregator"), &unknown).await;
     deployment.put_project("p1").await;

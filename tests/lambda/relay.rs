@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afterwrite_local::s3::CREDENTIAL;
+use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, by_event_id, objects};
 use afterwrite_tests::deployment::{FunctionDeployment, STATE, event};
 use afterwrite_tests::programs::program;

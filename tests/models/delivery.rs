@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use afterwrite::commit::Ledger;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::sink::memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite::table::{KeySchema, KeyType, Model};
 use afterwrite_functions::{Aggregator, FailedRecord, Handled};
+use afterwrite_memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use serde_json::{Value, json};
 
@@ -169,9 +169,9 @@ impl DeliveredWorkload {
 
 fn key_definition(key: &KeySchema) -> KeyDefinition {
     let key_type = match key.key_type {
-        KeyType::Text => memory::KeyAttributeType::Text,
-        KeyType::Number => memory::KeyAttributeType::Number,
-        KeyType::Binary => memory::KeyAttributeType::Binary,
+        KeyType::Text => afterwrite_memory::KeyAttributeType::Text,
+        KeyType::Number => afterwrite_memory::KeyAttributeType::Number,
+        KeyType::Binary => afterwrite_memory::KeyAttributeType::Binary,
     };
     KeyDefinition::new(&*key.name, key_type)
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{RecordImages, StaleCaches, archive_line, decode_old_image, rows};
 use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, RecordDecoder, Timestamp};
-use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::{Model, Operand};
+use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 use serde_json::{Map, Value, json};
 
@@ -98,8 +98,8 @@ impl TableWorkload {
     /// The cache keys and the paths that the last change makes stale.
     pub(crate) fn all_stale(&self) -> StaleCaches {
         let line = self.last();
-        let record = RecordDecoder::new(&self.model.vocabulary).record(line.as_bytes()).expect("a record");
-        let old = record.old.decode(&self.model.vocabulary).expect("an image");
+        let record = RecordDecoder::new(&self.model.attributes).record(line.as_bytes()).expect("a record");
+        let old = record.old.decode(&self.model.attributes).expect("an image");
         let source = self.source(&record);
         let identity = source.identify(&self.model).expect("an entity");
         let mut stale = StaleCaches::default();
@@ -111,7 +111,7 @@ impl TableWorkload {
     pub(crate) fn rows(&self) -> Vec<(String, BTreeMap<String, String>)> {
         let line = self.last();
         let record =
-            RecordDecoder::new(&self.model.row_vocabulary).record(line.as_bytes()).expect("a record");
+            RecordDecoder::new(&self.model.row_attributes).record(line.as_bytes()).expect("a record");
         let source = self.source(&record);
         let identity = source.identify(&self.model).expect("an entity");
         let old = decode_old_image(&self.model, &identity, &record).expect("an image");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
 use afterwrite_tests::random::SeededRandom;
 

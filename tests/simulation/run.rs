@@ -261,7 +261,7 @@ impl<S: Store + 'static> Run<S> {
         self.spawn(Job::Reconcile, vec![record], |process, deadline| {
             Box::pin(async move {
                 let ledger = process.ledger();
-                let batch = decode(event.as_bytes(), &ledger.model().vocabulary)?;
+                let batch = decode(event.as_bytes(), &ledger.model().attributes)?;
                 let Some(Ok(record)) = batch.records.first() else {
                     return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
@@ -270,12 +270,7 @@ impl<S: Store + 'static> Run<S> {
                 let Some(identity) = source.identify(ledger.model()) else {
                     return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
-                let item = LedgerItem {
-                    source: &source,
-                    identity: &identity,
-                    keys: &record.keys,
-                    records: ItemRecords::new(),
-                };
+                let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
                 Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
             })
         });

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::relay::archive::Archiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
-use afterwrite::sink::firehose::DeliveryStream;
-use afterwrite::sink::s3::ObjectStore;
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::ObjectStore;
 use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{Relay, Relayed, SourceTables};
@@ -111,7 +111,7 @@ impl Cache for Services {
             }
             answers.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
         }
-        InvalidatedKeys { answers, commands: 0 }
+        InvalidatedKeys { results: answers, commands: 0 }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::fmt::{self, Write as _};
 
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::memory::ItemChange;
+use afterwrite_memory::ItemChange;
 use afterwrite_tests::random::SeededRandom;
 
 use super::store::{EVENTS, MAIN};

@@ -5,13 +5,14 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::relay::archive::{ArchiveLine, Archiver};
-use afterwrite::sink::firehose::{DeliveryStream, Firehose};
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
-use afterwrite_local::firehose::{EmbeddedFirehose, Options};
-use afterwrite_local::s3::{self, EmbeddedS3};
+use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
+use afterwrite_local::s3::EmbeddedS3;
 use serde_json::Value;
 
 /// The delivery stream's name.
@@ -33,9 +34,9 @@ impl EmbeddedArchive {
     /// # Panics
     /// If a server cannot start.
     pub async fn start() -> Self {
-        let s3 = EmbeddedS3::start(s3::Options::default()).await.expect("the embedded S3");
+        let s3 = EmbeddedS3::start().await.expect("the embedded S3");
         s3.create_bucket(BUCKET).await.expect("a bucket");
-        let options = Options::new(STREAM, BUCKET);
+        let options = DeliveryStreamOptions::new(STREAM, BUCKET);
         let firehose = EmbeddedFirehose::start(options, &s3.client()).await.expect("the delivery stream");
         Self { s3, firehose }
     }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
 
 /// A clock that only sleeps move forward. They return at once.

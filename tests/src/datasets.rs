@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use afterwrite::commit::RememberedLookups;
 use afterwrite::record::AttributeValue;
-use afterwrite::sink::memory::{MemoryTables, TableDefinition};
-use afterwrite::sink::s3::{MemoryObjects, ObjectStore as _};
+use afterwrite::sink::ObjectStore as _;
 use afterwrite::table::Model;
 use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
+use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use bytes::Bytes;
 use flate2::Compression;

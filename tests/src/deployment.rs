@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use afterwrite_local::dynamodb::{EmbeddedDynamoDb, Options, REGION};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_local::sdk::REGION;
 use afterwrite_local::stream::StreamSource as _;
-use afterwrite_local::table::{KeyDefinition, TableDefinition, create_table};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ impl FunctionDeployment {
     /// # Panics
     /// Like all functions here: if the server does not start, or refuses a request.
     pub async fn new() -> Self {
-        let server = EmbeddedDynamoDb::start(Options::default()).await.unwrap();
+        let server = EmbeddedDynamoDb::start().await.unwrap();
         let deployment = Self { client: server.client(), server };
         deployment.create_table(STATE, ["PK", "SK"]).await;
         let source = TableDefinition {
@@ -47,9 +47,9 @@ impl FunctionDeployment {
             key: KeyDefinition::new("PK", "SK"),
             indexes: vec![("GSI1".to_owned(), KeyDefinition::new("GSI1PK", "GSI1SK"))],
             stream: true,
-            ttl_attribute: None,
+            ..TableDefinition::default()
         };
-        create_table(&deployment.client, &source).await.unwrap();
+        deployment.server.create_table(&source).await.unwrap();
         deployment
     }
 
@@ -77,11 +77,9 @@ impl FunctionDeployment {
         let table = TableDefinition {
             name: name.to_owned(),
             key: KeyDefinition::new(partition, sort),
-            indexes: Vec::new(),
-            stream: false,
-            ttl_attribute: None,
+            ..TableDefinition::default()
         };
-        create_table(&self.client, &table).await.unwrap();
+        self.server.create_table(&table).await.unwrap();
     }
 
     /// Starts a function with these tables under a Runtime API of its own. `environment` adds settings or overrides them.

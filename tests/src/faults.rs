@@ -277,7 +277,7 @@ impl Future for YieldOnce {
 mod tests {
     use super::*;
     use afterwrite::effect::{AttributeChange, KeyAttribute, WriteAction, WriteCondition};
-    use afterwrite::sink::memory::{MemoryTables, TableDefinition};
+    use afterwrite_memory::{MemoryTables, TableDefinition};
     use std::pin::pin;
     use std::task::Waker;
 

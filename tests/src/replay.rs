@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::sink::memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_functions::Aggregator;
+use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
 use serde_json::value::RawValue;
 
 use crate::clock::StillClock;

@@ -4,22 +4,19 @@
 use std::sync::Arc;
 
 use super::batch::LedgerBatch;
-use super::clock::Clock;
 use super::decide::decide;
 use super::item_state::{CommitOutcome, ItemObservation, ItemProgress, LedgerItemState, SourceItem};
 use super::lookup::{DelayedLookups, LookupKeyRef, LookupResults, PendingLookups};
 use super::tally::CommitTally;
 use super::{InvocationContext, Ledger};
+use crate::clock::Clock;
 use crate::effect::{ItemKey, KeyAttribute};
+use crate::entity::key_value;
 use crate::projection::{LookupKey, RollupTargets, lookup_keys, offered_outputs};
 use crate::record::{AttributeValue, Image, Timestamp};
 use crate::sink::Tables;
 use crate::table::{KeySchema, OnExpiry};
 use crate::{Error, ErrorKind, Result};
-
-/// Whether a write of a round was refused, or a lookup delayed, so that the next round must wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RoundRefusals(pub(super) bool);
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
     /// Counts the records of these items. Every item that can be committed is committed before `deadline`.
@@ -55,8 +52,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let mut attempt = 0;
         while batch.items.iter().any(LedgerItemState::is_pending) {
             match Box::pin(self.round(&mut batch, &invocation)).await {
-                Ok(RoundRefusals(false)) => {}
-                Ok(RoundRefusals(true)) => {
+                Ok(false) => {}
+                Ok(true) => {
                     attempt += 1;
                     if !self.wait(attempt, &invocation).await {
                         batch.give_up();
@@ -71,11 +68,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(CommitOutcome { failures, totals: invocation.tally.totals() })
     }
 
-    async fn round(
-        &self,
-        batch: &mut LedgerBatch<'_>,
-        invocation: &InvocationContext,
-    ) -> Result<RoundRefusals> {
+    /// Returns whether a write was refused or a lookup delayed, so that the next round must wait.
+    async fn round(&self, batch: &mut LedgerBatch<'_>, invocation: &InvocationContext) -> Result<bool> {
         self.read_entries(batch, invocation).await?;
         self.read_items(batch, invocation).await?;
         for item in batch.pending_items() {
@@ -88,8 +82,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             let is_ready = item.is_pending() && item.lookup_delay.is_none();
             item.plan = is_ready.then(|| self.plan(item, targets, lookups, invocation)).flatten();
         }
-        let RoundRefusals(is_refused) = self.write(batch, invocation).await?;
-        Ok(RoundRefusals(is_refused || batch.items.iter().any(|item| item.lookup_delay.is_some())))
+        let is_refused = self.write(batch, invocation).await?;
+        Ok(is_refused || batch.items.iter().any(|item| item.lookup_delay.is_some()))
     }
 
     /// Reads the entries that are not known, and the markers of the items' expiries.
@@ -129,20 +123,20 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             if !item.is_pending() || !matches!(item.observation, ItemObservation::Wanted) {
                 continue;
             }
-            match self.item_key(item) {
+            match self.item_key(item.source.table, &item.source.partition, item.source.sort.as_deref()) {
                 Some(key) => {
                     keys.push(key);
                     owners.push(index);
                 }
                 None => item.fail(Error::new(
                     ErrorKind::Record,
-                    "the record's key lacks an attribute of its table's key",
+                    "the record's key does not match the key schema of its table",
                 )),
             }
         }
         let snapshot = self.read(&keys, invocation).await?;
         for (index, stored) in owners.into_iter().zip(snapshot.items) {
-            let image = stored.map(|stored| Image::from_item(&stored, &self.model.vocabulary));
+            let image = stored.map(|stored| Image::from_item(&stored, &self.model.attributes));
             if let Some(item) = batch.items.get_mut(index) {
                 item.observation = ItemObservation::Seen { image, at: snapshot.server_time };
             }
@@ -150,18 +144,21 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(())
     }
 
-    fn item_key(&self, item: &LedgerItemState<'_>) -> Option<ItemKey> {
-        let table = self.model.tables.get(item.source.table)?;
-        let attribute = |key: &KeySchema| {
-            let value = item.keys.get(&key.name)?.clone().into_owned();
+    /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the table's key
+    /// schema.
+    pub(super) fn item_key(&self, table: usize, partition: &str, sort: Option<&str>) -> Option<ItemKey> {
+        let schema = self.model.tables.get(table)?;
+        let attribute = |key: &KeySchema, text: &str| {
+            let value = key_value(text, key.key_type)?;
             Some(KeyAttribute { name: Arc::clone(&key.name), value })
         };
-        let sort = match &table.sort_key {
-            Some(key) => Some(attribute(key)?),
-            None => None,
+        let sort = match (&schema.sort_key, sort) {
+            (Some(key), Some(text)) => Some(attribute(key, text)?),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => return None,
         };
-        let table_name = Arc::clone(self.table_names.get(item.source.table)?);
-        Some(ItemKey { table: table_name, partition: attribute(&table.partition_key)?, sort })
+        let table = Arc::clone(self.table_names.get(table)?);
+        Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
     }
 
     fn decide(&self, item: &mut LedgerItemState<'_>, tally: &CommitTally) {
@@ -181,7 +178,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
         let is_looked_up = !item.identity.entity.answers.is_empty();
         let expiries = item.decision.expiries.clone();
-        item.decode_old_images(&self.model.vocabulary, |index| is_looked_up || expiries.contains(&index));
+        item.decode_old_images(&self.model.attributes, |index| is_looked_up || expiries.contains(&index));
         let is_observed = matches!(item.observation, ItemObservation::Wanted | ItemObservation::Seen { .. });
         if item.decision.is_empty() && !is_observed {
             let too_old = item.decision.too_old_expiries.len();

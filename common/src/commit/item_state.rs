@@ -11,9 +11,7 @@ use super::tally::{CommitTally, CommitTotals};
 use crate::effect::{ItemKey, WriteRefusal};
 use crate::entity::{ItemIdentity, SourceKey};
 use crate::projection::{ItemContributions, RollupTargets, ShardAssignment, TargetId};
-use crate::record::{
-    AttributeInterner, BadRecord, ChangeRecord, Image, Item, Position, PrimaryKey, Timestamp,
-};
+use crate::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Item, Position, Timestamp};
 use crate::table::OnExpiry;
 use crate::{Error, ErrorKind};
 
@@ -24,8 +22,6 @@ pub struct SourceItem<'r> {
     pub source: &'r SourceKey<'r>,
     /// The item's entity and the values of its key's variables.
     pub identity: &'r ItemIdentity<'r, 'r>,
-    /// The item's primary key with its types.
-    pub keys: &'r PrimaryKey<'r>,
     /// The item's records, in any order.
     pub records: ItemRecords<'r>,
 }
@@ -87,7 +83,6 @@ pub(super) enum ItemProgress {
 pub(super) struct LedgerItemState<'r> {
     pub(super) source: &'r SourceKey<'r>,
     pub(super) identity: &'r ItemIdentity<'r, 'r>,
-    pub(super) keys: &'r PrimaryKey<'r>,
     /// The records in the order of their positions.
     pub(super) records: SmallVec<[&'r ChangeRecord<'r>; 2]>,
     /// The index in the batch of each record.
@@ -142,7 +137,6 @@ impl<'r> LedgerItemState<'r> {
             repeated_records: delivered - records.len(),
             source: item.source,
             identity: item.identity,
-            keys: item.keys,
             batch_indexes: records.iter().map(|(index, _)| *index).collect(),
             records: records.into_iter().map(|(_, record)| record).collect(),
             malformed,

@@ -14,9 +14,10 @@ use std::time::Duration;
 use futures::stream::{StreamExt as _, iter};
 use hashbrown::{Equivalent, HashMap};
 
-use super::clock::Clock;
+use super::keys::StateKeys;
 use super::requests::CONCURRENCY;
 use super::{InvocationContext, Ledger, keys};
+use crate::clock::Clock;
 use crate::effect::{KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::entity::SourceKey;
 use crate::projection::{LookupAnswers, LookupKey, LookupOutputs, offered_outputs};
@@ -216,7 +217,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let of = self.model.lookups.get(key.lookup)?.of;
         let source = SourceKey::of_item(&self.model, self.model.entities.get(of)?.table, item)?;
         let identity = source.identify(&self.model)?;
-        let image = Image::from_item(item, &self.model.vocabulary);
+        let image = Image::from_item(item, &self.model.attributes);
         let offers = offered_outputs(&self.model, &identity, &image);
         offers.into_iter().find(|(offered, _)| offered == key).map(|(_, outputs)| outputs)
     }
@@ -256,9 +257,36 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 }
 
 /// The outputs of a remembered lookup; `None` if an output that the model declares is missing.
-pub(super) fn remembered_outputs(model: &Model, key: &LookupKey<'_>, item: &Item) -> Option<SharedOutputs> {
+fn remembered_outputs(model: &Model, key: &LookupKey<'_>, item: &Item) -> Option<SharedOutputs> {
     let AttributeValue::M(by_name) = item.get(OUTPUTS)? else { return None };
     let lookup = model.lookups.get(key.lookup)?;
     let outputs = lookup.outputs.iter().map(|name| by_name.get(name.as_ref()).cloned());
     outputs.collect::<Option<Vec<_>>>().map(Into::into)
+}
+
+/// Reads remembered lookups without querying an index: for the exporter, which makes rows of changes long after they were
+/// counted.
+#[derive(Clone, Debug)]
+pub struct RememberedLookups<T> {
+    model: Arc<Model>,
+    keys: StateKeys,
+    tables: T,
+}
+
+impl<T: Tables> RememberedLookups<T> {
+    /// The lookups of `model` that `state_table` remembers.
+    pub fn new(model: Arc<Model>, state_table: Arc<str>, tables: T) -> Self {
+        Self { model, keys: StateKeys::new(state_table), tables }
+    }
+
+    /// The outputs for each key; `None` if none are remembered, or an output that the model declares is missing.
+    ///
+    /// # Errors
+    /// As [`Tables::read`].
+    pub async fn read(&self, lookup_keys: &[LookupKey<'static>]) -> Result<Vec<Option<Arc<LookupOutputs>>>> {
+        let keys: Vec<_> = lookup_keys.iter().map(|key| self.keys.lookup(&self.model, key)).collect();
+        let items = self.tables.read(&keys).await?.items;
+        let stored = lookup_keys.iter().zip(items);
+        Ok(stored.map(|(key, item)| remembered_outputs(&self.model, key, &item?)).collect())
+    }
 }

@@ -55,7 +55,6 @@
 //! carry the rollup's `rev`, which only grows: see `commit::mirror`.
 
 mod batch;
-mod clock;
 pub mod decide;
 mod driver;
 mod entry;
@@ -66,7 +65,6 @@ mod lookup;
 mod mirror;
 pub mod pack;
 pub mod plan;
-mod remembered;
 mod requests;
 mod rollup;
 mod tally;
@@ -74,15 +72,15 @@ mod transact;
 
 use std::sync::Arc;
 
-pub use clock::{Clock, SystemClock, backoff, wait_to_retry};
 pub use entry::LedgerEntry;
 pub use item_state::{CommitOutcome, ItemRecord, ItemRecords, RecordFailure, SourceItem};
-pub use remembered::RememberedLookups;
+pub use lookup::RememberedLookups;
 pub use tally::{CommitTotals, SharedCounter};
 
 use self::keys::StateKeys;
 use self::lookup::LookupCache;
 use self::tally::CommitTally;
+pub use crate::clock::{Clock, SystemClock};
 use crate::record::Timestamp;
 use crate::sink::Tables;
 use crate::table::Model;

@@ -1,4 +1,6 @@
 //! Writes the plans of a round: entries without additions as single writes, all others in transactions.
+//!
+//! The functions return whether a write was refused, so that the next round must wait.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,15 +8,14 @@ use std::collections::BTreeMap;
 use futures::stream::{StreamExt as _, iter};
 
 use super::batch::{LedgerBatch, RenderedTransaction, WritePurpose};
-use super::clock::Clock;
 use super::decide::TOMBSTONE_LIFETIME;
-use super::driver::RoundRefusals;
 use super::item_state::LedgerItemState;
 use super::pack::{PackableItem, TransactionBatch, pack};
 use super::plan::ItemPlan;
 use super::requests::CONCURRENCY;
 use super::rollup::rollup_write;
 use super::{InvocationContext, Ledger, keys};
+use crate::clock::Clock;
 use crate::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use crate::projection::{RollupTargets, TargetId};
 use crate::record::{AttributePath, AttributeValue, Decimal, Item, Position};
@@ -30,8 +31,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         &self,
         batch: &mut LedgerBatch<'_>,
         invocation: &InvocationContext,
-    ) -> Result<RoundRefusals> {
-        let mut refused = self.write_entries(batch, invocation).await?;
+    ) -> Result<bool> {
+        let mut is_refused = self.write_entries(batch, invocation).await?;
         let packable = |(index, item): (usize, _)| {
             let LedgerItemState { plan, is_isolated, .. }: &LedgerItemState<'_> = item;
             let plan = plan.as_ref().filter(|plan| !plan.is_entry_only())?;
@@ -40,12 +41,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let transactions = pack(batch.items.iter().enumerate().filter_map(packable), &batch.targets);
         for mut transaction in transactions {
             if self.clock.now() >= invocation.deadline {
-                return Ok(RoundRefusals(true));
+                return Ok(true);
             }
             let Some(rendered) = self.render(batch, &mut transaction, invocation).await? else { continue };
-            refused.0 |= self.send(batch, &transaction, rendered, invocation).await?.0;
+            is_refused |= self.send(batch, &transaction, rendered, invocation).await?;
         }
-        Ok(refused)
+        Ok(is_refused)
     }
 
     /// Writes the entries whose plan changes no rollup: single conditional writes, at half the price of a transaction's.
@@ -53,7 +54,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         &self,
         batch: &mut LedgerBatch<'_>,
         invocation: &InvocationContext,
-    ) -> Result<RoundRefusals> {
+    ) -> Result<bool> {
         let LedgerBatch { items, targets, .. } = batch;
         let is_entry_only =
             |item: &&mut LedgerItemState<'_>| item.plan.as_ref().is_some_and(ItemPlan::is_entry_only);
@@ -62,7 +63,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let writes: Vec<Write> = writes.collect();
         let requests = writes.iter().map(|write| self.tables.write(write));
         let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
-        let mut refused = RoundRefusals(false);
+        let mut is_refused = false;
         for (item, result) in items.into_iter().zip(results) {
             match result {
                 Ok(consumed) => {
@@ -70,11 +71,11 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                     item.apply_committed_plan(&invocation.tally);
                 }
                 Err(WriteError::Refused(refusal)) => {
-                    refused.0 = true;
+                    is_refused = true;
                     item.refuse_entry(refusal, targets, &invocation.tally);
                 }
                 Err(WriteError::Failed(error)) if error.is_retryable() => {
-                    refused.0 = true;
+                    is_refused = true;
                     item.forget_entry();
                 }
                 Err(WriteError::Failed(error)) if error.kind() == ErrorKind::Configuration => {
@@ -83,7 +84,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 Err(WriteError::Failed(error)) => item.fail(error),
             }
         }
-        Ok(refused)
+        Ok(is_refused)
     }
 
     /// The write of an item's planned entry.
@@ -167,7 +168,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         transaction: &TransactionBatch,
         rendered: RenderedTransaction<'r>,
         invocation: &InvocationContext,
-    ) -> Result<RoundRefusals> {
+    ) -> Result<bool> {
         let RenderedTransaction { purposes, writes } = rendered;
         match self.tables.transact(&writes).await {
             Ok(consumed) => {
@@ -178,7 +179,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                         item.apply_committed_plan(&invocation.tally);
                     }
                 }
-                Ok(RoundRefusals(false))
+                Ok(false)
             }
             Err(TransactError::Cancelled(reasons)) => {
                 for (purpose, refusal) in purposes.into_iter().zip(reasons) {
@@ -186,17 +187,17 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                         batch.refuse_write(purpose, refusal, transaction, &invocation.tally);
                     }
                 }
-                Ok(RoundRefusals(true))
+                Ok(true)
             }
             Err(TransactError::Failed(error)) if error.is_retryable() => {
                 // The transaction may have taken effect. The next round reads the entries again to find out.
                 batch.forget_entries(transaction);
-                Ok(RoundRefusals(true))
+                Ok(true)
             }
             Err(TransactError::Failed(error)) if error.kind() == ErrorKind::Configuration => Err(error),
             Err(TransactError::Failed(error)) => {
                 batch.isolate(&transaction.items, &error);
-                Ok(RoundRefusals(false))
+                Ok(false)
             }
         }
     }

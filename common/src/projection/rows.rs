@@ -76,7 +76,7 @@ fn value_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Opera
     }
 }
 
-/// The images of a change record, decoded with [`Model::row_vocabulary`].
+/// The images of a change record, decoded with [`Model::row_attributes`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecordImages<'s, 'a> {
     /// The image after the change.
@@ -86,7 +86,7 @@ pub struct RecordImages<'s, 'a> {
 }
 
 /// Decodes the image before a change if a row is made of it: the item is deleted, or leaves a partition. Otherwise only the attributes that
-/// the decoder has read eagerly are used. They determine the day if the record was decoded with [`Model::row_vocabulary`].
+/// the decoder has read eagerly are used. They determine the day if the record was decoded with [`Model::row_attributes`].
 ///
 /// # Errors
 /// [`crate::ErrorKind::Record`] if a decoded attribute is malformed.
@@ -100,12 +100,12 @@ pub fn decode_old_image<'a>(
         Operation::Modify => changes_day(model, identity, record),
         Operation::Remove => true,
     };
-    if is_needed { record.old.decode(&model.row_vocabulary) } else { Ok(None) }
+    if is_needed { record.old.decode(&model.row_attributes) } else { Ok(None) }
 }
 
 fn changes_day(model: &Model, identity: &ItemIdentity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
     // Without eagerly read attributes the day is unknown: decode the image to compare.
-    let Some(old) = record.old.glimpse() else { return record.old.is_present() };
+    let Some(old) = record.old.eager_fields() else { return record.old.is_present() };
     let new = record.new.as_ref().unwrap_or(&EMPTY);
     let (before, after) = (ImageScope::of(model, identity, old), ImageScope::of(model, identity, new));
     let leaves = |dataset: &Dataset| {

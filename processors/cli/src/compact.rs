@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use afterwrite::Result;
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::config::{EnvironmentSettings, s3_client};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_datasets::compact::{CompactionOptions, CompactionTotals, DatasetCompactor};

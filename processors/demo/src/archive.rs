@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::{ArchiveTotals, Archiver};
@@ -21,9 +21,9 @@ use afterwrite_functions::{Relay, SourceTables};
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
-use afterwrite_local::firehose::{self, EmbeddedFirehose};
-use afterwrite_local::poller::Handler;
-use afterwrite_local::s3::{self, EmbeddedS3};
+use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
+use afterwrite_local::poller::EventHandler;
+use afterwrite_local::s3::EmbeddedS3;
 
 const STREAM: &str = "demo-archive";
 const BUCKET: &str = "demo";
@@ -47,7 +47,7 @@ struct CountingCache;
 
 impl Cache for CountingCache {
     async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> InvalidatedKeys {
-        InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+        InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 
@@ -89,9 +89,10 @@ impl Archived {
 
 impl Archive {
     pub(super) async fn start(model: &Arc<Model>, table_names: &[Arc<str>]) -> Result<Self> {
-        let s3 = EmbeddedS3::start(s3::Options::default()).await?;
+        let s3 = EmbeddedS3::start().await?;
         s3.create_bucket(BUCKET).await?;
-        let firehose = EmbeddedFirehose::start(firehose::Options::new(STREAM, BUCKET), &s3.client()).await?;
+        let firehose =
+            EmbeddedFirehose::start(DeliveryStreamOptions::new(STREAM, BUCKET), &s3.client()).await?;
         let stream = Firehose::new(&firehose.client(), Arc::from(STREAM));
         let archiver = Archiver::new(stream, S3Bucket::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
         let invalidator = CacheInvalidator::new(Arc::clone(model), Some(CountingCache), None, SystemClock);
@@ -149,7 +150,7 @@ impl Archive {
     }
 }
 
-impl Handler for Archive {
+impl EventHandler for Archive {
     async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
         let deadline = SystemClock.now().plus(remaining.saturating_sub(TO_ANSWER));
         let relayed = Box::pin(self.relay.handle(&event, deadline)).await?;

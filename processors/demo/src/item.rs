@@ -6,7 +6,7 @@ use std::fmt;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::exact::Exact;
-use afterwrite_local::table::TableDefinition;
+use afterwrite_local::dynamodb::TableDefinition;
 
 /// An item as the AWS SDK has it.
 pub type Item = HashMap<String, AttributeValue>;

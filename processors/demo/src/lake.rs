@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{RememberedLookups, SystemClock};
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::RememberedLookups;
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::{Bucket as _, ListedObject, S3Bucket};
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{Bucket as _, ListedObject};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use afterwrite::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use afterwrite_local::progress::Progress;
+use afterwrite_local::poller::PollerProgress;
 use recount::Outcome;
 use report::{Played, Report};
 use rollups::Rollups;
@@ -71,7 +71,7 @@ impl Demo {
         lake::prepare(&self.datasets)?;
         let begun = Instant::now();
         let stage = Box::pin(Stage::set(self.workload)).await?;
-        let [counting, archiving, again] = [(); 3].map(|()| Progress::default());
+        let [counting, archiving, again] = [(); 3].map(|()| PollerProgress::default());
         let now = jiff::Timestamp::now().as_second();
         let script = self.workload.script(self.seed, self.size, now);
         let images = script.images(&self.workload.tables(), now);
@@ -107,7 +107,7 @@ impl Demo {
         &self,
         stage: &Stage,
         script: &Script,
-        progress: [&Progress; 2],
+        progress: [&PollerProgress; 2],
     ) -> Result<Vec<item::Placed>> {
         let work = Box::pin(stage.play(script, self.seed, progress));
         let bar = progress_bar(script.writes());
@@ -184,7 +184,7 @@ mod tests {
             let now = jiff::Timestamp::now().as_second();
             let script = workload.script(demo.seed, demo.size, now);
             let images = script.images(&workload.tables(), now);
-            let progress = [(); 2].map(|()| Progress::default());
+            let progress = [(); 2].map(|()| PollerProgress::default());
             let expired = Box::pin(demo.play(&stage, &script, [&progress[0], &progress[1]])).await.unwrap();
             let changes = stage.changes().await.unwrap();
             assert!(stage.archive.read_back(changes).await.unwrap().is_whole());

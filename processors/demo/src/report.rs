@@ -10,7 +10,7 @@ use super::chart::Chart;
 use super::lake::Lake;
 use super::subject::Subject;
 use super::verdict::Verdict;
-use afterwrite_local::progress::{Progress, Skipped};
+use afterwrite_local::poller::{PollerProgress, SkippedRecord};
 
 /// All results of a demo.
 #[derive(Clone, Debug, Serialize)]
@@ -45,7 +45,7 @@ pub struct Report {
     /// The verdict before those records, and the one after them.
     pub verdicts: [Verdict; 2],
     /// The records that were given up after repeated failures.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedRecord>,
 }
 
 /// What was played, for [`Report::new`]: what changes in the end is taken as it was when all was counted first.
@@ -60,7 +60,7 @@ pub(super) struct Played<'a> {
     /// Before and after the old records came once more.
     pub(super) verdicts: [Verdict; 2],
     /// Of counting, of archiving, and of the old records.
-    pub(super) progress: [&'a Progress; 3],
+    pub(super) progress: [&'a PollerProgress; 3],
     pub(super) counted: Duration,
 }
 
@@ -94,7 +94,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub(super) fn new(items_written: u64, subject: &Subject, progress: &Progress) -> Self {
+    pub(super) fn new(items_written: u64, subject: &Subject, progress: &PollerProgress) -> Self {
         let (counts, sums) = (progress.counts(), subject.sums());
         let totals = sums.totals;
         Self {
@@ -117,7 +117,8 @@ impl Cost {
 impl Report {
     pub(super) fn new(played: Played<'_>) -> Self {
         let Played { demo, subject, progress, .. } = played;
-        let mut skipped: Vec<Skipped> = progress.iter().flat_map(|progress| progress.skipped()).collect();
+        let mut skipped: Vec<SkippedRecord> =
+            progress.iter().flat_map(|progress| progress.skipped()).collect();
         let reasons = subject.sums().reasons;
         for skipped in &mut skipped {
             if let Some(reason) = reasons.get(&skipped.sequence_number) {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::item::{Item, Placed, key_of, whole_of};
-use afterwrite_local::table::TableDefinition;
+use afterwrite_local::dynamodb::TableDefinition;
 
 /// A time to live that has long passed: DynamoDB takes the item when it next sweeps.
 pub const PAST: i64 = 1_700_000_000;
@@ -187,7 +187,7 @@ pub fn has_expired(item: &Item, ttl_attribute: Option<&str>, now: i64) -> bool {
 mod tests {
     use super::super::item::{item, text, whole};
     use super::*;
-    use afterwrite_local::table::KeyDefinition;
+    use afterwrite_local::dynamodb::KeyDefinition;
 
     #[test]
     fn every_state_of_an_item_is_an_image() {

@@ -15,12 +15,11 @@ use super::script::Script;
 use super::subject::Subject;
 use super::workloads::Workload;
 use super::writer::{Writer, scan};
-use afterwrite_local::dynamodb::{EmbeddedDynamoDb, Options};
-use afterwrite_local::poller::{Faults, Handler, Poller, Settings};
-use afterwrite_local::progress::Progress;
-use afterwrite_local::sample::Sample;
-use afterwrite_local::stream::EmbeddedStream;
-use afterwrite_local::table::{KeyDefinition, TableDefinition, create_table};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, KeyDefinition, TableDefinition};
+use afterwrite_local::poller::{
+    EventHandler, MappingSettings, PollerProgress, RedeliveryFaults, StreamPoller,
+};
+use afterwrite_local::sample::StreamSample;
 
 /// Where the aggregator keeps rollups and ledger.
 pub(super) const STATE_TABLE: &str = "AfterwriteState";
@@ -48,14 +47,14 @@ impl Stage {
     /// Starts the servers and creates the tables, nothing in them yet.
     pub(super) async fn set(workload: &dyn Workload) -> Result<Self> {
         let variables = Variables { model: Some(workload.model().to_owned()), ..Variables::default() };
-        let FunctionConfig { model, table_names } = FunctionConfig::resolve(&variables)?;
-        let server = EmbeddedDynamoDb::start(Options::default()).await?;
+        let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&variables)?;
+        let server = EmbeddedDynamoDb::start().await?;
         let client = server.client();
-        create_table(&client, &state_table()).await?;
+        server.create_table(&state_table()).await?;
         let (mut streams, mut showing) = (Vec::new(), Vec::new());
         let tables = workload.tables();
         for table in &tables {
-            create_table(&client, table).await?;
+            server.create_table(table).await?;
             let stream = server.stream(&table.name).await?;
             let kind = if shows_others(&model, &table.name) { &mut showing } else { &mut streams };
             kind.push(stream);
@@ -71,10 +70,10 @@ impl Stage {
         &self,
         script: &Script,
         seed: u64,
-        [counting, archiving]: [&Progress; 2],
+        [counting, archiving]: [&PollerProgress; 2],
     ) -> Result<Vec<Placed>> {
-        let faults = Faults { redeliver_per_mille: REDELIVERED_PER_MILLE, seed };
-        let settings = Settings { faults, ..settings() };
+        let faults = RedeliveryFaults { redeliver_per_mille: REDELIVERED_PER_MILLE, seed };
+        let settings = MappingSettings { faults, ..settings() };
         let (written, fed, counted) =
             (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let write = async {
@@ -101,11 +100,11 @@ impl Stage {
     }
 
     /// Delivers a random subset of all records once more, alone and long after newer ones.
-    pub(super) async fn deliver_some_again(&self, seed: u64, progress: &Progress) -> Result<()> {
+    pub(super) async fn deliver_some_again(&self, seed: u64, progress: &PollerProgress) -> Result<()> {
         let settings = settings();
         for stream in self.all_streams() {
-            let sample = Sample::new(stream, SAMPLED_PER_MILLE, seed);
-            let poller = Poller::new(&sample, &self.subject, &settings, progress);
+            let sample = StreamSample::new(stream, SAMPLED_PER_MILLE, seed);
+            let poller = StreamPoller::new(&sample, &self.subject, &settings, progress);
             poller.run_until_drained(&AtomicBool::new(true)).await?;
         }
         Ok(())
@@ -113,10 +112,10 @@ impl Stage {
 
     /// How many changes the streams have had in all.
     pub(super) async fn changes(&self) -> Result<u64> {
-        let (settings, progress) = (settings(), Progress::default());
+        let (settings, progress) = (settings(), PollerProgress::default());
         let count = |_: Vec<u8>, _: Duration| async { Ok(br#"{"batchItemFailures":[]}"#.to_vec()) };
         for stream in self.all_streams() {
-            let poller = Poller::new(stream, &count, &settings, &progress);
+            let poller = StreamPoller::new(stream, &count, &settings, &progress);
             poller.run_until_drained(&AtomicBool::new(true)).await?;
         }
         Ok(progress.counts().read)
@@ -141,13 +140,13 @@ impl Stage {
 /// Delivers streams to a handler, side by side, until `done` is set and nothing is left of them.
 async fn drain(
     streams: &[EmbeddedStream],
-    handler: &impl Handler,
-    settings: &Settings,
-    progress: &Progress,
+    handler: &impl EventHandler,
+    settings: &MappingSettings,
+    progress: &PollerProgress,
     done: &AtomicBool,
 ) -> Result<()> {
     let pollers: Vec<_> =
-        streams.iter().map(|stream| Poller::new(stream, handler, settings, progress)).collect();
+        streams.iter().map(|stream| StreamPoller::new(stream, handler, settings, progress)).collect();
     try_join_all(pollers.iter().map(|poller| poller.run_until_drained(done))).await.map(drop)
 }
 
@@ -168,8 +167,8 @@ fn shows_others(model: &Model, table: &str) -> bool {
 }
 
 /// As Lambda would, but with little patience: nothing here mends itself in seconds.
-fn settings() -> Settings {
-    Settings { max_attempts: 4, max_backoff: Duration::from_millis(500), ..Settings::default() }
+fn settings() -> MappingSettings {
+    MappingSettings { max_attempts: 4, max_backoff: Duration::from_millis(500), ..MappingSettings::default() }
 }
 
 fn state_table() -> TableDefinition {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, CommitTotals, Ledger, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
@@ -12,7 +13,7 @@ use afterwrite_functions::Aggregator;
 use aws_sdk_dynamodb::Client;
 
 use super::stage::STATE_TABLE;
-use afterwrite_local::poller::Handler;
+use afterwrite_local::poller::EventHandler;
 
 /// What is kept back of an invocation's time, to answer in.
 const TO_ANSWER: Duration = Duration::from_millis(500);
@@ -50,7 +51,7 @@ impl Subject {
     }
 }
 
-impl Handler for Subject {
+impl EventHandler for Subject {
     async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
         let deadline = SystemClock.now().plus(remaining.saturating_sub(TO_ANSWER));
         let handled = self.aggregator.handle(&event, deadline).await?;

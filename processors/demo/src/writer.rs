@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use super::item::{Item, Placed};
 use super::script::{Lane, Script, Step, has_expired};
 use afterwrite_local::dynamodb::EmbeddedDynamoDb;
-use afterwrite_local::table::TableDefinition;
+use afterwrite_local::dynamodb::TableDefinition;
 
 /// The application's hand.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use afterwrite::Result;
-use afterwrite::commit::{Ledger, SystemClock};
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::Ledger;
 use afterwrite::config::{
     EnvironmentSettings, FunctionConfig, ProjectionKind, dynamodb_client, firehose_client, s3_client,
 };

@@ -1,10 +1,11 @@
 //! What happens to one batch, from top to bottom.
 
+use afterwrite::clock::Clock;
 use afterwrite::commit::{
-    Clock, CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
+    CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
 };
 use afterwrite::entity::{ItemIdentity, SourceKey};
-use afterwrite::record::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, Timestamp};
+use afterwrite::record::{BadRecord, ChangeRecord, Operation, RecordBatch, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
 use afterwrite::{ErrorKind, Result};
@@ -41,7 +42,6 @@ pub struct Handled {
 struct Found<'r> {
     index: usize,
     record: std::result::Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
-    keys: &'r PrimaryKey<'r>,
     source: SourceKey<'r>,
 }
 
@@ -87,12 +87,8 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
         let mut found = Vec::with_capacity(batch.records.len());
         for (index, (record, source)) in batch.records.iter().zip(sources).enumerate() {
             let record = record.as_ref().map_err(AsRef::as_ref);
-            let keys = match record {
-                Ok(record) => Some(&record.keys),
-                Err(bad) => bad.keys.as_ref(),
-            };
-            match (source.zip(keys), record) {
-                (Some((source, keys)), record) => found.push(Found { index, record, keys, source }),
+            match (source, record) {
+                (Some(source), record) => found.push(Found { index, record, source }),
                 (None, Ok(_)) => failures.push(RecordFailure { index, error: foreign_key() }),
                 (None, Err(bad)) => failures.push(RecordFailure { index, error: bad.error.restated() }),
             }
@@ -147,7 +143,6 @@ fn items<'r>(
                 items.push(SourceItem {
                     source: &found.source,
                     identity,
-                    keys: found.keys,
                     records: ItemRecords::from([record]),
                 });
             }

@@ -12,14 +12,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::commit::{Clock, RecordFailure};
+use afterwrite::clock::Clock;
+use afterwrite::commit::RecordFailure;
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::archive_line;
 use afterwrite::record::{AttributePath, ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp};
 use afterwrite::relay::archive::{self, ArchiveLine, Archiver};
 use afterwrite::relay::invalidate::{self, CacheInvalidator, InvalidationChange};
-use afterwrite::sink::firehose::DeliveryStream;
-use afterwrite::sink::s3::ObjectStore;
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::ObjectStore;
 use afterwrite::sink::{Cache, Distribution};
 use afterwrite::table::{ArchiveScope, Model};
 use afterwrite::{ErrorKind, Result};
@@ -156,7 +157,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         if lacks_image(record) {
             return Err(missing_image(record, identity.entity, "invalidating caches"));
         }
-        let old = record.old.decode(&self.model().vocabulary)?;
+        let old = record.old.decode(&self.model().attributes)?;
         Ok(Some(Found { index, identity, old, new: record.new.as_ref() }))
     }
 

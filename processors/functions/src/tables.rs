@@ -63,7 +63,7 @@ pub(crate) fn sources<'r>(
 /// Decodes the event of `function`. The payload of another service fails as a whole: its records would all be malformed, and no error
 /// would name the wrong connection.
 pub(crate) fn decode_event<'e>(event: &'e [u8], model: &Model, function: &str) -> Result<RecordBatch<'e>> {
-    let decoded = decode(event, &model.vocabulary);
+    let decoded = decode(event, &model.attributes);
     let is_readable = decoded
         .as_ref()
         .is_ok_and(|batch| batch.records.is_empty() || batch.records.iter().any(std::result::Result::is_ok));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::record::Timestamp;
 use serde_json::{Map, Value, json};
 

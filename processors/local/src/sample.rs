@@ -1,55 +1,50 @@
-//! A random part of a stream: some records, each far from its neighbours. Delivered late, they are what a redrive or a
-//! replay delivers.
+//! A random subset of a stream: some records, each far from its neighbours. Delivered late, they are like the records of a
+//! redrive or a replay.
 
 use afterwrite::Result;
 use fastrand::Rng;
 
-use super::stream::{Page, ReadError, Record, Shard, StreamSource};
+use crate::stream::{RecordPage, StreamReadError, StreamRecord, StreamShard, StreamSource};
 
 /// Some of the records of another stream; always the same ones for one seed.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample<'a, Source> {
-    inner: &'a Source,
+pub struct StreamSample<'a, Source> {
+    source: &'a Source,
     per_mille: u32,
     seed: u64,
 }
 
-impl<'a, Source: StreamSource> Sample<'a, Source> {
-    /// So many of a thousand records of `inner`.
+impl<'a, Source: StreamSource> StreamSample<'a, Source> {
+    /// Keeps `per_mille` of a thousand records of `source`.
     #[must_use]
-    pub fn new(inner: &'a Source, per_mille: u32, seed: u64) -> Self {
-        Self { inner, per_mille, seed }
+    pub fn new(source: &'a Source, per_mille: u32, seed: u64) -> Self {
+        Self { source, per_mille, seed }
     }
 
-    /// Decided by the record alone, so that a page read twice is the same twice.
-    fn has(&self, record: &Record) -> bool {
-        let seed = record
-            .sequence_number
-            .bytes()
-            .fold(self.seed, |seed, digit| seed.wrapping_mul(31).wrapping_add(u64::from(digit)));
-        Rng::with_seed(seed).u32(0..1000) < self.per_mille
+    /// Depends on the record alone, so that a page that is read twice is the same twice.
+    fn includes(&self, record: &StreamRecord) -> bool {
+        derived_random(self.seed, &record.sequence_number).u32(0..1000) < self.per_mille
     }
 }
 
-impl<Source: StreamSource> StreamSource for Sample<'_, Source> {
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.inner.shards().await
+impl<Source: StreamSource> StreamSource for StreamSample<'_, Source> {
+    async fn shards(&self) -> Result<Vec<StreamShard>> {
+        self.source.shards().await
     }
 
     async fn iterator(&self, shard: &str, after: Option<&str>) -> Result<String> {
-        self.inner.iterator(shard, after).await
+        self.source.iterator(shard, after).await
     }
 
-    async fn read(&self, iterator: &str) -> Result<Page, ReadError> {
-        let mut page = self.inner.read(iterator).await?;
-        loop {
-            let was_at_end = page.records.is_empty();
-            page.records.retain(|record| self.has(record));
-            // An empty page says "no more for now", so one that only we emptied is not given.
-            match &page.next {
-                Some(next) if page.records.is_empty() && !was_at_end => page = self.inner.read(next).await?,
-                Some(_) | None => return Ok(page),
-            }
-        }
+    async fn read(&self, iterator: &str) -> Result<RecordPage, StreamReadError> {
+        let mut page = self.source.read(iterator).await?;
+        page.records.retain(|record| self.includes(record));
+        Ok(page)
     }
+}
+
+/// A generator whose seed depends on a name, too.
+pub(crate) fn derived_random(seed: u64, name: &str) -> Rng {
+    let mix = |seed: u64, byte: u8| seed.wrapping_mul(31).wrapping_add(u64::from(byte));
+    Rng::with_seed(name.bytes().fold(seed, mix))
 }

@@ -1,4 +1,4 @@
-//! The embedded DynamoDB behaves as AWS's, as far as Afterwrite relies on it.
+//! The embedded DynamoDB behaves like AWS's as far as Afterwrite relies on it.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,11 +9,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use afterwrite_local::dynamodb::{EmbeddedDynamoDb, Options};
-use afterwrite_local::poller::{Poller, Settings};
-use afterwrite_local::progress::Progress;
-use afterwrite_local::stream::{EmbeddedStream, Record, StreamSource as _};
-use afterwrite_local::table::{KeyDefinition, TableDefinition, create_table};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, KeyDefinition, TableDefinition};
+use afterwrite_local::poller::{MappingSettings, PollerProgress, StreamPoller};
+use afterwrite_local::stream::{StreamRecord, StreamSource as _};
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
     Update,
@@ -33,9 +31,9 @@ fn definition() -> TableDefinition {
 }
 
 async fn started() -> (EmbeddedDynamoDb, aws_sdk_dynamodb::Client) {
-    let server = EmbeddedDynamoDb::start(Options::default()).await.unwrap();
+    let server = EmbeddedDynamoDb::start().await.unwrap();
     let client = server.client();
-    create_table(&client, &definition()).await.unwrap();
+    server.create_table(&definition()).await.unwrap();
     (server, client)
 }
 
@@ -53,14 +51,14 @@ async fn put(client: &aws_sdk_dynamodb::Client, sort: &str, value: i64) {
 }
 
 /// All records of the stream's only shard, as parsed JSON.
-async fn records(stream: &EmbeddedStream) -> Vec<(Record, Value)> {
+async fn records(stream: &EmbeddedStream) -> Vec<(StreamRecord, Value)> {
     let shards = stream.shards().await.unwrap();
     assert_eq!(shards.len(), 1);
     let mut iterator = stream.iterator(&shards[0].id, None).await.unwrap();
     let mut all = Vec::new();
     loop {
         let page = stream.read(&iterator).await.unwrap();
-        if page.records.is_empty() {
+        if page.is_at_end {
             return all;
         }
         iterator = page.next.expect("the shard is open");
@@ -72,7 +70,7 @@ async fn records(stream: &EmbeddedStream) -> Vec<(Record, Value)> {
 }
 
 #[tokio::test]
-async fn the_stream_reads_as_awss_does() {
+async fn a_stream_reads_like_one_of_aws() {
     let (server, client) = started().await;
     put(&client, "a", 1).await;
     put(&client, "a", 1).await; // changes nothing: AWS emits nothing
@@ -129,7 +127,8 @@ async fn a_poller_delivers_each_write_in_order_while_it_is_written() {
         }
         std::future::ready(Ok(b"{}".to_vec()))
     };
-    let (settings, progress) = (Settings { batch_size: 7, ..Settings::default() }, Progress::default());
+    let (settings, progress) =
+        (MappingSettings { batch_size: 7, ..MappingSettings::default() }, PollerProgress::default());
     let writers_done = AtomicBool::new(false);
     let write = async {
         for value in 0..20 {
@@ -137,7 +136,7 @@ async fn a_poller_delivers_each_write_in_order_while_it_is_written() {
         }
         writers_done.store(true, Ordering::SeqCst);
     };
-    let poller = Poller::new(&stream, &handler, &settings, &progress);
+    let poller = StreamPoller::new(&stream, &handler, &settings, &progress);
     let ((), polled) = futures::future::join(write, poller.run_until_drained(&writers_done)).await;
     polled.unwrap();
     for sort in ["a", "b", "c"] {
@@ -149,7 +148,7 @@ async fn a_poller_delivers_each_write_in_order_while_it_is_written() {
 }
 
 #[tokio::test]
-async fn what_expires_is_marked_and_only_that() {
+async fn only_expired_items_are_swept_and_marked() {
     let (server, client) = started().await;
     for (sort, ttl) in [("past", 1_700_000_000), ("future", 4_000_000_000)] {
         let put = client.put_item().table_name(TABLE).item("PK", text("p")).item("SK", text(sort));
@@ -168,7 +167,7 @@ async fn what_expires_is_marked_and_only_that() {
 }
 
 #[tokio::test]
-async fn a_cancelled_transaction_gives_reasons_and_the_old_item() {
+async fn a_cancelled_transaction_returns_reasons_and_the_old_item() {
     let (server, client) = started().await;
     put(&client, "there", 7).await;
     let fresh = Put::builder().table_name(TABLE).item("PK", text("p")).item("SK", text("fresh"));
@@ -207,7 +206,7 @@ async fn a_cancelled_transaction_gives_reasons_and_the_old_item() {
 }
 
 #[tokio::test]
-async fn consumed_capacity_is_awss() {
+async fn consumed_capacity_is_that_of_aws() {
     let (_server, client) = started().await;
     let item = |sort: &str, bytes: usize| {
         HashMap::from([
@@ -240,14 +239,14 @@ async fn consumed_capacity_is_awss() {
 }
 
 #[tokio::test]
-async fn every_answer_says_what_time_it_is() {
+async fn every_response_has_a_date() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let (server, _client) = started().await;
     let address = server.endpoint().replacen("http://", "", 1);
     let mut connection = tokio::net::TcpStream::connect(&address).await.unwrap();
     let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.to_ascii_lowercase().contains("\r\ndate: "), "{answer}");
+    let mut response = String::new();
+    connection.read_to_string(&mut response).await.unwrap();
+    assert!(response.to_ascii_lowercase().contains("\r\ndate: "), "{response}");
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::memory::{ItemChange, MemoryTables, TableDefinition};
 use afterwrite_demo::item::{Item as SdkItem, Placed};
 use afterwrite_demo::recount::Outcome;
 use afterwrite_demo::script::{Lane, Script, Step};
 use afterwrite_demo::workloads::Workload;
-use afterwrite_local::table::TableDefinition as Definition;
+use afterwrite_local::dynamodb::TableDefinition as Definition;
+use afterwrite_memory::{ItemChange, MemoryTables, TableDefinition};
 use afterwrite_tests::random::SeededRandom;
 
 use super::values::{item_of, sdk_item_of};

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, Ledger};
+use afterwrite::clock::Clock as _;
+use afterwrite::commit::Ledger;
 use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::memory::MemoryTables;
 use afterwrite::table::Model;
 use afterwrite_demo::recount::Outcome;
 use afterwrite_demo::rollups::Rollups;
 use afterwrite_demo::workloads::Workload;
 use afterwrite_functions::{Aggregator, Handled};
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{Faulty, Rates};
 use afterwrite_tests::random::SeededRandom;

@@ -9,12 +9,13 @@ use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::Archiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
+use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::firehose::{DeliveryStream, MemoryStream};
-use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite_demo::workloads::ALL;
 use afterwrite_functions::{Relay, Relayed, SourceTables};
+use afterwrite_memory::MemoryObjects;
+use afterwrite_memory::MemoryStream;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
 
@@ -42,7 +43,7 @@ impl Cache for RecordingCache {
     async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
         let mut removed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         removed.extend(keys.iter().map(|key| key.key.clone()));
-        InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+        InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 

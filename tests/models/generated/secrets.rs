@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, Ledger, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::commit::Ledger;
 use afterwrite::record::Timestamp;
 use afterwrite_functions::{Aggregator, metrics};
-use afterwrite_local::s3::CREDENTIAL;
+use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::gzip;

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use afterwrite::record::Item;
-use afterwrite::sink::memory::ItemChange;
+use afterwrite_memory::ItemChange;
 use serde_json::{Value, json};
 
 use super::values::{json_of, sdk_item_of};

@@ -75,7 +75,7 @@ async fn the_password_hash_reaches_neither_the_archive_nor_the_state_table_nor_a
     let exported = workload.exported().await;
     assert_eq!(exported["skills"].len(), 7);
     assert!(!format!("{exported:?}").contains(HASH));
-    for vocabulary in [&workload.model.vocabulary, &workload.model.row_vocabulary] {
+    for vocabulary in [&workload.model.attributes, &workload.model.row_attributes] {
         assert_eq!(vocabulary.id("PasswordHash"), None, "a secret is not decoded");
     }
 }

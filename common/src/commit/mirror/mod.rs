@@ -26,11 +26,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::stream::{StreamExt as _, iter};
 
 use super::batch::LedgerBatch;
-use super::clock::Clock;
 use super::item_state::LedgerItemState;
 use super::lookup::{LookupResults, PendingLookups};
 use super::requests::CONCURRENCY;
 use super::{InvocationContext, Ledger, keys};
+use crate::clock::Clock;
 use crate::projection::{
     ImageScope, LookupAnswers as _, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
     offered_outputs,
@@ -128,7 +128,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             }
         }
         for item in items.iter_mut().filter(|item| item.is_counted_elsewhere() && self.feeds_mirrors(item)) {
-            item.decode_old_images(&self.model.vocabulary, |_| true);
+            item.decode_old_images(&self.model.attributes, |_| true);
             for image in item.all_images() {
                 for key in lookup_keys(&self.model, item.identity, image).into_iter().flatten() {
                     self.add_pending_lookup(key, None, &mut pending, lookups);

@@ -1,18 +1,16 @@
 //! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
 
-use std::sync::Arc;
-
-use super::super::clock::Clock;
 use super::super::item_state::LedgerItemState;
 use super::super::lookup::LookupResults;
 use super::super::{InvocationContext, Ledger};
 use crate::Result;
-use crate::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
-use crate::entity::{ItemIdentity, key_value};
+use crate::clock::Clock;
+use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use crate::entity::ItemIdentity;
 use crate::projection::{ImageScope, LookupAnswers as _, RollupTarget};
 use crate::record::{AttributePath, AttributeValue, Image, Item};
 use crate::sink::Tables;
-use crate::table::{KeySchema, Mirror};
+use crate::table::Mirror;
 
 /// The prefix of the attributes of a remembered lookup that note another key of the looked-up item.
 const SEEN_AT: &str = "seen_at#";
@@ -87,28 +85,16 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         target: &RollupTarget,
         notes: Option<&Item>,
     ) -> Vec<ItemKey> {
-        let mut places: Vec<_> = self.derived_place(mirror, target).into_iter().collect();
-        for (name, value) in notes.into_iter().flatten() {
-            if let (true, AttributeValue::L(place)) = (name.starts_with(SEEN_AT), value) {
-                let mut texts = place.iter().filter_map(AttributeValue::as_text).map(str::to_owned);
-                places.extend(texts.next().map(|partition| (partition, texts.next())));
-            }
-        }
-        places.into_iter().filter_map(|(partition, sort)| self.place_key(mirror, partition, sort)).collect()
-    }
-
-    fn place_key(&self, mirror: &Mirror, partition: String, sort: Option<String>) -> Option<ItemKey> {
-        let table = self.model.entities.get(mirror.onto)?.table;
-        let schema = self.model.tables.get(table)?;
-        let attribute = |key: &KeySchema, text: String| {
-            Some(KeyAttribute { name: Arc::clone(&key.name), value: key_value(text, key.key_type)? })
-        };
-        let sort = match (&schema.sort_key, sort) {
-            (Some(key), Some(text)) => Some(attribute(key, text)?),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => return None,
-        };
-        let table = Arc::clone(self.table_names.get(table)?);
-        Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
+        let Some(entity) = self.model.entities.get(mirror.onto) else { return Vec::new() };
+        let derived = self.derived_place(mirror, target);
+        let derived =
+            derived.and_then(|(partition, sort)| self.item_key(entity.table, &partition, sort.as_deref()));
+        let noted = notes.into_iter().flatten().filter_map(|(name, value)| {
+            let AttributeValue::L(place) = value else { return None };
+            let mut texts = place.iter().filter_map(AttributeValue::as_text);
+            let is_note = name.starts_with(SEEN_AT);
+            self.item_key(entity.table, texts.next().filter(|_| is_note)?, texts.next())
+        });
+        derived.into_iter().chain(noted).collect()
     }
 }

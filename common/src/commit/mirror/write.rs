@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::clock::Clock;
 use super::super::{InvocationContext, Ledger};
 use crate::Result;
+use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::record::{AttributePath, AttributeValue};
 use crate::sink::{Tables, WriteError};

@@ -27,7 +27,7 @@ fn try_rows_of(model: &str, change: &str) -> Result<Vec<String>> {
     let line = format!(
         r#"{{"eventID":"1","eventSourceARN":"arn:aws:dynamodb:eu-west-1:1:table/library/stream/2026-01-01T00:00:00.000",{change}}}"#
     );
-    let record = RecordDecoder::new(&model.row_vocabulary).record(line.as_bytes()).unwrap();
+    let record = RecordDecoder::new(&model.row_attributes).record(line.as_bytes()).unwrap();
     let source = SourceKey::of_keys(&model, 0, &record.keys).unwrap();
     let identity = source.identify(&model).unwrap();
     let old = decode_old_image(&model, &identity, &record)?;

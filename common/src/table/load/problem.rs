@@ -7,7 +7,6 @@ use std::ops::Range;
 pub use super::code::{ProblemCode, ProblemSeverity};
 use super::source::SourceMap;
 pub use super::source::SourceSpan;
-pub(super) use super::suggestion::{listed, nearest, suggestion};
 use crate::{Error, ErrorKind};
 
 /// Further places of one cause that are shown; the rest is only counted.
@@ -88,7 +87,7 @@ impl ModelErrors {
 
 /// Where a problem is: an offset stands for the token that begins there.
 #[derive(Clone, Debug)]
-pub(super) struct ProblemPlace(Range<usize>);
+pub(in crate::table) struct ProblemPlace(Range<usize>);
 
 impl From<usize> for ProblemPlace {
     fn from(at: usize) -> Self {
@@ -103,17 +102,17 @@ impl From<Range<usize>> for ProblemPlace {
 }
 
 /// A problem as it was reported, its places not yet resolved to lines.
-pub(super) struct ReportedProblem {
+pub(in crate::table) struct ReportedProblem {
     code: ProblemCode,
     place: Range<usize>,
     message: String,
     related: Vec<(Range<usize>, String)>,
-    cause: Option<String>,
+    causes: Vec<String>,
 }
 
 impl ReportedProblem {
     /// Adds another place and what is there.
-    pub(super) fn related(
+    pub(in crate::table) fn related(
         &mut self,
         place: impl Into<ProblemPlace>,
         message: impl Into<String>,
@@ -122,37 +121,27 @@ impl ReportedProblem {
         self
     }
 
-    /// Names the cause. Problems of one code and one cause are shown as one, at the first of their places.
-    pub(super) fn caused_by(&mut self, cause: impl Into<String>) -> &mut Self {
-        self.cause = Some(cause.into());
+    /// Names a cause. Problems of one code that have a cause in common are shown as one, at the first of their places.
+    pub(in crate::table) fn caused_by(&mut self, cause: impl Into<String>) -> &mut Self {
+        self.causes.push(cause.into());
         self
     }
 }
 
 /// Collects problems while a model is loaded.
-pub(super) struct ProblemCollector<'s> {
+pub(in crate::table) struct ProblemCollector<'s> {
     source: &'s str,
     reported: Vec<ReportedProblem>,
     is_incomplete: bool,
 }
 
 impl<'s> ProblemCollector<'s> {
-    pub(super) fn of(source: &'s str) -> Self {
+    pub(in crate::table) fn of(source: &'s str) -> Self {
         Self { source, reported: Vec::new(), is_incomplete: false }
     }
 
-    /// Until every problem has its code.
-    pub(super) fn report(&mut self, at: usize, message: impl Into<String>) {
-        self.report_as(ProblemCode::Unclassified, at, message);
-    }
-
-    /// The line of an offset, from 1.
-    pub(super) fn line_of(&self, at: usize) -> usize {
-        1 + self.source.get(..at).map_or(0, |before| before.matches('\n').count())
-    }
-
     /// Reports a problem at a place of the source.
-    pub(super) fn report_as(
+    pub(in crate::table) fn report(
         &mut self,
         code: ProblemCode,
         place: impl Into<ProblemPlace>,
@@ -163,27 +152,35 @@ impl<'s> ProblemCollector<'s> {
             place: place.into().0,
             message: in_one_line(message.into()),
             related: Vec::new(),
-            cause: None,
+            causes: Vec::new(),
         })
     }
 
     /// Notes that something could not be read at all, so that what refers to it cannot be checked.
-    pub(super) fn mark_incomplete(&mut self) {
+    pub(in crate::table) fn mark_incomplete(&mut self) {
         self.is_incomplete = true;
     }
 
     /// Whether everything could be read, if not without errors.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(in crate::table) fn is_complete(&self) -> bool {
         !self.is_incomplete
     }
 
-    /// Whether nothing was reported.
-    pub(super) fn is_empty(&self) -> bool {
-        self.reported.is_empty()
+    /// Adds the problems of another collector of the same source.
+    pub(in crate::table) fn absorb(&mut self, other: Self) {
+        self.reported.extend(other.reported);
     }
 
-    /// The problems in the order of the file, each once.
-    pub(super) fn finish(self) -> Vec<ModelProblem> {
+    /// Whether an error was reported.
+    pub(in crate::table) fn has_errors(&self) -> bool {
+        self.reported.iter().any(|problem| problem.code.severity() == ProblemSeverity::Error)
+    }
+
+    /// The problems in the order of the file, each once. If there are errors, warnings are left out: many follow from them.
+    pub(in crate::table) fn finish(mut self) -> Vec<ModelProblem> {
+        if self.has_errors() {
+            self.reported.retain(|problem| problem.code.severity() == ProblemSeverity::Error);
+        }
         if self.reported.is_empty() {
             return Vec::new();
         }
@@ -209,20 +206,21 @@ impl<'s> ProblemCollector<'s> {
     }
 }
 
-/// Makes one problem of those that have one code and one cause: the first in the file, with the places of the others.
+/// Makes one problem of those that have one code and a cause in common: the first in the file, with the places of the others.
 fn fold_causes(mut reported: Vec<ReportedProblem>) -> Vec<ReportedProblem> {
     reported.sort_by_key(|problem| problem.place.start);
     let mut folded: Vec<ReportedProblem> = Vec::new();
     let mut first_of: HashMap<(ProblemCode, String), usize> = HashMap::new();
     let mut repeats: HashMap<usize, Vec<Range<usize>>> = HashMap::new();
-    for problem in reported {
-        let key = problem.cause.clone().map(|cause| (problem.code, cause));
-        match key.as_ref().and_then(|key| first_of.get(key)) {
-            Some(first) => repeats.entry(*first).or_default().push(problem.place),
-            None => {
-                first_of.extend(key.map(|key| (key, folded.len())));
-                folded.push(problem);
-            }
+    for mut problem in reported {
+        let causes = std::mem::take(&mut problem.causes).into_iter();
+        let causes: Vec<_> = causes.map(|cause| (problem.code, cause)).collect();
+        let known = causes.iter().find_map(|cause| first_of.get(cause)).copied();
+        let first = known.unwrap_or(folded.len());
+        first_of.extend(causes.into_iter().map(|cause| (cause, first)));
+        match known {
+            Some(_) => repeats.entry(first).or_default().push(problem.place),
+            None => folded.push(problem),
         }
     }
     for (first, mut places) in repeats {
@@ -271,7 +269,7 @@ mod tests {
     fn a_problem_that_is_reported_twice_is_shown_once() {
         let lines = lines("a = 1\nb = 2", |problems| {
             for (at, message) in [(6, "one"), (0, "two"), (6, "three"), (6, "one"), (0, "one")] {
-                problems.report_as(ProblemCode::SyntaxError, at, message);
+                problems.report(ProblemCode::SyntaxError, at, message);
             }
         });
         assert_eq!(
@@ -288,7 +286,7 @@ mod tests {
     #[test]
     fn a_problem_is_one_line_whatever_it_quotes() {
         let lines = lines("a", |problems| {
-            problems.report_as(ProblemCode::SyntaxError, 0, "the name `é\n\u{1b}[31m`").related(0, "\t");
+            problems.report(ProblemCode::SyntaxError, 0, "the name `é\n\u{1b}[31m`").related(0, "\t");
         });
         assert_eq!(lines, ["x.toml:1:1: error[AW001]: the name `é\\n\\u{1b}[31m` (line 1: \\t)"]);
     }
@@ -296,7 +294,7 @@ mod tests {
     #[test]
     fn places_count_lines_and_characters() {
         let lines = lines("ä = 1\nöö = 2\n", |problems| {
-            problems.report_as(ProblemCode::SyntaxError, "ä = 1\nöö".len(), "here");
+            problems.report(ProblemCode::SyntaxError, "ä = 1\nöö".len(), "here");
         });
         assert_eq!(lines, ["x.toml:2:3: error[AW001]: here"]);
     }
@@ -306,10 +304,10 @@ mod tests {
         let source = "a\nb\nc\nd\ne\nf\n";
         let mut problems = ProblemCollector::of(source);
         for at in [8, 2, 4, 6, 10, 2] {
-            problems.report_as(ProblemCode::SyntaxError, at, format!("at {at}")).caused_by("x");
+            problems.report(ProblemCode::SyntaxError, at, format!("at {at}")).caused_by("x");
         }
-        problems.report_as(ProblemCode::DuplicateKey, 0, "another code").caused_by("x");
-        problems.report_as(ProblemCode::SyntaxError, 0, "another cause").caused_by("y");
+        problems.report(ProblemCode::DuplicateKey, 0, "another code").caused_by("x");
+        problems.report(ProblemCode::SyntaxError, 0, "another cause").caused_by("y");
         let problems = problems.finish();
         let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(

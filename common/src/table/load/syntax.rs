@@ -31,9 +31,9 @@ const DUPLICATE_KEY: &str = "duplicate key";
 pub(super) fn report_syntax_errors(source: &str, errors: &[TomlError], problems: &mut ProblemCollector<'_>) {
     let scan = SyntaxScan::of(source);
     let causes = scan.causes();
-    let grammar_ends = causes.iter().map(|cause| cause.place.start).min().unwrap_or(usize::MAX);
+    let broken_line = causes.first().map_or(usize::MAX, |cause| scan.line_of(cause.place.start));
     for cause in causes {
-        let problem = problems.report_as(cause.code, cause.place, cause.message);
+        let problem = problems.report(cause.code, cause.place, cause.message);
         for (place, message) in cause.related {
             problem.related(place, message);
         }
@@ -42,19 +42,19 @@ pub(super) fn report_syntax_errors(source: &str, errors: &[TomlError], problems:
     let semantic = errors.iter().filter(|error| scan.errors.is_empty() || error.message() == DUPLICATE_KEY);
     for error in semantic {
         let place = error.span().unwrap_or(0..0);
-        if place.start >= grammar_ends {
+        if scan.line_of(place.start) >= broken_line {
             continue;
         }
         if error.message() == DUPLICATE_KEY {
             report_duplicate_key(&scan, place, problems);
         } else {
-            problems.report_as(ProblemCode::SyntaxError, place, error.message());
+            problems.report(ProblemCode::SyntaxError, place, error.message());
         }
     }
-    if problems.is_empty()
+    if !problems.has_errors()
         && let Some(first) = errors.first()
     {
-        problems.report_as(ProblemCode::SyntaxError, first.span().unwrap_or(0..0), first.message());
+        problems.report(ProblemCode::SyntaxError, first.span().unwrap_or(0..0), first.message());
     }
 }
 
@@ -62,7 +62,7 @@ fn report_duplicate_key(scan: &SyntaxScan<'_>, place: Range<usize>, problems: &m
     let first = scan.keys.repeated.get(&place.start).cloned();
     let name = scan.source.get(place.clone()).unwrap_or_default();
     let message = format!("`{name}` is defined twice; define it once");
-    let problem = problems.report_as(ProblemCode::DuplicateKey, place, message);
+    let problem = problems.report(ProblemCode::DuplicateKey, place, message);
     if let Some(first) = first {
         problem.related(first, "first defined here");
     }
@@ -99,44 +99,45 @@ impl<'s> SyntaxScan<'s> {
     fn causes(&self) -> Vec<SyntaxCause> {
         let unclosed = self.brackets.unclosed.first().cloned();
         let barrier = unclosed.as_ref().map_or(usize::MAX, |bracket| bracket.start);
+        let strings = &self.keys.unclosed_strings;
+        let is_in_string = |at: usize| strings.iter().any(|string| (string.start..=string.end).contains(&at));
+        let errors = self.errors.iter().map(|error| (error, error.unexpected().map_or(0..0, range)));
+        let errors: Vec<_> = errors.filter(|(_, place)| !is_in_string(place.start)).collect();
+        let stumble = errors.iter().map(|(_, place)| place.start).find(|at| *at > barrier);
         let mut causes: BTreeMap<usize, SyntaxCause> = BTreeMap::new();
         let mut brackets: BTreeSet<usize> = BTreeSet::new();
         // A string that is not closed explains what its line lacks: a comma, a bracket.
-        let strings = self.keys.unclosed_strings.iter();
-        let unclosed_line = unclosed.as_ref().map(|bracket| self.line_of(bracket.start));
-        for place in
-            strings.filter(|place| place.start <= barrier || Some(self.line_of(place.start)) == unclosed_line)
-        {
-            brackets.extend(self.brackets.enclosing(place.start));
-            causes.entry(self.line_of(place.start)).or_insert_with(|| self.unclosed_string(place.clone()));
+        let strings = strings.iter().filter(|string| string.start < stumble.unwrap_or(usize::MAX));
+        let strings: Vec<&Range<usize>> = strings.collect();
+        for string in &strings {
+            brackets.extend(self.brackets.enclosing(string.start));
+            causes
+                .entry(self.line_of(string.start))
+                .or_insert_with(|| self.unclosed_string((*string).clone()));
         }
-        let mut stumbles = None;
-        for error in &self.errors {
-            let place = error.unexpected().or(error.context()).map_or(0..0, range);
-            if place.start > barrier {
-                stumbles.get_or_insert(place.start);
-                continue;
-            }
+        for (error, place) in errors.into_iter().filter(|(_, place)| place.start <= barrier) {
             let is_new = self.brackets.enclosing(place.start).is_none_or(|bracket| brackets.insert(bracket));
             if is_new {
-                let line = self.line_of(place.start);
-                causes.entry(line).or_insert_with(|| self.invalid(error, place));
+                causes.entry(self.line_of(place.start)).or_insert_with(|| self.invalid(error, place));
             }
         }
-        if let Some(bracket) = unclosed {
+        if let Some(bracket) = unclosed
+            && strings.iter().all(|string| string.start < barrier)
+        {
             let line = self.line_of(bracket.start);
-            causes.entry(line).or_insert_with(|| self.unclosed_bracket(bracket, stumbles));
+            causes.entry(line).or_insert_with(|| self.unclosed_bracket(bracket, stumble));
         }
         causes.into_values().collect()
     }
 
     fn invalid(&self, error: &ParseError, place: Range<usize>) -> SyntaxCause {
         let mut message = error.description().to_owned();
-        if let Some(expected) = error.expected().filter(|expected| !expected.is_empty()) {
-            let expected: Vec<String> = expected.iter().map(described).collect();
-            message.push_str(&format!("; expected {}", expected.join(" or ")));
+        let expected: Vec<String> =
+            error.expected().into_iter().flatten().filter_map(expected_character).collect();
+        if !expected.is_empty() {
+            message.push_str("; expected ");
+            message.push_str(&expected.join(" or "));
         }
-        // In front of a token stands the place; at the end of a line, of its last character.
         SyntaxCause { code: ProblemCode::SyntaxError, place, message, related: Vec::new() }
     }
 
@@ -175,12 +176,12 @@ fn range(span: Span) -> Range<usize> {
     span.start()..span.end()
 }
 
-fn described(expected: &Expected) -> String {
+/// A character that the grammar expects; what it describes in words is clear from the error's description.
+fn expected_character(expected: &Expected) -> Option<String> {
     match expected {
-        Expected::Literal("\n") => "the end of the line".to_owned(),
-        Expected::Literal(text) => format!("`{text}`"),
-        Expected::Description(text) => (*text).to_owned(),
-        _ => "something else".to_owned(),
+        Expected::Literal("\n") => Some("the end of the line".to_owned()),
+        Expected::Literal(text) => Some(format!("`{text}`")),
+        _ => None,
     }
 }
 
@@ -376,6 +377,10 @@ impl EventReceiver for KeyScan<'_> {
     }
 
     fn scalar(&mut self, span: Span, encoding: Option<Encoding>, error: &mut dyn ErrorSink) {
+        if span.is_empty() {
+            error.report_error(ParseError::new("a value is missing").with_unexpected(span));
+            return;
+        }
         let Some(raw) = self.source.get(span) else { return };
         let raw = toml_parser::Raw::new_unchecked(raw.as_str(), encoding, span);
         let mut errors = Vec::new();
@@ -433,9 +438,10 @@ mod tests {
         for (source, place) in [
             ("name = \"library\nx = 1\n", "1:8"),
             ("x = [\n  \"a,\n  \"b\",\n]\n", "2:3"),
-            ("x = 1\nk = { PK = \"a, SK = \"b\" }\ny = { z = 1 }\n", "2:23"),
+            ("x = 1\nk = { PK = \"a\", SK = \"b }\ny = { z = 1 }\n", "2:22"),
             ("x = 'a\n", "1:5"),
             ("x = \"\"\"a\ny = 1\n", "1:5"),
+            ("x = [\"a\",\n  \"b]\n[y]\nz = { a = 1 }\n", "2:3"),
         ] {
             let reported = reported(source);
             assert!(
@@ -446,13 +452,19 @@ mod tests {
     }
 
     #[test]
+    fn a_quote_in_the_wrong_place_is_one_problem() {
+        let reported = reported("x = 1\nk = { PK = \"a, SK = \"b\" }\ny = { z = 1 }\n");
+        assert_eq!(reported, ["2:22 error[AW001]: missing comma between key-value pairs; expected `,`"]);
+    }
+
+    #[test]
     fn independent_errors_are_each_reported() {
         assert_eq!(
-            reported("a =\nb = 1\nc 2\nd = { e = 1 f = 2 g = 3 }\nh = 01\n"),
+            reported("a =\nb = 1\nc 2\nd = { e = [] f = 2 g = [] h = 1 }\nh = 01\n"),
             [
-                "1:4 error[AW001]: string values must be quoted; expected literal string",
-                "3:2 error[AW001]: key with no value; expected `=`",
-                "4:12 error[AW001]: missing comma between key-value pairs; expected `,`",
+                "1:4 error[AW001]: a value is missing",
+                "3:3 error[AW001]: key with no value; expected `=`",
+                "4:14 error[AW001]: missing comma between key-value pairs; expected `,`",
                 "5:5 error[AW001]: unexpected leading zero",
             ]
         );
@@ -482,6 +494,22 @@ mod tests {
     fn an_unclosed_header_does_not_hide_the_next_line() {
         let reported = reported("[rollups.day\nkey = 1\n[x]\ny 2\n");
         assert_eq!(reported.len(), 2, "{reported:?}");
-        assert!(reported[0].starts_with("1:13 ") && reported[1].starts_with("4:2 "), "{reported:?}");
+        assert!(reported[0].starts_with("1:13 ") && reported[1].starts_with("4:3 "), "{reported:?}");
+    }
+
+    #[test]
+    fn one_missing_character_is_one_problem_on_its_line() {
+        let source = include_str!("../models/exambuddy.toml");
+        for (at, character) in source.char_indices().filter(|(_, one)| "{}[]\"=,".contains(*one)) {
+            let line = 1 + source[..at].matches('\n').count();
+            let broken = format!("{}{}", &source[..at], &source[at + 1..]);
+            let (_, errors) = DeTable::parse_recoverable(&broken);
+            if errors.is_empty() {
+                continue;
+            }
+            let reported = reported(&broken);
+            let context = format!("line {line} without {character}: {reported:#?}");
+            assert!(reported.len() == 1 && reported[0].starts_with(&format!("{line}:")), "{context}");
+        }
     }
 }

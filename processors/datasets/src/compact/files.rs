@@ -1,7 +1,7 @@
 //! The files of a partition: which exist, which are still needed, and which are compacted together.
 
 use afterwrite::Result;
-use afterwrite::sink::s3::{Bucket, ListedObject};
+use afterwrite::sink::{Bucket, ListedObject};
 
 use super::manifest::{StoredManifest, superseded_at};
 use crate::paths::{DatasetPartition, is_compacted_file, is_parquet_file};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};

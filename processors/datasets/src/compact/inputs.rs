@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use afterwrite::sink::s3::{Bucket, ListedObject};
+use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};

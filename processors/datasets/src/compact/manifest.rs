@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody, PutOutcome};
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, PutOutcome};
 use afterwrite::{Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt as _;
@@ -35,7 +35,7 @@ impl CompactionManifest {
         match bucket.put_new(&key, ObjectBody::Bytes(Bytes::from(json))).await? {
             PutOutcome::Written => Ok(true),
             // It is this one if the response to an earlier attempt was lost.
-            PutOutcome::AlreadyThere => {
+            PutOutcome::AlreadyExists => {
                 Ok(Self::read(bucket, &key).await?.is_some_and(|stored| stored.outputs == self.outputs))
             }
         }

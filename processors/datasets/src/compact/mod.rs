@@ -68,9 +68,9 @@ mod totals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, ListedObject};
+use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::table::{Dataset, Model, NO_DAY};
 use afterwrite::{Error, ErrorKind, Result};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::commit::Clock;
-use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody, PutOutcome};
+use afterwrite::clock::Clock;
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, PutOutcome};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 
@@ -126,7 +126,7 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         for OutputFile { file, bytes, .. } in files {
             let key = run.file(keys.len());
             // No other run uses this key: an object that exists already is this file, and only the response was lost.
-            let (PutOutcome::Written | PutOutcome::AlreadyThere) =
+            let (PutOutcome::Written | PutOutcome::AlreadyExists) =
                 self.bucket.put_new(&key, ObjectBody::File(file.path().to_owned())).await?;
             totals.files_out += 1;
             totals.bytes_out += bytes;

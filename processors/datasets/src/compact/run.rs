@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use afterwrite::Result;
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody};
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody};
 use bytes::Bytes;
 use uuid::Uuid;
 

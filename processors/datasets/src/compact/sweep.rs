@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use afterwrite::Result;
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::Bucket;
+use afterwrite::sink::Bucket;
 
 use super::files::list_files;
 use super::manifest::StoredManifest;

@@ -10,7 +10,8 @@ use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use afterwrite::sink::s3::{MemoryObjects, ObjectStore as _};
+use afterwrite::sink::ObjectStore as _;
+use afterwrite_memory::MemoryObjects;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use afterwrite::commit::RememberedLookups;
 use afterwrite::sink::Tables;
-use afterwrite::sink::s3::{Bucket, ObjectBody, PutOutcome};
+use afterwrite::sink::{Bucket, ObjectBody, PutOutcome};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use futures::TryStreamExt as _;
@@ -133,7 +133,7 @@ impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
                     totals.files += 1;
                     totals.file_bytes += bytes;
                 }
-                PutOutcome::AlreadyThere => totals.existing_files += 1,
+                PutOutcome::AlreadyExists => totals.existing_files += 1,
             }
         }
         Ok(totals)

@@ -145,7 +145,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
     }
 
     fn decode_lines<'b>(&mut self, block: &'b [u8]) -> Result<Vec<DecodedLine<'b>>> {
-        let mut decoder = RecordDecoder::new(&self.model.row_vocabulary);
+        let mut decoder = RecordDecoder::new(&self.model.row_attributes);
         let mut changes = Vec::with_capacity(block.len() / TYPICAL_LINE_BYTES);
         for text in lines(block) {
             self.line += 1;

@@ -1,8 +1,9 @@
 use std::io::Write as _;
 
 use afterwrite::record::AttributeValue;
-use afterwrite::sink::memory::{MemoryTables, TableDefinition};
-use afterwrite::sink::s3::{MemoryObjects, ObjectStore as _};
+use afterwrite::sink::ObjectStore as _;
+use afterwrite_memory::MemoryObjects;
+use afterwrite_memory::{MemoryTables, TableDefinition};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};

@@ -11,7 +11,7 @@ use crate::item::{Item, item, number, number_of, text, text_of, whole};
 use crate::recount::{Countable, Counted, Key, Outcome};
 use crate::rollups::{Rollups, number as measure};
 use crate::script::{Lane, PAST, Script};
-use afterwrite_local::table::{KeyDefinition, TableDefinition};
+use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 
 const TABLE: &str = "glad-entities";
 const SKILLS: [&str; 12] = [

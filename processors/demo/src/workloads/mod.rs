@@ -17,7 +17,7 @@ use super::recount::{Counted, Outcome};
 use super::rollups::Rollups;
 use super::script::Script;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_local::table::TableDefinition;
+use afterwrite_local::dynamodb::TableDefinition;
 
 /// How many lanes a script has at most: so many writers are at work at once.
 const LANES: usize = 8;

@@ -4,7 +4,7 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::script::{Lane, Script};
-use afterwrite_local::table::{KeyDefinition, TableDefinition};
+use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 
 /// The rounds of a script; time to live takes what has expired after each.
 pub(super) const ROUNDS: usize = 5;

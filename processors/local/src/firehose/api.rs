@@ -1,4 +1,4 @@
-//! Firehose's API of `PutRecord` and `PutRecordBatch`: JSON over HTTP, its limits and its errors.
+//! Firehose's operations `PutRecord` and `PutRecordBatch`: JSON over HTTP, with the service's limits and errors.
 
 use afterwrite::sink::firehose::{MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 use base64::Engine as _;
@@ -12,33 +12,23 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::Shared;
-
-/// An error as the service answers it.
+/// An error response of the service.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+struct ServiceError {
     status: StatusCode,
     code: &'static str,
     message: String,
 }
 
-impl Refusal {
+impl ServiceError {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, code, message: message.into() }
-    }
-
-    pub(super) fn unavailable() -> Self {
-        Self {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            code: "ServiceUnavailableException",
-            message: "Slow down.".to_owned(),
-        }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Record {
+struct RecordData {
     data: String,
 }
 
@@ -46,98 +36,109 @@ struct Record {
 #[serde(rename_all = "PascalCase")]
 struct PutRecord {
     delivery_stream_name: String,
-    record: Record,
+    record: RecordData,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct PutRecordBatch {
     delivery_stream_name: String,
-    records: Vec<Record>,
+    records: Vec<RecordData>,
 }
 
-impl Shared {
-    /// Answers one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let (head, body) = request.into_parts();
-        let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
-        let answer = match body.collect().await {
-            Ok(body) => self.call(target.unwrap_or_default(), &body.to_bytes()),
-            Err(_) => Err(Refusal::new("SerializationException", "The body broke off.")),
-        };
-        match answer {
-            Ok(answer) => response(StatusCode::OK, &answer),
-            Err(Refusal { status, code, message }) => {
-                response(status, &json!({ "__type": code, "message": message }))
-            }
-        }
-    }
-
-    fn call(&self, target: &str, body: &[u8]) -> Result<Value, Refusal> {
-        match target.strip_prefix("Firehose_20150804.").unwrap_or_default() {
-            "PutRecord" => {
-                let put: PutRecord = parsed(body)?;
-                self.check_stream(&put.delivery_stream_name)?;
-                self.take(&decoded(&[put.record])?)?;
-                Ok(json!({ "RecordId": Uuid::new_v4().to_string(), "Encrypted": false }))
-            }
-            "PutRecordBatch" => {
-                let put: PutRecordBatch = parsed(body)?;
-                self.check_stream(&put.delivery_stream_name)?;
-                let records = decoded(&put.records)?;
-                self.take(&records)?;
-                let responses: Vec<Value> =
-                    records.iter().map(|_| json!({ "RecordId": Uuid::new_v4().to_string() })).collect();
-                Ok(json!({ "FailedPutCount": 0, "Encrypted": false, "RequestResponses": responses }))
-            }
-            _ => {
-                Err(Refusal::new("UnknownOperationException", "Only PutRecord and PutRecordBatch are here."))
-            }
-        }
-    }
-
-    fn check_stream(&self, name: &str) -> Result<(), Refusal> {
-        if name == self.stream {
-            return Ok(());
-        }
-        let message = format!("Firehose {name} under account 000000000000 not found.");
-        Err(Refusal::new("ResourceNotFoundException", message))
-    }
-}
-
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body)
-        .map_err(|_| Refusal::new("SerializationException", "The body is not what the operation takes."))
-}
-
-/// The data of records that are within the service's limits together.
-fn decoded(records: &[Record]) -> Result<Vec<Vec<u8>>, Refusal> {
-    let constraint = |what: &str, bound: String| {
-        let message = format!(
-            "1 validation error detected: Value at '{what}' failed to satisfy constraint: Member must have length {bound}"
-        );
-        Refusal::new("ValidationException", message)
+/// Responds to one request to the delivery stream `stream`. `accept` takes all records of a request, or returns `false` if
+/// the stream is unavailable.
+pub(super) async fn respond(
+    request: Request<Incoming>,
+    stream: &str,
+    accept: impl FnOnce(&[Vec<u8>]) -> bool,
+) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+    let result = match body.collect().await {
+        Ok(body) => put(target.unwrap_or_default(), &body.to_bytes(), stream, accept),
+        Err(_) => Err(ServiceError::new("SerializationException", "The body is incomplete.")),
     };
+    match result {
+        Ok(result) => response(StatusCode::OK, &result),
+        Err(ServiceError { status, code, message }) => {
+            response(status, &json!({ "__type": code, "message": message }))
+        }
+    }
+}
+
+fn put(
+    target: &str,
+    body: &[u8],
+    stream: &str,
+    accept: impl FnOnce(&[Vec<u8>]) -> bool,
+) -> Result<Value, ServiceError> {
+    let operation = target.strip_prefix("Firehose_20150804.").unwrap_or_default();
+    let (name, records) = match operation {
+        "PutRecord" => {
+            let put: PutRecord = parse(body)?;
+            (put.delivery_stream_name, vec![put.record])
+        }
+        "PutRecordBatch" => {
+            let put: PutRecordBatch = parse(body)?;
+            (put.delivery_stream_name, put.records)
+        }
+        _ => {
+            let message = "Only PutRecord and PutRecordBatch are supported.";
+            return Err(ServiceError::new("UnknownOperationException", message));
+        }
+    };
+    if name != stream {
+        let message = format!("Firehose {name} under account 000000000000 not found.");
+        return Err(ServiceError::new("ResourceNotFoundException", message));
+    }
+    if !accept(&decode(&records)?) {
+        let unavailable = ServiceError::new("ServiceUnavailableException", "Slow down.");
+        return Err(ServiceError { status: StatusCode::SERVICE_UNAVAILABLE, ..unavailable });
+    }
+    let new_id = || Uuid::new_v4().to_string();
+    if operation == "PutRecord" {
+        return Ok(json!({ "RecordId": new_id(), "Encrypted": false }));
+    }
+    let responses: Value = records.iter().map(|_| json!({ "RecordId": new_id() })).collect();
+    Ok(json!({ "FailedPutCount": 0, "Encrypted": false, "RequestResponses": responses }))
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ServiceError> {
+    serde_json::from_slice(body).map_err(|_| {
+        ServiceError::new("SerializationException", "The body is not a request of this operation.")
+    })
+}
+
+/// Decodes the data of records, and checks them against the service's limits.
+fn decode(records: &[RecordData]) -> Result<Vec<Vec<u8>>, ServiceError> {
     if records.is_empty() {
-        return Err(constraint("records", "greater than or equal to 1".to_owned()));
+        return Err(length_error("records", "greater than or equal to 1"));
     }
     if records.len() > MAX_BATCH_RECORDS {
-        return Err(constraint("records", format!("less than or equal to {MAX_BATCH_RECORDS}")));
+        return Err(length_error("records", &format!("less than or equal to {MAX_BATCH_RECORDS}")));
     }
     let mut decoded = Vec::with_capacity(records.len());
     for record in records {
         let data = STANDARD
             .decode(&record.data)
-            .map_err(|_| Refusal::new("SerializationException", "Data is not base64."))?;
+            .map_err(|_| ServiceError::new("SerializationException", "Data is not base64."))?;
         if data.len() > MAX_RECORD_BYTES {
-            return Err(constraint("record.data", format!("less than or equal to {MAX_RECORD_BYTES}")));
+            return Err(length_error("record.data", &format!("less than or equal to {MAX_RECORD_BYTES}")));
         }
         decoded.push(data);
     }
     if decoded.iter().map(Vec::len).sum::<usize>() > MAX_BATCH_BYTES {
-        return Err(Refusal::new("InvalidArgumentException", "Records size exceeds 4 MB limit"));
+        return Err(ServiceError::new("InvalidArgumentException", "Records size exceeds 4 MB limit"));
     }
     Ok(decoded)
+}
+
+fn length_error(field: &str, bound: &str) -> ServiceError {
+    let message = format!(
+        "1 validation error detected: Value at '{field}' failed to satisfy constraint: Member must have length {bound}"
+    );
+    ServiceError::new("ValidationException", message)
 }
 
 fn response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
@@ -151,16 +152,16 @@ fn response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
 mod tests {
     use super::*;
 
-    fn records(sizes: &[usize]) -> Vec<Record> {
-        sizes.iter().map(|size| Record { data: STANDARD.encode(vec![b'x'; *size]) }).collect()
+    fn records(sizes: &[usize]) -> Vec<RecordData> {
+        sizes.iter().map(|size| RecordData { data: STANDARD.encode(vec![b'x'; *size]) }).collect()
     }
 
     fn code(sizes: &[usize]) -> Option<&'static str> {
-        decoded(&records(sizes)).err().map(|refusal| refusal.code)
+        decode(&records(sizes)).err().map(|error| error.code)
     }
 
     #[test]
-    fn limits_are_the_services() {
+    fn the_limits_are_those_of_the_service() {
         let rest = MAX_BATCH_BYTES - 4 * MAX_RECORD_BYTES;
         let full = |last| [[MAX_RECORD_BYTES; 4].as_slice(), &[last]].concat();
         assert_eq!(code(&[]), Some("ValidationException"));
@@ -173,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_none_is_a_serialization_fault() {
-        let refusal = parsed::<PutRecord>(b"{}").err().unwrap();
-        assert_eq!(refusal.code, "SerializationException");
-        let garbage = [Record { data: "not base64!".to_owned() }];
-        assert_eq!(decoded(&garbage).err().unwrap().code, "SerializationException");
+    fn an_invalid_body_is_a_serialization_error() {
+        let error = parse::<PutRecord>(b"{}").err().unwrap();
+        assert_eq!(error.code, "SerializationException");
+        let garbage = [RecordData { data: "not base64!".to_owned() }];
+        assert_eq!(decode(&garbage).err().unwrap().code, "SerializationException");
     }
 }

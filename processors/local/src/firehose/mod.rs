@@ -1,10 +1,10 @@
-//! A delivery stream inside this process, for the ordinary AWS SDK to talk to over loopback HTTP, as Firehose answers it.
+//! A Firehose delivery stream inside this process. AWS SDK clients reach it over loopback HTTP.
 //!
 //! ```text
 //! PutRecord(Batch) ──▶ api ──▶ buffer ── full, old enough, or flushed ──▶ gzip ──▶ PutObject archive/dt=…/hh=…/…
 //! ```
 //!
-//! A record that was acknowledged is in memory until its object is written; what cannot be written is kept and tried again.
+//! An acknowledged record is kept in memory until its object is written; a failed write is retried.
 
 mod api;
 mod buffer;
@@ -15,43 +15,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::sink::s3::{ObjectStore as _, S3Bucket};
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::sink::ObjectStore as _;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::service::service_fn;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
-use self::buffer::Buffer;
-use super::http::{HttpServer, sdk_config};
+use self::buffer::RecordBuffer;
+use crate::http::HttpServer;
+use crate::sdk::sdk_config;
 
-/// How long to wait before an object that could not be written is tried again.
+/// The pause before the next try to write an object.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// How a delivery stream starts.
+/// The settings of a delivery stream.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The port on 127.0.0.1; 0 takes one that is free.
-    pub port: u16,
+pub struct DeliveryStreamOptions {
     /// The delivery stream's name.
     pub stream: String,
-    /// The bucket that it writes to, which must be there.
+    /// The bucket for the objects, which must exist.
     pub bucket: String,
-    /// An object is written when so many bytes have come together, before compression. Firehose allows 1–128 MiB.
+    /// The size, before compression, at which an object is written. Firehose allows 1–128 MiB.
     pub buffer_bytes: usize,
-    /// Or when its first record has waited so long. Firehose allows 0–900 s.
+    /// The age of its first record at which an object is written. Firehose allows 0–900 s.
     pub buffer_for: Duration,
 }
 
-impl Options {
+impl DeliveryStreamOptions {
     /// Firehose's own defaults: 5 MiB, 300 s.
     #[must_use]
     pub fn new(stream: &str, bucket: &str) -> Self {
         Self {
-            port: 0,
             stream: stream.to_owned(),
             bucket: bucket.to_owned(),
             buffer_bytes: 5 * 1024 * 1024,
@@ -64,51 +63,52 @@ impl Options {
 #[derive(Debug)]
 pub struct EmbeddedFirehose {
     server: HttpServer,
-    shared: Arc<Shared>,
-    _courier: Courier,
+    stream: Arc<StreamState>,
+    /// The task that writes due objects; dropped, it is aborted.
+    _writer: JoinSet<()>,
 }
 
-/// The task that writes what is due; it ends with its stream.
 #[derive(Debug)]
-struct Courier(JoinHandle<()>);
-
-#[derive(Debug)]
-struct Shared {
-    stream: String,
+struct StreamState {
+    name: String,
     bucket: S3Bucket,
     is_unavailable: AtomicBool,
-    buffer: Mutex<Buffer>,
-    /// Something may have become due sooner than was known.
+    buffer: Mutex<RecordBuffer>,
+    /// Records have arrived: an object may be due earlier.
     filled: Notify,
     /// Held while objects are written: one writer at a time.
-    delivering: AsyncMutex<()>,
+    writing: AsyncMutex<()>,
 }
 
 impl EmbeddedFirehose {
     /// Starts a delivery stream that writes through `s3`, on the current Tokio runtime.
     ///
     /// # Errors
-    /// `Configuration` if the port is taken.
-    pub async fn start(options: Options, s3: &aws_sdk_s3::Client) -> Result<Self> {
-        let shared = Arc::new(Shared {
-            bucket: S3Bucket::new(s3, Arc::from(options.bucket)),
-            buffer: Mutex::new(Buffer::new(&options.stream, options.buffer_bytes, options.buffer_for)),
-            stream: options.stream,
+    /// `Configuration` if the server cannot listen.
+    pub async fn start(options: DeliveryStreamOptions, s3: &aws_sdk_s3::Client) -> Result<Self> {
+        let stream = Arc::new(StreamState {
+            name: options.stream.clone(),
+            bucket: S3Bucket::new(s3, Arc::from(options.bucket.as_str())),
             is_unavailable: AtomicBool::new(false),
+            buffer: Mutex::new(RecordBuffer::new(options)),
             filled: Notify::new(),
-            delivering: AsyncMutex::new(()),
+            writing: AsyncMutex::new(()),
         });
-        let serving = Arc::clone(&shared);
-        let answer = service_fn(move |request| {
-            let shared = Arc::clone(&serving);
-            async move { Ok::<_, Infallible>(shared.answer(request).await) }
+        let serving = Arc::clone(&stream);
+        let service = service_fn(move |request| {
+            let stream = Arc::clone(&serving);
+            async move {
+                let accept = |records: &[Vec<u8>]| stream.accept(records);
+                Ok::<_, Infallible>(api::respond(request, &stream.name, accept).await)
+            }
         });
-        let server = HttpServer::start("embedded delivery stream", options.port, answer).await?;
-        let courier = Courier(tokio::spawn(Arc::clone(&shared).deliver_what_is_due()));
-        Ok(Self { server, shared, _courier: courier })
+        let server = HttpServer::start("embedded delivery stream", service).await?;
+        let mut writer = JoinSet::new();
+        writer.spawn(Arc::clone(&stream).write_due_objects());
+        Ok(Self { server, stream, _writer: writer })
     }
 
-    /// Where it listens: `http://127.0.0.1:<port>`.
+    /// The server's URL: `http://127.0.0.1:<port>`.
     #[must_use]
     pub fn endpoint(&self) -> String {
         self.server.endpoint()
@@ -120,50 +120,44 @@ impl EmbeddedFirehose {
         sdk_config(self.endpoint())
     }
 
-    /// A client of it.
+    /// A client of this delivery stream.
     #[must_use]
     pub fn client(&self) -> aws_sdk_firehose::Client {
         aws_sdk_firehose::Client::new(&self.sdk_config())
     }
 
-    /// From now on, answers every request with `ServiceUnavailableException`; or no longer.
+    /// Answers every further request with `ServiceUnavailableException`, or no longer.
     pub fn set_unavailable(&self, is_unavailable: bool) {
-        self.shared.is_unavailable.store(is_unavailable, Ordering::Relaxed);
+        self.stream.is_unavailable.store(is_unavailable, Ordering::Relaxed);
     }
 
-    /// Writes everything that is buffered, and says how many objects that made.
+    /// Writes everything that is buffered.
     ///
     /// # Errors
-    /// As `PutObject`; what was not written stays buffered.
-    pub async fn flush(&self) -> Result<usize> {
-        self.shared.deliver(true).await
+    /// As `PutObject`; an object that was not written stays buffered.
+    pub async fn flush(&self) -> Result<()> {
+        self.stream.write_objects(true).await
     }
 
-    /// Stops: no new connections, requests under way finish, everything that is buffered is written.
+    /// Stops: no new connections, open requests finish, everything that is buffered is written.
     ///
     /// # Errors
-    /// As [`EmbeddedFirehose::flush`]: what was not written is lost.
+    /// As [`EmbeddedFirehose::flush`]: an object that was not written is lost.
     pub async fn stop(self) -> Result<()> {
         self.server.stop().await?;
-        self.shared.deliver(true).await.map(drop)
+        self.stream.write_objects(true).await
     }
 }
 
-impl Drop for Courier {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Buffer> {
+impl StreamState {
+    fn lock(&self) -> MutexGuard<'_, RecordBuffer> {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes records, all or none.
-    fn take(&self, records: &[Vec<u8>]) -> Result<(), api::Refusal> {
+    /// Buffers all of these records, or returns `false` if the stream is unavailable.
+    fn accept(&self, records: &[Vec<u8>]) -> bool {
         if self.is_unavailable.load(Ordering::Relaxed) || self.lock().is_overfull() {
-            return Err(api::Refusal::unavailable());
+            return false;
         }
         let now = SystemClock.now();
         let mut buffer = self.lock();
@@ -171,11 +165,11 @@ impl Shared {
             buffer.push(data, now);
         }
         self.filled.notify_one();
-        Ok(())
+        true
     }
 
-    /// Writes objects as they become due, for ever.
-    async fn deliver_what_is_due(self: Arc<Self>) {
+    /// Writes objects as they become due; never returns.
+    async fn write_due_objects(self: Arc<Self>) {
         loop {
             let wait = self.lock().due_in(SystemClock.now());
             let due = async {
@@ -186,7 +180,7 @@ impl Shared {
             };
             tokio::select! {
                 () = due => {
-                    if self.deliver(false).await.is_err() {
+                    if self.write_objects(false).await.is_err() {
                         tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
                     }
                 }
@@ -195,20 +189,15 @@ impl Shared {
         }
     }
 
-    /// Writes what is due, or everything, and says how many objects that made.
-    async fn deliver(&self, everything: bool) -> Result<usize> {
-        let _turn = self.delivering.lock().await;
+    /// Writes the due objects, or all of them.
+    async fn write_objects(&self, everything: bool) -> Result<()> {
+        let _turn = self.writing.lock().await;
         self.lock().seal(SystemClock.now(), everything);
-        let mut written = 0;
         loop {
-            let Some((key, body)) =
-                self.lock().first().map(|object| (object.key.clone(), gzip(&object.data)))
-            else {
-                return Ok(written);
-            };
+            let first = self.lock().first().map(|object| (object.key.clone(), gzip(&object.data)));
+            let Some((key, body)) = first else { return Ok(()) };
             self.bucket.put(&key, body?).await?;
             self.lock().remove_first();
-            written += 1;
         }
     }
 }

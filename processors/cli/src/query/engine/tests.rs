@@ -9,7 +9,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::parquet::arrow::ArrowWriter;
 
 use super::*;
-use afterwrite_local::s3::{EmbeddedS3, Options};
+use afterwrite_local::s3::EmbeddedS3;
 
 const MODEL: &str = r##"
 name = "library"
@@ -106,7 +106,7 @@ const BUCKET: &str = "lake";
 
 /// An S3 with the folder's files in a bucket.
 async fn served(folder: &Path) -> EmbeddedS3 {
-    let server = EmbeddedS3::start(Options::default()).await.unwrap();
+    let server = EmbeddedS3::start().await.unwrap();
     server.create_bucket(BUCKET).await.unwrap();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use afterwrite::sink::s3::ObjectStore as _;
+use afterwrite::sink::ObjectStore as _;
 
 use super::super::manifest::CompactionManifest;
 use super::super::run::CompactionRun;

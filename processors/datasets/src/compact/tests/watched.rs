@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use afterwrite::sink::s3::{ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
+use afterwrite::sink::{ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 
 use super::*;
 

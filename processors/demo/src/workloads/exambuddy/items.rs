@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::item::{Item, item, text, texts, whole as number};
 use crate::workloads::tools::table as define;
-use afterwrite_local::table::{KeyDefinition, TableDefinition};
+use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 
 /// The table's name, as the model knows it.
 pub(super) const TABLE: &str = "ExamBuddyTable";

@@ -16,7 +16,7 @@ use crate::item::{Item, text_of, whole_of};
 use crate::recount::{Counted, Outcome};
 use crate::rollups::{Rollups, number};
 use crate::script::Script;
-use afterwrite_local::table::TableDefinition;
+use afterwrite_local::dynamodb::TableDefinition;
 
 /// The exam platform.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,7 @@ use crate::item::{Value, at, text_of};
 use crate::recount::{Counted, Outcome};
 use crate::rollups::{Rollups, number};
 use crate::script::Script;
-use afterwrite_local::table::{KeyDefinition, TableDefinition};
+use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 
 const SHOWN: usize = 10;
 
