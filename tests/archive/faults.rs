@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
@@ -97,7 +97,7 @@ async fn a_wrong_name_is_told_by_its_variable() {
     let archive = EmbeddedArchive::start().await;
     let stream = Firehose::new(&archive.firehose.client(), Arc::from("elsewhere"));
     let bucket = S3Bucket::new(&archive.s3.client(), Arc::from("elsewhere"));
-    let archiver = Archiver::new(stream, bucket, SystemClock);
+    let archiver = ChangeArchiver::new(stream, bucket, SystemClock);
     let texts = [("a".to_owned(), "{}\n".to_owned()), ("b".to_owned(), "x".repeat(1_024_001))];
     let outcome = archiver.archive(&lines(&texts), deadline(30)).await;
     let errors: Vec<&Error> = outcome.failures.iter().map(|failure| &failure.error).collect();

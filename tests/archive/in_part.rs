@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::clock::SystemClock;
-use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::firehose_proxy::{FirehoseProxy, Passed};
@@ -36,7 +36,7 @@ fn wide_lines() -> Vec<(String, String)> {
 /// Archives wide lines through a proxy before the Firehose at `upstream`; what was done, and what passed through the proxy.
 async fn archived_through(faults: StreamFaults, upstream: &str, bucket: S3Bucket) -> (ArchiveTotals, Passed) {
     let proxy = FirehoseProxy::start(upstream, faults).await.unwrap();
-    let archiver = Archiver::new(proxy.stream(), bucket, SystemClock);
+    let archiver = ChangeArchiver::new(proxy.stream(), bucket, SystemClock);
     let (texts, mut totals) = (wide_lines(), ArchiveTotals::default());
     for batch in texts.chunks(RECORDS_A_BATCH * LINES_A_RECORD) {
         let outcome = archiver.archive(&lines(batch), deadline(60)).await;

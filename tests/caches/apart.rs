@@ -7,7 +7,7 @@ use std::time::Duration;
 use afterwrite::clock::SystemClock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::Archiver;
+use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
@@ -16,7 +16,7 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::{Relay, Relayed, SourceTables};
+use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
 use afterwrite_memory::MemoryObjects;
 use afterwrite_memory::MemoryStream;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
@@ -38,7 +38,7 @@ impl Cache for Gone {
 }
 
 /// A relay that writes to memory.
-type InMemory = Relay<Gone, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
+type InMemory = StreamRelay<Gone, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
 
 fn tables(model: &Arc<Model>) -> SourceTables {
     SourceTables::new(Arc::clone(model), model.tables.iter().map(|table| Arc::clone(&table.name)).collect())
@@ -49,7 +49,7 @@ fn event(records: &[Value]) -> String {
 }
 
 /// The sequence numbers of the records that failed, each once, and why.
-fn failed(relayed: &Relayed) -> Vec<(&str, &Error)> {
+fn failed(relayed: &RelayedBatch) -> Vec<(&str, &Error)> {
     let mut failed: Vec<(&str, &Error)> = relayed
         .failures
         .iter()
@@ -72,7 +72,7 @@ fn large(mut record: Value) -> Value {
 }
 
 /// Whatever becomes of the archive, keys and paths of three questions go; every record is reported as not archived.
-async fn invalidated_without(archive: Archiver<Firehose, S3Bucket, SystemClock>, kind: ErrorKind) {
+async fn invalidated_without(archive: ChangeArchiver<Firehose, S3Bucket, SystemClock>, kind: ErrorKind) {
     let (cache, cloudfront, model) = (Gone::default(), FakeCloudFront::start().await, model());
     let invalidator = CacheInvalidator::new(
         Arc::clone(&model),
@@ -80,7 +80,7 @@ async fn invalidated_without(archive: Archiver<Firehose, S3Bucket, SystemClock>,
         Some(cloudfront.distribution()),
         SystemClock,
     );
-    let relay = Relay::new(tables(&model), Some(invalidator), Some(archive), SystemClock);
+    let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archive), SystemClock);
     let records =
         [at(large(question("p", "1")), "101"), at(question("p", "2"), "102"), at(question("p", "3"), "103")];
     let relayed = relay.handle(event(&records).as_bytes(), deadline(2)).await.unwrap();
@@ -106,7 +106,7 @@ async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
         .endpoint_url(&nowhere)
         .force_path_style(true)
         .build();
-    let archive = Archiver::new(
+    let archive = ChangeArchiver::new(
         Firehose::new(&aws_sdk_firehose::Client::new(&firehose), Arc::from(STREAM)),
         S3Bucket::new(&aws_sdk_s3::Client::from_conf(s3), Arc::from(BUCKET)),
         SystemClock,
@@ -117,7 +117,7 @@ async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
 #[tokio::test]
 async fn an_archive_that_refuses_everything_keeps_nothing_from_being_invalidated() {
     let servers = EmbeddedArchive::start().await;
-    let archive = Archiver::new(
+    let archive = ChangeArchiver::new(
         Firehose::new(&servers.firehose.client(), Arc::from("elsewhere")),
         S3Bucket::new(&servers.s3.client(), Arc::from("elsewhere")),
         SystemClock,
@@ -184,8 +184,8 @@ fn in_memory(model: &Arc<Model>, cache: Option<&Gone>) -> (InMemory, Arc<MemoryS
     let invalidator =
         cache.map(|cache| CacheInvalidator::new(Arc::clone(model), Some(cache.clone()), None, SystemClock));
     let stream = Arc::new(MemoryStream::default());
-    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
-    (Relay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
+    let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
+    (StreamRelay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
 }
 
 /// The records that the stream was given, in order.
@@ -202,8 +202,8 @@ async fn a_dead_cache_fails_only_the_records_that_need_it() {
     let invalidator =
         CacheInvalidator::<_, CloudFront, _>::new(Arc::clone(&model), Some(cache), None, SystemClock);
     let stream = Arc::new(MemoryStream::default());
-    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
-    let relay = Relay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
+    let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
+    let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
     let number = |price: u8, stock: u8| json!({ "price": { "N": price.to_string() }, "stock": { "N": stock.to_string() } });
     let records = [
         change("201", 1, "VISIT#1", json!({}), json!({ "seen": { "BOOL": true } })),
