@@ -249,7 +249,7 @@ impl Explained<'_> {
         stale.add(self.model, self.identity, 0, (None, Some(image)))?;
         let keys = stale.keys().map(|stale| StaleKey { key: stale.key, remedy: stale.remedy.describe() });
         found.stale_keys = keys.collect();
-        found.stale_paths = stale.paths().map(|stale| stale.path).collect();
+        found.stale_paths = stale.paths().keys().cloned().collect();
         Ok(())
     }
 
