@@ -170,7 +170,7 @@ impl ApiState {
         let id = format!("00000000-0000-4000-8000-{:012}", self.last_number.fetch_add(1, Ordering::Relaxed));
         let deadline = SystemTime::now() + invocation.time;
         let deadline_ms = deadline.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let answer = Response::builder()
+        let response = Response::builder()
             .header("content-type", "application/json")
             .header("lambda-runtime-aws-request-id", &id)
             .header("lambda-runtime-deadline-ms", deadline_ms.to_string())
@@ -182,7 +182,7 @@ impl ApiState {
             .body(Full::new(invocation.event))
             .map_err(|_| NoAnswer)?;
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, invocation.done);
-        Ok(answer)
+        Ok(response)
     }
 
     /// Ends an invocation. Like Lambda, it refuses one that is unknown or has ended.
@@ -199,9 +199,9 @@ impl ApiState {
 }
 
 fn status(status: StatusCode) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(Bytes::from_static(b"{}")));
-    *answer.status_mut() = status;
-    answer
+    let mut response = Response::new(Full::new(Bytes::from_static(b"{}")));
+    *response.status_mut() = status;
+    response
 }
 
 /// The error in a function's report. The text of an unreadable report becomes the message.

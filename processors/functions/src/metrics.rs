@@ -1,32 +1,32 @@
-//! The metrics of a batch.
+//! The metrics of a batch that a handler returns.
 
 use afterwrite_lambda::MetricsLine;
 
 use crate::{AggregatedBatch, RelayedBatch};
 
-/// What was counted of a batch.
+/// The metrics of the function `aggregator`.
 #[must_use]
-pub fn aggregated(handled: &AggregatedBatch) -> MetricsLine {
+pub fn aggregated(batch: &AggregatedBatch) -> MetricsLine {
     let mut line = MetricsLine::default();
-    line.count("records", handled.records);
-    line.count("unmatched", handled.unmatched);
-    line.count("failed", handled.failures.len());
-    for (name, number) in handled.totals.named() {
+    line.count("records", batch.records);
+    line.count("unmatched", batch.unmatched);
+    line.count("failed", batch.failures.len());
+    for (name, number) in batch.totals.named() {
         line.count(name, number);
     }
-    if let Some(age_ms) = handled.age_ms {
+    if let Some(age_ms) = batch.age_ms {
         line.milliseconds("RecordAge", age_ms);
     }
     line
 }
 
-/// What was passed on of a batch: of each part what it hosts.
+/// The metrics of the function `relay`, for the projections that it hosts.
 #[must_use]
-pub fn relayed(relayed: &RelayedBatch) -> MetricsLine {
+pub fn relayed(batch: &RelayedBatch) -> MetricsLine {
     let mut line = MetricsLine::default();
-    line.count("records_relayed", relayed.records);
-    line.count("relay_failed", relayed.failures.len());
-    if let Some(invalidated) = &relayed.invalidated {
+    line.count("records_relayed", batch.records);
+    line.count("relay_failed", batch.failures.len());
+    if let Some(invalidated) = &batch.invalidated {
         line.count("keys_invalidated", invalidated.keys);
         line.count("paths_invalidated", invalidated.paths);
         line.count("cache_commands", invalidated.commands);
@@ -35,7 +35,7 @@ pub fn relayed(relayed: &RelayedBatch) -> MetricsLine {
             line.milliseconds("KeysGone", gone_ms);
         }
     }
-    if let Some(archived) = &relayed.archived {
+    if let Some(archived) = &batch.archived {
         line.count("lines_archived", archived.lines);
         line.count("firehose_records", archived.firehose_records);
         line.count("archive_bytes", archived.bytes);
@@ -43,7 +43,7 @@ pub fn relayed(relayed: &RelayedBatch) -> MetricsLine {
         line.count("archive_retries", archived.retries);
         line.count("direct_objects", archived.direct_objects);
     }
-    if let Some(age_ms) = relayed.age_ms {
+    if let Some(age_ms) = batch.age_ms {
         line.milliseconds("RelayedRecordAge", age_ms);
     }
     line
