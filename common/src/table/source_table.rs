@@ -8,7 +8,7 @@ use super::load::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable, place};
 use super::load::suggestion::{listed, suggestion};
-use super::named::{NamedValue, named_values};
+use super::named::{NamedValue, meant, named_values};
 
 /// A source table.
 #[derive(Debug)]
@@ -53,11 +53,11 @@ named_values! {
     pub enum KeyType {
         /// `S`.
         #[default]
-        Text = "S",
+        Text = "S" | "string" | "text",
         /// `N`.
-        Number = "N",
+        Number = "N" | "number",
         /// `B`.
-        Binary = "B",
+        Binary = "B" | "binary",
     }
 }
 
@@ -102,10 +102,11 @@ pub(super) fn compile(
                 ProblemCode::UnknownWord,
                 written.at,
                 format!(
-                    "{}: unknown type `{}`; the type of a key attribute is one of {}",
+                    "{}: unknown type `{}`; the type of a key attribute is one of {}{}",
                     settings.owner,
                     written.value,
-                    listed(KeyType::NAMES)
+                    listed(KeyType::NAMES),
+                    meant::<KeyType>(written.value)
                 ),
             );
         }
