@@ -112,7 +112,7 @@ pub(super) fn compile(
     let problems = &mut *compiler.problems;
     let table = entity.get("derive");
     let table = table.and_then(|value| reader::table(&entity.called("derive"), value, problems));
-    let (mut derivations, mut derived) = (Vec::new(), Vec::new());
+    let (mut derivations, mut derived, mut places) = (Vec::new(), Vec::new(), Vec::new());
     let bare = Arc::new(EntityScope {
         name: Arc::clone(&scope.name),
         variables: scope.variables.clone(),
@@ -127,12 +127,14 @@ pub(super) fn compile(
             compiler.problems.mark_incomplete();
             continue;
         };
+        places.push(name.at);
         // A wrong one keeps its name: uses of it are not reported as well.
         let name: Arc<str> = Arc::from(name.value);
         derived.push((Arc::clone(&name), value_type));
         derivations
             .push(Derivation { name, kind: kind.unwrap_or_else(|| DerivationKind::First(Vec::new())) });
     }
+    compiler.places.derivations.push(places);
     scope.derived = derived;
     (derivations, scope)
 }

@@ -1,5 +1,6 @@
 //! What the parts of a model are compiled with: the model so far, the scopes of its entities, and where problems go.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::problem::{ProblemCode, ProblemCollector, ProblemPlace, ReportedProblem};
@@ -22,16 +23,7 @@ pub(in crate::table) struct ModelCompiler<'c, 's> {
     pub(in crate::table) model: Model,
     /// For each entity.
     pub(in crate::table) scopes: Vec<Arc<EntityScope>>,
-    /// For each entity, where its name is.
-    pub(in crate::table) entity_places: Vec<usize>,
-    /// For each rollup, where its name is.
-    pub(in crate::table) rollup_places: Vec<usize>,
-    /// For each rollup, where the variable of its expiry is named.
-    pub(in crate::table) lifetime_places: Vec<usize>,
-    /// For each dataset, where its name is.
-    pub(in crate::table) dataset_places: Vec<usize>,
-    /// For each aggregate, where its name is.
-    pub(in crate::table) aggregate_places: Vec<usize>,
+    pub(in crate::table) places: PartPlaces,
     /// The measures of each rollup, averages and the bins of histograms included.
     pub(in crate::table) measures: Vec<RollupMeasure>,
     /// Lookups whose inputs are wrong: uses of one are not reported as well.
@@ -42,6 +34,21 @@ pub(in crate::table) struct ModelCompiler<'c, 's> {
     pub(in crate::table) mirrored: Vec<MirroredPath>,
     /// The secrets of entities: entity, path, where it is named.
     pub(in crate::table) secrets: Vec<(usize, AttributePath, usize)>,
+}
+
+/// Where the parts of a model are declared, in the order of the model's lists.
+#[derive(Default)]
+pub(in crate::table) struct PartPlaces {
+    pub(in crate::table) entities: Vec<usize>,
+    /// For each entity, its derived values.
+    pub(in crate::table) derivations: Vec<Vec<usize>>,
+    pub(in crate::table) lookups: Vec<usize>,
+    pub(in crate::table) rollups: Vec<usize>,
+    /// For each rollup, the variable that its expiry counts from.
+    pub(in crate::table) lifetimes: Vec<usize>,
+    pub(in crate::table) aggregates: Vec<usize>,
+    pub(in crate::table) caches: Vec<usize>,
+    pub(in crate::table) datasets: Vec<usize>,
 }
 
 /// An attribute that a mirror writes.
@@ -71,11 +78,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
             findings: ProblemCollector::of(source),
             model,
             scopes: Vec::new(),
-            entity_places: Vec::new(),
-            rollup_places: Vec::new(),
-            lifetime_places: Vec::new(),
-            dataset_places: Vec::new(),
-            aggregate_places: Vec::new(),
+            places: PartPlaces::default(),
             measures: Vec::new(),
             broken_lookups: Vec::new(),
             output_types: Vec::new(),
@@ -99,6 +102,23 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         if name.value.is_empty() || !name.value.chars().all(is_plain) {
             let message = format!("{kind} `{}`: a name is made of letters, digits, `_` and `-`", name.value);
             self.report(ProblemCode::InvalidName, name.at, message);
+        }
+    }
+
+    /// Reports the lookups of a part whose outputs it does not use; `used` are positions among them.
+    pub(in crate::table) fn check_outputs(
+        &mut self,
+        owner: &str,
+        lookups: &[Located<&str>],
+        used: &BTreeSet<usize>,
+    ) {
+        let unused = lookups.iter().enumerate().filter(|(position, _)| !used.contains(position));
+        for (_, lookup) in unused {
+            let message = format!(
+                "{owner}: it uses no output of lookup `{}`, which costs a read for every item; remove it from `lookup`",
+                lookup.value
+            );
+            self.report(ProblemCode::UnusedOutputs, lookup.at, message);
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) mod scope;
 mod source;
 pub(super) mod suggestion;
 mod syntax;
+mod warnings;
 
 use std::borrow::Cow;
 use std::{fs, io};

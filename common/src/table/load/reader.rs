@@ -108,7 +108,7 @@ pub(in crate::table) struct SettingsTable<'d> {
     /// Where it stands.
     pub(in crate::table) at: usize,
     table: &'d DeTable<'d>,
-    /// Misspelt settings by what was probably meant: they are read as that, lest more be reported of them.
+    /// Misspelt settings by the name that was probably meant: they are read as that, so that nothing that follows is reported.
     misspelt: Vec<(String, RawValue<'d>)>,
 }
 
@@ -121,13 +121,25 @@ impl<'d> SettingsTable<'d> {
         known: &[&str],
         problems: &mut ProblemCollector<'_>,
     ) -> Self {
+        Self::with_forms(owner, at, table, known, |name| name, problems)
+    }
+
+    /// The same, for settings that are not all written by their name alone: a suggestion shows the form.
+    pub(in crate::table) fn with_forms<'f>(
+        owner: String,
+        at: usize,
+        table: &'d DeTable<'d>,
+        known: &[&'f str],
+        form: impl Fn(&'f str) -> &'f str,
+        problems: &mut ProblemCollector<'_>,
+    ) -> Self {
         let mut misspelt = Vec::new();
         for (name, value) in entries(table).into_iter().filter(|(name, _)| !known.contains(&name.value)) {
             let all = listed(known);
             let missing = known.iter().copied().filter(|known| !table.contains_key(*known));
             let hint = if let Some(nearest) = nearest(name.value, missing) {
                 misspelt.push((nearest.to_owned(), value));
-                format!("; did you mean `{nearest}`? Known keys are {all}")
+                format!("; did you mean `{}`? Known keys are {all}", form(nearest))
             } else {
                 format!("; known keys are {all}")
             };
@@ -138,6 +150,11 @@ impl<'d> SettingsTable<'d> {
             );
         }
         Self { owner, at, table, misspelt }
+    }
+
+    /// Whether a setting is read from a misspelt name, which was reported.
+    pub(in crate::table) fn is_misspelt(&self, name: &str) -> bool {
+        !self.table.contains_key(name) && self.misspelt.iter().any(|(meant, _)| meant == name)
     }
 
     /// The value of a setting, if it is there.
