@@ -17,7 +17,7 @@ use afterwrite_datasets::compact::{ABANDONED_AFTER, Compacted, Compactor, Option
 use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::datasets::{export, gzip, rows_of};
 use afterwrite_tests::random::Random;
-use afterwrite_tests::unreliable_bucket::Unreliable;
+use afterwrite_tests::unreliable_bucket::UnreliableBucket;
 use afterwrite_tests::view_server::ViewServer;
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
@@ -290,7 +290,7 @@ impl World {
     async fn compact(&mut self) {
         let compactor = |random: &mut Random| {
             let dies_at = if random.chance(400) { random.below(30) } else { u64::MAX };
-            let bucket = Unreliable::new(Arc::clone(&self.bucket), dies_at, random.chance(500));
+            let bucket = UnreliableBucket::new(Arc::clone(&self.bucket), dies_at, random.chance(500));
             Compactor::new(Arc::clone(&self.model), bucket, options())
         };
         let (one, other) = (compactor(&mut self.random), compactor(&mut self.random));

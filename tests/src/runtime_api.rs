@@ -24,7 +24,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
-use crate::loopback::{Answer, Loopback, NoAnswer};
+use crate::loopback::{ConnectionClosed, HandlerResult, LoopbackServer};
 
 const PREFIX: &str = "/2018-06-01/runtime/";
 /// How long past its deadline an invocation may still be answered before it counts as timed out.
@@ -56,7 +56,7 @@ pub struct FunctionError {
 
 /// A Runtime API on 127.0.0.1; dropping it closes it.
 pub struct RuntimeApi {
-    server: Loopback,
+    server: LoopbackServer,
     shared: Arc<Shared>,
     queue: mpsc::UnboundedSender<Invocation>,
 }
@@ -90,7 +90,7 @@ impl RuntimeApi {
             broken: watch::Sender::new(None),
         });
         let serving = Arc::clone(&shared);
-        let server = Loopback::serve(move |request| Arc::clone(&serving).answer(request)).await?;
+        let server = LoopbackServer::serve(move |request| Arc::clone(&serving).answer(request)).await?;
         Ok(Self { server, shared, queue })
     }
 
@@ -136,7 +136,7 @@ impl RuntimeApi {
 }
 
 impl Shared {
-    async fn answer(self: Arc<Self>, request: Request<Bytes>) -> Answer {
+    async fn answer(self: Arc<Self>, request: Request<Bytes>) -> HandlerResult {
         let path = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();
         let steps: Vec<&str> = path.split('/').collect();
         match (request.method(), steps.as_slice()) {
@@ -156,13 +156,13 @@ impl Shared {
     }
 
     /// Waits for an invocation. A function that goes away meanwhile takes none with it: this is then dropped at `recv`.
-    async fn next(&self) -> Answer {
+    async fn next(&self) -> HandlerResult {
         self.asked.send_if_modified(|first| {
             let is_first = first.is_none();
             first.get_or_insert_with(Instant::now);
             is_first
         });
-        let invocation = self.waiting.lock().await.recv().await.ok_or(NoAnswer)?;
+        let invocation = self.waiting.lock().await.recv().await.ok_or(ConnectionClosed)?;
         let id = format!("00000000-0000-4000-8000-{:012}", self.numbered.fetch_add(1, Ordering::Relaxed));
         let deadline = SystemTime::now() + invocation.time;
         let deadline_ms = deadline.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -176,7 +176,7 @@ impl Shared {
             )
             .header("lambda-runtime-trace-id", "Root=1-00000000-000000000000000000000000;Sampled=0")
             .body(Full::new(invocation.event))
-            .map_err(|_| NoAnswer)?;
+            .map_err(|_| ConnectionClosed)?;
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, invocation.done);
         Ok(answer)
     }

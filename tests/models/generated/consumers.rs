@@ -14,7 +14,7 @@ use afterwrite_cli::demo::workloads::Workload;
 use afterwrite_functions::{Aggregator, Handled};
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::faults::{Faulty, Rates};
+use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::random::Random;
 
 use super::application::{Application, NOW, STATE, tables};
@@ -28,7 +28,7 @@ const TASKS: usize = 3;
 const TIMEOUTS: [Duration; 3] = [Duration::from_millis(20), Duration::from_secs(1), Duration::from_secs(20)];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Process = Aggregator<Arc<Faulty<MemoryTables>>, StillClock>;
+type Process = Aggregator<Arc<FaultyTables<MemoryTables>>, StillClock>;
 type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Handled>>>>;
 
 /// An invocation under way.
@@ -47,7 +47,7 @@ pub(super) struct Run {
     random: Random,
     application: Application,
     model: Arc<Model>,
-    tables: Arc<Faulty<MemoryTables>>,
+    tables: Arc<FaultyTables<MemoryTables>>,
     pub(super) streams: Streams,
     consumers: [Arc<Process>; CONSUMERS],
     tasks: Vec<Task>,
@@ -68,8 +68,8 @@ impl Run {
     pub(super) fn at(now: i64, workload: &dyn Workload, seed: u64, size: u64) -> Self {
         let mut random = Random::new(seed);
         let model = Model::load(workload.model()).unwrap_or_else(|error| panic!("{error}"));
-        let (model, rates) = (Arc::new(model), Rates { index_lag: 0, ..Rates::SOME });
-        let tables = Arc::new(Faulty::new(tables(workload, now), rates, random.number()));
+        let (model, rates) = (Arc::new(model), FaultRates { index_lag: 0, ..FaultRates::SOME });
+        let tables = Arc::new(FaultyTables::new(tables(workload, now), rates, random.number()));
         let consumers = [(); CONSUMERS].map(|()| process(&model, &tables, now));
         Self {
             now,
@@ -99,7 +99,7 @@ impl Run {
         while is_patient && !(self.streams.is_drained() && self.tasks.is_empty()) {
             self.step();
         }
-        self.tables.set_rates(Rates::NONE);
+        self.tables.set_rates(FaultRates::NONE);
         while !self.tasks.is_empty() {
             self.crash(0);
         }
@@ -266,7 +266,7 @@ impl Run {
     }
 }
 
-fn process(model: &Arc<Model>, tables: &Arc<Faulty<MemoryTables>>, now: i64) -> Arc<Process> {
+fn process(model: &Arc<Model>, tables: &Arc<FaultyTables<MemoryTables>>, now: i64) -> Arc<Process> {
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(now + 60));
     let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), Arc::clone(tables), clock);
