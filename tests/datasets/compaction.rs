@@ -19,7 +19,7 @@ use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{export, gzip, rows_of};
 use afterwrite_tests::duckdb::ViewServer;
 use afterwrite_tests::random::SeededRandom;
-use afterwrite_tests::unreliable_bucket::Unreliable;
+use afterwrite_tests::unreliable_bucket::UnreliableBucket;
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
@@ -297,7 +297,7 @@ impl CompactionWorld {
     async fn compact(&mut self) {
         let compactor = |random: &mut SeededRandom| {
             let dies_at = if random.chance(400) { random.below(30) } else { u64::MAX };
-            let bucket = Unreliable::new(Arc::clone(&self.bucket), dies_at, random.chance(500));
+            let bucket = UnreliableBucket::new(Arc::clone(&self.bucket), dies_at, random.chance(500));
             DatasetCompactor::new(Arc::clone(&self.model), bucket, options(), StillClock::at(self.now))
         };
         let (one, other) = (compactor(&mut self.random), compactor(&mut self.random));
