@@ -7,7 +7,7 @@ use std::sync::Arc;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::MemoryObjects;
 use afterwrite::table::Model;
-use afterwrite_datasets::catalogue::{CatalogueStatement, statements};
+use afterwrite_datasets::catalogue::statements;
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{
@@ -154,7 +154,8 @@ fn duckdb_accepts_every_checked_in_statement() {
     let mut models = Vec::new();
     for name in Model::built_in_names() {
         let model = Model::load(name).unwrap();
-        let mut expected: Vec<String> = statements(&model).iter().map(CatalogueStatement::path).collect();
+        let mut expected: Vec<String> =
+            statements(&model).into_iter().map(|statement| statement.path).collect();
         let mut answers = duckdb(nothing.path(), name, &["--views"]);
         expected.sort();
         answers.statements.sort();

@@ -34,20 +34,13 @@ pub const RESCUED: &str = "_rescued";
 /// The generation of the model that made the row: of two rows of one change, the one with the greater generation counts.
 pub const GENERATION: &str = "_generation";
 
-/// A column that every row has, whatever its dataset.
-pub(crate) struct CommonColumn {
-    pub(crate) name: &'static str,
-    pub(crate) column_type: ColumnType,
-    pub(crate) nullable: bool,
-}
-
-/// The columns that follow the model's, in the order of the files.
-pub(crate) const COMMON_COLUMNS: [CommonColumn; 5] = [
-    CommonColumn { name: POSITION, column_type: ColumnType::String, nullable: false },
-    CommonColumn { name: OPERATION, column_type: ColumnType::String, nullable: false },
-    CommonColumn { name: CHANGED_AT, column_type: ColumnType::Timestamp, nullable: true },
-    CommonColumn { name: RESCUED, column_type: ColumnType::String, nullable: true },
-    CommonColumn { name: GENERATION, column_type: ColumnType::Int64, nullable: true },
+/// The columns that follow the model's in every file: name, type, and whether it may be null.
+pub(crate) const COMMON_COLUMNS: [(&str, ColumnType, bool); 5] = [
+    (POSITION, ColumnType::String, false),
+    (OPERATION, ColumnType::String, false),
+    (CHANGED_AT, ColumnType::Timestamp, true),
+    (RESCUED, ColumnType::String, true),
+    (GENERATION, ColumnType::Int64, true),
 ];
 
 /// How many minutes after a change a snapshot must have been read to be sure to include the change: a record's time is approximate.
@@ -60,7 +53,7 @@ pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
         dataset.columns.iter().map(|column| Field::new(&*column.name, arrow_type(&column.column_type), true));
     let common = COMMON_COLUMNS.iter();
     let common =
-        common.map(|column| Field::new(column.name, arrow_type(&column.column_type), column.nullable));
+        common.map(|(name, column_type, nullable)| Field::new(*name, arrow_type(column_type), *nullable));
     Arc::new(Schema::new(columns.chain(common).collect::<Vec<_>>()))
 }
 

@@ -18,7 +18,7 @@ const OUTPUT_FORMAT: &str = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetO
 #[must_use]
 pub fn create_table(dataset: &Dataset) -> String {
     let columns = dataset.columns.iter().map(|column| (&*column.name, &column.column_type));
-    let columns = columns.chain(COMMON_COLUMNS.iter().map(|column| (column.name, &column.column_type)));
+    let columns = columns.chain(COMMON_COLUMNS.iter().map(|(name, column_type, _)| (*name, column_type)));
     let columns: Vec<String> =
         columns.map(|(name, column_type)| format!("  `{name}` {}", hive_type(column_type))).collect();
     let (files, last) = (dataset_files(dataset), &dataset.days.1);

@@ -15,7 +15,7 @@ use super::options::CompactionOptions;
 use super::order::RowOrder;
 use super::output::{OutputFile, OutputWriter};
 use super::run::CompactionRun;
-use super::sort::{RowSorter, SortBudget};
+use super::sort::RowSorter;
 use super::sweep::sweep_partition;
 use super::totals::{CompactionTotals, count};
 use crate::paths::DatasetPartition;
@@ -82,7 +82,7 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         let CompactionOptions { memory_bytes, target_file_bytes, .. } = *self.options;
         let order = RowOrder::new(self.partition.dataset, &inputs.schema)?;
         let mut output = OutputWriter::new(inputs.schema.clone(), &order, target_file_bytes)?;
-        let mut sorter = RowSorter::new(&order, SortBudget::new(memory_bytes, target_file_bytes));
+        let mut sorter = RowSorter::new(&order, memory_bytes, target_file_bytes);
         let mut rows_in = 0;
         for input in &inputs.files {
             totals.files_in += 1;
@@ -95,11 +95,8 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         }
         // Their disk is needed for the outputs.
         drop(inputs);
-        let mut sorted = sorter.finish()?;
-        while let Some(batch) = sorted.next_batch()? {
-            output.write(&batch)?;
-        }
-        let (files, dropped) = (output.finish()?, sorted.dropped());
+        let dropped = sorter.finish(|batch| output.write(batch))?;
+        let files = output.finish()?;
         let rows_out = files.iter().map(|file| file.rows).sum::<u64>();
         if rows_out + dropped.duplicates + dropped.outdated != rows_in {
             return Err(Error::new(

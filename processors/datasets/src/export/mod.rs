@@ -19,8 +19,6 @@ mod json;
 mod lines;
 mod object;
 mod partition_writer;
-mod rejected;
-mod totals;
 
 use std::sync::Arc;
 
@@ -33,13 +31,14 @@ use futures::TryStreamExt as _;
 
 pub use self::json::plain_json;
 use self::lines::LineBlocks;
+pub use self::object::ExportTotals;
 use self::object::ObjectExport;
-pub use self::totals::ExportTotals;
 use crate::paths::{ARCHIVE, DatasetPartition, rejected_lines};
 use crate::schema::fingerprint;
 
+/// How many bytes of rows are staged before they are encoded, for all partitions of an object together. Encoding ends a row group of every
+/// partition, so a smaller value takes less memory and makes smaller row groups. A column of an Arrow batch holds at most 2 GiB.
 const STAGED_BYTES: usize = 32 * 1024 * 1024;
-const MAX_STAGED_BYTES: usize = 1024 * 1024 * 1024;
 
 /// Exports the archive of a bucket.
 #[derive(Debug)]
@@ -63,14 +62,6 @@ impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
         remembered: Option<RememberedLookups<T>>,
     ) -> Self {
         Self { model, tables, bucket, remembered, staged_bytes: STAGED_BYTES }
-    }
-
-    /// Stages about this many bytes of rows before they are encoded, for all partitions of an object together. The default is 32 MiB, the
-    /// maximum 1 GiB: a column of an Arrow batch holds at most 2 GiB. Encoding ends a row group of every partition, so a smaller value
-    /// takes less memory and makes smaller row groups.
-    #[must_use]
-    pub fn staging(self, bytes: usize) -> Self {
-        Self { staged_bytes: bytes.min(MAX_STAGED_BYTES), ..self }
     }
 
     /// The model.
