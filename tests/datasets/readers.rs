@@ -68,8 +68,8 @@ fn rollups<'r>(
 async fn sql_counts_the_same_rollups() {
     let recording = Recording::load("exam-42");
     let folder = recorded_folder(&recording).await;
-    let answers = duckdb(folder.path(), "exambuddy", &[]).queries;
-    let counted = [&answers["rollups"], &answers["rollups_of_questions"]];
+    let queries = duckdb(folder.path(), "exambuddy", &[]).queries;
+    let counted = [&queries["rollups"], &queries["rollups_of_questions"]];
     let expected = &recording.rollups;
     for kind in ["#DAY#", "TOTAL", "ROLLUP#QUESTION#"] {
         let of_this_kind = expected.keys().filter(|(_, sort)| sort.contains(kind)).count();
@@ -89,14 +89,14 @@ async fn the_embedded_engine_and_duckdb_agree_on_every_saved_query() {
     let model = Model::load("exambuddy").unwrap();
     assert!(model.queries.len() >= 9);
     let place = Place::Folder(folder.path().to_owned());
-    let mut answered = 0;
+    let mut with_rows = 0;
     for query in &model.queries {
         let ours = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
         let ours: Vec<Value> = serde_json::from_str(&ours).unwrap();
-        answered += usize::from(!ours.is_empty());
+        with_rows += usize::from(!ours.is_empty());
         assert_eq!(ours, theirs[&*query.name], "{}", query.name);
     }
-    assert!(answered >= 9, "only {answered} queries have rows");
+    assert!(with_rows >= 9, "only {with_rows} queries have rows");
 }
 
 /// One skill for each of these numbers of years.
@@ -156,13 +156,13 @@ fn duckdb_accepts_every_checked_in_statement() {
         let model = Model::load(name).unwrap();
         let mut expected: Vec<String> =
             statements(&model).into_iter().map(|statement| statement.path).collect();
-        let mut answers = duckdb(nothing.path(), name, &["--views"]);
+        let mut results = duckdb(nothing.path(), name, &["--views"]);
         expected.sort();
-        answers.statements.sort();
-        assert_eq!(answers.statements, expected, "{name}");
-        assert_eq!(answers.views.len(), model.datasets.len(), "{name}");
-        assert_eq!(answers.queries.len(), model.queries.len(), "{name}");
-        models.push((name, answers.views.len()));
+        results.statements.sort();
+        assert_eq!(results.statements, expected, "{name}");
+        assert_eq!(results.views.len(), model.datasets.len(), "{name}");
+        assert_eq!(results.queries.len(), model.queries.len(), "{name}");
+        models.push((name, results.views.len()));
     }
     models.sort_unstable();
     assert_eq!(models, [("algoitny", 2), ("exambuddy", 5), ("glad", 1), ("quiz", 3), ("shop", 3)]);

@@ -7,7 +7,7 @@
 //! | `_operation` | string | `INSERT`, `MODIFY`, `REMOVE`, `EXPIRE` or `SNAPSHOT` |
 //! | `_changed_at` | timestamp | time of the change, or of the reading of a snapshot; null if unknown |
 //! | `_rescued` | string | JSON: values that do not fit their columns, by column, in DynamoDB's JSON; null if all values fit |
-//! | `_generation` | int64 | generation of the model that made the row |
+//! | `_generation` | int64 | generation of the model that made the row: of two rows of one change, the one with the greater generation counts |
 
 use std::sync::Arc;
 
@@ -23,16 +23,11 @@ use sha2::{Digest as _, Sha256};
 use crate::column_type::arrow_type;
 use crate::paths::hex;
 
-/// The position of the change among the changes of its item.
-pub const POSITION: &str = "_position";
-/// What was done.
-pub const OPERATION: &str = "_operation";
-/// When it was done.
-pub const CHANGED_AT: &str = "_changed_at";
-/// The values that do not fit their columns.
-pub const RESCUED: &str = "_rescued";
-/// The generation of the model that made the row: of two rows of one change, the one with the greater generation counts.
-pub const GENERATION: &str = "_generation";
+pub(crate) const POSITION: &str = "_position";
+pub(crate) const OPERATION: &str = "_operation";
+pub(crate) const CHANGED_AT: &str = "_changed_at";
+pub(crate) const RESCUED: &str = "_rescued";
+pub(crate) const GENERATION: &str = "_generation";
 
 /// The columns that follow the model's in every file: name, type, and whether it may be null.
 pub(crate) const COMMON_COLUMNS: [(&str, ColumnType, bool); 5] = [
@@ -59,8 +54,7 @@ pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
 
 /// A hash of the model's generation and the dataset's columns, partition and days. After any of them has changed, everything can be
 /// exported again under other keys.
-#[must_use]
-pub fn fingerprint(model: &Model, dataset: &Dataset) -> String {
+pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{}\n", model.generation));
     for column in &dataset.columns {
@@ -77,8 +71,7 @@ const DICTIONARY_BYTES: usize = 16 * 1024;
 /// How files are written: ZSTD, and statistics for each page, so that readers can skip pages. Positions are all different and mostly
 /// begin like the one before: they have no dictionary, and are written as differences (`DELTA_BYTE_ARRAY`). Athena (Trino), Spark,
 /// DuckDB and Arrow read that encoding.
-#[must_use]
-pub fn writer_properties() -> WriterPropertiesBuilder {
+pub(crate) fn writer_properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

@@ -14,7 +14,7 @@ mod view;
 
 use afterwrite::table::{Dataset, Model};
 
-pub use self::table::create_table;
+use self::table::create_table;
 pub use self::view::create_view;
 
 /// The placeholder for the bucket's name. Athena's own placeholder, `${dt}`, stays in the text.

@@ -8,7 +8,7 @@ use afterwrite::sink::s3::{Bucket, ListedObject};
 use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_schema::{ArrowError, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, FieldRef, Fields, Schema, SchemaRef};
 use futures::TryStreamExt as _;
 use lambda_runtime::tracing;
 use parquet::arrow::arrow_reader::{
@@ -108,7 +108,7 @@ fn add_columns(
             }
             Some(_) => {}
             None if file.index_of(field.name()).ok() != Some(at) => return Err("it has a column twice"),
-            None => new.push(Arc::new(field.as_ref().clone().with_nullable(true))),
+            None => new.push(Arc::new(Field::new(field.name(), field.data_type().clone(), true))),
         }
     }
     others.append(&mut new);
@@ -158,7 +158,7 @@ fn unreadable(key: &str, cause: impl Into<Box<dyn std::error::Error + Send + Syn
 fn batch_rows(metadata: &ParquetMetaData) -> usize {
     let columns = metadata.row_groups().iter().flat_map(|group| group.columns());
     let bytes: i64 = columns
-        // The uncompressed size of a dictionary column does not show how long the texts are that the dictionary stands for.
+        // The uncompressed size of a column with a dictionary counts each distinct text once.
         .map(|column| column.uncompressed_size().max(column.unencoded_byte_array_data_bytes().unwrap_or(0)))
         .sum();
     let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);

@@ -8,7 +8,7 @@ use std::fs::File;
 use afterwrite::Result;
 use arrow_array::RecordBatch;
 
-use super::batches::{RowPlace, gather_rows};
+use super::batches::{RowPlace, gather_rows, unsortable};
 use super::order::{DroppedRows, RowFilter, RowKeys, RowOrder};
 use super::temporary::SpilledBatches;
 
@@ -24,7 +24,8 @@ pub(super) struct RunMerger<'o> {
     batch_rows: usize,
     /// The rows of the next merged batch.
     chosen: Vec<RowPlace>,
-    filter: RowFilter<RowPlace>,
+    /// Counts on from the rows that were dropped when the runs were made.
+    pub(super) filter: RowFilter<RowPlace>,
 }
 
 /// A run that is being read.
@@ -56,7 +57,7 @@ impl<'o> RunMerger<'o> {
         for file in files {
             let mut reader = SpilledBatches::open(file)?;
             let Some(batch) = reader.next_batch()? else { continue };
-            let keys = order.keys(&batch)?;
+            let keys = order.keys(&batch).map_err(unsortable)?;
             let run = merger.runs.len();
             merger.heads.push(Reverse((keys.bytes(0).to_vec(), run)));
             merger.runs.push(SpilledRun { reader, keys, batch: run, row: 0 });
@@ -86,11 +87,6 @@ impl<'o> RunMerger<'o> {
         Ok(None)
     }
 
-    /// How many rows were dropped so far, those of the runs included.
-    pub(super) fn dropped(&self) -> DroppedRows {
-        self.filter.dropped()
-    }
-
     /// Takes the least row; returns `false` if there is none.
     fn take_row(&mut self) -> Result<bool> {
         let Some(mut head) = self.heads.peek_mut() else { return Ok(false) };
@@ -103,7 +99,8 @@ impl<'o> RunMerger<'o> {
                 PeekMut::pop(head);
                 return Ok(true);
             };
-            (run.keys, run.batch, run.row) = (self.order.keys(&batch)?, self.batches.len(), 0);
+            (run.keys, run.batch, run.row) =
+                (self.order.keys(&batch).map_err(unsortable)?, self.batches.len(), 0);
             self.batches.push(batch);
         }
         key.clear();

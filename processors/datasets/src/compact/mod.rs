@@ -5,7 +5,7 @@
 //!    │  list          without files that a manifest supersedes, and without large files              files
 //!    │  fetch         to temporary files; a file whose columns have other types is left alone        inputs
 //!    │  sort          runs within a memory budget, spilled if there are several, then merged         sort, merge
-//!    │                  copies of a row are dropped; outdated rows too, if the model says so         order
+//!    │                  copies of a row are dropped; outdated rows too, if the model allows it       order
 //!    │  write         temporary files again, of the target size                                      output
 //!    ▼  upload        the run's mark, then its files                                                 run
 //! datasets/<name>/dt=<day>/compacted-<run>-<number>.parquet
@@ -125,8 +125,8 @@ impl<B: Bucket, C: Clock> DatasetCompactor<B, C> {
                     return Err(error);
                 }
                 // The cause may concern only this partition: a torn file, or one too large for the disk.
-                let day = compactor.partition.day;
-                tracing::warn!(dataset = &*dataset.name, day, %error, "a partition was not compacted");
+                let error = error.with("dataset", &*dataset.name).with("day", compactor.partition.day);
+                tracing::warn!(%error, "a partition was not compacted");
                 first_error.get_or_insert(error);
             }
         }

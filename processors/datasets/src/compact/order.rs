@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use afterwrite::projection::RowOperation;
 use afterwrite::table::{Dataset, RowHistory};
-use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
@@ -55,15 +54,7 @@ pub(super) struct RowOrder {
 }
 
 impl RowOrder {
-    pub(super) fn new(dataset: &Dataset, schema: &Schema) -> Result<Self> {
-        Self::of_columns(dataset, schema).map_err(|error| {
-            Error::new(ErrorKind::State, "cannot sort the rows of a dataset")
-                .with("dataset", &*dataset.name)
-                .caused_by(error)
-        })
-    }
-
-    fn of_columns(dataset: &Dataset, schema: &Schema) -> Result<Self, ArrowError> {
+    pub(super) fn new(dataset: &Dataset, schema: &Schema) -> Result<Self, ArrowError> {
         let mut columns = Vec::new();
         for column in dataset.sort.iter().chain(&dataset.key).filter_map(|at| dataset.columns.get(*at)) {
             let at = schema.index_of(&column.name)?;
@@ -100,12 +91,7 @@ impl RowOrder {
     }
 
     /// The sort keys of a batch's rows.
-    pub(super) fn keys(&self, batch: &RecordBatch) -> Result<RowKeys> {
-        let keys = self.encode(batch);
-        keys.map_err(|error| Error::new(ErrorKind::State, "cannot compare rows").caused_by(error))
-    }
-
-    fn encode(&self, batch: &RecordBatch) -> Result<RowKeys, ArrowError> {
+    pub(super) fn keys(&self, batch: &RecordBatch) -> Result<RowKeys, ArrowError> {
         let mut columns: Vec<_> = self.columns.iter().map(|at| batch.column(*at).clone()).collect();
         columns.extend([batch.column(self.generation).clone(), is_valid(batch.column(self.rescued))]);
         let rows = self.converter.convert_columns(&columns)?;
@@ -197,7 +183,8 @@ pub(super) struct RowFilter<P> {
     pending: Option<(P, Option<KeyedChange>)>,
     /// The sort key of the pending row. Its allocation is reused.
     bytes: Vec<u8>,
-    dropped: DroppedRows,
+    /// The rows that were dropped so far.
+    pub(super) dropped: DroppedRows,
 }
 
 impl<P> RowFilter<P> {
@@ -232,11 +219,6 @@ impl<P> RowFilter<P> {
     /// The place of the row that is not decided yet.
     pub(super) fn pending(&mut self) -> Option<&mut P> {
         self.pending.as_mut().map(|(place, _)| place)
-    }
-
-    /// How many rows were dropped so far.
-    pub(super) fn dropped(&self) -> DroppedRows {
-        self.dropped
     }
 }
 

@@ -8,6 +8,7 @@ use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use lambda_runtime::tracing;
 
+use super::batches::unsortable;
 use super::files::{group_files, is_worth_compacting, list_needed_files};
 use super::inputs::CompactionInputs;
 use super::manifest::CompactionManifest;
@@ -80,7 +81,7 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
     /// Sorts the rows of the inputs into temporary files.
     fn sort(&self, inputs: CompactionInputs, totals: &mut CompactionTotals) -> Result<Vec<OutputFile>> {
         let CompactionOptions { memory_bytes, target_file_bytes, .. } = *self.options;
-        let order = RowOrder::new(self.partition.dataset, &inputs.schema)?;
+        let order = RowOrder::new(self.partition.dataset, &inputs.schema).map_err(unsortable)?;
         let mut output = OutputWriter::new(inputs.schema.clone(), &order, target_file_bytes)?;
         let mut sorter = RowSorter::new(&order, memory_bytes, target_file_bytes);
         let mut rows_in = 0;
@@ -99,12 +100,8 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         let files = output.finish()?;
         let rows_out = files.iter().map(|file| file.rows).sum::<u64>();
         if rows_out + dropped.duplicates + dropped.outdated != rows_in {
-            return Err(Error::new(
-                ErrorKind::State,
-                "rows went missing during sorting; nothing is superseded",
-            )
-            .with("dataset", &*self.partition.dataset.name)
-            .with("day", &*self.partition.day));
+            let message = "rows went missing during sorting; nothing is superseded";
+            return Err(Error::new(ErrorKind::State, message));
         }
         totals.rows_in += rows_in;
         totals.rows_out += rows_out;

@@ -10,7 +10,7 @@ use std::fs::File;
 use afterwrite::Result;
 use arrow_array::RecordBatch;
 
-use super::batches::{BATCH_BYTES, RowPlace, gather_rows, rows_per_batch};
+use super::batches::{BATCH_BYTES, RowPlace, gather_rows, rows_per_batch, unsortable};
 use super::merge::RunMerger;
 use super::order::{DroppedRows, RowFilter, RowKeys, RowOrder};
 use super::temporary::spill_batches;
@@ -60,7 +60,7 @@ impl<'o> RowSorter<'o> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let keys = self.order.keys(&batch)?;
+        let keys = self.order.keys(&batch).map_err(unsortable)?;
         let bytes = count(batch.get_array_memory_size() + keys.size() + batch.num_rows() * size_of::<u128>());
         if self.held_bytes + bytes > self.memory_bytes && !self.batches.is_empty() {
             self.spill()?;
@@ -88,7 +88,7 @@ impl<'o> RowSorter<'o> {
         let Some(schema) = self.batches.first().map(RecordBatch::schema) else { return Ok(()) };
         let mut run = self.sort(self.batch_bytes.min(SPILLED_BATCH_BYTES));
         self.spilled.push(spill_batches(&schema, || run.next_batch())?);
-        self.dropped = run.filter.dropped();
+        self.dropped = run.filter.dropped;
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl<'o> RowSorter<'o> {
             while let Some(batch) = run.next_batch()? {
                 write(&batch)?;
             }
-            return Ok(run.filter.dropped());
+            return Ok(run.filter.dropped);
         }
         self.spill()?;
         let batch_rows = self.batch_rows(self.batch_bytes);
@@ -107,7 +107,7 @@ impl<'o> RowSorter<'o> {
         while let Some(batch) = merger.next_batch()? {
             write(&batch)?;
         }
-        Ok(merger.dropped())
+        Ok(merger.filter.dropped)
     }
 }
 

@@ -95,7 +95,7 @@ type ChangeFingerprint = [u64; 2];
 /// The partitions of an object, its rejected lines in JSON, and the counts.
 type FinishedExport<'e> = (Vec<(&'e Dataset, String, PartitionWriter)>, Vec<u8>, ExportTotals);
 
-/// A line that is not exported, as it is written to `rejected/`.
+/// A line of the object under `rejected/`.
 #[derive(Serialize)]
 struct RejectedLine<'l> {
     line: usize,
