@@ -1,8 +1,9 @@
 //! A simulation of compaction during queries: DuckDB, with the checked-in SQL alone, never sees a difference.
 //!
-//! A seeded simulation exports changes (late ones, and duplicates, also of removed items), compacts (two compactors at once, which may die at
-//! any request), and advances time by hours. Queries list files at one moment and open them by their keys later. In every second
-//! simulation compaction keeps only the newest rows, so a late duplicate may be the only row of a removed item except its removal.
+//! A seeded simulation exports changes (late ones, and duplicates, also of removed items), compacts (two compactors at once,
+//! which may die at any request), and advances time by hours. Queries list files at one moment and open them by their keys later.
+//! In every second simulation compaction keeps only the newest rows, so a late duplicate may be the only row of a removed item
+//! except its removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,5 @@
-//! The saved query `question_edits`, which finds edits of questions that changed the rate of correct answers, on histories with known results.
+//! The saved query `question_edits`, which finds edits of questions that changed the rate of correct answers, on histories with
+//! known results.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -16,8 +16,8 @@ use afterwrite_tests::datasets::{
 use afterwrite_tests::recording::Recording;
 use serde_json::Value;
 
-/// The expiries on days that are not compacted. They are exported before the owners of the projects are known: other rows of the same changes
-/// have more values.
+/// The expiries on days that are not compacted. They are exported before the owners of the projects are known: other rows of the
+/// same changes have more values.
 fn late_expiries(recording: &Recording) -> String {
     let is_late = |record: &&str| {
         let record: Value = serde_json::from_str(record).unwrap();
@@ -102,25 +102,27 @@ async fn the_embedded_engine_and_duckdb_agree_on_every_saved_query() {
 /// One skill for each of these numbers of years.
 #[cfg(feature = "sql")]
 fn skills(years: &[&str]) -> String {
-    let record = |(number, years): (usize, &&str)| {
-        let skill = format!("skill {number}");
-        let record = serde_json::json!({
-            "eventID": number.to_string(),
-            "eventName": "INSERT",
-            "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/glad-entities/stream/2026-01-01T00:00:00.000",
-            "dynamodb": {
-                "ApproximateCreationDateTime": 1_770_336_000,
-                "Keys": { "PK": { "S": "USER#ann" }, "SK": { "S": format!("SKILL#{skill}") } },
-                "NewImage": {
-                    "Username": { "S": "ann" }, "SkillName": { "S": skill }, "YearsOfExperience": { "N": years },
-                    "LastUsedDate": { "S": "2026-01-31" }, "CreatedAt": { "S": "2026-02-06T00:00:00Z" },
-                },
-                "SequenceNumber": (1000 + number).to_string(),
+    years.iter().enumerate().map(|(number, years)| skill(number, years)).collect()
+}
+
+#[cfg(feature = "sql")]
+fn skill(number: usize, years: &str) -> String {
+    let skill = format!("skill {number}");
+    let record = serde_json::json!({
+        "eventID": number.to_string(),
+        "eventName": "INSERT",
+        "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/glad-entities/stream/2026-01-01T00:00:00.000",
+        "dynamodb": {
+            "ApproximateCreationDateTime": 1_770_336_000,
+            "Keys": { "PK": { "S": "USER#ann" }, "SK": { "S": format!("SKILL#{skill}") } },
+            "NewImage": {
+                "Username": { "S": "ann" }, "SkillName": { "S": skill }, "YearsOfExperience": { "N": years },
+                "LastUsedDate": { "S": "2026-01-31" }, "CreatedAt": { "S": "2026-02-06T00:00:00Z" },
             },
-        });
-        format!("{record}\n")
-    };
-    years.iter().enumerate().map(record).collect()
+            "SequenceNumber": (1000 + number).to_string(),
+        },
+    });
+    format!("{record}\n")
 }
 
 #[cfg(feature = "sql")]

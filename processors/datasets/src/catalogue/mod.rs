@@ -6,8 +6,8 @@
 //! query   ──▶ queries/<name>.sql      as written in the model
 //! ```
 //!
-//! This module only makes text. The `SELECT` of a view and the saved queries are portable SQL, so that other engines run the same text
-//! as Athena: names are quoted, and the order of nulls is explicit.
+//! This module only makes text. The `SELECT` of a view and the saved queries are portable SQL, so that other engines run the same
+//! text as Athena: names are quoted, and the order of nulls is explicit.
 
 mod table;
 mod view;

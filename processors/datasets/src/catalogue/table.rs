@@ -13,8 +13,8 @@ const OUTPUT_FORMAT: &str = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetO
 
 /// The `CREATE EXTERNAL TABLE` of a dataset's rows.
 ///
-/// It uses partition projection: Athena derives the folders to read from the days in a query, so new days need no registration. The range
-/// begins with [`NO_DAY`], the partition of rows without a day, and ends with the dataset's last day.
+/// It uses partition projection: Athena derives the folders to read from the days in a query, so new days need no registration.
+/// The range begins with [`NO_DAY`], the partition of rows without a day, and ends with the dataset's last day.
 pub(super) fn create_table(dataset: &Dataset) -> String {
     let columns = dataset.columns.iter().map(|column| (&*column.name, &column.column_type));
     let columns = columns.chain(COMMON_COLUMNS.iter().map(|(name, column_type, _)| (*name, column_type)));

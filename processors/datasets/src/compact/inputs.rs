@@ -153,8 +153,8 @@ fn unreadable(key: &str, cause: impl Into<Box<dyn std::error::Error + Send + Syn
         .caused_by(cause)
 }
 
-/// How many rows of a file are read at once: usually a few MiB of them, and never so many that the texts of a column could exceed the
-/// maximum of one Arrow array (2 GiB): an item has up to 400 KB.
+/// How many rows of a file are read at once: usually a few MiB of them, and never so many that the texts of a column could exceed
+/// the maximum of one Arrow array (2 GiB): an item has up to 400 KB.
 fn batch_rows(metadata: &ParquetMetaData) -> usize {
     let columns = metadata.row_groups().iter().flat_map(|group| group.columns());
     let bytes: i64 = columns

@@ -68,7 +68,8 @@ impl<'o> RunMerger<'o> {
 
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while !self.heads.is_empty() || self.filter.pending().is_some() {
-            // The rows of a batch that has been read to its end stay in memory until they are merged: limit the number of such batches.
+            // The rows of a batch that has been read to its end stay in memory until they are merged: limit the number of such
+            // batches.
             let max_batches = self.runs.len() * 2 + 8;
             while self.chosen.len() < self.batch_rows && self.batches.len() < max_batches {
                 if !self.take_row()? {

@@ -59,8 +59,8 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         let keys = inputs.keys().map(str::to_owned).collect();
         let files = self.sort(inputs, totals)?;
         let rows: u64 = files.iter().map(|file| file.rows).sum();
-        // The run begins after all files are written: a compaction that fails for lack of disk leaves nothing in the bucket, however often
-        // it is retried.
+        // The run begins after all files are written: a compaction that fails for lack of disk leaves nothing in the bucket,
+        // however often it is retried.
         let run = CompactionRun::begin(self.bucket, &self.partition, begun).await?;
         let outputs = self.upload(&run, files, totals).await?;
         let fingerprint = fingerprint(self.model, self.partition.dataset);
@@ -130,8 +130,8 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         Ok(keys)
     }
 
-    /// Writes the manifest and ends the run; returns `false` if another compactor was faster: this run's files are then swept like those of a
-    /// dead compactor.
+    /// Writes the manifest and ends the run; returns `false` if another compactor was faster: this run's files are then swept
+    /// like those of a dead compactor.
     async fn commit(&self, run: &CompactionRun<'_>, manifest: &CompactionManifest) -> Result<bool> {
         // Inputs that another compactor has superseded are in its outputs, even if its manifest has been swept since.
         let needed = list_needed_files(self.bucket, &self.partition).await?;

@@ -1,9 +1,9 @@
 //! Sorting rows within a memory budget.
 //!
-//! Rows are collected until the budget is full, and sorted as a *run*. If there are several runs, each is spilled to a temporary file,
-//! and the runs are merged. Sorting moves 16 bytes per row: eight bytes of its sort key, and its place. Rows with equal eight bytes are
-//! sorted by the next eight after the first byte in which they differ, and so on. So most comparisons compare neighbouring
-//! numbers and touch no row.
+//! Rows are collected until the budget is full, and sorted as a *run*. If there are several runs, each is spilled to a temporary
+//! file, and the runs are merged. Sorting moves 16 bytes per row: eight bytes of its sort key, and its place. Rows with equal
+//! eight bytes are sorted by the next eight after the first byte in which they differ, and so on. So most comparisons compare
+//! neighbouring numbers and touch no row.
 
 use std::fs::File;
 
@@ -148,7 +148,8 @@ impl MemoryRun {
     }
 }
 
-/// An entry: eight bytes of a sort key (zero at first), then the batch, then the row. Compares by the key, and then by which row came first.
+/// An entry: eight bytes of a sort key (zero at first), then the batch, then the row. Compares by the key, and then by which row
+/// came first.
 fn entry_of((batch, row): RowPlace) -> u128 {
     let number = |index: usize| u128::from(u32::try_from(index).unwrap_or(u32::MAX));
     number(batch) << 32 | number(row)

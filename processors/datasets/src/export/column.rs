@@ -1,7 +1,7 @@
 //! The values of one column → an Arrow array.
 //!
-//! A value either fits its column exactly or not at all: a number is not rounded into a decimal, a text is not parsed as a number. A value
-//! that does not fit leaves a null in the column; the caller stores it in `_rescued`.
+//! A value either fits its column exactly or not at all: a number is not rounded into a decimal, a text is not parsed as a
+//! number. A value that does not fit leaves a null in the column; the caller stores it in `_rescued`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -174,7 +174,8 @@ impl NestedLengths {
         Self { ends: vec![0], validity: NullBufferBuilder::new(0) }
     }
 
-    /// Appends a list or map of this length, or null. Behind a null the column may have values: they are not part of any list or map.
+    /// Appends a list or map of this length, or null. Behind a null the column may have values: they are not part of any list or
+    /// map.
     fn push(&mut self, length: usize, is_valid: bool) {
         let last = self.ends.last().copied().unwrap_or(0);
         self.ends.push(last.saturating_add(i32::try_from(length).unwrap_or(i32::MAX)));

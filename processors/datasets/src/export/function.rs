@@ -51,8 +51,8 @@ pub async fn run() -> Result<(), Error> {
 }
 
 impl<B: Bucket, T: Tables> ExporterFunction<B, T> {
-    /// Exports the objects of an event. If one of them fails, an event of S3 fails and is redelivered as a whole; of SQS messages only the
-    /// failed ones are reported in the response.
+    /// Exports the objects of an event. If one of them fails, an event of S3 fails and is redelivered as a whole; of SQS messages
+    /// only the failed ones are reported in the response.
     async fn handle(&self, event: LambdaEvent<Box<RawValue>>) -> Result<Response, Error> {
         let mut response = Response::default();
         match ExporterEvent::read(event.payload.get())? {

@@ -7,10 +7,10 @@
 //!             ─▶ datasets/<name>/dt=<day>/<hash of the object's key>-<fingerprint of model and schema>.parquet
 //! ```
 //!
-//! The file's key is derived from the object's, and the file is only written if it does not exist (`If-None-Match: *`): exporting an object
-//! again changes nothing. Duplicates of a change within an object are exported once. A line that is not a change record of the model's tables
-//! is written to `rejected/` with its number and the reason; the other lines are exported. An object that cannot be read to its end, or
-//! that has only changes of unknown tables, fails as a whole, before anything is written.
+//! The file's key is derived from the object's, and the file is only written if it does not exist (`If-None-Match: *`): exporting
+//! an object again changes nothing. Duplicates of a change within an object are exported once. A line that is not a change record
+//! of the model's tables is written to `rejected/` with its number and the reason; the other lines are exported. An object that
+//! cannot be read to its end, or that has only changes of unknown tables, fails as a whole, before anything is written.
 
 mod column;
 mod event;
@@ -36,8 +36,9 @@ use self::object::ObjectExport;
 use crate::paths::{ARCHIVE, DatasetPartition, rejected_lines};
 use crate::schema::fingerprint;
 
-/// How many bytes of rows are staged before they are encoded, for all partitions of an object together. Encoding ends a row group of every
-/// partition, so a smaller value takes less memory and makes smaller row groups. A column of an Arrow batch holds at most 2 GiB.
+/// How many bytes of rows are staged before they are encoded, for all partitions of an object together. Encoding ends a row group
+/// of every partition, so a smaller value takes less memory and makes smaller row groups. A column of an Arrow batch holds at
+/// most 2 GiB.
 const STAGED_BYTES: usize = 32 * 1024 * 1024;
 
 /// Exports the archive of a bucket.
@@ -73,8 +74,9 @@ impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
     /// Exports one object. An object outside `archive/` is ignored.
     ///
     /// # Errors
-    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was written. Otherwise
-    /// as [`Bucket`] and [`Tables::read`]: some files may be written, and exporting the object again writes the others.
+    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was
+    /// written. Otherwise as [`Bucket`] and [`Tables::read`]: some files may be written, and exporting the object again writes
+    /// the others.
     pub async fn export(&self, key: &str) -> Result<ExportTotals> {
         if !key.starts_with(ARCHIVE) {
             return Ok(ExportTotals { foreign: 1, ..ExportTotals::default() });

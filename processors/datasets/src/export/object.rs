@@ -172,7 +172,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
                 Err(error) => self.reject(line.line, line.text, &error)?,
             }
         }
-        // All changes of a block one after the other: the set does not fit into a processor's cache, and this way the waits for memory overlap.
+        // All changes of a block one after the other: the set does not fit into a processor's cache, and this way the waits for
+        // memory overlap.
         let identified = items.len();
         items.retain(|item| self.seen.insert(item.fingerprint));
         self.totals.duplicates += identified - items.len();
@@ -218,8 +219,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         Ok(DecodedLine { line: self.line, text, record, table })
     }
 
-    /// The item of a change; `None` if it matches no entity. A copy whose old image cannot be decoded is an error, so it does not count as
-    /// the first copy.
+    /// The item of a change; `None` if it matches no entity. A copy whose old image cannot be decoded is an error, so it does not
+    /// count as the first copy.
     fn identify<'c, 'b>(
         &self,
         record: &'c ChangeRecord<'b>,
@@ -310,7 +311,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         Ok(())
     }
 
-    /// Encodes the staged rows if they are large. Measuring visits every partition, so it happens once for at least as many new rows.
+    /// Encodes the staged rows if they are large. Measuring visits every partition, so it happens once for at least as many new
+    /// rows.
     fn encode_if_large(&mut self) -> Result<()> {
         if self.unmeasured < self.datasets.iter().map(|dataset| dataset.days.len()).sum() {
             return Ok(());

@@ -19,8 +19,8 @@ use super::column::{ColumnBuilder, ScalarBuilder as _, column_builder, timestamp
 use super::json::dynamodb_json;
 use crate::schema::writer_properties;
 
-/// The maximum size of a column's dictionary, in bytes: less than in compacted files, because row groups may be small, and each has its
-/// own dictionaries.
+/// The maximum size of a column's dictionary, in bytes: less than in compacted files, because row groups may be small, and each
+/// has its own dictionaries.
 const DICTIONARY_BYTES: usize = 4 * 1024;
 
 /// Writes the file of a partition.
