@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use afterwrite::clock::SystemClock;
-use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_tests::archive::{BUCKET, FlakyStream, STREAM, StreamFaults, by_event_id, lines, objects};
@@ -18,7 +18,7 @@ async fn moto_archives_every_record_through_refusals_and_lost_responses() {
     let moto = MotoServer::with_archive().await;
     let faults = StreamFaults { refused_record: 5, lost_response: 7, throttle: 11 };
     let stream = FlakyStream::new(Firehose::new(&moto.firehose(), Arc::from(STREAM)), faults);
-    let archiver = Archiver::new(stream, S3Bucket::new(&moto.s3(), Arc::from(BUCKET)), SystemClock);
+    let archiver = ChangeArchiver::new(stream, S3Bucket::new(&moto.s3(), Arc::from(BUCKET)), SystemClock);
     let mut texts = recorded_lines(&[]);
     let large = format!("{{\"eventID\":\"large\",\"x\":\"{}\"}}\n", "x".repeat(1_024_000));
     texts.push(("large".to_owned(), large));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::clock::SystemClock;
-use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::firehose_proxy::{FirehoseProxy, ProxyTotals};
@@ -41,7 +41,7 @@ async fn archived_through(
     bucket: S3Bucket,
 ) -> (ArchiveTotals, ProxyTotals) {
     let proxy = FirehoseProxy::start(upstream, faults).await.unwrap();
-    let archiver = Archiver::new(proxy.stream(), bucket, SystemClock);
+    let archiver = ChangeArchiver::new(proxy.stream(), bucket, SystemClock);
     let (texts, mut totals) = (long_lines(), ArchiveTotals::default());
     for batch in texts.chunks(RECORDS_PER_BATCH * LINES_PER_RECORD) {
         let outcome = archiver.archive(&lines(batch), deadline(60)).await;

@@ -51,8 +51,6 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
         .map(|record| SourceKey::of_keys(model, 0, &record.keys).expect("a key of the table"))
         .collect();
     let identities: Vec<_> = keys.iter().map(|key| key.identify(model)).collect();
-    let old: Vec<_> =
-        records_read.iter().map(|record| record.old.decode(&model.attributes).expect("an image")).collect();
     let changes: Vec<_> = identities
         .iter()
         .enumerate()
@@ -61,7 +59,7 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
                 record: index,
                 event_id: records[index]["eventID"].as_str().expect("an event id"),
                 identity: identity.as_ref()?,
-                old: old[index].as_ref(),
+                old: records_read[index].old.decode(&model.attributes).expect("an image"),
                 new: records_read[index].new.as_ref(),
             })
         })

@@ -2,7 +2,7 @@
 
 use afterwrite::ErrorKind;
 use afterwrite::record::{Item, Timestamp};
-use afterwrite_functions::Handled;
+use afterwrite_functions::AggregatedBatch;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::replay::STATE;
 
@@ -14,7 +14,7 @@ const TIME: i64 = 30_000;
 const THREE_IN_A_ROW: u64 = 3;
 
 /// A batch of a question whose project only the index knows, and of a project with its own question; in that order.
-async fn batch(rates: FaultRates, seed: u64) -> (Handled, Vec<Item>) {
+async fn batch(rates: FaultRates, seed: u64) -> (AggregatedBatch, Vec<Item>) {
     let tables = tables();
     tables.put(TABLE, item("ADMIN#a9", "PROJECT#p9", "PROJECT#p9")).expect("a project");
     let aggregator = aggregator(FaultyTables::new(tables, rates, seed));

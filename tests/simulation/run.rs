@@ -19,7 +19,7 @@ use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem as Ledge
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
-use afterwrite_functions::{Aggregator, Handled};
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::random::SeededRandom;
 
@@ -33,13 +33,13 @@ use super::trace::Trace;
 use super::watch::Watch;
 use super::world::World;
 
-pub(crate) type Process<S> = Aggregator<Arc<FaultyTables<S>>, SkewedClock>;
+pub(crate) type Process<S> = StreamAggregator<Arc<FaultyTables<S>>, SkewedClock>;
 type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Answer>>>>;
 
 /// What an invocation comes to.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Handled(Box<Handled>),
+    AggregatedBatch(Box<AggregatedBatch>),
     Reconciled(CommitOutcome),
 }
 
@@ -155,7 +155,7 @@ impl<S: Store + 'static> Run<S> {
         let names = TABLES.map(Arc::from).to_vec();
         let clock = SkewedClock { time: Arc::clone(&self.time), skew_ms };
         let ledger = Ledger::new(model(generation), names, Arc::from(STATE), Arc::clone(&self.tables), clock);
-        Arc::new(Aggregator::new(ledger))
+        Arc::new(StreamAggregator::new(ledger))
     }
 
     pub(crate) fn note(&mut self, words: &[u64], describe: impl FnOnce() -> String) {
@@ -232,7 +232,7 @@ impl<S: Store + 'static> Run<S> {
         let event = self.streams.event(&records, self.options.malformed > 0);
         self.spawn(job, records, |process, deadline| {
             Box::pin(async move {
-                Ok(Answer::Handled(Box::new(process.handle(event.as_bytes(), deadline).await?)))
+                Ok(Answer::AggregatedBatch(Box::new(process.handle(event.as_bytes(), deadline).await?)))
             })
         })
     }
@@ -338,7 +338,7 @@ impl<S: Store + 'static> Run<S> {
     fn complete(&mut self, task: Task, answer: afterwrite::Result<Answer>) {
         let Task { id, job, records, .. } = task;
         let handled = match answer {
-            Ok(Answer::Handled(handled)) => handled,
+            Ok(Answer::AggregatedBatch(handled)) => handled,
             Ok(Answer::Reconciled(outcome)) => {
                 self.note(&[6, id], || format!("task {id} reconciled: {:?}", outcome.failures));
                 return self.reconciled(records[0], &outcome);
@@ -380,7 +380,7 @@ impl<S: Store + 'static> Run<S> {
     }
 
     /// The place in the batch from which on its records come again. The answer must make sense.
-    fn first_failed(&mut self, records: &[usize], handled: &Handled) -> Option<usize> {
+    fn first_failed(&mut self, records: &[usize], handled: &AggregatedBatch) -> Option<usize> {
         let failures = &handled.response.batch_item_failures;
         if failures.len() > 1 || failures.is_empty() != handled.failures.is_empty() {
             self.problems.push(format!("an answer of {} identifiers", failures.len()));

@@ -213,7 +213,7 @@ fn parse_error(body: &[u8]) -> FunctionError {
 }
 
 /// A running function process; dropping it kills it.
-pub struct Function {
+pub struct FunctionProcess {
     child: Child,
     started: Instant,
     outputs: [CapturedOutput; 2],
@@ -223,7 +223,7 @@ pub struct Function {
 /// What a process has written to one of its two output streams so far.
 type CapturedOutput = Arc<Mutex<Vec<u8>>>;
 
-impl Function {
+impl FunctionProcess {
     /// Starts the binary as Lambda does. Its environment holds what Lambda sets for every function and `environment`: a region or
     /// credentials only if they are in it.
     ///
@@ -312,7 +312,7 @@ impl Function {
     }
 }
 
-impl Drop for Function {
+impl Drop for FunctionProcess {
     fn drop(&mut self) {
         self.end();
     }
@@ -406,7 +406,7 @@ mod tests {
         let api = RuntimeApi::start().await.unwrap();
         let binary = std::env::current_exe().unwrap();
         // Any program that ends by itself: this test binary refuses this setting.
-        let mut function = Function::start(&binary, &api, &[("RUST_TEST_THREADS", "zero")]).unwrap();
+        let mut function = FunctionProcess::start(&binary, &api, &[("RUST_TEST_THREADS", "zero")]).unwrap();
         let status = function.exited(TIME).await.unwrap();
         assert!(!status.unwrap().success());
         assert!(function.output().contains("RUST_TEST_THREADS"), "{}", function.output());

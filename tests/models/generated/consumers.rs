@@ -12,7 +12,7 @@ use afterwrite::table::Model;
 use afterwrite_demo::recount::Outcome;
 use afterwrite_demo::rollups::Rollups;
 use afterwrite_demo::workloads::Workload;
-use afterwrite_functions::{Aggregator, Handled};
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
@@ -30,8 +30,8 @@ const TIMEOUTS: [Duration; 3] = [Duration::from_millis(20), Duration::from_secs(
 /// The deadline of invocations without faults.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-type MemoryAggregator = Aggregator<Arc<FaultyTables<MemoryTables>>, StillClock>;
-type PendingResponse = Pin<Box<dyn Future<Output = afterwrite::Result<Handled>>>>;
+type MemoryAggregator = StreamAggregator<Arc<FaultyTables<MemoryTables>>, StillClock>;
+type PendingResponse = Pin<Box<dyn Future<Output = afterwrite::Result<AggregatedBatch>>>>;
 
 /// An invocation under way.
 struct PendingInvocation {
@@ -274,5 +274,5 @@ fn new_consumer(
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(now + 60));
     let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), Arc::clone(tables), clock);
-    Arc::new(Aggregator::new(ledger))
+    Arc::new(StreamAggregator::new(ledger))
 }
