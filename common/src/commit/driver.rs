@@ -28,7 +28,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Box::pin(self.run(items.into_iter().map(LedgerItemState::new).collect(), deadline)).await
     }
 
-    /// Counts these items as they are in their tables now, regardless of what the ledger has counted of them. Besides records, this is the only
+    /// Counts these items as they are in their tables now, regardless of what the ledger has counted. Apart from records, this is the only
     /// way to change the ledger. The items' records, if any, are counted as well. An item without an entry gets one at the beginning of the
     /// stream with the label `stream`, which must be the table's current stream.
     ///

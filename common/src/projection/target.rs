@@ -237,7 +237,7 @@ impl ShardAssignment<'_> {
             return None;
         }
         let current_shard =
-            self.current.by_aggregate.iter().flat_map(|share| &share.targets).find_map(|id| {
+            self.current.by_aggregate.iter().flat_map(|contribution| &contribution.targets).find_map(|id| {
                 let target = targets.get(*id);
                 let is_same = *target.partition == *partition && *target.sort == *sort;
                 if is_same { target.shard } else { None }
