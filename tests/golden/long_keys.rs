@@ -1,5 +1,5 @@
-//! Source keys of the maximum length. The ledger's keys contain them and would be longer, so they are truncated and hashed, and
-//! still distinguish items and expiries.
+//! Source keys of the maximum length. The ledger's keys contain them and would be longer, so they are truncated and
+//! hashed, and still distinguish items and expiries.
 
 use std::collections::BTreeSet;
 

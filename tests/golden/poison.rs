@@ -1,4 +1,5 @@
-//! An item that cannot be counted does not prevent other items of its batch from being counted, even if they share rollups.
+//! An item that cannot be counted does not prevent other items of its batch from being counted, even if they share
+//! rollups.
 
 #![expect(clippy::indexing_slicing, reason = "what is indexed is a JSON object, which takes any name")]
 
@@ -21,8 +22,8 @@ const SECOND_PROJECT: (&str, &str) = ("ADMIN#a1", "ROLLUP#PROJECT#p2#TOTAL");
 /// The sequence number of a batch's third record.
 const THIRD: &str = "000000000000000000003";
 
-/// Tables that reject a transaction as an invalid request, without cancellation reasons, if it writes the ledger entry of a source
-/// item with this sort key.
+/// Tables that reject a transaction as an invalid request, without cancellation reasons, if it writes the ledger entry
+/// of a source item with this sort key.
 struct WholeRejection {
     tables: MemoryTables,
     sort: &'static str,
@@ -129,7 +130,8 @@ async fn a_rollup_with_text_fails_only_the_item_that_adds_to_it() {
     assert_eq!(counted(&state, FIRST_PROJECT, "questions"), Some(1));
 }
 
-/// The cancellation reason identifies the write, but several items add to that rollup: each is retried in its own transaction.
+/// The cancellation reason identifies the write, but several items add to that rollup: each is retried in its own
+/// transaction.
 #[tokio::test]
 async fn only_the_invalid_item_of_those_that_share_a_rejected_rollup_fails() {
     const FULL: &str = "9E+125";
@@ -161,7 +163,8 @@ async fn only_the_invalid_item_of_a_rejected_transaction_fails() {
     }
 }
 
-/// A rollup key that exceeds DynamoDB's limit is detected before a request is sent. The project's total fits, its days do not.
+/// A rollup key that exceeds DynamoDB's limit is detected before a request is sent. The project's total fits, its days
+/// do not.
 #[tokio::test]
 async fn a_rollup_key_that_is_too_long_fails_only_the_item_that_adds_to_it() {
     let long = "p".repeat(1_000);

@@ -1,5 +1,5 @@
-//! The recording through two concurrent release processes, each of which gets every shard. A proxy injects conflicts, throttles and
-//! errors, and drops responses of requests that took effect.
+//! The recording through two concurrent release processes, each of which gets every shard. A proxy injects conflicts,
+//! throttles and errors, and drops responses of requests that took effect.
 
 #![expect(clippy::indexing_slicing, reason = "an index past the end fails the test with its location")]
 
@@ -45,8 +45,8 @@ async fn two_concurrent_release_processes_with_faults_produce_the_golden_results
     assert!(kinds.iter().all(|count| *count > 0), "the proxy injected no fault of some kind: {injected:?}");
 }
 
-/// Delivers all shards to one process, one batch of each in turn, redelivering from the first failed record; in reverse order if
-/// `reversed`.
+/// Delivers all shards to one process, one batch of each in turn, redelivering from the first failed record; in reverse
+/// order if `reversed`.
 async fn consume(
     deployment: &Deployment,
     proxy: &FaultProxy,

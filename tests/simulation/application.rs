@@ -137,7 +137,8 @@ impl SimulatedApplication {
         format!("{verb} {partition} {sort}")
     }
 
-    /// Moves a project to another owner: puts it there and deletes it here, in either order; sometimes without the deletion.
+    /// Moves a project to another owner: puts it there and deletes it here, in either order; sometimes without the
+    /// deletion.
     fn transfer<S: Store>(&mut self, store: &S) -> String {
         let project = self.random.below(PROJECTS);
         let (from, to) = (self.random.pick(&OWNERS).copied(), self.random.pick(&OWNERS).copied());

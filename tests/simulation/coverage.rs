@@ -1,5 +1,5 @@
-//! How often each fault and each event occurred. A full run of seeds must have each of them, because the simulation does not
-//! cover what never occurs.
+//! How often each fault and each event occurred. A full run of seeds must have each of them, because the simulation
+//! does not cover what never occurs.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The tables over HTTP: an embedded DynamoDB and the product's client.
 //!
-//! A call completes while its future is polled, so the scheduler decides as in memory and a seed has the same steps in both.
-//! Changes are found by reading the items before and after a call; nothing else writes in between.
+//! A call completes while its future is polled, so the scheduler decides as in memory and a seed has the same steps in
+//! both. Changes are found by reading the items before and after a call; nothing else writes in between.
 
 use std::collections::BTreeMap;
 use std::future::Future;

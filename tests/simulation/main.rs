@@ -1,5 +1,6 @@
-//! The simulation: a seeded run of an application, consumers that can be interrupted at every call, and every fault that the
-//! design names. At the end, everything derived must equal the recount of an oracle that shares no code with the product.
+//! The simulation: a seeded run of an application, consumers that can be interrupted at every call, and every fault
+//! that the design names. At the end, everything derived must equal the recount of an oracle that shares no code with
+//! the product.
 //!
 //! ```text
 //! cargo test -p afterwrite-tests --test simulation                                       1,000 seeds, as in every test run

@@ -1,7 +1,7 @@
 //! The oracle: the contributions of each item of the simulation's model, computed independently.
 //!
-//! It shares no code with the product except the formatting of a decimal's digits. The keys of rollups and the measures are
-//! constants here, and the arithmetic is `i128` in units of 10⁻¹⁰.
+//! It shares no code with the product except the formatting of a decimal's digits. The keys of rollups and the measures
+//! are constants here, and the arithmetic is `i128` in units of 10⁻¹⁰.
 
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@
 //!                                                └──────────── mirrored copies ◀────────────────────┘
 //! ```
 //!
-//! A consumer's future is polled only here and is pending at every call, so anything else can happen between two of its calls,
-//! including a crash of its process.
+//! A consumer's future is polled only here and is pending at every call, so anything else can happen between two of its
+//! calls, including a crash of its process.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;

@@ -1,8 +1,8 @@
-//! The second reader of the streams: the relay, with its own cursors over the same shards. Calls to its cache and delivery stream
-//! fail, its process crashes between calls, and batches are delivered twice and with other boundaries.
+//! The second reader of the streams: the relay, with its own cursors over the same shards. Calls to its cache and
+//! delivery stream fail, its process crashes between calls, and batches are delivered twice and with other boundaries.
 //!
-//! At the end, the archive has every change as delivered, and every cache key with a copy of an item was invalidated after the
-//! item's last change.
+//! At the end, the archive has every change as delivered, and every cache key with a copy of an item was invalidated
+//! after the item's last change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};

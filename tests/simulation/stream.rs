@@ -1,7 +1,7 @@
 //! Turns the changes of the tables into stream records in shards, as Lambda delivers them.
 //!
-//! The records of an item are in one shard, in order. A re-created stream has a new label, new shards, and sequence numbers that
-//! start again. The remaining records of the old stream are still delivered, before or after.
+//! The records of an item are in one shard, in order. A re-created stream has a new label, new shards, and sequence
+//! numbers that start again. The remaining records of the old stream are still delivered, before or after.
 
 use std::fmt::{self, Write as _};
 

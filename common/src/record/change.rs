@@ -28,8 +28,8 @@ pub struct ChangeRecord<'a> {
     pub position: Position<'a>,
     /// The kind of change.
     pub operation: Operation,
-    /// Whether DynamoDB removed the item because its time to live (TTL) expired. In a global table, replica regions do not
-    /// mark such a removal.
+    /// Whether DynamoDB removed the item because its time to live (TTL) expired. In a global table, replica regions do
+    /// not mark such a removal.
     pub expired: bool,
     /// The item's primary key.
     pub keys: PrimaryKey<'a>,

@@ -1,7 +1,7 @@
 //! Decodes DynamoDB JSON (`{"S": "text"}`, `{"N": "1"}`, …) into attribute values, keys and images.
 //!
-//! One pass over the bytes reads what the model needs and skips the rest. Faults are stored in the [`DecodeContext`] as constant texts,
-//! so that an error never contains an item's values.
+//! One pass over the bytes reads what the model needs and skips the rest. Faults are stored in the [`DecodeContext`] as
+//! constant texts, so that an error never contains an item's values.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -22,8 +22,8 @@ impl<'a> OldImage<'a> {
         self.json.is_some()
     }
 
-    /// The eager fields: attributes that were decoded while the image was skipped, at nearly no extra cost. `None` if the interner has
-    /// no eager fields, or the record has no old image.
+    /// The eager fields: attributes that were decoded while the image was skipped, at nearly no extra cost. `None` if
+    /// the interner has no eager fields, or the record has no old image.
     #[must_use]
     pub fn eager_fields(&self) -> Option<&Image<'a>> {
         self.eager_fields.as_ref()
