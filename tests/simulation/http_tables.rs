@@ -1,7 +1,7 @@
-//! The tables behind HTTP: an embedded DynamoDB, spoken to by the product's own client.
+//! The tables over HTTP: an embedded DynamoDB and the product's client.
 //!
-//! A call is carried out in whole while its future is polled, so that the scheduler decides as it does in memory, and a seed is
-//! the same run in both. What changed is told by reading before and after: nobody else writes meanwhile.
+//! A call completes while its future is polled, so the scheduler decides as in memory and a seed has the same steps in
+//! both. Changes are found by reading the items before and after a call; nothing else writes in between.
 
 use afterwrite_memory::ItemChange;
 use std::collections::BTreeMap;
@@ -18,23 +18,23 @@ use tokio::runtime::Runtime;
 
 use super::store::{EVENTS, MAIN, STATE, Store};
 
-/// The embedded DynamoDB and what is known of it.
-pub(crate) struct Served {
+/// The embedded DynamoDB, and the keys and changes so far.
+pub(crate) struct HttpTables {
     runtime: Runtime,
     tables: DynamoDb,
     _server: EmbeddedDynamoDb,
-    state: Mutex<State>,
+    state: Mutex<ServerState>,
 }
 
-struct State {
+struct ServerState {
     now: Timestamp,
-    /// Every key that was ever written, in the order of the keys.
+    /// Every written key, in the order of the keys.
     keys: BTreeMap<(String, String, String), ItemKey>,
     changes: BTreeMap<String, Vec<ItemChange>>,
 }
 
-/// Starts a server with the run's tables; it ends when it is dropped.
-pub(crate) fn served() -> Served {
+/// Starts a server with the run's tables; dropping the result stops it.
+pub(crate) fn start() -> HttpTables {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = runtime.block_on(EmbeddedDynamoDb::start()).unwrap();
     let client = server.client();
@@ -55,12 +55,13 @@ pub(crate) fn served() -> Served {
     ] {
         runtime.block_on(server.create_table(&table)).unwrap();
     }
-    let state = State { now: Timestamp::from_epoch_ms(0), keys: BTreeMap::new(), changes: BTreeMap::new() };
-    Served { runtime, tables: DynamoDb::new(client), _server: server, state: Mutex::new(state) }
+    let state =
+        ServerState { now: Timestamp::from_epoch_ms(0), keys: BTreeMap::new(), changes: BTreeMap::new() };
+    HttpTables { runtime, tables: DynamoDb::new(client), _server: server, state: Mutex::new(state) }
 }
 
-impl Served {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl HttpTables {
+    fn lock(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,47 +69,47 @@ impl Served {
         self.runtime.block_on(self.tables.read(keys)).unwrap().items
     }
 
-    /// Carries out something that writes to these items, and notes what has changed.
-    fn noting<A>(&self, keys: Vec<ItemKey>, is_expiry: bool, call: impl Future<Output = A>) -> A {
+    /// Makes a call that writes to these items, and records the changes.
+    fn record_changes<A>(&self, keys: Vec<ItemKey>, is_expiry: bool, call: impl Future<Output = A>) -> A {
         let before = self.stored(&keys);
-        let answer = self.runtime.block_on(call);
+        let result = self.runtime.block_on(call);
         let after = self.stored(&keys);
         let mut state = self.lock();
         let time = state.now;
         for (key, (old, new)) in keys.into_iter().zip(before.into_iter().zip(after)) {
             let text = |value: &AttributeValue<'_>| value.as_text().unwrap_or("").to_owned();
             let sort = key.sort.as_ref().map(|sort| text(&sort.value)).unwrap_or_default();
-            let place = (key.table.to_string(), text(&key.partition.value), sort);
-            state.keys.insert(place, key.clone());
+            let text_key = (key.table.to_string(), text(&key.partition.value), sort);
+            state.keys.insert(text_key, key.clone());
             if old != new {
                 let change = ItemChange { key: key.clone(), old, new, time, is_expiry };
                 state.changes.entry(key.table.to_string()).or_default().push(change);
             }
         }
-        answer
+        result
     }
 
-    fn write_plainly(&self, key: ItemKey, action: WriteAction, is_expiry: bool) {
+    fn write_unconditionally(&self, key: ItemKey, action: WriteAction, is_expiry: bool) {
         let write = Write { key: key.clone(), condition: WriteCondition::Always, action };
-        self.noting(vec![key], is_expiry, self.tables.write(&write)).unwrap();
+        self.record_changes(vec![key], is_expiry, self.tables.write(&write)).unwrap();
     }
 }
 
-impl Tables for Served {
+impl Tables for HttpTables {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         let snapshot = self.runtime.block_on(self.tables.read(keys))?;
-        // The server's clock is of this world, the run's is not.
+        // The server has the real time; the run has simulated time.
         let server_time = Timestamp::from_epoch_seconds(self.lock().now.epoch_seconds());
         Ok(ReadSnapshot { server_time, ..snapshot })
     }
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
-        self.noting(vec![write.key.clone()], false, self.tables.write(write))
+        self.record_changes(vec![write.key.clone()], false, self.tables.write(write))
     }
 
     async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
         let keys = writes.iter().map(|write| write.key.clone()).collect();
-        self.noting(keys, false, self.tables.transact(writes))
+        self.record_changes(keys, false, self.tables.transact(writes))
     }
 
     async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
@@ -116,7 +117,7 @@ impl Tables for Served {
     }
 }
 
-impl Store for Served {
+impl Store for HttpTables {
     fn set_time(&self, now: Timestamp) {
         self.lock().now = now;
     }
@@ -127,15 +128,15 @@ impl Store for Served {
             EVENTS => super::store::key(table, &text("id"), None),
             _ => super::store::key(table, &text("PK"), Some(&text("SK"))),
         };
-        self.write_plainly(key, WriteAction::Put(item), false);
+        self.write_unconditionally(key, WriteAction::Put(item), false);
     }
 
     fn delete(&self, key: &ItemKey) {
-        self.write_plainly(key.clone(), WriteAction::Delete, false);
+        self.write_unconditionally(key.clone(), WriteAction::Delete, false);
     }
 
     fn expire(&self, key: &ItemKey) {
-        self.write_plainly(key.clone(), WriteAction::Delete, true);
+        self.write_unconditionally(key.clone(), WriteAction::Delete, true);
     }
 
     fn get(&self, key: &ItemKey) -> Option<Item> {

@@ -1,19 +1,19 @@
-//! How often each evil happened. A simulation that has lost one of them proves less than it says, so a whole run of seeds
-//! must have met them all.
+//! How often each fault and each event occurred. A full run of seeds must have each of them, because the simulation
+//! does not cover what never occurs.
 
 use std::collections::BTreeMap;
 
 use afterwrite_tests::faults::InjectedFaults;
 
-/// What the seeds of a whole run must have met, besides what [`InjectedFaults`] counts.
+/// What a full run of seeds must have, in addition to the counters of [`InjectedFaults`].
 const EXPECTED: [&str; 24] = [
     "consumer crashed",
     "invocation overtaken by a second delivery",
     "shard delayed",
-    "batch delivered once more",
+    "batch delivered again",
     "batch redriven from the on-failure bucket",
     "batch given up",
-    "stream created anew",
+    "stream created again",
     "days passed",
     "state table swept",
     "item reconciled",
@@ -25,32 +25,32 @@ const EXPECTED: [&str; 24] = [
     "application: expire",
     "application: transfer",
     "application: scribble",
-    "old record alone, last of all",
+    "old record replayed at the end",
     "relay: crashed",
     "relay: invocation timed out",
     "relay: call failed",
-    "relay: answer lost",
-    "relay: batch delivered once more",
+    "relay: response lost",
+    "relay: batch delivered again",
 ];
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Evils(BTreeMap<String, u64>);
+pub(crate) struct FaultCoverage(BTreeMap<String, u64>);
 
-impl Evils {
-    pub(crate) fn happened(&mut self, evil: &str) {
-        self.add(evil, 1);
+impl FaultCoverage {
+    pub(crate) fn record(&mut self, event: &str) {
+        self.add(event, 1);
     }
 
-    fn add(&mut self, evil: &str, times: u64) {
-        match self.0.get_mut(evil) {
+    fn add(&mut self, event: &str, times: u64) {
+        match self.0.get_mut(event) {
             Some(count) => *count += times,
             None => {
-                self.0.insert(evil.to_owned(), times);
+                self.0.insert(event.to_owned(), times);
             }
         }
     }
 
-    pub(crate) fn injected(&mut self, injected: InjectedFaults) {
+    pub(crate) fn record_injected(&mut self, injected: InjectedFaults) {
         let InjectedFaults {
             conflicts,
             throttles,
@@ -64,29 +64,29 @@ impl Evils {
             ("conflict", conflicts),
             ("throttle", throttles),
             ("service unavailable", unavailable),
-            ("answer lost", lost_answers),
+            ("response lost", lost_answers),
             ("call overtaken", slow),
             ("index lagging", index_lags),
             ("index throttled", index_throttles),
         ];
-        all.into_iter().for_each(|(evil, times)| self.add(evil, times));
+        all.into_iter().for_each(|(event, times)| self.add(event, times));
     }
 
-    pub(crate) fn take_in(&mut self, others: &Self) {
-        others.0.iter().for_each(|(evil, times)| self.add(evil, *times));
+    pub(crate) fn merge(&mut self, others: &Self) {
+        others.0.iter().for_each(|(event, times)| self.add(event, *times));
     }
 
-    /// What never happened.
+    /// What never occurred.
     pub(crate) fn missing(&self) -> Vec<&str> {
-        let expected = EXPECTED.into_iter().filter(|evil| !self.0.contains_key(*evil));
+        let expected = EXPECTED.into_iter().filter(|event| !self.0.contains_key(*event));
         expected
-            .chain(self.0.iter().filter(|(_, times)| **times == 0).map(|(evil, _)| evil.as_str()))
+            .chain(self.0.iter().filter(|(_, times)| **times == 0).map(|(event, _)| event.as_str()))
             .collect()
     }
 }
 
-impl std::fmt::Display for Evils {
+impl std::fmt::Display for FaultCoverage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|(evil, times)| writeln!(f, "{times:>9}  {evil}"))
+        self.0.iter().try_for_each(|(event, times)| writeln!(f, "{times:>9}  {event}"))
     }
 }

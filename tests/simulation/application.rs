@@ -1,4 +1,4 @@
-//! The application: it writes items and knows nothing of Afterwrite.
+//! The application: it writes items, independently of Afterwrite.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,24 @@ const SHOPS: u64 = 2;
 const CITIES: [&str; 3] = ["Bern", "Chur", "Genf"];
 const DAY: u64 = 86_400;
 
-/// What an application does, by chance.
+/// An application with random actions.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct SimulatedApplication {
     random: SeededRandom,
-    /// How many writes in a thousand are of a wrong type.
+    /// Writes with a wrong type, per thousand.
     poison: u64,
-    /// Items as the application once read them: it may put them back as they were then.
+    /// Items that the application has read; it may put these old versions back.
     copies: BTreeMap<(String, String), Item>,
 }
 
-type Attribute = (&'static str, AttributeValue<'static>);
+type NamedValue = (&'static str, AttributeValue<'static>);
 
-impl World {
+impl SimulatedApplication {
     pub(crate) fn new(random: SeededRandom, poison: u64) -> Self {
         Self { random, poison, copies: BTreeMap::new() }
     }
 
-    /// Whatever is looked up by others must have been written once; some of it does not live to be asked.
+    /// Writes the items that lookups need, and deletes some of them before they are looked up.
     pub(crate) fn begin<S: Store>(&mut self, store: &S) {
         for project in 0..PROJECTS {
             let owner = self.random.pick(&OWNERS).copied().unwrap_or("");
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// One doing of the application, or of TTL; gives it in words.
+    /// One random action of the application or of TTL; returns its description.
     pub(crate) fn act<S: Store>(&mut self, store: &S, now: Timestamp) -> String {
         match self.random.below(100) {
             0..34 => {
@@ -81,32 +81,32 @@ impl World {
         }
     }
 
-    /// Puts right what is of a wrong type.
+    /// Corrects the items with a wrong type.
     pub(crate) fn repair<S: Store>(&mut self, store: &S, now: Timestamp) {
         self.poison = 0;
         for table in [MAIN, EVENTS] {
             for item in store.scan(table).into_iter().filter(|item| is_poison(table, item)) {
-                let mut healthy = match table {
+                let mut corrected = match table {
                     EVENTS => self.event(),
                     _ if item.contains_key("points") => self.task(0, 0, now),
                     _ if item.contains_key("seconds") => self.session(now),
                     _ => self.visit(),
                 };
                 for name in ["PK", "SK", "id"] {
-                    healthy.extend(item.get(name).map(|value| (name.into(), value.clone())));
+                    corrected.extend(item.get(name).map(|value| (name.into(), value.clone())));
                 }
-                store.put(table, healthy);
+                store.put(table, corrected);
             }
         }
     }
 
-    /// Puts an item; or changes, deletes or expires the one that is there.
+    /// Puts an item, or changes, deletes or expires the existing one.
     fn change<S: Store>(&mut self, store: &S, table: &str, item: Item) -> String {
         let (partition, sort) = key_of(&item);
         let key = key(table, &partition, (table != EVENTS).then_some(&sort));
         let stored = store.get(&key);
         let chance = self.random.below(100);
-        let what = match stored {
+        let verb = match stored {
             None => {
                 store.put(table, item);
                 "put"
@@ -115,11 +115,11 @@ impl World {
                 store.delete(&key);
                 "delete"
             }
-            // What cannot be counted cannot be settled either.
+            // An item that cannot be counted cannot be settled either.
             Some(stored) if chance < 42 && !is_poison(table, &stored) => {
                 store.expire(&key);
                 if self.random.chance(300) {
-                    // It lives again, before anyone has seen it go.
+                    // The item exists again before its expiry is delivered.
                     store.put(table, item);
                 }
                 "expire"
@@ -134,10 +134,11 @@ impl World {
                 "overwrite"
             }
         };
-        format!("{what} {partition} {sort}")
+        format!("{verb} {partition} {sort}")
     }
 
-    /// A project changes hands: it is put there and deleted here, in either order, and now and then not deleted at all.
+    /// Moves a project to another owner: puts it there and deletes it here, in either order; sometimes without the
+    /// deletion.
     fn transfer<S: Store>(&mut self, store: &S) -> String {
         let project = self.random.below(PROJECTS);
         let (from, to) = (self.random.pick(&OWNERS).copied(), self.random.pick(&OWNERS).copied());
@@ -159,7 +160,7 @@ impl World {
         format!("transfer PROJECT#{project} from {from} to {to}")
     }
 
-    /// A write to an item that shows a rollup.
+    /// Writes to a mirroring item.
     fn overwrite_mirroring<S: Store>(&mut self, store: &S) -> String {
         let mut fresh = if self.random.chance(600) {
             let owner = self.random.pick(&OWNERS).copied().unwrap_or("");
@@ -175,13 +176,13 @@ impl World {
         if let Some(stored) = stored.clone().filter(|_| self.random.chance(400)) {
             self.copies.insert(place.clone(), stored);
         }
-        let what = match (self.random.below(10), stored) {
+        let verb = match (self.random.below(10), stored) {
             (0..2, Some(_)) => {
                 store.delete(&key);
                 "delete"
             }
             (2..4, Some(mut stored)) => {
-                // As `UpdateItem` would: what is mirrored stays.
+                // Like `UpdateItem`: the mirrored attributes remain.
                 for name in ["archived", "city"] {
                     stored.extend(fresh.remove_entry(name));
                 }
@@ -193,7 +194,7 @@ impl World {
                 "put back"
             }
             (6..8, stored) => {
-                self.scribble(&mut fresh, stored);
+                self.overwrite_copies(&mut fresh, stored);
                 store.put(MAIN, fresh);
                 "scribble on"
             }
@@ -202,11 +203,11 @@ impl World {
                 "put"
             }
         };
-        format!("{what} {} {}", place.0, place.1)
+        format!("{verb} {} {}", place.0, place.1)
     }
 
-    /// Values of its own where ours are mirrored, with our revision or without.
-    fn scribble(&mut self, fresh: &mut Item, stored: Option<Item>) {
+    /// Overwrites the mirrored attributes, with or without keeping the revision.
+    fn overwrite_copies(&mut self, fresh: &mut Item, stored: Option<Item>) {
         let keeps_revision = self.random.chance(500);
         let stored = stored.unwrap_or_default();
         if fresh.contains_key("archived") {
@@ -265,7 +266,7 @@ impl World {
         let mut attributes = vec![
             ("PK", text(format!("SHOP#{shop}"))),
             ("SK", text(format!("VISIT#{visit}"))),
-            // It lies in the index beside its shop.
+            // In the index it is next to its shop.
             ("GSI1PK", text(format!("SHOP#{shop}"))),
             ("GSI1SK", text(format!("A#{visit}"))),
             ("kind", text(kind)),
@@ -321,7 +322,7 @@ impl World {
         shop
     }
 
-    /// An item of an entity that nothing counts, of no entity, or with a key like our own items'.
+    /// An item of an entity without aggregates, of no entity, or with a key like those of the state table.
     fn uncounted(&mut self) -> Item {
         let keys = [
             ("NOTE#1", "NOTE"),
@@ -345,7 +346,7 @@ impl World {
         number(&self.random.below(end).to_string())
     }
 
-    /// A day, from one whose rollup has expired up to a few days from now.
+    /// A day in the past; sometimes one whose rollup has expired.
     fn day(&mut self, now: Timestamp) -> String {
         let span = if self.random.chance(100) { 30 } else { 3 };
         let shift = i64::try_from(self.random.below(span) * DAY).unwrap_or(0);
@@ -358,7 +359,7 @@ fn key_of(item: &Item) -> (String, String) {
     if item.contains_key("id") { (text("id"), String::new()) } else { (text("PK"), text("SK")) }
 }
 
-fn item(attributes: Vec<Attribute>) -> Item {
+fn item(attributes: Vec<NamedValue>) -> Item {
     attributes.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
 
