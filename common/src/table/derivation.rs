@@ -112,13 +112,7 @@ pub(super) fn compile(
     let table = entity.get("derive");
     let table = table.and_then(|value| reader::table(&entity.called("derive"), value, problems));
     let (mut derivations, mut derived) = (Vec::new(), Vec::new());
-    let bare = Arc::new(EntityScope {
-        name: Arc::clone(&scope.name),
-        variables: scope.variables.clone(),
-        attributes: scope.attributes.clone(),
-        derived: Vec::new(),
-        is_incomplete: scope.is_incomplete,
-    });
+    let bare = Arc::new(scope.clone());
     for (name, value) in table.map(entries).unwrap_or_default() {
         let owner = format!("{}: derived value `{}`", entity.owner, name.value);
         let mut context = compiler.context_of(&owner, Arc::clone(&bare));

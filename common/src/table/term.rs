@@ -24,6 +24,14 @@ pub enum Term {
 }
 
 impl Term {
+    /// Whether it is a variable of the item's primary key.
+    pub(super) fn is_key(&self) -> bool {
+        match self {
+            Self::Key(_) => true,
+            Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } => false,
+        }
+    }
+
     /// The attribute that it reads, if it is one.
     pub(super) fn attribute(&self) -> Option<&InternedPath> {
         match self {

@@ -46,7 +46,7 @@ impl ModelErrors {
 }
 
 /// Collects problems while a model is loaded.
-pub(in crate::table) struct ProblemCollector<'s> {
+pub(crate) struct ProblemCollector<'s> {
     source: &'s str,
     /// Where each line begins.
     lines: Vec<usize>,
@@ -55,39 +55,39 @@ pub(in crate::table) struct ProblemCollector<'s> {
 }
 
 impl<'s> ProblemCollector<'s> {
-    pub(in crate::table) fn of(source: &'s str) -> Self {
+    pub(crate) fn of(source: &'s str) -> Self {
         let later = source.match_indices('\n').map(|(end, _)| end + 1);
         let lines = std::iter::once(0).chain(later).collect();
         Self { source, lines, found: Vec::new(), incomplete: false }
     }
 
     /// Notes a problem at this offset of the source. The same problem at the same place is noted once.
-    pub(in crate::table) fn report(&mut self, at: usize, message: impl Into<String>) {
+    pub(crate) fn report(&mut self, at: usize, message: impl Into<String>) {
         self.found.push((at, in_one_line(message.into())));
     }
 
     /// Adds the problems of another collector of the same source.
-    pub(in crate::table) fn absorb(&mut self, other: Self) {
+    pub(crate) fn absorb(&mut self, other: Self) {
         self.found.extend(other.found);
     }
 
     /// Says that something could not be read at all, so that what refers to it cannot be judged.
-    pub(in crate::table) fn mark_incomplete(&mut self) {
+    pub(crate) fn mark_incomplete(&mut self) {
         self.incomplete = true;
     }
 
     /// Whether everything could be read, if not rightly.
-    pub(in crate::table) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         !self.incomplete
     }
 
     /// The line of an offset, from 1.
-    pub(in crate::table) fn line_of(&self, at: usize) -> usize {
+    pub(crate) fn line_of(&self, at: usize) -> usize {
         self.lines.partition_point(|begin| *begin <= at)
     }
 
     /// Ends the loading: `Ok` if nothing was found.
-    pub(in crate::table) fn finish(mut self, file: &str) -> Result<(), ModelErrors> {
+    pub(crate) fn finish(mut self, file: &str) -> Result<(), ModelErrors> {
         if self.found.is_empty() {
             return Ok(());
         }
@@ -128,7 +128,7 @@ fn in_one_line(message: String) -> String {
 }
 
 /// What to say of a name that is not among the known ones: the nearest, or all of them if there are few.
-pub(in crate::table) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+pub(crate) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     known.dedup();
@@ -141,7 +141,7 @@ pub(in crate::table) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item
 }
 
 /// The known name that was probably meant.
-pub(in crate::table) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let length = name.chars().count();
     let distances = known.into_iter().map(|known| (edit_distance(name, known), known));
     let (distance, nearest) = distances.min()?;
@@ -149,7 +149,7 @@ pub(in crate::table) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = 
 }
 
 /// "`a`, `b` and `c`".
-pub(in crate::table) fn listed(names: &[&str]) -> String {
+pub(crate) fn listed(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.as_slice() {
         [] => String::new(),
