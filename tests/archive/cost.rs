@@ -1,9 +1,10 @@
 //! What packing lines saves: Firehose bills each record up to the next 5 KB. `docs/PERFORMANCE.md` shows what this prints.
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::relay::archive::{ArchiveTotals, Archiver};
-use afterwrite::sink::firehose::{BILLED_BYTES, MemoryStream};
-use afterwrite::sink::s3::MemoryObjects;
+use afterwrite::sink::firehose::BILLED_BYTES;
+use afterwrite_memory::MemoryObjects;
+use afterwrite_memory::MemoryStream;
 use afterwrite_tests::archive::lines;
 
 use crate::{deadline, recorded_lines};

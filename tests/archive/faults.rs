@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::relay::archive::{ArchiveTotals, Archiver};
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
-use afterwrite_tests::archive::{Archive, Faults, Flaky, by_event_id, lines};
+use afterwrite_tests::archive::{EmbeddedArchive, FlakyStream, StreamFaults, by_event_id, lines};
 
 use crate::{deadline, recorded_lines};
 
 /// Archives the recording through these faults; what was done, and how many lines more than records came out.
-async fn archived_through(faults: Faults) -> (ArchiveTotals, usize) {
-    let archive = Archive::start().await;
-    let archiver = archive.archiver(Flaky::new(archive.stream(), faults));
+async fn archived_through(faults: StreamFaults) -> (ArchiveTotals, usize) {
+    let archive = EmbeddedArchive::start().await;
+    let archiver = archive.archiver(FlakyStream::new(archive.stream(), faults));
     let texts = recorded_lines(&[]);
     let mut totals = ArchiveTotals::default();
     for batch in texts.chunks(20) {
@@ -32,14 +32,15 @@ async fn archived_through(faults: Faults) -> (ArchiveTotals, usize) {
 
 #[tokio::test]
 async fn a_record_that_is_refused_is_sent_again_and_comes_out_once() {
-    let (totals, doubled) = archived_through(Faults { refused_record: 3, ..Faults::default() }).await;
+    let (totals, doubled) =
+        archived_through(StreamFaults { refused_record: 3, ..StreamFaults::default() }).await;
     assert!(totals.retries > 50, "{totals:?}");
     assert_eq!(doubled, 0);
 }
 
 #[tokio::test]
 async fn a_request_that_is_throttled_is_sent_again_and_comes_out_once() {
-    let (totals, doubled) = archived_through(Faults { throttle: 4, ..Faults::default() }).await;
+    let (totals, doubled) = archived_through(StreamFaults { throttle: 4, ..StreamFaults::default() }).await;
     assert!(totals.retries > 30, "{totals:?}");
     assert_eq!(doubled, 0);
 }
@@ -47,13 +48,13 @@ async fn a_request_that_is_throttled_is_sent_again_and_comes_out_once() {
 #[tokio::test]
 async fn a_lost_answer_doubles_lines_that_their_event_ids_tell_apart() {
     let (totals, doubled) =
-        archived_through(Faults { lost_answer: 5, refused_record: 7, throttle: 11 }).await;
+        archived_through(StreamFaults { lost_response: 5, refused_record: 7, throttle: 11 }).await;
     assert!(totals.retries > 50 && doubled > 0, "{totals:?}");
 }
 
 #[tokio::test]
 async fn a_stream_that_is_unavailable_for_a_while_is_waited_for() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     archive.firehose.set_unavailable(true);
     let (archiver, texts) = (archive.archiver(archive.stream()), recorded_lines(&[]));
     let recovery = async {
@@ -68,7 +69,7 @@ async fn a_stream_that_is_unavailable_for_a_while_is_waited_for() {
 
 #[tokio::test]
 async fn what_stays_unavailable_is_reported_in_time_record_by_record() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     archive.firehose.set_unavailable(true);
     let texts = recorded_lines(&[]);
     let started = SystemClock.now();
@@ -82,7 +83,7 @@ async fn what_stays_unavailable_is_reported_in_time_record_by_record() {
 
 #[tokio::test]
 async fn a_dead_stream_keeps_no_large_line_from_the_bucket() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     archive.firehose.set_unavailable(true);
     let large = format!("{{\"eventID\":\"large\",\"x\":\"{}\"}}\n", "x".repeat(1_024_000));
     let texts = [("small".to_owned(), "{\"eventID\":\"small\"}\n".to_owned()), ("large".to_owned(), large)];
@@ -93,7 +94,7 @@ async fn a_dead_stream_keeps_no_large_line_from_the_bucket() {
 
 #[tokio::test]
 async fn a_wrong_name_is_told_by_its_variable() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let stream = Firehose::new(&archive.firehose.client(), Arc::from("elsewhere"));
     let bucket = S3Bucket::new(&archive.s3.client(), Arc::from("elsewhere"));
     let archiver = Archiver::new(stream, bucket, SystemClock);

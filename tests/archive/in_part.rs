@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::relay::archive::{ArchiveTotals, Archiver};
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_tests::archive::{Archive, BUCKET, Faults, by_event_id, lines, objects};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::firehose_proxy::{FirehoseProxy, Passed};
 use serde_json::Value;
 
@@ -17,8 +17,8 @@ const LINES_A_RECORD: usize = 3;
 const RECORDS_A_BATCH: usize = 10;
 const BATCHES: usize = 3;
 
-const REFUSALS: Faults = Faults { refused_record: 3, lost_answer: 0, throttle: 0 };
-const EVERYTHING: Faults = Faults { refused_record: 3, lost_answer: 4, throttle: 7 };
+const REFUSALS: StreamFaults = StreamFaults { refused_record: 3, lost_response: 0, throttle: 0 };
+const EVERYTHING: StreamFaults = StreamFaults { refused_record: 3, lost_response: 4, throttle: 7 };
 
 /// Records of the recording as lines, by event id. Of those that share a record of the delivery stream the first is so wide that
 /// there is no room for the next such line.
@@ -34,7 +34,7 @@ fn wide_lines() -> Vec<(String, String)> {
 }
 
 /// Archives wide lines through a proxy before the Firehose at `upstream`; what was done, and what passed through the proxy.
-async fn archived_through(faults: Faults, upstream: &str, bucket: S3Bucket) -> (ArchiveTotals, Passed) {
+async fn archived_through(faults: StreamFaults, upstream: &str, bucket: S3Bucket) -> (ArchiveTotals, Passed) {
     let proxy = FirehoseProxy::start(upstream, faults).await.unwrap();
     let archiver = Archiver::new(proxy.stream(), bucket, SystemClock);
     let (texts, mut totals) = (wide_lines(), ArchiveTotals::default());
@@ -71,7 +71,7 @@ fn check_refusals(totals: ArchiveTotals, passed: Passed, doubled: usize) {
 
 #[tokio::test]
 async fn the_refused_records_of_a_request_are_sent_again_and_no_others() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let upstream = archive.firehose.endpoint();
     let (totals, passed) = archived_through(REFUSALS, &upstream, archive.bucket()).await;
     check_refusals(totals, passed, doubled(&archive.read_back().await));

@@ -1,7 +1,7 @@
 //! The delivery stream refuses what is over a limit of the service's; so nothing may fail, whatever the sizes.
 
-use afterwrite_tests::archive::{Archive, lines};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::archive::{EmbeddedArchive, lines};
+use afterwrite_tests::random::SeededRandom;
 
 use crate::deadline;
 
@@ -15,7 +15,7 @@ fn line(place: usize, bytes: usize) -> (String, String) {
 }
 
 async fn archived(sizes: &[usize]) {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let texts: Vec<(String, String)> =
         sizes.iter().enumerate().map(|(place, bytes)| line(place, *bytes)).collect();
     let outcome = archive.archiver(archive.stream()).archive(&lines(&texts), deadline(120)).await;
@@ -39,7 +39,7 @@ async fn lines_around_the_limit_of_a_record_get_through() {
 
 #[tokio::test]
 async fn lines_of_any_sizes_get_through() {
-    let mut random = Random::new(42);
+    let mut random = SeededRandom::new(42);
     for _ in 0..6 {
         let mut sizes = Vec::new();
         while sizes.iter().sum::<usize>() < 12_000_000 {

@@ -12,15 +12,16 @@ mod faults;
 mod in_part;
 mod limits;
 mod moto;
+mod retries;
 mod round_trip;
 
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::projection::archive_line;
 use afterwrite::record::{AttributePath, Timestamp};
 use afterwrite_tests::archive::event_id;
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::value::RawValue;
 
 const RECORDING: &str = "exam-42";
@@ -37,7 +38,7 @@ fn secrets(dotted: &[&str]) -> Vec<AttributePath> {
 
 /// Every record of the recording as a line, by event id.
 fn recorded_lines(secrets: &[AttributePath]) -> Vec<(String, String)> {
-    let recording = Recording::load(RECORDING);
+    let recording = StreamRecording::load(RECORDING);
     let line = |record: &RawValue| (event_id(record.get()), archive_line(record.get(), secrets).unwrap());
     recording.records().map(line).collect()
 }

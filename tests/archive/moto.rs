@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::relay::archive::{ArchiveTotals, Archiver};
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_tests::archive::{BUCKET, Faults, Flaky, STREAM, by_event_id, lines, objects};
+use afterwrite_tests::archive::{BUCKET, FlakyStream, STREAM, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::moto::Moto;
 use aws_sdk_firehose::types::ExtendedS3DestinationConfiguration;
 
@@ -33,8 +33,8 @@ pub(crate) async fn started() -> Moto {
 #[ignore = "needs moto: run tests/run"]
 async fn moto_takes_every_record_and_gives_it_back_through_refusals_and_lost_answers() {
     let moto = started().await;
-    let faults = Faults { refused_record: 5, lost_answer: 7, throttle: 11 };
-    let stream = Flaky::new(Firehose::new(&moto.firehose(), Arc::from(STREAM)), faults);
+    let faults = StreamFaults { refused_record: 5, lost_response: 7, throttle: 11 };
+    let stream = FlakyStream::new(Firehose::new(&moto.firehose(), Arc::from(STREAM)), faults);
     let archiver = Archiver::new(stream, S3Bucket::new(&moto.s3(), Arc::from(BUCKET)), SystemClock);
     let mut texts = recorded_lines(&[]);
     let large = format!("{{\"eventID\":\"large\",\"x\":\"{}\"}}\n", "x".repeat(1_024_000));

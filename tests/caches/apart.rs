@@ -4,20 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::Archiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::sink::firehose::{Firehose, MemoryStream};
+use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::sink::s3::{MemoryObjects, S3Bucket};
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{Relay, Relayed, SourceTables};
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM};
+use afterwrite_memory::MemoryObjects;
+use afterwrite_memory::MemoryStream;
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::free_port;
 use serde_json::{Value, json};
@@ -31,7 +33,7 @@ struct Gone(Arc<Mutex<BTreeSet<String>>>);
 impl Cache for Gone {
     async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> InvalidatedKeys {
         self.0.lock().unwrap().extend(keys.iter().map(|stale| stale.key.clone()));
-        InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+        InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 
@@ -97,7 +99,7 @@ async fn invalidated_without(archive: Archiver<Firehose, S3Bucket, SystemClock>,
 
 #[tokio::test]
 async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
-    let servers = Archive::start().await;
+    let servers = EmbeddedArchive::start().await;
     let nowhere = format!("http://127.0.0.1:{}", free_port());
     let firehose = servers.firehose.sdk_config().into_builder().endpoint_url(&nowhere).build();
     let s3 = aws_sdk_s3::config::Builder::from(&servers.s3.sdk_config())
@@ -114,7 +116,7 @@ async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
 
 #[tokio::test]
 async fn an_archive_that_refuses_everything_keeps_nothing_from_being_invalidated() {
-    let servers = Archive::start().await;
+    let servers = EmbeddedArchive::start().await;
     let archive = Archiver::new(
         Firehose::new(&servers.firehose.client(), Arc::from("elsewhere")),
         S3Bucket::new(&servers.s3.client(), Arc::from("elsewhere")),

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use afterwrite::sink::redis::{CHANNEL, CacheTopology, RedisCache};
+use afterwrite::sink::INVALIDATION_CHANNEL;
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use futures::StreamExt as _;
@@ -134,7 +135,7 @@ async fn listeners_at_any_master_are_told_which_keys_of_all_masters_went() {
     for master in &masters {
         let client = redis::Client::open(master.url()).unwrap();
         let mut listener = client.get_async_pubsub().await.unwrap();
-        listener.subscribe(CHANNEL).await.unwrap();
+        listener.subscribe(INVALIDATION_CHANNEL).await.unwrap();
         listeners.push(listener);
     }
     let ids: Vec<String> = (0..200).map(|id| id.to_string()).collect();

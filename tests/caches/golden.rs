@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::redis_server::RedisServer;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub(crate) async fn keys_in(server: &RedisServer) -> BTreeSet<String> {
 
 /// The records of the platform, in order of time.
 pub(crate) fn recorded() -> Vec<Value> {
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     recording.records().map(|record| serde_json::from_str(record.get()).unwrap()).collect()
 }
 
@@ -125,7 +125,7 @@ async fn listeners_are_told_which_keys_went() {
     let server = RedisServer::start().await;
     let client = redis::Client::open(server.url()).unwrap();
     let mut listener = client.get_async_pubsub().await.unwrap();
-    listener.subscribe(afterwrite::sink::redis::CHANNEL).await.unwrap();
+    listener.subscribe(afterwrite::sink::INVALIDATION_CHANNEL).await.unwrap();
     let outcome = deliver(&single(&server), &model(), &[question_of("q")], deadline(10)).await;
     assert!(outcome.failures.is_empty());
     let message: String = listener.on_message().next().await.unwrap().get_payload().unwrap();

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock, SystemClock};
+use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
-use afterwrite::sink::redis::{CacheTopology, RedisCache, TOMBSTONE};
+use afterwrite::sink::TOMBSTONE;
+use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::table::CacheRemedy;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 use afterwrite_tests::redis_server::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
@@ -19,7 +20,7 @@ const ROUNDS: u64 = 150;
 
 async fn invalidate(redis: &RedisCache, key: &str, remedy: CacheRemedy) {
     let stale = StaleKey { key: key.to_owned(), remedy, records: vec![0], rule: 0 };
-    let answers = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await.answers;
+    let answers = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await.results;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
 }
 
@@ -85,7 +86,7 @@ async fn is_stale(
 /// How many rounds of the race, with random pauses, end in a stale cache.
 async fn stale_rounds(remedy: CacheRemedy) -> usize {
     let server = RedisServer::start().await;
-    let mut random = Random::new(42);
+    let mut random = SeededRandom::new(42);
     let mut stale = 0;
     for round in 0..ROUNDS {
         let (reader, writer) = (random.below(12), random.below(12));

@@ -4,7 +4,7 @@ use std::iter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use afterwrite::commit::{Clock, SystemClock};
+use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
@@ -86,7 +86,7 @@ async fn invalidate(server: &RedisServer, authority: Option<String>) -> afterwri
     let redis = RedisCache::new(&url, CacheTopology::Single, authority.map(String::into_bytes)).unwrap();
     let stale = StaleKey { key: "stale".to_owned(), remedy: CacheRemedy::Delete, records: vec![0], rule: 0 };
     let mut invalidated = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await;
-    invalidated.answers.pop().unwrap()
+    invalidated.results.pop().unwrap()
 }
 
 #[tokio::test]

@@ -4,11 +4,9 @@ use afterwrite::Error;
 use afterwrite::effect::{ItemKey, KeyAttribute, Write};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::memory::{
-    IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,
-};
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
-use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
+use afterwrite_local::dynamodb::EmbeddedDynamoDb;
+use afterwrite_memory::{IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, Projection, ProjectionType,
@@ -61,7 +59,7 @@ pub(crate) struct Embedded {
 
 /// Starts an embedded DynamoDB with the tables; it ends when it is dropped.
 pub(crate) async fn embedded() -> Embedded {
-    let server = EmbeddedDynamoDb::start(Options::default()).await.unwrap();
+    let server = EmbeddedDynamoDb::start().await.unwrap();
     let client = server.client();
     let text = ScalarAttributeType::S;
     create(

@@ -1,7 +1,7 @@
 //! What may happen in a run: drawn by its seed, so that some seeds know few evils and others all of them.
 
 use afterwrite_tests::faults::Rates;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 /// What may happen in a run.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn draw(random: &mut Random) -> Self {
+    pub(crate) fn draw(random: &mut SeededRandom) -> Self {
         // Without a limit a record that nobody can count would hold up its shard for ever.
         let poison = if random.chance(400) { 120 } else { 0 };
         let malformed = if random.chance(400) { 40 } else { 0 };

@@ -21,7 +21,7 @@ use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
 use afterwrite_functions::{Aggregator, Handled};
 use afterwrite_tests::faults::{Faulty, Rates};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::clock::{SkewedClock, Time};
 use super::evils::Evils;
@@ -76,7 +76,7 @@ struct Consumer<S> {
 
 pub(crate) struct Run<S> {
     pub(crate) options: Options,
-    pub(crate) random: Random,
+    pub(crate) random: SeededRandom,
     pub(crate) time: Arc<Time>,
     pub(crate) tables: Arc<Faulty<S>>,
     pub(crate) streams: Streams,
@@ -112,7 +112,7 @@ pub(crate) fn model(generation: u64) -> Arc<Model> {
 
 impl<S: Store + 'static> Run<S> {
     pub(crate) fn new(seed: u64, is_shown: bool, store: S) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let options = Options::draw(&mut random);
         let start =
             Timestamp::from_epoch_seconds(1_770_000_000 + i64::try_from(random.below(86_400 * 200)).unwrap());
@@ -261,7 +261,7 @@ impl<S: Store + 'static> Run<S> {
         self.spawn(Job::Reconcile, vec![record], |process, deadline| {
             Box::pin(async move {
                 let ledger = process.ledger();
-                let batch = decode(event.as_bytes(), &ledger.model().vocabulary)?;
+                let batch = decode(event.as_bytes(), &ledger.model().attributes)?;
                 let Some(Ok(record)) = batch.records.first() else {
                     return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
@@ -270,12 +270,7 @@ impl<S: Store + 'static> Run<S> {
                 let Some(identity) = source.identify(ledger.model()) else {
                     return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
-                let item = LedgerItem {
-                    source: &source,
-                    identity: &identity,
-                    keys: &record.keys,
-                    requests: ItemRecords::new(),
-                };
+                let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
                 Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
             })
         });

@@ -3,6 +3,7 @@
 //! A call is carried out in whole while its future is polled, so that the scheduler decides as it does in memory, and a seed is
 //! the same run in both. What changed is told by reading before and after: nobody else writes meanwhile.
 
+use afterwrite_memory::ItemChange;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::memory::ItemChange;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, Result};
-use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
-use afterwrite_cli::local::table::{KeyDefinition, TableDefinition, create_table};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use tokio::runtime::Runtime;
 
 use super::store::{EVENTS, MAIN, STATE, Store};
@@ -37,7 +36,7 @@ struct State {
 /// Starts a server with the run's tables; it ends when it is dropped.
 pub(crate) fn served() -> Served {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let server = runtime.block_on(EmbeddedDynamoDb::start(Options::default())).unwrap();
+    let server = runtime.block_on(EmbeddedDynamoDb::start()).unwrap();
     let client = server.client();
     let table = |name: &str, key: KeyDefinition, indexes: &[&str]| TableDefinition {
         name: name.to_owned(),
@@ -46,16 +45,15 @@ pub(crate) fn served() -> Served {
             .iter()
             .map(|name| ((*name).to_owned(), KeyDefinition::new("GSI1PK", "GSI1SK")))
             .collect(),
-        stream: false,
-        ttl_attribute: None,
+        ..TableDefinition::default()
     };
-    let without_sort_key = KeyDefinition { sort: None, ..KeyDefinition::new("id", "-") };
+    let without_sort_key = KeyDefinition::partition_only("id");
     for table in [
         table(MAIN, KeyDefinition::new("PK", "SK"), &["GSI1"]),
         table(EVENTS, without_sort_key, &[]),
         table(STATE, KeyDefinition::new("PK", "SK"), &[]),
     ] {
-        runtime.block_on(create_table(&client, &table)).unwrap();
+        runtime.block_on(server.create_table(&table)).unwrap();
     }
     let state = State { now: Timestamp::from_epoch_ms(0), keys: BTreeMap::new(), changes: BTreeMap::new() };
     Served { runtime, tables: DynamoDb::new(client), _server: server, state: Mutex::new(state) }

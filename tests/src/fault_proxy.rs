@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::faults::{Draws, Injected, Rates};
 use crate::loopback::{Answer, Loopback, NoAnswer, json_answer};
-use crate::random::Random;
+use crate::random::SeededRandom;
 use crate::upstream::Upstream;
 
 /// How long a slow request waits, at most, in milliseconds.
@@ -142,7 +142,7 @@ impl Shared {
 
     /// Draws what becomes of a request, and a generator of its own for the details: how many draws they take must not
     /// change what the next request meets.
-    fn draw(&self, operation: Operation, is_index_query: bool) -> (Option<Duration>, Fate, Random) {
+    fn draw(&self, operation: Operation, is_index_query: bool) -> (Option<Duration>, Fate, SeededRandom) {
         let mut draws = self.lock();
         let mut random = draws.random.split();
         if operation == Operation::Other {
@@ -206,7 +206,7 @@ fn parsed(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_default()
 }
 
-fn conflict(operation: Operation, body: &[u8], random: &mut Random) -> Response<Full<Bytes>> {
+fn conflict(operation: Operation, body: &[u8], random: &mut SeededRandom) -> Response<Full<Bytes>> {
     if operation == Operation::Transaction {
         return cancelled(body, "TransactionConflict", "Transaction is ongoing for the item", random);
     }
@@ -218,7 +218,7 @@ fn conflict(operation: Operation, body: &[u8], random: &mut Random) -> Response<
 }
 
 /// One of the ways in which DynamoDB throttles such a request.
-fn throttle(operation: Operation, body: &[u8], random: &mut Random) -> Response<Full<Bytes>> {
+fn throttle(operation: Operation, body: &[u8], random: &mut SeededRandom) -> Response<Full<Bytes>> {
     const EXCEEDED: &str = "The level of configured provisioned throughput for the table was exceeded";
     let items = || parsed(body).get("RequestItems").cloned().unwrap_or_default();
     match (operation, random.below(4)) {
@@ -246,7 +246,7 @@ fn throttle(operation: Operation, body: &[u8], random: &mut Random) -> Response<
 }
 
 /// A cancelled transaction: a reason per action, in order; at least one action has the reason `code`.
-fn cancelled(body: &[u8], code: &str, message: &str, random: &mut Random) -> Response<Full<Bytes>> {
+fn cancelled(body: &[u8], code: &str, message: &str, random: &mut SeededRandom) -> Response<Full<Bytes>> {
     let actions = parsed(body).get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
     let chosen = random.below(u64::try_from(actions).unwrap_or(u64::MAX));
     let codes: Vec<&str> = (0..)

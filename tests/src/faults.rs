@@ -22,7 +22,7 @@ use afterwrite::record::Item;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
 
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 /// How often a call suffers what, in a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub struct Faulty<T> {
 
 /// Whether the next fault occurs, drawn at given rates and counted.
 pub(crate) struct Draws {
-    pub(crate) random: Random,
+    pub(crate) random: SeededRandom,
     pub(crate) rates: Rates,
     pub(crate) injected: Injected,
 }
@@ -178,7 +178,7 @@ impl<T: Tables> Faulty<T> {
 
 impl Draws {
     pub(crate) fn new(rates: Rates, seed: u64) -> Self {
-        Self { random: Random::new(seed), rates, injected: Injected::default() }
+        Self { random: SeededRandom::new(seed), rates, injected: Injected::default() }
     }
 
     /// Draws at one of the rates, and counts it if it occurs.
@@ -277,7 +277,7 @@ impl Future for YieldOnce {
 mod tests {
     use super::*;
     use afterwrite::effect::{AttributeChange, KeyAttribute, WriteAction, WriteCondition};
-    use afterwrite::sink::memory::{MemoryTables, TableDefinition};
+    use afterwrite_memory::{MemoryTables, TableDefinition};
     use std::pin::pin;
     use std::task::Waker;
 

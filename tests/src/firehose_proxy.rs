@@ -21,7 +21,7 @@ use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::archive::{Faults, STREAM};
+use crate::archive::{STREAM, StreamFaults};
 use crate::loopback::{Answer, Loopback, NoAnswer, json_answer};
 use crate::moto::firehose_client;
 use crate::upstream::Upstream;
@@ -47,7 +47,7 @@ pub struct Passed {
 
 struct Shared {
     upstream: Upstream,
-    faults: Faults,
+    faults: StreamFaults,
     passed: Mutex<Passed>,
 }
 
@@ -72,7 +72,7 @@ impl FirehoseProxy {
     ///
     /// # Errors
     /// No port of 127.0.0.1 can be bound.
-    pub async fn start(upstream: &str, faults: Faults) -> io::Result<Self> {
+    pub async fn start(upstream: &str, faults: StreamFaults) -> io::Result<Self> {
         let shared = Arc::new(Shared { upstream: Upstream::new(upstream), faults, passed: Mutex::default() });
         let serving = Arc::clone(&shared);
         let server = Loopback::serve(move |request| Arc::clone(&serving).answer(request)).await?;
@@ -106,7 +106,7 @@ impl Shared {
         let mut each = are_refused.iter();
         put.records.retain(|_| each.next() == Some(&false));
         let taken = self.forward(head, &put).await?;
-        if number.is_multiple_of(self.faults.lost_answer) {
+        if number.is_multiple_of(self.faults.lost_response) {
             return Err(NoAnswer);
         }
         self.count_answer(are_refused.len() - taken.len(), taken.len());

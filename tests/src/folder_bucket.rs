@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use afterwrite::{Error, ErrorKind};
 use bytes::Bytes;
 use futures::stream::{StreamExt as _, iter};
@@ -73,7 +73,7 @@ impl Bucket for FolderBucket {
 
     async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
         if self.0.join(key).exists() {
-            return Ok(PutOutcome::AlreadyThere);
+            return Ok(PutOutcome::AlreadyExists);
         }
         let place = self.place(key)?;
         match body {

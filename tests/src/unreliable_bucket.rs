@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use afterwrite::sink::s3::{
-    Bucket, ListedObject, MemoryObjects, ObjectBody, ObjectChunks, ObjectStore, PutOutcome,
-};
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use afterwrite::{Error, ErrorKind};
+use afterwrite_memory::MemoryObjects;
 
 /// A view of a bucket for one run of one function. Every request lets others go first; from some request on none is answered, and the
 /// first of those takes effect all the same, or not.

@@ -1,14 +1,16 @@
 //! Aggregates, which count an entity's items into rollups: `[[aggregates]]`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use toml::de::DeTable;
 
+use super::load::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
-use super::load::problem::suggestion;
 use super::load::reader::{self, Located, SettingsTable, entries};
+use super::load::suggestion::suggestion;
 use super::measure::{self, CompiledMeasure, Measure, MeasureDescription, MeasureFunction};
 use super::named_list::NamedList;
 use super::rollup::AverageMeasure;
@@ -132,11 +134,15 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
     let into = settings.required_texts("into", problems);
     let measures = settings.require("measures", problems);
     if settings.is_empty_list("into") {
-        problems.report(at, format!("{owner}: `into` is empty; name a rollup"));
+        problems.report(ProblemCode::EmptySetting, at, format!("{owner}: `into` is empty; name a rollup"));
         problems.mark_incomplete();
     }
     if measures.and_then(|value| value.get_ref().as_table()).is_some_and(|table| table.is_empty()) {
-        problems.report(at, format!("{owner}: `measures` is empty; declare what to count"));
+        problems.report(
+            ProblemCode::EmptySetting,
+            at,
+            format!("{owner}: `measures` is empty; declare what to count"),
+        );
     }
     let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
     let lookups = settings.texts("lookup", problems);
@@ -147,7 +153,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
     let rollups: Vec<(usize, usize)> =
         into.iter().filter_map(|name| Some((compiler.rollup_named(&owner, *name)?, name.at))).collect();
     let mut context = compiler.context(&owner, entity);
-    let lookups = context.lookups(&lookups);
+    let uses = context.lookups(&lookups);
     let when = context.pattern(&owner, settings.get("when"));
     let destinations = rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at)).collect();
     let mut compiled = Vec::new();
@@ -163,15 +169,19 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
     if let Some(entity) = entity.and_then(|entity| compiler.model.entities.get_mut(entity)) {
         entity.aggregates.push(index);
     }
-    compiler.aggregate_places.push(name.at);
-    compiler.model.aggregates.push(Aggregate {
+    let aggregate = Aggregate {
         name: Arc::from(name.value),
         of: entity.unwrap_or(0),
         when,
-        lookups,
+        lookups: uses,
         into: destinations,
         measures: compiled.into_iter().filter_map(|measure| measure.measure).collect(),
-    });
+    };
+    let mut used = BTreeSet::new();
+    aggregate.each_term(&mut |term| used.extend(term.output_lookup()));
+    compiler.check_outputs(&owner, &lookups, &used);
+    compiler.places.aggregates.push(name.at);
+    compiler.model.aggregates.push(aggregate);
     Some(())
 }
 
@@ -179,17 +189,17 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
 fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: &[Located<&str>]) {
     compiler.check_name("aggregate", name);
     let known = compiler.model.aggregates.iter().position(|known| *known.name == *name.value);
-    if let Some(first) = known.and_then(|known| compiler.aggregate_places.get(known)) {
-        let line = compiler.findings.line_of(*first);
-        let message =
-            format!("aggregate `{}`: line {line} has an aggregate of this name; choose another", name.value);
-        compiler.report(name.at, message);
+    if let Some(first) = known.and_then(|known| compiler.places.aggregates.get(known)).copied() {
+        let message = format!("aggregate `{}`: another aggregate has this name; choose another", name.value);
+        compiler.report(ProblemCode::DuplicateName, name.at, message).related(first, "first used here");
     }
     for (position, rollup) in into.iter().enumerate() {
-        if into.iter().take(position).any(|other| other.value == rollup.value) {
+        if let Some(first) = into.iter().take(position).find(|other| other.value == rollup.value) {
             let message =
                 format!("aggregate `{}`: rollup `{}` is named twice; name it once", name.value, rollup.value);
-            compiler.report(rollup.at, message);
+            compiler
+                .report(ProblemCode::DuplicateName, rollup.at, message)
+                .related(first.at, "first named here");
         }
     }
 }
@@ -204,8 +214,10 @@ impl EntityContext<'_, '_, '_> {
         let (partition, sort) = (compiled.partition.clone(), compiled.sort.clone());
         let (variables, lifetime) = (compiled.variables.clone(), compiled.lifetime);
         let owner = format!("{}: rollup `{}`", self.owner, compiled.name);
+        self.rollup = self.compiler.places.rollups.get(rollup).copied();
         let [partition, sort] =
             [&partition, &sort].map(|template| self.bind(&owner, at, template, &variables));
+        self.rollup = None;
         let expires = lifetime.and_then(|lifetime| {
             let variable = variables.get(lifetime.variable)?;
             let owner = format!("{owner}: `expires`");
@@ -214,8 +226,8 @@ impl EntityContext<'_, '_, '_> {
                 let described = resolved.value_type.described();
                 let message =
                     format!("{owner}: `{variable}` is {described}, not a time; name text or a number");
-                let at = self.compiler.lifetime_places.get(rollup).copied().unwrap_or(at);
-                self.report(at, message);
+                let at = self.compiler.places.lifetimes.get(rollup).copied().unwrap_or(at);
+                self.report(ProblemCode::UnfitMeasureValue, at, message);
             }
             Some(RollupExpiry { of: resolved.term, format: resolved.format, after: lifetime.after })
         });
@@ -238,7 +250,7 @@ fn register_measures(
             let nearest = suggestion(part.value, averaged.iter().copied());
             let message =
                 format!("{owner}: `{}` is not a count or sum of this aggregate{nearest}", part.value);
-            compiler.report(part.at, message);
+            compiler.report(ProblemCode::UnfitAverage, part.at, message);
         }
         for (rollup, _) in rollups.iter().copied() {
             compiler.measures.extend(attributes.iter().map(|attribute| RollupMeasure {
@@ -270,7 +282,7 @@ fn register_measures(
                     "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min` or `avg`; count them into a rollup of their own",
                     rollup.name
                 );
-                compiler.findings.report(name.at, message);
+                compiler.findings.report(ProblemCode::ShardedMeasure, name.at, message);
             }
         }
     }

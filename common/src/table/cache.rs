@@ -6,6 +6,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::duration::{duration, parse_short};
+use super::load::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::ProblemCollector;
 use super::load::reader::{Located, RawValue, SettingsTable, place};
@@ -86,11 +87,15 @@ named_values! {
 }
 
 impl CacheRule {
+    /// Calls `visit` with every term of its templates and its condition.
+    pub(super) fn each_term(&self, visit: &mut impl FnMut(&Term)) {
+        self.keys.iter().chain(&self.paths).flat_map(BoundTemplate::terms).for_each(&mut *visit);
+        self.when.iter().for_each(|condition| condition.each_term(visit));
+    }
+
     /// Calls `visit` with every attribute that it reads.
     pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
-        let mut read = |term: &Term| term.attribute().into_iter().for_each(&mut *visit);
-        self.keys.iter().chain(&self.paths).flat_map(BoundTemplate::terms).for_each(&mut read);
-        self.when.iter().for_each(|condition| condition.each_term(&mut read));
+        self.each_term(&mut |term| term.attribute().into_iter().for_each(&mut *visit));
         self.depends_on.iter().for_each(visit);
     }
 
@@ -138,17 +143,21 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
     let owner = &settings.owner;
     let of = settings.required_texts("of", problems);
     if settings.is_empty_list("of") {
-        problems.report(at, format!("{owner}: `of` is empty; name an entity"));
+        problems.report(ProblemCode::EmptySetting, at, format!("{owner}: `of` is empty; name an entity"));
     }
     let (keys, paths) = (settings.texts("keys", problems), settings.texts("paths", problems));
     let names_any = |name| settings.get(name).is_some() && !settings.is_empty_list(name);
     if !names_any("keys") && !names_any("paths") {
-        problems.report(at, format!("{owner}: it names neither `keys` nor `paths`; name one"));
+        problems.report(
+            ProblemCode::EmptySetting,
+            at,
+            format!("{owner}: it names neither `keys` nor `paths`; name one"),
+        );
     }
     let remedy = settings.get("remedy").map_or(CacheRemedy::Delete, |value| {
         if !names_any("keys") {
             let message = format!("{owner}: `remedy` applies to `keys`, and there are none; leave it out");
-            problems.report(place(value), message);
+            problems.report(ProblemCode::InvalidCacheRule, place(value), message);
         }
         read_remedy(&settings.called("remedy"), value, problems)
     });
@@ -158,13 +167,16 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
     {
         let message =
             format!("{owner}: `depends_on` is empty; name an attribute, or leave it out for any change");
-        problems.report(place(value), message);
+        problems.report(ProblemCode::EmptySetting, place(value), message);
     }
     for (position, name) in of.iter().enumerate() {
         let owner = format!("cache of `{}`", name.value);
         let Some(entity) = compiler.entity_named(&owner, *name) else { continue };
-        if of.iter().take(position).any(|other| other.value == name.value) {
-            compiler.report(name.at, format!("{owner}: the entity is named twice; name it once"));
+        if let Some(first) = of.iter().take(position).find(|other| other.value == name.value) {
+            let message = format!("{owner}: the entity is named twice; name it once");
+            compiler
+                .report(ProblemCode::DuplicateName, name.at, message)
+                .related(first.at, "first named here");
             continue;
         }
         let mut context = compiler.context(&owner, Some(entity));
@@ -177,6 +189,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
         if let Some(entity) = compiler.model.entities.get_mut(entity) {
             entity.caches.push(index);
         }
+        compiler.places.caches.push(at);
         compiler.model.caches.push(CacheRule { of: entity, keys, paths, when, depends_on, remedy });
     }
     Some(())
@@ -191,7 +204,7 @@ fn read_remedy(called: &str, value: RawValue<'_>, problems: &mut ProblemCollecto
         if time.is_none() {
             let message =
                 format!("{called}: `tombstone` must be a time like \"5s\" (ms, s or m), at most \"60m\"");
-            problems.report(written.at, message);
+            problems.report(ProblemCode::InvalidTime, written.at, message);
         }
         return time.map_or(CacheRemedy::Delete, CacheRemedy::Tombstone);
     }
@@ -205,7 +218,7 @@ fn read_remedy(called: &str, value: RawValue<'_>, problems: &mut ProblemCollecto
                 alternatives::<RemedyName>(),
                 meant::<RemedyName>(written)
             );
-            problems.report(place(value), message);
+            problems.report(ProblemCode::UnknownWord, place(value), message);
             CacheRemedy::Delete
         }
     }
@@ -217,7 +230,7 @@ impl EntityContext<'_, '_, '_> {
         match Template::compile(text.value, &mut variables) {
             Ok(template) => Some(self.bind(&owner, text.at, &template, &variables)),
             Err(problem) => {
-                self.report(text.at, format!("{owner}: {problem}"));
+                self.report(problem.code(), text.at, format!("{owner}: {problem}"));
                 None
             }
         }
@@ -236,7 +249,7 @@ impl EntityContext<'_, '_, '_> {
         };
         if let Some(problem) = problem {
             let message = format!("{}: path: {problem}", self.owner);
-            self.report(path.at, message);
+            self.report(ProblemCode::InvalidCacheRule, path.at, message);
         }
     }
 
@@ -252,7 +265,7 @@ impl EntityContext<'_, '_, '_> {
             }
         };
         let message = format!("{}: `depends_on`: `{}` {problem}", self.owner, name.value);
-        self.report(name.at, message);
+        self.report(ProblemCode::InvalidCacheRule, name.at, message);
         None
     }
 }

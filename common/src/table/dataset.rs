@@ -6,10 +6,11 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::column_type::{ColumnType, is_column_name};
+use super::load::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
-use super::load::problem::suggestion;
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
-use super::load::scope::{ResolvedName, interned_path, position};
+use super::load::scope::{ResolvedName, base_name, interned_path, position};
+use super::load::suggestion::{did_you_mean, listed, suggestion};
 use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::template::split_format;
@@ -59,11 +60,15 @@ impl Dataset {
         day.len() == NO_DAY.len() && (&*self.days.0..=&*self.days.1).contains(&day)
     }
 
+    /// Every term that its rows are made from.
+    pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
+        let columns = self.columns.iter().map(|column| &column.from);
+        columns.chain([&self.partition.0]).chain(self.lookups.iter().flat_map(LookupUse::terms))
+    }
+
     /// Calls `visit` with every attribute that it reads.
     pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
-        let columns = self.columns.iter().map(|column| &column.from);
-        let terms = columns.chain([&self.partition.0]).chain(self.lookups.iter().flat_map(LookupUse::terms));
-        terms.filter_map(Term::attribute).for_each(visit);
+        self.terms().filter_map(Term::attribute).for_each(visit);
     }
 
     /// The dataset in words.
@@ -169,10 +174,13 @@ pub(super) fn compile(
     check_dataset_name(compiler, &owner, name);
     let entity = of.and_then(|of| compiler.entity_named(&owner, of));
     let mut context = compiler.context(&owner, entity);
-    let lookups = context.lookups(&lookups);
+    let uses = context.lookups(&lookups);
     let from = partition.and_then(|partition| context.partition(partition));
     let columns = columns.map(entries).unwrap_or_default().into_iter();
     let mut columns: Vec<Column> = columns.filter_map(|(name, value)| context.column(name, value)).collect();
+    if let (Some(name), Some((term, _))) = (partition, &from) {
+        context.check_partition(name, term, &columns);
+    }
     let sort = context.sort(&sort, &columns);
     let key = key_columns(&context.scope.variables, &mut columns);
     let (_, partition) = (of?, partition?);
@@ -181,19 +189,22 @@ pub(super) fn compile(
     if let Some(entity) = compiler.model.entities.get_mut(of) {
         entity.datasets.push(index);
     }
-    compiler.dataset_places.push(name.at);
-    compiler.model.datasets.push(Dataset {
+    compiler.places.datasets.push(name.at);
+    let dataset = Dataset {
         name: Arc::from(name.value),
         of,
         partition: from.unwrap_or((Term::Key(0), ValueFormat::Day)),
         partition_source: Arc::from(partition.value),
         days,
-        lookups,
+        lookups: uses,
         columns,
         key,
         sort,
         history,
-    });
+    };
+    let used = dataset.terms().filter_map(Term::output_lookup).collect();
+    compiler.check_outputs(&owner, &lookups, &used);
+    compiler.model.datasets.push(dataset);
     Some(())
 }
 
@@ -211,7 +222,7 @@ fn read_days(settings: &SettingsTable<'_>, compiler: &mut ModelCompiler<'_, '_>)
                 "{}: `days` must be the first and the last day that have partitions: [\"{first}\", \"{last}\"]",
                 settings.owner
             );
-            problems.report(place(value), message);
+            problems.report(ProblemCode::InvalidTime, place(value), message);
         }
         None => {}
     }
@@ -223,7 +234,7 @@ fn check_dataset_name(compiler: &mut ModelCompiler<'_, '_>, owner: &str, name: L
         let message = format!(
             "{owner}: the name is a table's in SQL; it is made of lower-case letters, digits and `_`, a letter first"
         );
-        compiler.report(name.at, message);
+        compiler.report(ProblemCode::InvalidName, name.at, message);
     }
 }
 
@@ -231,18 +242,37 @@ impl EntityContext<'_, '_, '_> {
     fn partition(&mut self, name: Located<&str>) -> Option<(Term, ValueFormat)> {
         let owner = format!("{}: `partition`", self.owner);
         let ResolvedName { term, format, value_type } = self.resolve_or_attribute(&owner, name)?;
-        let is_day_of_key = term.is_key() && name.value.ends_with(":day");
+        let is_day_of_key = term.is_constant() && name.value.ends_with(":day");
         if format != ValueFormat::Day && !is_day_of_key {
             let message = format!(
                 "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
                 name.value
             );
-            self.report(name.at, message);
+            self.report(ProblemCode::InvalidDataset, name.at, message);
         } else if !value_type.fits_key(ValueFormat::Day) {
             let message = format!("{owner}: `{}` is {}, not a time", name.value, value_type.described());
-            self.report(name.at, message);
+            self.report(ProblemCode::InvalidDataset, name.at, message);
         }
         Some((term, format))
+    }
+
+    /// If the attribute's name is misspelt, every row is in the partition without a day. Nothing but another use or a
+    /// declaration shows that it is not.
+    fn check_partition(&mut self, name: Located<&str>, term: &Term, columns: &[Column]) {
+        let (scope, vocabulary) = self.names();
+        if scope.resolve(name.value, vocabulary).is_ok() || columns.iter().any(|column| column.from == *term)
+        {
+            return;
+        }
+        let base = base_name(name.value);
+        let attributes = self.scope.attributes.iter().map(|(name, _)| name);
+        let known = attributes.chain(columns.iter().map(|column| &column.source)).map(|name| &**name);
+        let message = format!(
+            "{}: `partition`: `{base}` is neither declared nor a column{}; declare it if it is right",
+            self.owner,
+            did_you_mean(base, known)
+        );
+        self.report(ProblemCode::UndeclaredPartition, name.at, message);
     }
 
     /// A column; `None` if it cannot be read.
@@ -264,7 +294,7 @@ impl EntityContext<'_, '_, '_> {
             let (forms, meant) = (ColumnType::forms(), ColumnType::meant(written.value));
             let message =
                 format!("{owner}: unknown type `{}`; known types are {forms}{meant}", written.value);
-            problems.report(written.at, message);
+            problems.report(ProblemCode::UnknownWord, written.at, message);
         }
         let (column_type, source) = (column_type?, source.unwrap_or(name));
         self.check_column_name(&owner, name);
@@ -273,10 +303,14 @@ impl EntityContext<'_, '_, '_> {
             if *format != ValueFormat::Plain {
                 let message =
                     format!("{owner}: `{}` takes no format; a `date` column holds the day", source.value);
-                self.report(source.at, message);
+                self.report(ProblemCode::UnusableFormat, source.at, message);
             }
             if *value_type == ValueType::Ratio && column_type != ColumnType::Double {
-                self.report(source.at, format!("{owner}: a percentage is a `double`"));
+                self.report(
+                    ProblemCode::InvalidDataset,
+                    source.at,
+                    format!("{owner}: a percentage is a `double`"),
+                );
             }
         }
         Some(Column {
@@ -295,30 +329,35 @@ impl EntityContext<'_, '_, '_> {
                 "{owner}: Athena takes lower-case names of letters, digits and `_`, a letter first; write `{lower} = {{ type = \"…\", from = \"{}\" }}`",
                 name.value
             );
-            self.report(name.at, message);
+            self.report(ProblemCode::InvalidName, name.at, message);
         } else if name.value == PARTITION {
-            self.report(name.at, format!("{owner}: the partition has this name; choose another"));
+            self.report(
+                ProblemCode::ReservedName,
+                name.at,
+                format!("{owner}: the partition has this name; choose another"),
+            );
         }
     }
 
     /// What a name means; one that means nothing else is an attribute, which a dataset need not declare: its column states
     /// the type.
     fn resolve_or_attribute(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
-        let (scope, vocabulary) = self.names();
-        if let Ok(resolved) = scope.resolve(name.value, vocabulary) {
+        let (scope, interner) = self.names();
+        if let Ok(resolved) = scope.resolve(name.value, interner) {
             return Some(resolved);
         }
-        let problem = match split_format(name.value) {
-            Err(problem) => problem.to_string(),
-            Ok((base, _)) if base.split('.').any(str::is_empty) => {
-                format!("`{}` is not an attribute path; write it like `stats.seen`", name.value)
-            }
+        let (code, problem) = match split_format(name.value) {
+            Err(problem) => (problem.code(), problem.to_string()),
+            Ok((base, _)) if base.split('.').any(str::is_empty) => (
+                ProblemCode::InvalidPath,
+                format!("`{}` is not an attribute path; write it like `stats.seen`", name.value),
+            ),
             Ok((base, format)) => {
-                let term = Term::Attribute(interned_path(base, vocabulary));
+                let term = Term::Attribute(interned_path(base, interner));
                 return Some(ResolvedName { term, format, value_type: ValueType::Any });
             }
         };
-        self.report(name.at, format!("{owner}: {problem}"));
+        self.report(code, name.at, format!("{owner}: {problem}"));
         None
     }
 
@@ -330,7 +369,11 @@ impl EntityContext<'_, '_, '_> {
             let index = position(&known, name.value);
             let Some((index, column)) = index.and_then(|index| Some((index, columns.get(index)?))) else {
                 let nearest = suggestion(name.value, known.iter().map(|name| &**name));
-                self.report(name.at, format!("{owner}: unknown column `{}`{nearest}", name.value));
+                self.report(
+                    ProblemCode::UndeclaredPart,
+                    name.at,
+                    format!("{owner}: unknown column `{}`{nearest}", name.value),
+                );
                 continue;
             };
             if sort.contains(&index) || !column.column_type.is_sortable() {
@@ -338,7 +381,7 @@ impl EntityContext<'_, '_, '_> {
                     "{owner}: `{}` is nested or named twice; name columns of single values, each once",
                     name.value
                 );
-                self.report(name.at, message);
+                self.report(ProblemCode::InvalidDataset, name.at, message);
                 continue;
             }
             sort.push(index);
@@ -390,19 +433,36 @@ pub(super) fn compile_query(
     if !is_column_name(name.value) {
         let message =
             format!("{owner}: a name is made of lower-case letters, digits and `_`, a letter first");
-        compiler.report(name.at, message);
+        compiler.report(ProblemCode::InvalidName, name.at, message);
     }
     let is_select = ["select", "with"]
         .iter()
         .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)));
     if !is_select || text.contains(';') {
         let message = format!("{owner}: `sql` must be one SELECT (or WITH … SELECT), without a `;`");
-        compiler.report(sql.at, message);
+        compiler.report(ProblemCode::InvalidQuery, sql.at, message);
     }
+    check_query(compiler, &owner, sql.at, text);
     compiler.model.queries.push(SavedQuery {
         name: Arc::from(name.value),
         about: Arc::from(about.value),
         sql: Arc::from(text),
     });
     Some(())
+}
+
+/// Whether a query names a dataset, or the table of all its rows, is all that can be told without an SQL parser.
+fn check_query(compiler: &mut ModelCompiler<'_, '_>, owner: &str, at: usize, sql: &str) {
+    let sql = sql.to_ascii_lowercase();
+    let words: Vec<&str> =
+        sql.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
+    let mut datasets = compiler.model.datasets.iter();
+    let is_dataset =
+        |word: &str, name: &str| word.strip_suffix("_log").unwrap_or(word) == name || word == name;
+    if !datasets.any(|dataset| words.iter().any(|word| is_dataset(word, &dataset.name))) {
+        let known: Vec<&str> = compiler.model.datasets.iter().map(|dataset| &*dataset.name).collect();
+        let known = if known.is_empty() { "there are none".to_owned() } else { listed(&known) };
+        let message = format!("{owner}: `sql` reads none of the model's datasets: {known}");
+        compiler.report(ProblemCode::QueryWithoutDataset, at, message);
+    }
 }

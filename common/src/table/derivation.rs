@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::load::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
-use super::load::problem::listed;
 use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
 use super::load::scope::{EntityScope, ResolvedName, position};
+use super::load::suggestion::listed;
 use super::named::{NamedValue as _, named_values};
 use super::value_type::ValueType;
 use super::{ModelNotation, Template, Term, ValueFormat};
@@ -111,7 +112,7 @@ pub(super) fn compile(
     let problems = &mut *compiler.problems;
     let table = entity.get("derive");
     let table = table.and_then(|value| reader::table(&entity.called("derive"), value, problems));
-    let (mut derivations, mut derived) = (Vec::new(), Vec::new());
+    let (mut derivations, mut derived, mut places) = (Vec::new(), Vec::new(), Vec::new());
     let bare = Arc::new(scope.clone());
     for (name, value) in table.map(entries).unwrap_or_default() {
         let owner = format!("{}: derived value `{}`", entity.owner, name.value);
@@ -120,12 +121,14 @@ pub(super) fn compile(
             compiler.problems.mark_incomplete();
             continue;
         };
+        places.push(name.at);
         // A wrong one keeps its name: uses of it are not reported as well.
         let name: Arc<str> = Arc::from(name.value);
         derived.push((Arc::clone(&name), value_type));
         derivations
             .push(Derivation { name, kind: kind.unwrap_or_else(|| DerivationKind::First(Vec::new())) });
     }
+    compiler.places.derivations.push(places);
     scope.derived = derived;
     (derivations, scope)
 }
@@ -144,7 +147,11 @@ fn derivation(
     let named: Vec<&&str> = named.collect();
     let [function] = named.as_slice() else {
         let functions = listed(DerivationFunction::NAMES);
-        problems.report(name.at, format!("{}: name exactly one of {functions}", settings.owner));
+        problems.report(
+            ProblemCode::InvalidDerivation,
+            name.at,
+            format!("{}: name exactly one of {functions}", settings.owner),
+        );
         return None;
     };
     let function = DerivationFunction::of_name(function)?;
@@ -170,7 +177,7 @@ fn derivation(
         (DerivationFunction::Percent | DerivationFunction::First | DerivationFunction::Part, _) => {
             let message =
                 format!("{}: `{}` takes {}", settings.owner, function.name(), function.arguments(name.value));
-            problems.report(name.at, message);
+            problems.report(ProblemCode::InvalidDerivation, name.at, message);
             return None;
         }
     };
@@ -182,7 +189,11 @@ impl EntityContext<'_, '_, '_> {
         let owner = self.owner.clone();
         let resolved = self.resolve(&owner, name)?;
         if resolved.format != ValueFormat::Plain {
-            self.report(name.at, format!("{owner}: derived values take no formats; leave it out"));
+            self.report(
+                ProblemCode::UnusableFormat,
+                name.at,
+                format!("{owner}: derived values take no formats; leave it out"),
+            );
         }
         Some(resolved)
     }
@@ -192,7 +203,7 @@ impl EntityContext<'_, '_, '_> {
         if !resolved.value_type.is_numeric() {
             let (owner, described) = (&self.owner, resolved.value_type.described());
             let message = format!("{owner}: `{}` is {described}; a percentage is of numbers", name.value);
-            self.report(name.at, message);
+            self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }
         Some(resolved.term)
     }
@@ -200,25 +211,29 @@ impl EntityContext<'_, '_, '_> {
     /// The part of a key at the variable that has the derived value's name.
     fn part(&mut self, name: Located<&str>, of: ResolvedName, key: Located<&str>) -> Option<DerivationKind> {
         let mut variables = Vec::new();
-        let problem = match Template::compile(key.value, &mut variables) {
-            Err(problem) => problem.to_string(),
-            Ok(_) if !of.value_type.is_textual() => {
-                format!("a value that is {} cannot hold a key; name a text", of.value_type.described())
-            }
+        let (code, problem) = match Template::compile(key.value, &mut variables) {
+            Err(problem) => (problem.code(), problem.to_string()),
+            Ok(_) if !of.value_type.is_textual() => (
+                ProblemCode::UnfitMeasureValue,
+                format!("a value that is {} cannot hold a key; name a text", of.value_type.described()),
+            ),
             Ok(template) => match position(&variables, name.value) {
                 Some(variable) => {
                     let (key, variables) = (template, variables.len());
                     return Some(DerivationKind::Part { of: of.term, key, variables, variable });
                 }
-                None => format!(
-                    "the key has no variable `{{{0}}}`; write `{{{0}}}` where the value is in the key",
-                    name.value
+                None => (
+                    ProblemCode::InvalidDerivation,
+                    format!(
+                        "the key has no variable `{{{0}}}`; write `{{{0}}}` where the value is in the key",
+                        name.value
+                    ),
                 ),
             },
         };
         let owner = &self.owner;
         let message = format!("{owner}: {problem}");
-        self.report(key.at, message);
+        self.report(code, key.at, message);
         None
     }
 }

@@ -7,10 +7,11 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::derivation::{self, Derivation};
+use super::load::ProblemCode;
 use super::load::compiler::ModelCompiler;
-use super::load::problem::listed;
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::EntityScope;
+use super::load::suggestion::listed;
 use super::named::{NamedValue as _, meant, named_values, read_named};
 use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
@@ -158,7 +159,7 @@ pub(super) fn compile(
         compiler.secrets.push((index, AttributePath::dotted(secret.value), secret.at));
     }
     compiler.scopes.push(Arc::new(scope));
-    compiler.entity_places.push(name.at);
+    compiler.places.entities.push(name.at);
     compiler.model.entities.push(Entity {
         name: Arc::from(name.value),
         table: table.unwrap_or(0),
@@ -186,6 +187,7 @@ fn read_attributes(
         let declared_type = DeclaredType::of_name(declared.value);
         if declared_type.is_none() {
             problems.report(
+                ProblemCode::UnknownWord,
                 declared.at,
                 format!(
                     "{}: attribute `{}`: unknown type `{}`; known types are {}{}",
@@ -217,7 +219,7 @@ fn table_of(
             let known: Vec<&str> = tables.iter().map(|table| &*table.name).collect();
             let message =
                 format!("{owner}: `table` is missing; the model has several tables: {}", listed(&known));
-            compiler.report(entity.at, message);
+            compiler.report(ProblemCode::MissingKey, entity.at, message);
             None
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use toml::de::DeTable;
 
+use super::load::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable};
 use super::template::split_format;
@@ -94,10 +95,14 @@ pub(super) fn compile(
         let message = format!(
             "{owner}: `key` holds the index's partition key and, if the query names one, its sort key"
         );
-        problems.report(name.at, message);
+        problems.report(ProblemCode::KeyMismatch, name.at, message);
     }
     if settings.is_empty_list("gives") {
-        problems.report(name.at, format!("{owner}: `gives` is empty; name the values to look up"));
+        problems.report(
+            ProblemCode::EmptySetting,
+            name.at,
+            format!("{owner}: `gives` is empty; name the values to look up"),
+        );
         problems.mark_incomplete();
     }
     let (of, index) = (of?, index?);
@@ -112,6 +117,7 @@ pub(super) fn compile(
     let at = key.first().map_or(name.at, |(_, text)| text.at);
     answer(compiler, &owner, entity, (&inputs, at), &gives);
     let mut templates = templates.into_iter();
+    compiler.places.lookups.push(name.at);
     compiler.model.lookups.push(Lookup {
         name: Arc::from(name.value),
         of: entity.unwrap_or(0),
@@ -139,7 +145,11 @@ fn answer(
         .cloned()
         .partition(|input| split_format(input).is_ok_and(|(_, format)| format != ValueFormat::Plain));
     for input in formatted {
-        context.report(at, format!("{owner}: `{{{input}}}`: the key of a lookup takes no formats"));
+        context.report(
+            ProblemCode::UnusableFormat,
+            at,
+            format!("{owner}: `{{{input}}}`: the key of a lookup takes no formats"),
+        );
     }
     let terms = context.lookup_inputs(owner, &plain, at);
     let mut outputs = Vec::new();
@@ -149,14 +159,21 @@ fn answer(
         if resolved.format != ValueFormat::Plain {
             let message =
                 format!("{owner}: `{}`: the outputs of a lookup take no formats; leave it out", output.value);
-            context.report(output.at, message);
+            context.report(ProblemCode::UnusableFormat, output.at, message);
         } else if !resolved.value_type.fits_key(ValueFormat::Plain) {
             let described = resolved.value_type.described();
             let message = format!(
                 "{owner}: `{}` is {described}; the output of a lookup is text, a number or a boolean",
                 output.value
             );
-            context.report(output.at, message);
+            context.report(ProblemCode::UnfitKeyValue, output.at, message);
+        }
+        if !resolved.term.is_constant() {
+            let message = format!(
+                "{owner}: `{}` is not in the key of its entity, so it may change, and the result of a lookup is read once and remembered: later values are not seen",
+                output.value
+            );
+            context.report(ProblemCode::ChangeableOutput, output.at, message);
         }
         outputs.push(resolved.term);
         types.push(resolved.value_type);

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use toml::de::DeValue;
 
+use super::load::ProblemCode;
 use super::load::compiler::EntityContext;
-use super::load::problem::listed;
-use super::load::reader::{self, Located, RawValue, SettingsTable};
+use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
+use super::load::suggestion::{listed, nearest};
 use super::named::{NamedValue as _, meant, named_values};
 use super::value_type::ValueType;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
@@ -240,15 +241,22 @@ pub(super) fn compile<'d>(
             "{owner}: only \"count\" can be written as a string; other measures are tables, like {{ sum = \"attribute\" }}{}",
             meant::<MeasureFunction>(function)
         );
-        problems.report(reader::place(value), message);
+        problems.report(ProblemCode::UnknownMeasureKind, reader::place(value), message);
         return None;
     }
     let table = reader::table(&owner, value, problems)?;
-    let named = MeasureFunction::NAMES.iter().filter(|function| table.contains_key(**function));
-    let named: Vec<MeasureFunction> = named.filter_map(|name| MeasureFunction::of_name(name)).collect();
+    let mut named: Vec<MeasureFunction> =
+        entries(table).iter().filter_map(|(key, _)| MeasureFunction::of_name(key.value)).collect();
+    if named.is_empty() {
+        // A misspelt function is reported as a misspelt key.
+        let meant = entries(table);
+        let meant =
+            meant.iter().find_map(|(key, _)| nearest(key.value, MeasureFunction::NAMES.iter().copied()));
+        named.extend(meant.and_then(MeasureFunction::of_name));
+    }
     let [function] = *named.as_slice() else {
         let message = format!("{owner}: name exactly one of {}", listed(MeasureFunction::NAMES));
-        problems.report(name.at, message);
+        problems.report(ProblemCode::UnknownMeasureKind, name.at, message);
         return None;
     };
     let settings = SettingsTable::new(owner, name.at, table, function.settings(), problems);
@@ -257,14 +265,22 @@ pub(super) fn compile<'d>(
     match function {
         MeasureFunction::Count => {
             if settings.get("count").and_then(|value| value.get_ref().as_bool()) != Some(true) {
-                problems.report(name.at, format!("{}: `count` must be true", settings.owner));
+                problems.report(
+                    ProblemCode::UnknownMeasureKind,
+                    name.at,
+                    format!("{}: `count` must be true", settings.owner),
+                );
             }
             Some(CompiledMeasure::new(name, function, Some(MeasureKind::Count), when))
         }
         MeasureFunction::Sum => {
             let factors = settings.required_texts("sum", problems);
             if settings.is_empty_list("sum") {
-                problems.report(name.at, format!("{}: `sum` is empty; name an attribute", settings.owner));
+                problems.report(
+                    ProblemCode::EmptySetting,
+                    name.at,
+                    format!("{}: `sum` is empty; name an attribute", settings.owner),
+                );
             }
             let factors = factors.into_iter();
             let terms = factors.filter_map(|name| context.number(&settings.owner, name, function));
@@ -322,9 +338,13 @@ impl EntityContext<'_, '_, '_> {
         if !fits {
             let (described, function) = (resolved.value_type.described(), function.name());
             let message = format!("{owner}: `{}` is {described}; a {function} is of numbers", name.value);
-            self.report(name.at, message);
+            self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         } else if resolved.format != ValueFormat::Plain {
-            self.report(name.at, format!("{owner}: `{}`: numbers take no formats; leave it out", name.value));
+            self.report(
+                ProblemCode::UnusableFormat,
+                name.at,
+                format!("{owner}: `{}`: numbers take no formats; leave it out", name.value),
+            );
         }
         Some(resolved.term)
     }
@@ -335,7 +355,7 @@ impl EntityContext<'_, '_, '_> {
             let described = resolved.value_type.described();
             let message =
                 format!("{owner}: `{}` is {described}; `max` and `min` are of numbers or texts", name.value);
-            self.report(name.at, message);
+            self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }
         Some((resolved.term, resolved.format))
     }

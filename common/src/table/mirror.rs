@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use toml::de::DeTable;
 
+use super::load::ProblemCode;
 use super::load::compiler::{MirroredPath, ModelCompiler};
-use super::load::problem::suggestion;
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::{interned_path, position};
+use super::load::suggestion::suggestion;
 use super::template::split_format;
 use super::{BoundPiece, InternedPath, LookupUse, Model, Rollup, TemplatePiece, Term, ValueFormat};
 use crate::record::AttributePath;
@@ -112,7 +113,11 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let attributes: Vec<MirroredAttribute> =
             pairs.into_iter().filter_map(|(path, measure)| self.attribute(path, measure)).collect();
         if self.attributes.is_empty() {
-            self.report(at, "`attributes` is empty; name an attribute and a measure");
+            self.report(
+                ProblemCode::EmptySetting,
+                at,
+                "`attributes` is empty; name an attribute and a measure",
+            );
         }
         let (lookup, rollup_variables) = self.rollup_variables();
         let item_variables = self.item_variables();
@@ -128,8 +133,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         compiler.model.mirrors.push(mirror);
     }
 
-    fn report(&mut self, at: usize, problem: impl AsRef<str>) {
-        self.compiler.findings.report(at, format!("{}: {}", self.owner, problem.as_ref()));
+    fn report(&mut self, code: ProblemCode, at: usize, problem: impl AsRef<str>) {
+        self.compiler.findings.report(code, at, format!("{}: {}", self.owner, problem.as_ref()));
     }
 
     fn rollup(&self) -> Option<&Rollup> {
@@ -142,10 +147,10 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             (Arc::clone(&rollup.name), rollup.shards > 1, rollup.lifetime.is_some());
         let at = self.names[1].at;
         if is_sharded {
-            self.report(at, format!("rollup `{name}` is sharded, and no single item holds what is to be shown; count it into a rollup of its own"));
+            self.report(ProblemCode::UnfitMirrorRollup, at, format!("rollup `{name}` is sharded, and no single item holds what is to be shown; count it into a rollup of its own"));
         }
         if expires {
-            self.report(at, format!("rollup `{name}` expires, but what items show of it would stay; count it into a rollup that does not"));
+            self.report(ProblemCode::UnfitMirrorRollup, at, format!("rollup `{name}` expires, but what items show of it would stay; count it into a rollup that does not"));
         }
     }
 
@@ -154,14 +159,18 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let measures: Vec<Arc<str>> = measures.map(|held| Arc::clone(&held.attribute)).collect();
         if position(&measures, measure.value).is_none() {
             let nearest = suggestion(measure.value, measures.iter().map(|name| &**name));
-            self.report(measure.at, format!("its rollup has no measure `{}`{nearest}", measure.value));
+            self.report(
+                ProblemCode::UndeclaredPart,
+                measure.at,
+                format!("its rollup has no measure `{}`{nearest}", measure.value),
+            );
         }
         if path.value.split('.').any(str::is_empty) {
             let problem = format!(
                 "`{}` is not an attribute path; write names with single dots between them",
                 path.value
             );
-            self.report(path.at, problem);
+            self.report(ProblemCode::InvalidPath, path.at, problem);
             return None;
         }
         let (place, at) = (AttributePath::dotted(path.value), path.at);
@@ -171,7 +180,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         Some(MirroredAttribute {
             path: place,
             revision_path: revision,
-            image: interned_path(path.value, &mut self.compiler.model.vocabulary),
+            image: interned_path(path.value, &mut self.compiler.model.attributes),
             measure: Arc::from(measure.value),
         })
     }
@@ -191,7 +200,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
                 "the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs; add it to the rollup's key",
                 rollup.name
             );
-            self.report(self.names[1].at, problem);
+            self.report(ProblemCode::UnreachableMirror, self.names[1].at, problem);
             return Vec::new();
         }
         entity.variables.iter().filter_map(|variable| position(&rollup.variables, variable)).collect()
@@ -204,7 +213,11 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let (at, onto) = (self.names[1].at, self.names[0].value);
         let lookup = outputs.first().map(|output| output.lookup);
         if outputs.iter().any(|other| Some(other.lookup) != lookup) {
-            self.report(at, format!("its rollup's key comes from several lookups of `{onto}`; use one"));
+            self.report(
+                ProblemCode::UnreachableMirror,
+                at,
+                format!("its rollup's key comes from several lookups of `{onto}`; use one"),
+            );
         }
         let model = &self.compiler.model;
         let (Some(entity), Some(rollup)) = (model.entities.get(self.onto), self.rollup()) else {
@@ -245,7 +258,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             outputs: answer.outputs.clone(),
         });
         if self.has_both_keys() {
-            problems.into_iter().for_each(|problem| self.report(at, problem));
+            problems.into_iter().for_each(|problem| self.report(ProblemCode::UnreachableMirror, at, problem));
         }
         (key, terms)
     }

@@ -161,7 +161,10 @@ pub use derivation::{Derivation, DerivationKind};
 pub use description::ModelDescription;
 pub use duration::duration;
 pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
-pub use load::{ModelErrors, ModelProblem};
+pub(crate) use load::nearest_name;
+pub use load::{
+    ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
+};
 pub use lookup::{Lookup, LookupDescription, LookupUse};
 pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};
 pub use mirror::{Mirror, MirrorDescription, MirroredAttribute};
@@ -203,10 +206,10 @@ pub struct Model {
     /// The saved queries.
     pub queries: Vec<SavedQuery>,
     /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
-    pub vocabulary: AttributeInterner,
+    pub attributes: AttributeInterner,
     /// The same, and the names that datasets read; a name of both has one id. Of old images the attributes that days of rows come from are
     /// read at once.
-    pub row_vocabulary: AttributeInterner,
+    pub row_attributes: AttributeInterner,
 }
 
 impl Model {

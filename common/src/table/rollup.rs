@@ -7,10 +7,11 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::duration::{duration, parse};
+use super::load::ProblemCode;
 use super::load::compiler::ModelCompiler;
-use super::load::problem::suggestion;
 use super::load::reader::{self, Located, SettingsTable, place};
 use super::load::scope::{base_name, position};
+use super::load::suggestion::suggestion;
 use super::{Template, TemplatePiece, ValueFormat};
 
 /// The key attributes of the state table.
@@ -135,8 +136,8 @@ pub(super) fn compile(
     let templates = compiler.key(&settings.owner, &key, &STATE_KEY, name.at, &mut variables);
     let lifetime = lifetime(compiler, &settings, &variables);
     let mut templates = templates.into_iter();
-    compiler.rollup_places.push(name.at);
-    compiler.lifetime_places.push(lifetime.map_or(name.at, |(_, at)| at));
+    compiler.places.rollups.push(name.at);
+    compiler.places.lifetimes.push(lifetime.map_or(name.at, |(_, at)| at));
     compiler.model.rollups.push(Rollup {
         name: Arc::from(name.value),
         partition: templates.next().unwrap_or_default(),
@@ -171,7 +172,7 @@ fn lifetime(
         let message = format!(
             "{owner}: `after` must be a length of time like \"90 days\" (seconds, minutes, hours, days or weeks)"
         );
-        problems.report(after.at, message);
+        problems.report(ProblemCode::InvalidTime, after.at, message);
     }
     let variable = position(variables, of.value)
         .or_else(|| variables.iter().position(|variable| base_name(variable) == of.value));
@@ -181,7 +182,7 @@ fn lifetime(
             of.value,
             suggestion(of.value, variables.iter().map(|variable| base_name(variable)))
         );
-        compiler.report(of.at, message);
+        compiler.report(ProblemCode::UnfitExpiry, of.at, message);
     }
     // A variable that does not exist is not reported again where items are counted.
     let lifetime = RollupLifetime { after: length?, variable: variable.unwrap_or(variables.len()) };

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
+use super::load::ProblemCode;
 use super::load::compiler::ModelCompiler;
-use super::load::problem::suggestion;
 use super::load::reader::{Located, SettingsTable, place};
-use super::named::{NamedValue as _, alternatives, named_values};
+use super::load::suggestion::suggestion;
+use super::named::{NamedValue, alternatives, meant, named_values};
 
 /// A source table.
 #[derive(Debug)]
@@ -52,11 +53,11 @@ named_values! {
     pub enum KeyType {
         /// `S`.
         #[default]
-        Text = "S",
+        Text = "S" | "string" | "text",
         /// `N`.
-        Number = "N",
+        Number = "N" | "number",
         /// `B`.
-        Binary = "B",
+        Binary = "B" | "binary",
     }
 }
 
@@ -78,7 +79,7 @@ pub(super) fn compile(
         _ => Some("`key` names the partition key and, if the table has one, the sort key"),
     };
     if let (Some(problem), Some(value)) = (problem, settings.get("key")) {
-        problems.report(place(value), format!("{}: {problem}", settings.owner));
+        problems.report(ProblemCode::KeyMismatch, place(value), format!("{}: {problem}", settings.owner));
         problems.mark_incomplete();
     }
     let mut schemas = key
@@ -93,17 +94,19 @@ pub(super) fn compile(
                 "{}: `{}` is not a key attribute of this table{nearest}",
                 settings.owner, attribute.value
             );
-            problems.report(attribute.at, message);
+            problems.report(ProblemCode::KeyMismatch, attribute.at, message);
         }
         let key_type = KeyType::of_name(written.value);
         if key_type.is_none() {
             problems.report(
+                ProblemCode::UnknownWord,
                 written.at,
                 format!(
-                    "{}: unknown type `{}`; the type of a key attribute is {}",
+                    "{}: unknown type `{}`; the type of a key attribute is {}{}",
                     settings.owner,
                     written.value,
-                    alternatives::<KeyType>()
+                    alternatives::<KeyType>(),
+                    meant::<KeyType>(written.value)
                 ),
             );
         }

@@ -7,6 +7,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::load::ProblemCode;
+use super::load::suggestion::{did_you_mean, listed};
+
 /// A key template: literal text and variables. The default has no pieces: it stands for one that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
@@ -79,15 +82,23 @@ impl fmt::Display for NotATemplate {
                 "`{{{first}}}` and `{{{second}}}` follow each other, and a key could be split in several ways; put text between them"
             ),
             Self::UnknownFormat(format) => {
-                write!(f, "unknown format `{format}`; known formats are {}", known_formats())
+                let known = ValueFormat::NAMED.map(|format| format.name().unwrap_or_default());
+                write!(f, "unknown format `{format}`; known formats are {}", listed(&known))?;
+                f.write_str(&did_you_mean(format, known))
             }
         }
     }
 }
 
-fn known_formats() -> String {
-    let names: Vec<&str> = ValueFormat::NAMED.iter().filter_map(|format| format.name()).collect();
-    format!("`{}`", names.join("`, `"))
+impl NotATemplate {
+    pub(super) fn code(&self) -> ProblemCode {
+        match self {
+            Self::UnknownFormat(_) => ProblemCode::UnknownFormat,
+            Self::Empty | Self::Braces | Self::Nameless | Self::Neighbours(..) => {
+                ProblemCode::InvalidTemplate
+            }
+        }
+    }
 }
 
 /// Splits `bought_at:day` into the name and the format.

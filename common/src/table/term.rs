@@ -24,11 +24,19 @@ pub enum Term {
 }
 
 impl Term {
-    /// Whether it is a variable of the item's primary key.
-    pub(super) fn is_key(&self) -> bool {
+    /// Whether the value never changes: it is part of the item's key.
+    pub(super) fn is_constant(&self) -> bool {
         match self {
             Self::Key(_) => true,
             Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } => false,
+        }
+    }
+
+    /// The position of the lookup that it is an output of, among the lookups of its part.
+    pub(super) fn output_lookup(&self) -> Option<usize> {
+        match self {
+            Self::LookupOutput { lookup, .. } => Some(*lookup),
+            Self::Key(_) | Self::Attribute(_) | Self::Derived(_) => None,
         }
     }
 

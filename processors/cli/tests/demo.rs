@@ -8,7 +8,7 @@
 
 use std::process::{Command, Output};
 
-use afterwrite_cli::demo::workloads;
+use afterwrite_demo::workloads;
 use serde_json::Value;
 
 /// Runs it with datasets of its own: the tests run side by side.

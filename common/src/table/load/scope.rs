@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::problem::suggestion;
+use super::problem::ProblemCode;
+use super::suggestion::suggestion;
 use crate::record::AttributeInterner;
 use crate::table::template::split_format;
 use crate::table::value_type::ValueType;
@@ -10,66 +11,67 @@ use crate::table::{InternedPath, Term, ValueFormat};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
 #[derive(Clone, Default)]
-pub(crate) struct EntityScope {
+pub(in crate::table) struct EntityScope {
     /// The entity's name.
-    pub(crate) name: Arc<str>,
-    pub(crate) variables: Vec<Arc<str>>,
-    pub(crate) derived: Vec<(Arc<str>, ValueType)>,
-    pub(crate) attributes: Vec<(Arc<str>, ValueType)>,
+    pub(in crate::table) name: Arc<str>,
+    pub(in crate::table) variables: Vec<Arc<str>>,
+    pub(in crate::table) derived: Vec<(Arc<str>, ValueType)>,
+    pub(in crate::table) attributes: Vec<(Arc<str>, ValueType)>,
     /// Some of its settings are wrong: a name that is not defined may be one of them.
-    pub(crate) is_incomplete: bool,
+    pub(in crate::table) is_incomplete: bool,
 }
 
 /// An output of a lookup, as a name in a scope.
-pub(crate) struct ScopeOutput {
-    pub(crate) name: Arc<str>,
-    pub(crate) term: Term,
-    pub(crate) value_type: ValueType,
+pub(in crate::table) struct ScopeOutput {
+    pub(in crate::table) name: Arc<str>,
+    pub(in crate::table) term: Term,
+    pub(in crate::table) value_type: ValueType,
 }
 
 /// An entity's names and the outputs of the lookups that are used with it.
 #[derive(Clone, Copy)]
-pub(crate) struct NameScope<'s> {
-    pub(crate) entity: &'s EntityScope,
-    pub(crate) outputs: &'s [ScopeOutput],
+pub(in crate::table) struct NameScope<'s> {
+    pub(in crate::table) entity: &'s EntityScope,
+    pub(in crate::table) outputs: &'s [ScopeOutput],
 }
 
 /// A value that a name means.
-pub(crate) struct ResolvedName {
-    pub(crate) term: Term,
-    pub(crate) format: ValueFormat,
-    pub(crate) value_type: ValueType,
+pub(in crate::table) struct ResolvedName {
+    pub(in crate::table) term: Term,
+    pub(in crate::table) format: ValueFormat,
+    pub(in crate::table) value_type: ValueType,
 }
 
 impl NameScope<'_> {
     /// Finds a name, with or without a format: first among the key's variables, then the derived values, the lookups'
-    /// outputs and the declared attributes. `Err` is the message to report; `None` if the cause was reported before.
-    pub(crate) fn resolve(
+    /// outputs and the declared attributes. `Err` is the problem to report; `None` if the cause was reported before.
+    pub(in crate::table) fn resolve(
         &self,
         name: &str,
-        vocabulary: &mut AttributeInterner,
-    ) -> Result<ResolvedName, Option<String>> {
+        interner: &mut AttributeInterner,
+    ) -> Result<ResolvedName, Option<(ProblemCode, String)>> {
         // A variable of the key that has this very format is taken as it stands in the key.
         if let Some(index) = position(&self.entity.variables, name) {
             let (term, format) = (Term::Key(index), ValueFormat::Plain);
             return Ok(ResolvedName { term, format, value_type: ValueType::Text });
         }
-        let (base, format) = split_format(name).map_err(|problem| Some(problem.to_string()))?;
-        match self.find(base, vocabulary) {
+        let (base, format) =
+            split_format(name).map_err(|problem| Some((problem.code(), problem.to_string())))?;
+        match self.find(base, interner) {
             Some((term, value_type)) => Ok(ResolvedName { term, format, value_type }),
             None if self.entity.is_incomplete => Err(None),
-            None => Err(Some(self.undefined(base))),
+            None => Err(Some((ProblemCode::UndefinedName, self.undefined(base)))),
         }
     }
 
     /// Whether a path is a map whose inner attributes can be named.
-    pub(crate) fn is_map(&self, path: &str) -> bool {
+    pub(in crate::table) fn is_map(&self, path: &str) -> bool {
         let mut attributes = self.entity.attributes.iter();
         self.declared(path).is_some_and(ValueType::has_members)
             || attributes.any(|(name, _)| is_within(name, path))
     }
 
-    fn find(&self, base: &str, vocabulary: &mut AttributeInterner) -> Option<(Term, ValueType)> {
+    fn find(&self, base: &str, interner: &mut AttributeInterner) -> Option<(Term, ValueType)> {
         let entity = self.entity;
         let variable = position(&entity.variables, base)
             .or_else(|| entity.variables.iter().position(|variable| base_name(variable) == base));
@@ -83,7 +85,7 @@ impl NameScope<'_> {
             return Some((output.term.clone(), output.value_type));
         }
         let value_type = self.declared(base)?;
-        let path = InternedPath { declared: value_type.stored(), ..interned_path(base, vocabulary) };
+        let path = InternedPath { declared: value_type.stored(), ..interned_path(base, interner) };
         Some((Term::Attribute(path), value_type))
     }
 
@@ -120,18 +122,18 @@ fn is_within(path: &str, outer: &str) -> bool {
 }
 
 /// A variable's name without its format.
-pub(crate) fn base_name(variable: &str) -> &str {
+pub(in crate::table) fn base_name(variable: &str) -> &str {
     split_format(variable).map_or(variable, |(name, _)| name)
 }
 
 /// The index of a name.
-pub(crate) fn position(names: &[Arc<str>], name: &str) -> Option<usize> {
+pub(in crate::table) fn position(names: &[Arc<str>], name: &str) -> Option<usize> {
     names.iter().position(|known| **known == *name)
 }
 
 /// The place of an attribute that is written `root.inner.innermost`.
-pub(crate) fn interned_path(dotted: &str, vocabulary: &mut AttributeInterner) -> InternedPath {
+pub(in crate::table) fn interned_path(dotted: &str, interner: &mut AttributeInterner) -> InternedPath {
     let mut names = dotted.split('.');
-    let root = vocabulary.intern(names.next().unwrap_or_default());
+    let root = interner.intern(names.next().unwrap_or_default());
     InternedPath { root, within: names.map(Arc::from).collect(), declared: None }
 }

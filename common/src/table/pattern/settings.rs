@@ -10,37 +10,42 @@ use toml::de::{DeTable, DeValue};
 use super::{Comparison, Matcher, MatcherName, Pattern, PatternCondition, TextTest};
 use crate::record::{AttributeInterner, Decimal};
 use crate::table::ValueFormat;
-use crate::table::load::problem::{ProblemCollector, listed, suggestion};
+use crate::table::load::problem::{ProblemCode, ProblemCollector};
 use crate::table::load::reader::{self, Located, RawValue, entries, place};
 use crate::table::load::scope::{NameScope, ResolvedName};
+use crate::table::load::suggestion::{listed, suggestion};
 use crate::table::named::NamedValue as _;
 use crate::table::value_type::ValueType;
 
 const NUMERIC_GRAMMAR: &str = "`numeric` takes [\"=\", number], one bound like [\">=\", 0], or a lower and then an upper: [\">\", 0, \"<=\", 5]";
 
 /// Compiles the patterns of one owner ("aggregate `a`", "aggregate `a`: measure `m`").
-pub(crate) struct PatternCompiler<'c, 's> {
-    pub(crate) owner: &'c str,
-    pub(crate) scope: NameScope<'c>,
-    pub(crate) vocabulary: &'c mut AttributeInterner,
-    pub(crate) problems: &'c mut ProblemCollector<'s>,
+pub(in crate::table) struct PatternCompiler<'c, 's> {
+    pub(in crate::table) owner: &'c str,
+    pub(in crate::table) scope: NameScope<'c>,
+    pub(in crate::table) interner: &'c mut AttributeInterner,
+    pub(in crate::table) problems: &'c mut ProblemCollector<'s>,
 }
 
 impl PatternCompiler<'_, '_> {
     /// Compiles a `when` and reports what is wrong with it.
-    pub(crate) fn compile(&mut self, when: RawValue<'_>) -> Option<Pattern> {
+    pub(in crate::table) fn compile(&mut self, when: RawValue<'_>) -> Option<Pattern> {
         let owner = format!("{}: `when`", self.owner);
         let table = reader::table(&owner, when, self.problems)?;
         if table.is_empty() {
-            self.problems.report(place(when), format!("{owner} is empty; leave it out, or name a condition"));
+            self.problems.report(
+                ProblemCode::EmptySetting,
+                place(when),
+                format!("{owner} is empty; leave it out, or name a condition"),
+            );
         }
         Some(Pattern { condition: PatternCondition::All(self.group(table, "")) })
     }
 
     /// Reports a problem of the condition on a field.
-    fn reject<T>(&mut self, path: &str, at: usize, message: impl AsRef<str>) -> Option<T> {
+    fn reject<T>(&mut self, code: ProblemCode, path: &str, at: usize, message: impl AsRef<str>) -> Option<T> {
         let message = format!("{}: condition on `{path}`: {}", self.owner, message.as_ref());
-        self.problems.report(at, message);
+        self.problems.report(code, at, message);
         None
     }
 
@@ -64,7 +69,7 @@ impl PatternCompiler<'_, '_> {
                     if self.resolve(field).is_some() {
                         let message =
                             format!("it must be a list of what the value may be: `{} = [ … ]`", name.value);
-                        self.reject::<()>(&path, place(value), message);
+                        self.reject::<()>(ProblemCode::InvalidCondition, &path, place(value), message);
                     }
                 }
             }
@@ -77,16 +82,19 @@ impl PatternCompiler<'_, '_> {
         let tables: Vec<&DeTable<'_>> = all.iter().filter_map(|one| one.get_ref().as_table()).collect();
         if tables.len() < 2 || tables.len() != all.len() {
             let message = "it must be a list of two conditions or more: `\"$or\" = [{ … }, { … }]`";
-            return self.reject("$or", place(value), message);
+            return self.reject(ProblemCode::InvalidCondition, "$or", place(value), message);
         }
         let conditions = tables.into_iter().map(|table| PatternCondition::All(self.group(table, outer)));
         Some(PatternCondition::Any(conditions.collect()))
     }
 
     fn resolve(&mut self, path: Located<&str>) -> Option<ResolvedName> {
-        match self.scope.resolve(path.value, self.vocabulary) {
+        match self.scope.resolve(path.value, self.interner) {
             Ok(resolved) => Some(resolved),
-            Err(problem) => self.reject(path.value, path.at, problem?),
+            Err(problem) => {
+                let (code, problem) = problem?;
+                self.reject(code, path.value, path.at, problem)
+            }
         }
     }
 
@@ -99,10 +107,20 @@ impl PatternCompiler<'_, '_> {
         let resolved = self.resolve(path)?;
         let path = Located { value: path.value, at: path.at };
         if resolved.format != ValueFormat::Plain {
-            self.reject::<()>(path.value, path.at, "conditions take no formats; test the value itself");
+            self.reject::<()>(
+                ProblemCode::UnusableFormat,
+                path.value,
+                path.at,
+                "conditions take no formats; test the value itself",
+            );
         }
         if elements.is_empty() {
-            self.reject::<()>(path.value, at, "it lists nothing, so it can never hold");
+            self.reject::<()>(
+                ProblemCode::ImpossibleCondition,
+                path.value,
+                at,
+                "it lists nothing, so it can never hold",
+            );
         }
         let mut matchers = Vec::new();
         for element in elements {
@@ -111,7 +129,7 @@ impl PatternCompiler<'_, '_> {
                 let own = resolved.value_type.described();
                 let message =
                     format!("the value is {own}, and is compared with {other}, so this can never hold");
-                self.reject::<()>(path.value, place(element), message);
+                self.reject::<()>(ProblemCode::ImpossibleCondition, path.value, place(element), message);
             }
             matchers.push(matcher);
         }
@@ -123,7 +141,7 @@ impl PatternCompiler<'_, '_> {
         let all = entries(table);
         let [(name, argument)] = all.as_slice() else {
             let message = format!("a matcher has one key, one of {}", listed(&matcher_names()));
-            return self.reject(path, place(value), message);
+            return self.reject(ProblemCode::InvalidCondition, path, place(value), message);
         };
         if let Some(test) = TextTest::of_name(name.value) {
             return self.text_matcher(path, test, argument);
@@ -138,7 +156,12 @@ impl PatternCompiler<'_, '_> {
             Some(MatcherName::AnythingBut) => self.anything_but(path, argument),
             None => {
                 let nearest = suggestion(name.value, matcher_names());
-                self.reject(path, name.at, format!("unknown matcher `{}`{nearest}", name.value))
+                self.reject(
+                    ProblemCode::UnknownWord,
+                    path,
+                    name.at,
+                    format!("unknown matcher `{}`{nearest}", name.value),
+                )
             }
         }
     }
@@ -152,7 +175,7 @@ impl PatternCompiler<'_, '_> {
             DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
                 let found = value.get_ref().type_str();
                 let message = format!("a value must be a string, number or boolean; this is of type {found}");
-                self.reject(path, place(value), message)
+                self.reject(ProblemCode::InvalidCondition, path, place(value), message)
             }
         }
     }
@@ -169,20 +192,37 @@ impl PatternCompiler<'_, '_> {
             value.get_ref().as_float().and_then(|float| float.as_str().parse().ok())
         };
         number.or_else(|| {
-            self.reject(path, value_at, "this is not a number that DynamoDB can hold (38 digits)")
+            self.reject(
+                ProblemCode::InvalidCondition,
+                path,
+                value_at,
+                "this is not a number that DynamoDB can hold (38 digits)",
+            )
         })
     }
 
     fn text_matcher(&mut self, path: &str, test: TextTest, argument: RawValue<'_>) -> Option<Matcher> {
         let Some(text) = argument.get_ref().as_str() else {
-            return self.reject(path, place(argument), format!("`{}` takes a string", test.name()));
+            return self.reject(
+                ProblemCode::InvalidCondition,
+                path,
+                place(argument),
+                format!("`{}` takes a string", test.name()),
+            );
         };
         Some(Matcher::Part(test, test.operand(text)))
     }
 
     fn flag(&mut self, path: &str, name: &str, argument: RawValue<'_>) -> Option<bool> {
         let flag = argument.get_ref().as_bool();
-        flag.or_else(|| self.reject(path, place(argument), format!("`{name}` takes true or false")))
+        flag.or_else(|| {
+            self.reject(
+                ProblemCode::InvalidCondition,
+                path,
+                place(argument),
+                format!("`{name}` takes true or false"),
+            )
+        })
     }
 
     /// `["=", x]`, one bound, or a lower bound and then an upper.
@@ -193,13 +233,13 @@ impl PatternCompiler<'_, '_> {
             let operator = pair.first().and_then(|operator| operator.get_ref().as_str());
             if operator == Some("!=") {
                 let message = "for \"not this number\" write { anything-but = number }";
-                return self.reject(path, place(argument), message);
+                return self.reject(ProblemCode::InvalidCondition, path, place(argument), message);
             }
             let comparison = operator.and_then(Comparison::of_name);
             let bound =
                 pair.get(1).filter(|bound| bound.get_ref().is_integer() || bound.get_ref().is_float());
             let (Some(comparison), Some(bound)) = (comparison, bound) else {
-                return self.reject(path, place(argument), NUMERIC_GRAMMAR);
+                return self.reject(ProblemCode::InvalidCondition, path, place(argument), NUMERIC_GRAMMAR);
             };
             bounds.push((comparison, self.number(path, bound)?));
         }
@@ -211,11 +251,11 @@ impl PatternCompiler<'_, '_> {
             ] => {
                 if low >= high {
                     let message = "the lower bound must be below the upper";
-                    return self.reject(path, place(argument), message);
+                    return self.reject(ProblemCode::ImpossibleCondition, path, place(argument), message);
                 }
                 Some(Matcher::Numeric(bounds))
             }
-            _ => self.reject(path, place(argument), NUMERIC_GRAMMAR),
+            _ => self.reject(ProblemCode::InvalidCondition, path, place(argument), NUMERIC_GRAMMAR),
         }
     }
 
@@ -231,7 +271,7 @@ impl PatternCompiler<'_, '_> {
         let test = test.and_then(|(name, texts)| Some((TextTest::of_name(name.value)?, *texts)));
         let Some((test, texts)) = test else {
             let message = format!("`anything-but` takes values, or one of {}", listed(TextTest::NAMES));
-            return self.reject(path, place(argument), message);
+            return self.reject(ProblemCode::InvalidCondition, path, place(argument), message);
         };
         let all = one_or_many(texts).into_iter();
         let excluded = all.filter_map(|text| self.text_matcher(path, test, text)).collect();
@@ -241,6 +281,7 @@ impl PatternCompiler<'_, '_> {
     fn excluding(&mut self, path: &str, argument: RawValue<'_>, excluded: Vec<Matcher>) -> Option<Matcher> {
         if one_or_many(argument).is_empty() {
             return self.reject(
+                ProblemCode::InvalidCondition,
                 path,
                 place(argument),
                 "`anything-but` excludes nothing; write { exists = true }",

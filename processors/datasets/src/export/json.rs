@@ -1,88 +1,84 @@
-//! Attribute values as JSON text: plainly, for `json` columns, and as DynamoDB writes them, for what fits no column.
+//! Attribute values as JSON text: plain for `json` columns, typed as in DynamoDB's JSON for `_rescued`.
 
-use afterwrite::record::AttributeValue;
+use afterwrite::record::{AttributeValue, Decimal};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
+use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A value as JSON has it: numbers keep their digits, bytes are base64, sets are lists.
+/// A value in plain JSON: numbers keep their digits, bytes are base64, sets are lists.
 #[must_use]
 pub fn plain_json(value: &AttributeValue<'_>) -> String {
-    text_of(&Plain(value))
+    json_text(value, JsonForm::Plain)
 }
 
-/// A value as DynamoDB's JSON has it: `{"N":"5"}`.
+/// A value in DynamoDB's JSON, such as `{"N":"5"}`.
 pub(super) fn dynamodb_json(value: &AttributeValue<'_>) -> String {
-    text_of(&Typed(value))
+    json_text(value, JsonForm::Typed)
 }
 
-fn text_of(value: &impl Serialize) -> String {
-    // Every key is text and nothing is a float: there is nothing that JSON cannot say.
-    serde_json::to_string(value).unwrap_or_default()
+fn json_text(value: &AttributeValue<'_>, form: JsonForm) -> String {
+    // Cannot fail: every key is a text, and nothing is a float.
+    serde_json::to_string(&JsonValue(value, form)).unwrap_or_default()
 }
 
-struct Plain<'v>(&'v AttributeValue<'v>);
+#[derive(Clone, Copy)]
+enum JsonForm {
+    Plain,
+    /// Every value is within an object that names its type.
+    Typed,
+}
 
-impl Serialize for Plain<'_> {
+struct JsonValue<'v>(&'v AttributeValue<'v>, JsonForm);
+
+impl Serialize for JsonValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let content = JsonContent(self.0, self.1);
+        match self.1 {
+            JsonForm::Plain => content.serialize(serializer),
+            JsonForm::Typed => serializer.collect_map([(self.0.type_name(), content)]),
+        }
+    }
+}
+
+/// A value without its type.
+struct JsonContent<'v>(&'v AttributeValue<'v>, JsonForm);
+
+impl Serialize for JsonContent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let form = self.1;
         match self.0 {
             AttributeValue::S(text) => serializer.serialize_str(text),
-            AttributeValue::N(number) => {
-                // Its own digits, which no float would keep.
-                let digits = RawValue::from_string(number.to_string());
-                digits.map_err(serde::ser::Error::custom)?.serialize(serializer)
-            }
+            AttributeValue::N(number) => JsonNumber(number, form).serialize(serializer),
             AttributeValue::B(bytes) => serializer.serialize_str(&STANDARD.encode(bytes)),
             AttributeValue::Bool(value) => serializer.serialize_bool(*value),
-            AttributeValue::Null => serializer.serialize_unit(),
+            AttributeValue::Null => match form {
+                JsonForm::Plain => serializer.serialize_unit(),
+                JsonForm::Typed => serializer.serialize_bool(true),
+            },
             AttributeValue::M(members) => {
-                serializer.collect_map(members.iter().map(|(name, value)| (name, Plain(value))))
+                serializer.collect_map(members.iter().map(|(name, value)| (name, JsonValue(value, form))))
             }
-            AttributeValue::L(elements) => serializer.collect_seq(elements.iter().map(Plain)),
+            AttributeValue::L(values) => {
+                serializer.collect_seq(values.iter().map(|value| JsonValue(value, form)))
+            }
             AttributeValue::Ss(texts) => serializer.collect_seq(texts),
-            AttributeValue::Ns(numbers) => {
-                let mut list = serializer.serialize_seq(Some(numbers.len()))?;
-                for number in numbers {
-                    list.serialize_element(&Plain(&AttributeValue::N(number.clone())))?;
-                }
-                list.end()
-            }
+            AttributeValue::Ns(all) => serializer.collect_seq(all.iter().map(|one| JsonNumber(one, form))),
             AttributeValue::Bs(all) => serializer.collect_seq(all.iter().map(|bytes| STANDARD.encode(bytes))),
         }
     }
 }
 
-struct Typed<'v>(&'v AttributeValue<'v>);
+/// A number with all its digits, which a float would not keep.
+struct JsonNumber<'v>(&'v Decimal, JsonForm);
 
-impl Serialize for Typed<'_> {
+impl Serialize for JsonNumber<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut typed = serializer.serialize_map(Some(1))?;
-        let name = self.0.type_name();
-        match self.0 {
-            AttributeValue::S(text) => typed.serialize_entry(name, text)?,
-            AttributeValue::N(number) => typed.serialize_entry(name, &number.to_string())?,
-            AttributeValue::B(bytes) => typed.serialize_entry(name, &STANDARD.encode(bytes))?,
-            AttributeValue::Bool(value) => typed.serialize_entry(name, value)?,
-            AttributeValue::Null => typed.serialize_entry(name, &true)?,
-            AttributeValue::M(members) => {
-                let members: std::collections::BTreeMap<_, _> =
-                    members.iter().map(|(name, value)| (name, Typed(value))).collect();
-                typed.serialize_entry(name, &members)?;
+        match self.1 {
+            JsonForm::Plain => {
+                RawValue::from_string(self.0.to_string()).map_err(S::Error::custom)?.serialize(serializer)
             }
-            AttributeValue::L(elements) => {
-                typed.serialize_entry(name, &elements.iter().map(Typed).collect::<Vec<_>>())?;
-            }
-            AttributeValue::Ss(texts) => typed.serialize_entry(name, texts)?,
-            AttributeValue::Ns(numbers) => {
-                let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-                typed.serialize_entry(name, &numbers)?;
-            }
-            AttributeValue::Bs(all) => {
-                let all: Vec<String> = all.iter().map(|bytes| STANDARD.encode(bytes)).collect();
-                typed.serialize_entry(name, &all)?;
-            }
+            JsonForm::Typed => serializer.collect_str(self.0),
         }
-        typed.end()
     }
 }
