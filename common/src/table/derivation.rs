@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
 use super::load::scope::{EntityScope, ResolvedName, position};
