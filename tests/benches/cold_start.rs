@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use afterwrite_tests::deployment::{FunctionDeployment, event};
-use afterwrite_tests::runtime_api::{Function, InvocationResult};
+use afterwrite_tests::runtime_api::{FunctionProcess, InvocationResult};
 use serde_json::{Value, json};
 
 /// The number of starts of each function.
@@ -172,13 +172,13 @@ fn attempt(number: usize, arn: &Value) -> Value {
     })
 }
 
-fn assert_accepted(result: &InvocationResult, function: &Function) {
+fn assert_accepted(result: &InvocationResult, function: &FunctionProcess) {
     let names_failures = |response: &[u8]| response.windows(14).any(|text| text == b"itemIdentifier");
     let is_accepted = matches!(result, InvocationResult::Response(response) if !names_failures(response));
     assert!(is_accepted, "{result:?}; its output:\n{}", function.output());
 }
 
-fn resident_kib(function: &Function) -> Option<u64> {
+fn resident_kib(function: &FunctionProcess) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", function.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use afterwrite::record::Timestamp;
 use afterwrite::table::Model;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::large_model::{self, PLATFORMS, of_platform};
 use afterwrite_tests::measuring::{DiscardingTables, MeasuredCandidate, handler};
@@ -44,7 +44,7 @@ fn load(name: &str, source: &str) -> Result<Model, Box<dyn std::error::Error>> {
 }
 
 /// Handles an event, and returns whether everything in it was counted.
-fn handle(runtime: &Runtime, handler: &Aggregator<DiscardingTables, StillClock>, event: &[u8]) -> bool {
+fn handle(runtime: &Runtime, handler: &StreamAggregator<DiscardingTables, StillClock>, event: &[u8]) -> bool {
     let handled = runtime.block_on(handler.handle(event, Timestamp::from_epoch_ms(i64::MAX)));
     handled.is_ok_and(|handled| handled.failures.is_empty() && handled.unmatched == 0)
 }

@@ -25,7 +25,7 @@ use afterwrite_tests::programs::program;
 use afterwrite_tests::python;
 use afterwrite_tests::recording::{StreamRecording, event};
 use afterwrite_tests::redis_server::RedisServer;
-use afterwrite_tests::runtime_api::{Function, InvocationResult, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, InvocationResult, RuntimeApi};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -100,7 +100,7 @@ async fn relay(
         ("AWS_ACCESS_KEY_ID", "x"),
         ("AWS_SECRET_ACCESS_KEY", "x"),
     ];
-    let function = Function::start(binary, &api, &settings).unwrap();
+    let function = FunctionProcess::start(binary, &api, &settings).unwrap();
     deliver(&api, events.first().unwrap(), &function).await;
     let (before, begun) = (cpu_seconds(&function), Instant::now());
     let mut handled = 0;
@@ -122,7 +122,7 @@ async fn relay(
     }
 }
 
-async fn deliver(api: &RuntimeApi, event: &str, function: &Function) {
+async fn deliver(api: &RuntimeApi, event: &str, function: &FunctionProcess) {
     let response = api.invoke(event.to_owned(), TIMEOUT).await;
     let is_accepted =
         matches!(&response, InvocationResult::Response(body) if **body == *br#"{"batchItemFailures":[]}"#);
@@ -130,7 +130,7 @@ async fn deliver(api: &RuntimeApi, event: &str, function: &Function) {
 }
 
 /// The processor time of the process so far, from the 14th and 15th field of its `stat` file.
-fn cpu_seconds(function: &Function) -> f64 {
+fn cpu_seconds(function: &FunctionProcess) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", function.id())).unwrap();
     let figures = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
     figures.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use afterwrite::record::{AttributeValue, Timestamp};
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
@@ -45,7 +45,7 @@ fn attempt(status: &str) -> Value {
 }
 
 /// A project's attempts, and a consumer that counts them.
-struct Attempts(Aggregator<MemoryTables, StillClock>);
+struct Attempts(StreamAggregator<MemoryTables, StillClock>);
 
 impl Attempts {
     fn new() -> Self {

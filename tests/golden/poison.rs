@@ -6,7 +6,7 @@ use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
@@ -62,7 +62,7 @@ fn rollup((partition, sort): (&str, &str), measure: &'static str, value: Attribu
 
 /// Delivers an event; gives what is reported of its records. The answer has the batch come again from the first of them on.
 async fn reported<T: Tables>(
-    aggregator: &Aggregator<T, StillClock>,
+    aggregator: &StreamAggregator<T, StillClock>,
     event: &str,
 ) -> Vec<(String, ErrorKind)> {
     let handled = aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use afterwrite_tests::deployment::{FunctionDeployment, SOURCE, STATE, event};
 use afterwrite_tests::fault_proxy::FaultProxy;
-use afterwrite_tests::faults::Rates;
+use afterwrite_tests::faults::FaultRates;
 use afterwrite_tests::programs::program;
 use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::runtime_api::InvocationResult;
@@ -29,7 +29,7 @@ async fn two_release_processes_at_once_through_faults() {
         let put = deployment.client().put_item().table_name(SOURCE).set_item(Some(attributes(item)));
         put.send().await.expect("an item of the recording");
     }
-    let proxy = FaultProxy::start(&deployment.endpoint(), Rates::SOME, 42).await.expect("a proxy");
+    let proxy = FaultProxy::start(&deployment.endpoint(), FaultRates::SOME, 42).await.expect("a proxy");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
     let end = i64::try_from(now).expect("a time") - 60;
     let shards: Vec<Vec<Value>> =

@@ -1,14 +1,14 @@
 //! One project whose item has shown a count since before there was Afterwrite.
 
 use afterwrite::record::{Decimal, Timestamp};
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 
 use crate::platform::{TABLE, aggregator, created, item, tables};
 
 /// A project, after all its questions have been counted.
-pub(crate) struct Project(Aggregator<MemoryTables, StillClock>);
+pub(crate) struct Project(StreamAggregator<MemoryTables, StillClock>);
 
 impl Project {
     /// The item is there with a count of `stored`; then `questions` are written, in one batch.

@@ -9,7 +9,7 @@ use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::deployment::FunctionDeployment;
 use afterwrite_tests::programs::program;
-use afterwrite_tests::runtime_api::{Function, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, RuntimeApi};
 use serde_json::{Value, json};
 
 use super::exporter::{created, start_before_bucket};
@@ -37,7 +37,7 @@ async fn exported(deployment: &FunctionDeployment, archive: &EmbeddedArchive) {
     }
 }
 
-async fn compacted(api: &RuntimeApi, compactor: &Function, request: String) -> Value {
+async fn compacted(api: &RuntimeApi, compactor: &FunctionProcess, request: String) -> Value {
     response(api.invoke(request, TIME).await, compactor)
 }
 

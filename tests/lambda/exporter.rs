@@ -6,7 +6,7 @@ use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::{gzip, rows_of};
 use afterwrite_tests::deployment::FunctionDeployment;
 use afterwrite_tests::programs::program;
-use afterwrite_tests::runtime_api::{Function, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, RuntimeApi};
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(super) async fn start_before_bucket(
     function: &str,
     deployment: &FunctionDeployment,
     archive: &EmbeddedArchive,
-) -> (RuntimeApi, Function) {
+) -> (RuntimeApi, FunctionProcess) {
     let s3 = archive.s3.endpoint();
     let settings = [
         ("AFTERWRITE_BUCKET", BUCKET),

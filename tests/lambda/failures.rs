@@ -6,7 +6,7 @@ use std::process::Command;
 use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::deployment::{FunctionDeployment, event};
 use afterwrite_tests::programs::program;
-use afterwrite_tests::runtime_api::{Function, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, RuntimeApi};
 use serde_json::{Value, json};
 
 use super::{TIME, failure, failure_to_start, metrics, response};
@@ -25,9 +25,9 @@ const SETTINGS: [(&str, &str); 8] = [
     ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
 ];
 
-async fn started(function: &str, settings: &[(&str, &str)]) -> (RuntimeApi, Function) {
+async fn started(function: &str, settings: &[(&str, &str)]) -> (RuntimeApi, FunctionProcess) {
     let api = RuntimeApi::start().await.unwrap();
-    let function = Function::start(&program(function), &api, settings).unwrap();
+    let function = FunctionProcess::start(&program(function), &api, settings).unwrap();
     api.ready().await.unwrap_or_else(|error| panic!("{}", error.message));
     (api, function)
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use afterwrite_tests::deployment::{FunctionDeployment, SECRET, SOURCE, STATE, event};
 use afterwrite_tests::programs::program;
-use afterwrite_tests::runtime_api::{Function, FunctionError, InvocationResult, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionError, FunctionProcess, InvocationResult, RuntimeApi};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 const TIME: Duration = Duration::from_secs(60);
 
 /// What the function answered, as JSON.
-fn response(result: InvocationResult, function: &Function) -> Value {
+fn response(result: InvocationResult, function: &FunctionProcess) -> Value {
     let InvocationResult::Response(answer) = &result else {
         panic!("no response but {result:?}; it wrote:\n{}", function.output());
     };
@@ -32,12 +32,12 @@ fn response(result: InvocationResult, function: &Function) -> Value {
 }
 
 /// The message with which the function failed the invocation.
-fn error(result: InvocationResult, function: &Function) -> String {
+fn error(result: InvocationResult, function: &FunctionProcess) -> String {
     failure(result, function).message
 }
 
 /// The error with which the function failed the invocation.
-fn failure(result: InvocationResult, function: &Function) -> FunctionError {
+fn failure(result: InvocationResult, function: &FunctionProcess) -> FunctionError {
     let InvocationResult::Error(error) = result else {
         panic!("no error but {result:?}; it wrote:\n{}", function.output());
     };
@@ -65,7 +65,7 @@ async fn refusal_to_start_of(function: &str, environment: &[(&str, &str)]) -> St
 /// The error of a function that cannot start.
 async fn failure_to_start(name: &str, environment: &[(&str, &str)]) -> FunctionError {
     let api = RuntimeApi::start().await.unwrap();
-    let mut function = Function::start(&program(name), &api, environment).unwrap();
+    let mut function = FunctionProcess::start(&program(name), &api, environment).unwrap();
     let status = function.exited(TIME).await.unwrap().expect("it ends by itself");
     assert!(!status.success());
     let error = api.start_error().expect("it is reported to the Runtime API");

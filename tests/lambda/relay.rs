@@ -7,7 +7,7 @@ use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, by_event_id, ob
 use afterwrite_tests::deployment::{FunctionDeployment, STATE, event};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
-use afterwrite_tests::runtime_api::{Function, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, RuntimeApi};
 use serde_json::{Value, json};
 
 use super::{TIME, assert_measured, metrics, refusal_to_start_of, response};
@@ -203,7 +203,7 @@ async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
             ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
             setting,
         ];
-        let running = Function::start(&program("relay"), &api, &settings).unwrap();
+        let running = FunctionProcess::start(&program("relay"), &api, &settings).unwrap();
         // Too large for the delivery stream.
         let keys = json!({ "PK": { "S": "PROJECT#p" }, "SK": { "S": "QUESTION#q" } });
         let record = json!({

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use afterwrite::commit::Ledger;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::table::{KeySchema, KeyType, Model};
-use afterwrite_functions::{Aggregator, FailedRecord, Handled};
+use afterwrite_functions::{AggregatedBatch, FailedRecord, StreamAggregator};
 use afterwrite_memory::{self, KeyDefinition, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl DeliveryOrder {
 
 /// A consumer with its tables.
 pub(crate) struct DeliveredWorkload {
-    aggregator: Aggregator<MemoryTables, StillClock>,
+    aggregator: StreamAggregator<MemoryTables, StillClock>,
 }
 
 impl DeliveredWorkload {
@@ -73,7 +73,7 @@ impl DeliveredWorkload {
         let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
         let clock = StillClock::at(Timestamp::parse(DELIVERED_AT).expect("a time"));
         let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), tables, clock);
-        Self { aggregator: Aggregator::new(ledger) }
+        Self { aggregator: StreamAggregator::new(ledger) }
     }
 
     pub(crate) fn tables(&self) -> &MemoryTables {
@@ -94,7 +94,7 @@ impl DeliveredWorkload {
         self.handle(&[record]).await.failures
     }
 
-    async fn handle(&self, records: &[&Value]) -> Handled {
+    async fn handle(&self, records: &[&Value]) -> AggregatedBatch {
         let event = json!({ "Records": records }).to_string();
         let handled = self.aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
         handled.unwrap_or_else(|error| panic!("{error}"))

@@ -9,7 +9,7 @@ use afterwrite::entity::SourceKey;
 use afterwrite::record::{Decimal, Timestamp, decode};
 use afterwrite::table::Model;
 use afterwrite_cli::model::diff::Differences;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::replay::item_of_json;
@@ -103,7 +103,7 @@ impl LibraryTables {
     async fn count(&self, model: &Arc<Model>) {
         let records: Vec<Value> = items().iter().zip(1..).map(|(item, index)| record(item, index)).collect();
         let event = json!({ "Records": records }).to_string();
-        let aggregator = Aggregator::new(self.ledger(model));
+        let aggregator = StreamAggregator::new(self.ledger(model));
         let handled = aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
         assert!(handled.expect("a handled event").failures.is_empty());
     }

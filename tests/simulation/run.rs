@@ -19,8 +19,8 @@ use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem as Ledge
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
-use afterwrite_functions::{Aggregator, Handled};
-use afterwrite_tests::faults::{Faulty, Rates};
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::random::SeededRandom;
 
 use super::clock::{SkewedClock, Time};
@@ -33,13 +33,13 @@ use super::trace::Trace;
 use super::watch::Watch;
 use super::world::World;
 
-pub(crate) type Process<S> = Aggregator<Arc<Faulty<S>>, SkewedClock>;
+pub(crate) type Process<S> = StreamAggregator<Arc<FaultyTables<S>>, SkewedClock>;
 type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Answer>>>>;
 
 /// What an invocation comes to.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Handled(Box<Handled>),
+    AggregatedBatch(Box<AggregatedBatch>),
     Reconciled(CommitOutcome),
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Run<S> {
     pub(crate) options: Options,
     pub(crate) random: SeededRandom,
     pub(crate) time: Arc<Time>,
-    pub(crate) tables: Arc<Faulty<S>>,
+    pub(crate) tables: Arc<FaultyTables<S>>,
     pub(crate) streams: Streams,
     consumers: Vec<Consumer<S>>,
     pub(crate) tasks: Vec<Task>,
@@ -118,7 +118,7 @@ impl<S: Store + 'static> Run<S> {
             Timestamp::from_epoch_seconds(1_770_000_000 + i64::try_from(random.below(86_400 * 200)).unwrap());
         let time = Time::new(start, random.split());
         store.set_time(start);
-        let tables = Arc::new(Faulty::new(store, options.rates, random.number()));
+        let tables = Arc::new(FaultyTables::new(store, options.rates, random.number()));
         let streams = Streams::new(start, options.malformed, &mut random);
         let world = World::new(random.split(), options.poison);
         let relay = SecondReader::new(random.split(), Arc::clone(&time));
@@ -155,7 +155,7 @@ impl<S: Store + 'static> Run<S> {
         let names = TABLES.map(Arc::from).to_vec();
         let clock = SkewedClock { time: Arc::clone(&self.time), skew_ms };
         let ledger = Ledger::new(model(generation), names, Arc::from(STATE), Arc::clone(&self.tables), clock);
-        Arc::new(Aggregator::new(ledger))
+        Arc::new(StreamAggregator::new(ledger))
     }
 
     pub(crate) fn note(&mut self, words: &[u64], describe: impl FnOnce() -> String) {
@@ -232,7 +232,7 @@ impl<S: Store + 'static> Run<S> {
         let event = self.streams.event(&records, self.options.malformed > 0);
         self.spawn(job, records, |process, deadline| {
             Box::pin(async move {
-                Ok(Answer::Handled(Box::new(process.handle(event.as_bytes(), deadline).await?)))
+                Ok(Answer::AggregatedBatch(Box::new(process.handle(event.as_bytes(), deadline).await?)))
             })
         })
     }
@@ -338,7 +338,7 @@ impl<S: Store + 'static> Run<S> {
     fn complete(&mut self, task: Task, answer: afterwrite::Result<Answer>) {
         let Task { id, job, records, .. } = task;
         let handled = match answer {
-            Ok(Answer::Handled(handled)) => handled,
+            Ok(Answer::AggregatedBatch(handled)) => handled,
             Ok(Answer::Reconciled(outcome)) => {
                 self.note(&[6, id], || format!("task {id} reconciled: {:?}", outcome.failures));
                 return self.reconciled(records[0], &outcome);
@@ -380,7 +380,7 @@ impl<S: Store + 'static> Run<S> {
     }
 
     /// The place in the batch from which on its records come again. The answer must make sense.
-    fn first_failed(&mut self, records: &[usize], handled: &Handled) -> Option<usize> {
+    fn first_failed(&mut self, records: &[usize], handled: &AggregatedBatch) -> Option<usize> {
         let failures = &handled.response.batch_item_failures;
         if failures.len() > 1 || failures.is_empty() != handled.failures.is_empty() {
             self.problems.push(format!("an answer of {} identifiers", failures.len()));
@@ -449,7 +449,7 @@ impl<S: Store + 'static> Run<S> {
 
     /// The faults end; what fails from now on is wrong.
     pub(crate) fn be_kind(&mut self) {
-        self.tables.set_rates(Rates::NONE);
+        self.tables.set_rates(FaultRates::NONE);
         self.may_fail = false;
     }
 }

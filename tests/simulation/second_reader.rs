@@ -14,13 +14,13 @@ use std::time::Duration;
 use afterwrite::clock::Clock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::relay::archive::Archiver;
+use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::ObjectStore;
 use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::{Relay, Relayed, SourceTables};
+use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
 use afterwrite_tests::random::SeededRandom;
 
 use super::clock::Time;
@@ -147,7 +147,7 @@ impl ObjectStore for Services {
     }
 }
 
-type Process = Relay<Services, Services, Services, Services, PatientClock>;
+type Process = StreamRelay<Services, Services, Services, Services, PatientClock>;
 
 /// How far a shard has been delivered to this reader.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,7 +164,7 @@ struct Task {
     deadline: Timestamp,
     /// Whether it may meet faults: one that began among them may have met them before they ended.
     may_fail: bool,
-    future: Pin<Box<dyn Future<Output = afterwrite::Result<Relayed>>>>,
+    future: Pin<Box<dyn Future<Output = afterwrite::Result<RelayedBatch>>>>,
 }
 
 pub(crate) struct SecondReader {
@@ -357,9 +357,9 @@ fn process(services: &Services, time: &Arc<Time>) -> Arc<Process> {
         Some(services.clone()),
         clock.clone(),
     );
-    let archiver = Archiver::new(services.clone(), services.clone(), clock.clone());
+    let archiver = ChangeArchiver::new(services.clone(), services.clone(), clock.clone());
     let tables = SourceTables::new(model, TABLES.map(Arc::from).to_vec());
-    Arc::new(Relay::new(tables, Some(invalidator), Some(archiver), clock))
+    Arc::new(StreamRelay::new(tables, Some(invalidator), Some(archiver), clock))
 }
 
 /// The keys that hold a copy of what a change has changed, said a second time.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use afterwrite::clock::SystemClock;
-use afterwrite::relay::archive::{ArchiveLine, Archiver};
+use afterwrite::relay::archive::{ArchiveLine, ChangeArchiver};
 use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
@@ -54,8 +54,8 @@ impl EmbeddedArchive {
     }
 
     /// An archiver that writes to `stream` and to the bucket.
-    pub fn archiver<S: DeliveryStream>(&self, stream: S) -> Archiver<S, S3Bucket, SystemClock> {
-        Archiver::new(stream, self.bucket(), SystemClock)
+    pub fn archiver<S: DeliveryStream>(&self, stream: S) -> ChangeArchiver<S, S3Bucket, SystemClock> {
+        ChangeArchiver::new(stream, self.bucket(), SystemClock)
     }
 
     /// Flushes the delivery stream, and reads every object.

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
-use crate::runtime_api::{Function, RuntimeApi};
+use crate::runtime_api::{FunctionProcess, RuntimeApi};
 
 /// The source table.
 pub const SOURCE: &str = "ExamBuddyTable";
@@ -83,7 +83,11 @@ impl FunctionDeployment {
     }
 
     /// Starts a function with these tables under a Runtime API of its own. `environment` adds settings or overrides them.
-    pub async fn function(&self, binary: &Path, environment: &[(&str, &str)]) -> (RuntimeApi, Function) {
+    pub async fn function(
+        &self,
+        binary: &Path,
+        environment: &[(&str, &str)],
+    ) -> (RuntimeApi, FunctionProcess) {
         let api = RuntimeApi::start().await.unwrap();
         let endpoint = self.server.endpoint();
         let mut settings = vec![
@@ -95,7 +99,7 @@ impl FunctionDeployment {
             ("AWS_SECRET_ACCESS_KEY", "test"),
         ];
         settings.extend(environment);
-        let function = Function::start(binary, &api, &settings).unwrap();
+        let function = FunctionProcess::start(binary, &api, &settings).unwrap();
         (api, function)
     }
 

@@ -10,7 +10,7 @@ use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::table::Model;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 
 use crate::clock::StillClock;
 
@@ -40,10 +40,10 @@ impl Tables for DiscardingTables {
 
 /// The handler of a model over such tables, one minute after `end` (epoch seconds).
 #[must_use]
-pub fn handler(model: Model, end: i64) -> Aggregator<DiscardingTables, StillClock> {
+pub fn handler(model: Model, end: i64) -> StreamAggregator<DiscardingTables, StillClock> {
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(end + 60));
-    Aggregator::new(Ledger::new(Arc::new(model), names, Arc::from("state"), DiscardingTables, clock))
+    StreamAggregator::new(Ledger::new(Arc::new(model), names, Arc::from("state"), DiscardingTables, clock))
 }
 
 /// Reads an event, and returns whether it succeeded.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::table::Model;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
 use serde_json::value::RawValue;
 
@@ -19,7 +19,7 @@ pub const STATE: &str = "state";
 /// A consumer, its tables, and the position in each shard.
 pub struct RecordingReplay {
     recording: StreamRecording,
-    aggregator: Aggregator<MemoryTables, StillClock>,
+    aggregator: StreamAggregator<MemoryTables, StillClock>,
     read: Vec<usize>,
     totals: CommitTotals,
 }
@@ -53,7 +53,7 @@ impl RecordingReplay {
         let read = vec![0; recording.shards.len()];
         let clock = StillClock::at(Timestamp::from_epoch_seconds(recording.end() + 60));
         let ledger = Ledger::new(model, names, Arc::from(STATE), tables, clock);
-        Self { recording, aggregator: Aggregator::new(ledger), read, totals: CommitTotals::default() }
+        Self { recording, aggregator: StreamAggregator::new(ledger), read, totals: CommitTotals::default() }
     }
 
     /// The recording.

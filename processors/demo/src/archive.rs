@@ -9,7 +9,7 @@ use std::time::Duration;
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
@@ -17,7 +17,7 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite::table::{Model, ModelNotation};
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_functions::{Relay, SourceTables};
+use afterwrite_functions::{SourceTables, StreamRelay};
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ const TO_ANSWER: Duration = Duration::from_millis(500);
 pub(super) struct Archive {
     s3: EmbeddedS3,
     firehose: EmbeddedFirehose,
-    relay: Relay<CountingCache, CloudFront, Firehose, S3Bucket, SystemClock>,
+    relay: StreamRelay<CountingCache, CloudFront, Firehose, S3Bucket, SystemClock>,
     totals: Mutex<ArchiveTotals>,
     /// By rule of the model: how many keys, each once a batch.
     keys: Mutex<BTreeMap<usize, usize>>,
@@ -94,10 +94,11 @@ impl Archive {
         let firehose =
             EmbeddedFirehose::start(DeliveryStreamOptions::new(STREAM, BUCKET), &s3.client()).await?;
         let stream = Firehose::new(&firehose.client(), Arc::from(STREAM));
-        let archiver = Archiver::new(stream, S3Bucket::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
+        let archiver =
+            ChangeArchiver::new(stream, S3Bucket::new(&s3.client(), Arc::from(BUCKET)), SystemClock);
         let invalidator = CacheInvalidator::new(Arc::clone(model), Some(CountingCache), None, SystemClock);
         let tables = SourceTables::new(Arc::clone(model), table_names.to_vec());
-        let relay = Relay::new(tables, Some(invalidator), Some(archiver), SystemClock);
+        let relay = StreamRelay::new(tables, Some(invalidator), Some(archiver), SystemClock);
         Ok(Self { s3, firehose, relay, totals: Mutex::default(), keys: Mutex::default() })
     }
 

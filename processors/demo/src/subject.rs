@@ -9,7 +9,7 @@ use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use aws_sdk_dynamodb::Client;
 
 use super::stage::STATE_TABLE;
@@ -23,7 +23,7 @@ const REASONS_KEPT: usize = 100;
 /// The aggregator under its handler.
 #[derive(Debug)]
 pub(super) struct Subject {
-    aggregator: Aggregator<DynamoDb, SystemClock>,
+    aggregator: StreamAggregator<DynamoDb, SystemClock>,
     sums: Mutex<Sums>,
 }
 
@@ -43,7 +43,7 @@ impl Subject {
         let tables = DynamoDb::new(client);
         let (model, names) = (Arc::clone(model), table_names.to_vec());
         let ledger = Ledger::new(model, names, Arc::from(STATE_TABLE), tables, SystemClock);
-        Self { aggregator: Aggregator::new(ledger), sums: Mutex::default() }
+        Self { aggregator: StreamAggregator::new(ledger), sums: Mutex::default() }
     }
 
     pub(super) fn sums(&self) -> Sums {

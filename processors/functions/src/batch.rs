@@ -4,7 +4,7 @@ use std::result::Result as StdResult;
 
 use afterwrite::commit::RecordFailure;
 use afterwrite::entity::{ItemIdentity, SourceKey};
-use afterwrite::record::{BadRecord, ChangeRecord, PrimaryKey, RecordBatch, StreamView, Timestamp, decode};
+use afterwrite::record::{BadRecord, ChangeRecord, RecordBatch, StreamView, Timestamp, decode};
 use afterwrite::table::{Entity, Model};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{BatchResponse, EventSource};
@@ -33,7 +33,7 @@ pub struct FailedRecord {
 /// Decodes the event of `function`. The payload of another service fails as a whole: its records would all be malformed, and no error
 /// would name the wrong connection.
 pub(crate) fn decode_event<'e>(event: &'e [u8], model: &Model, function: &str) -> Result<RecordBatch<'e>> {
-    let decoded = decode(event, &model.vocabulary);
+    let decoded = decode(event, &model.attributes);
     let is_readable = decoded
         .as_ref()
         .is_ok_and(|batch| batch.records.is_empty() || batch.records.iter().any(StdResult::is_ok));
@@ -67,15 +67,7 @@ pub(crate) fn identify_records<'b>(
         .collect()
 }
 
-impl<'b> IdentifiedRecord<'b> {
-    /// The item's primary key.
-    pub(crate) fn keys(&self) -> Option<&'b PrimaryKey<'b>> {
-        match self.record {
-            Ok(record) => Some(&record.keys),
-            Err(bad) => bad.keys.as_ref(),
-        }
-    }
-
+impl IdentifiedRecord<'_> {
     /// Why nothing can be derived from the record: it is malformed, or its key is not the key of its table.
     pub(crate) fn defect(&self) -> Error {
         match self.record {

@@ -1,7 +1,6 @@
 //! The functions `aggregator` and `relay`: a function hosts a set of projections, passes each batch to all of them concurrently, and
 //! returns the lowest failure of any. A failure of one does not stop another.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use afterwrite::Result;
@@ -11,7 +10,7 @@ use afterwrite::config::{
     EnvironmentSettings, FunctionConfig, ProjectionKind, dynamodb_client, firehose_client, s3_client,
 };
 use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::Archiver;
+use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::dynamodb::DynamoDb;
@@ -21,10 +20,7 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction};
 use futures::future::{OptionFuture, join};
 
-use crate::{Aggregator, FailedRecord, Relay, SourceTables, metrics};
-
-type DeployedAggregator = Aggregator<DynamoDb, SystemClock>;
-type DeployedRelay = Relay<RedisCache, CloudFront, Firehose, S3Bucket, SystemClock>;
+use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRelay, metrics};
 
 /// A function's projections, ready for batches.
 #[derive(Debug)]
@@ -33,6 +29,9 @@ pub struct ProjectionHost {
     aggregator: Option<DeployedAggregator>,
     relay: Option<DeployedRelay>,
 }
+
+type DeployedAggregator = StreamAggregator<DynamoDb, SystemClock>;
+type DeployedRelay = StreamRelay<RedisCache, CloudFront, Firehose, S3Bucket, SystemClock>;
 
 impl ProjectionHost {
     /// Creates a function that hosts `default`, or the projections that `AFTERWRITE_PROJECTIONS` names.
@@ -46,14 +45,24 @@ impl ProjectionHost {
     ) -> Result<Self> {
         let projections = settings.projections_or(default)?;
         let config = FunctionConfig::resolve(&settings)?;
-        let mut host = Self { function, aggregator: None, relay: None };
-        if projections.contains(&ProjectionKind::Aggregate) {
-            host.aggregator = Some(Box::pin(deployed_aggregator(&settings, &config)).await?);
+        let (mut aggregator, mut invalidator, mut archiver) = (None, None, None);
+        for projection in projections {
+            match projection {
+                ProjectionKind::Aggregate => {
+                    aggregator = Some(Box::pin(start_aggregator(&settings, &config)).await?);
+                }
+                ProjectionKind::Invalidate => {
+                    let (cache, distribution) = (settings.cache()?, settings.distribution().await?);
+                    let model = config.model.clone();
+                    invalidator = Some(CacheInvalidator::new(model, cache, distribution, SystemClock));
+                }
+                ProjectionKind::Archive => archiver = Some(Box::pin(start_archiver(&settings)).await?),
+            }
         }
-        if projections.iter().any(|kind| *kind != ProjectionKind::Aggregate) {
-            host.relay = Some(Box::pin(deployed_relay(&settings, &config, &projections)).await?);
-        }
-        Ok(host)
+        let tables = SourceTables::new(config.model, config.table_names);
+        let relay = (invalidator.is_some() || archiver.is_some())
+            .then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
+        Ok(Self { function, aggregator, relay })
     }
 
     async fn aggregate(
@@ -63,18 +72,13 @@ impl ProjectionHost {
         deadline: Timestamp,
     ) -> Result<BatchResponse> {
         let started = Instant::now();
-        let handled = Box::pin(aggregator.handle(event, deadline)).await?;
-        log_failures(&handled.failures, "a record was not counted");
-        metrics::aggregated(&handled).print(self.function, &aggregator.ledger().model().name, started);
-        Ok(handled.response)
+        let aggregated = Box::pin(aggregator.handle(event, deadline)).await?;
+        log_failures(&aggregated.failures, "a record was not counted");
+        metrics::aggregated(&aggregated).print(self.function, &aggregator.ledger().model().name, started);
+        Ok(aggregated.response)
     }
 
-    async fn pass_on(
-        &self,
-        relay: &DeployedRelay,
-        event: &[u8],
-        deadline: Timestamp,
-    ) -> Result<BatchResponse> {
+    async fn relay(&self, relay: &DeployedRelay, event: &[u8], deadline: Timestamp) -> Result<BatchResponse> {
         let started = Instant::now();
         let relayed = Box::pin(relay.handle(event, deadline)).await?;
         log_failures(&relayed.failures, "a record was not relayed");
@@ -88,47 +92,31 @@ impl LambdaFunction for ProjectionHost {
 
     async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
         let (event, deadline) = (invocation.payload().as_bytes(), invocation.deadline());
-        let aggregated =
-            self.aggregator.as_ref().map(|aggregator| self.aggregate(aggregator, event, deadline));
-        let relayed = self.relay.as_ref().map(|relay| self.pass_on(relay, event, deadline));
+        let aggregated = self.aggregator.as_ref().map(|to| self.aggregate(to, event, deadline));
+        let relayed = self.relay.as_ref().map(|to| self.relay(to, event, deadline));
         let (aggregated, relayed) = join(OptionFuture::from(aggregated), OptionFuture::from(relayed)).await;
         let responses: Vec<BatchResponse> = aggregated.into_iter().chain(relayed).collect::<Result<_>>()?;
         Ok(BatchResponse::merged(responses))
     }
 }
 
-async fn deployed_aggregator(
+async fn start_aggregator(
     settings: &EnvironmentSettings,
     config: &FunctionConfig,
 ) -> Result<DeployedAggregator> {
     let state_table = settings.required_state_table()?;
     let tables = DynamoDb::new(dynamodb_client().await?);
     let (model, names) = (config.model.clone(), config.table_names.clone());
-    Ok(Aggregator::new(Ledger::new(model, names, state_table, tables, SystemClock)))
+    Ok(StreamAggregator::new(Ledger::new(model, names, state_table, tables, SystemClock)))
 }
 
-async fn deployed_relay(
+async fn start_archiver(
     settings: &EnvironmentSettings,
-    config: &FunctionConfig,
-    projections: &BTreeSet<ProjectionKind>,
-) -> Result<DeployedRelay> {
-    let model = &config.model;
-    let invalidator = if projections.contains(&ProjectionKind::Invalidate) {
-        let (cache, distribution) = (settings.cache()?, settings.distribution().await?);
-        Some(CacheInvalidator::new(model.clone(), cache, distribution, SystemClock))
-    } else {
-        None
-    };
-    let archiver = if projections.contains(&ProjectionKind::Archive) {
-        let (stream, bucket) = (settings.required_firehose_stream()?, settings.required_bucket()?);
-        let stream = Firehose::new(&firehose_client().await?, stream);
-        let bucket = S3Bucket::new(&s3_client().await?, bucket);
-        Some(Archiver::new(stream, bucket, SystemClock))
-    } else {
-        None
-    };
-    let tables = SourceTables::new(model.clone(), config.table_names.clone());
-    Ok(Relay::new(tables, invalidator, archiver, SystemClock))
+) -> Result<ChangeArchiver<Firehose, S3Bucket, SystemClock>> {
+    let (stream, bucket) = (settings.required_firehose_stream()?, settings.required_bucket()?);
+    let stream = Firehose::new(&firehose_client().await?, stream);
+    let bucket = S3Bucket::new(&s3_client().await?, bucket);
+    Ok(ChangeArchiver::new(stream, bucket, SystemClock))
 }
 
 fn log_failures(failures: &[FailedRecord], message: &str) {

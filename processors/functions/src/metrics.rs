@@ -2,11 +2,11 @@
 
 use afterwrite_lambda::MetricsLine;
 
-use crate::{Handled, Relayed};
+use crate::{AggregatedBatch, RelayedBatch};
 
 /// What was counted of a batch.
 #[must_use]
-pub fn aggregated(handled: &Handled) -> MetricsLine {
+pub fn aggregated(handled: &AggregatedBatch) -> MetricsLine {
     let mut line = MetricsLine::default();
     line.count("records", handled.records);
     line.count("unmatched", handled.unmatched);
@@ -22,7 +22,7 @@ pub fn aggregated(handled: &Handled) -> MetricsLine {
 
 /// What was passed on of a batch: of each part what it hosts.
 #[must_use]
-pub fn relayed(relayed: &Relayed) -> MetricsLine {
+pub fn relayed(relayed: &RelayedBatch) -> MetricsLine {
     let mut line = MetricsLine::default();
     line.count("records_relayed", relayed.records);
     line.count("relay_failed", relayed.failures.len());

@@ -7,13 +7,13 @@ use std::time::Duration;
 use afterwrite::Error;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::Archiver;
+use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite_demo::workloads::ALL;
-use afterwrite_functions::{Relay, Relayed, SourceTables};
+use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
 use afterwrite_memory::MemoryObjects;
 use afterwrite_memory::MemoryStream;
 use afterwrite_tests::clock::StillClock;
@@ -64,7 +64,8 @@ impl DeliveryStream for SharedStream {
     }
 }
 
-pub(super) type MemoryRelay = Relay<RecordingCache, CloudFront, SharedStream, MemoryObjects, StillClock>;
+pub(super) type MemoryRelay =
+    StreamRelay<RecordingCache, CloudFront, SharedStream, MemoryObjects, StillClock>;
 
 /// The relay of a run's model, with the stream it writes to and the cache.
 pub(super) fn relay(run: &WorkloadRun) -> (MemoryRelay, SharedStream, RecordingCache) {
@@ -72,13 +73,13 @@ pub(super) fn relay(run: &WorkloadRun) -> (MemoryRelay, SharedStream, RecordingC
     let (stream, cache) = (SharedStream::default(), RecordingCache::default());
     let model = Arc::clone(run.model());
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
-    let archiver = Archiver::new(stream.clone(), MemoryObjects::default(), clock());
+    let archiver = ChangeArchiver::new(stream.clone(), MemoryObjects::default(), clock());
     let invalidator = CacheInvalidator::new(Arc::clone(&model), Some(cache.clone()), None, clock());
-    let relay = Relay::new(SourceTables::new(model, names), Some(invalidator), Some(archiver), clock());
+    let relay = StreamRelay::new(SourceTables::new(model, names), Some(invalidator), Some(archiver), clock());
     (relay, stream, cache)
 }
 
-pub(super) async fn relay_batch(relay: &MemoryRelay, records: &[StreamRecord]) -> Relayed {
+pub(super) async fn relay_batch(relay: &MemoryRelay, records: &[StreamRecord]) -> RelayedBatch {
     let event = event(records.iter().map(|record| record.json.as_str()));
     let relayed = relay.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
     relayed.unwrap_or_else(|error| panic!("{error}"))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::Ledger;
 use afterwrite::record::Timestamp;
-use afterwrite_functions::{Aggregator, metrics};
+use afterwrite_functions::{StreamAggregator, metrics};
 use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::clock::StillClock;
@@ -121,7 +121,7 @@ async fn an_error_message_holds_no_password_hash() {
     let names = run.model().tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW + 60));
     let aggregator =
-        Aggregator::new(Ledger::new(Arc::clone(run.model()), names, Arc::from("state"), tables, clock));
+        StreamAggregator::new(Ledger::new(Arc::clone(run.model()), names, Arc::from("state"), tables, clock));
     let hash = hashes.first().unwrap();
     for record in failing_records(hash, NOW) {
         let event = event([record.as_str()].into_iter());

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use afterwrite::config::ProjectionKind;
-use afterwrite_functions::host::ProjectionHost;
+use afterwrite_functions::ProjectionHost;
 
 fn main() -> ExitCode {
     afterwrite_lambda::run("relay", |settings| {

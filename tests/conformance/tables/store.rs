@@ -14,20 +14,20 @@ use aws_sdk_dynamodb::types::{
 };
 
 /// Keys `PK`, `SK` (texts); indexes `GSI1` (`GSI1PK`, `GSI1SK`) and `GSI2` (`GSI2PK`).
-pub(crate) const PAIR: &str = "pair";
+pub(super) const PAIR: &str = "pair";
 /// Key `ID`, a number.
-pub(crate) const NUMBERED: &str = "numbered";
+pub(super) const NUMBERED: &str = "numbered";
 /// Keys `ID` and `AT`, bytes and a number.
-pub(crate) const BINARY: &str = "binary";
+pub(super) const BINARY: &str = "binary";
 
 /// A store under test: tables, and all items of one of them.
-pub(crate) trait Store: Tables {
+pub(super) trait TableStore: Tables {
     /// All items, in an order that depends on them only.
     async fn scan(&self, table: &str) -> Vec<Item>;
 }
 
 /// The tables in memory.
-pub(crate) fn in_memory() -> MemoryTables {
+pub(super) fn in_memory() -> MemoryTables {
     let tables = MemoryTables::new();
     tables.create_table(
         TableDefinition::new(PAIR, "PK")
@@ -44,21 +44,21 @@ pub(crate) fn in_memory() -> MemoryTables {
     tables
 }
 
-impl Store for MemoryTables {
+impl TableStore for MemoryTables {
     async fn scan(&self, table: &str) -> Vec<Item> {
         sorted(MemoryTables::scan(self, table))
     }
 }
 
 /// The embedded DynamoDB and the client that speaks to it.
-pub(crate) struct Embedded {
-    pub(crate) client: Client,
+pub(super) struct EmbeddedTables {
+    pub(super) client: Client,
     tables: DynamoDb,
     _server: EmbeddedDynamoDb,
 }
 
 /// Starts an embedded DynamoDB with the tables; it ends when it is dropped.
-pub(crate) async fn embedded() -> Embedded {
+pub(super) async fn embedded() -> EmbeddedTables {
     let server = EmbeddedDynamoDb::start().await.unwrap();
     let client = server.client();
     let text = ScalarAttributeType::S;
@@ -71,7 +71,7 @@ pub(crate) async fn embedded() -> Embedded {
     .await;
     create(&client, NUMBERED, &[("ID", ScalarAttributeType::N)], &[]).await;
     create(&client, BINARY, &[("ID", ScalarAttributeType::B), ("AT", ScalarAttributeType::N)], &[]).await;
-    Embedded { tables: DynamoDb::new(client.clone()), client, _server: server }
+    EmbeddedTables { tables: DynamoDb::new(client.clone()), client, _server: server }
 }
 
 async fn create(
@@ -122,7 +122,7 @@ async fn create(
         .unwrap();
 }
 
-impl Tables for Embedded {
+impl Tables for EmbeddedTables {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         self.tables.read(keys).await
     }
@@ -140,7 +140,7 @@ impl Tables for Embedded {
     }
 }
 
-impl Store for Embedded {
+impl TableStore for EmbeddedTables {
     /// Scans [`PAIR`] for the keys that are there, then reads the items as the product does.
     async fn scan(&self, table: &str) -> Vec<Item> {
         assert_eq!(table, PAIR);
@@ -161,7 +161,7 @@ fn sorted(mut items: Vec<Item>) -> Vec<Item> {
 }
 
 /// A key of [`PAIR`].
-pub(crate) fn pair(partition: &str, sort: &str) -> ItemKey {
+pub(super) fn pair(partition: &str, sort: &str) -> ItemKey {
     ItemKey {
         table: PAIR.into(),
         partition: attribute("PK", partition.to_owned()),
@@ -170,6 +170,6 @@ pub(crate) fn pair(partition: &str, sort: &str) -> ItemKey {
 }
 
 /// A key attribute.
-pub(crate) fn attribute(name: &str, value: impl Into<AttributeValue<'static>>) -> KeyAttribute {
+pub(super) fn attribute(name: &str, value: impl Into<AttributeValue<'static>>) -> KeyAttribute {
     KeyAttribute { name: name.into(), value: value.into() }
 }

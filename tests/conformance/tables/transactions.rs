@@ -5,10 +5,10 @@ use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::Item;
 use afterwrite::sink::TransactError;
 
-use crate::outcome::{Outcome, Reason, add, always, item, keyed, number, set, text};
-use crate::store::{BINARY, NUMBERED, PAIR, Store, attribute, pair};
+use super::outcome::{RefusalReason, WriteOutcome, add, always, item, keyed, number, set, text};
+use super::store::{BINARY, NUMBERED, PAIR, TableStore, attribute, pair};
 
-pub(crate) async fn suite(store: &impl Store) {
+pub(super) async fn suite(store: &impl TableStore) {
     carries_out_all(store).await;
     cancels_all_with_a_reason_each(store).await;
     a_condition_makes_it_repeatable(store).await;
@@ -16,11 +16,11 @@ pub(crate) async fn suite(store: &impl Store) {
     wrong_set_ups(store).await;
 }
 
-async fn get(store: &impl Store, key: &ItemKey) -> Option<Item> {
+async fn get(store: &impl TableStore, key: &ItemKey) -> Option<Item> {
     store.read(std::slice::from_ref(key)).await.unwrap().items.remove(0)
 }
 
-async fn carries_out_all(store: &impl Store) {
+async fn carries_out_all(store: &impl TableStore) {
     let (put, update, delete) = (pair("all", "put"), pair("all", "update"), pair("all", "delete"));
     let elsewhere = ItemKey { table: NUMBERED.into(), partition: attribute("ID", number("7")), sort: None };
     store.write(&always(delete.clone(), WriteAction::Put(Item::new()))).await.unwrap();
@@ -30,14 +30,14 @@ async fn carries_out_all(store: &impl Store) {
         always(delete.clone(), WriteAction::Delete),
         always(elsewhere.clone(), WriteAction::Update(vec![add("n", "2")])),
     ];
-    assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Done(8));
+    assert_eq!(WriteOutcome::from(store.transact(&writes).await), WriteOutcome::Done(8));
     assert_eq!(get(store, &put).await, Some(keyed(item([("x", text("y"))]), &put)));
     assert_eq!(get(store, &update).await, Some(keyed(item([("n", number("1"))]), &update)));
     assert_eq!(get(store, &delete).await, None);
     assert_eq!(get(store, &elsewhere).await, Some(keyed(item([("n", number("2"))]), &elsewhere)));
 }
 
-async fn cancels_all_with_a_reason_each(store: &impl Store) {
+async fn cancels_all_with_a_reason_each(store: &impl TableStore) {
     let stored = item([("s", text("x"))]);
     let keys = ["fine", "fails", "fails, absent", "invalid", "fine too"].map(|sort| pair("cancelled", sort));
     let [fine, fails, fails_absent, invalid, fine_too] = keys;
@@ -58,12 +58,12 @@ async fn cancels_all_with_a_reason_each(store: &impl Store) {
     ];
     let reasons = vec![
         None,
-        Some(Reason::Condition(Some(keyed(stored.clone(), &fails)))),
-        Some(Reason::Condition(None)),
-        Some(Reason::Invalid),
+        Some(RefusalReason::Condition(Some(keyed(stored.clone(), &fails)))),
+        Some(RefusalReason::Condition(None)),
+        Some(RefusalReason::Invalid),
         None,
     ];
-    assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Refused(reasons));
+    assert_eq!(WriteOutcome::from(store.transact(&writes).await), WriteOutcome::Refused(reasons));
     for (key, after) in [
         (&fine, None),
         (&fails, Some(keyed(stored.clone(), &fails))),
@@ -76,7 +76,7 @@ async fn cancels_all_with_a_reason_each(store: &impl Store) {
 }
 
 /// What the product rests on: the same transaction again is refused, and shows what the first one left.
-async fn a_condition_makes_it_repeatable(store: &impl Store) {
+async fn a_condition_makes_it_repeatable(store: &impl TableStore) {
     let (entry, target) = (pair("repeated", "entry"), pair("repeated", "target"));
     let writes = [
         Write {
@@ -86,26 +86,29 @@ async fn a_condition_makes_it_repeatable(store: &impl Store) {
         },
         always(target.clone(), WriteAction::Update(vec![add("count", "5"), add("rev", "1")])),
     ];
-    assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Done(4));
-    let left = Reason::Condition(Some(keyed(item([("rev", number("1"))]), &entry)));
-    assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Refused(vec![Some(left), None]));
+    assert_eq!(WriteOutcome::from(store.transact(&writes).await), WriteOutcome::Done(4));
+    let left = RefusalReason::Condition(Some(keyed(item([("rev", number("1"))]), &entry)));
+    assert_eq!(
+        WriteOutcome::from(store.transact(&writes).await),
+        WriteOutcome::Refused(vec![Some(left), None])
+    );
     let counted = item([("count", number("5")), ("rev", number("1"))]);
     assert_eq!(get(store, &target).await, Some(keyed(counted, &target)));
 }
 
-async fn limits(store: &impl Store) {
+async fn limits(store: &impl TableStore) {
     let numbered = |count: usize| -> Vec<Write> {
         let key = |number: usize| pair("limits", &number.to_string());
         (0..count).map(|number| always(key(number), WriteAction::Update(vec![add("n", "1")]))).collect()
     };
-    let rejected = Outcome::Failed(ErrorKind::Rejected);
-    assert_eq!(Outcome::from(store.transact(&[]).await), rejected);
-    assert_eq!(Outcome::from(store.transact(&numbered(101)).await), rejected);
-    assert_eq!(Outcome::from(store.transact(&numbered(100)).await), Outcome::Done(200));
+    let rejected = WriteOutcome::Failed(ErrorKind::Rejected);
+    assert_eq!(WriteOutcome::from(store.transact(&[]).await), rejected);
+    assert_eq!(WriteOutcome::from(store.transact(&numbered(101)).await), rejected);
+    assert_eq!(WriteOutcome::from(store.transact(&numbered(100)).await), WriteOutcome::Done(200));
 
     let mut twice = numbered(2);
     twice.push(always(pair("limits", "0"), WriteAction::Delete));
-    assert_eq!(Outcome::from(store.transact(&twice).await), rejected);
+    assert_eq!(WriteOutcome::from(store.transact(&twice).await), rejected);
 
     // 4 MB in eleven items of 390,000 bytes is too much, in ten it is not.
     let large = |count: usize| -> Vec<Write> {
@@ -115,11 +118,11 @@ async fn limits(store: &impl Store) {
         };
         (0..count).map(put).collect()
     };
-    assert_eq!(Outcome::from(store.transact(&large(11)).await), rejected);
-    assert_eq!(Outcome::from(store.transact(&large(10)).await), Outcome::Done(10 * 2 * 381));
+    assert_eq!(WriteOutcome::from(store.transact(&large(11)).await), rejected);
+    assert_eq!(WriteOutcome::from(store.transact(&large(10)).await), WriteOutcome::Done(10 * 2 * 381));
 }
 
-async fn wrong_set_ups(store: &impl Store) {
+async fn wrong_set_ups(store: &impl TableStore) {
     let fine = always(pair("set-up", "fine"), WriteAction::Update(vec![set("x", "y")]));
     let key = |table: &str, partition: &str, sort: Option<&str>| ItemKey {
         table: table.into(),
@@ -149,7 +152,10 @@ async fn wrong_set_ups(store: &impl Store) {
     }
     for key in [pair("", "x"), pair("x", "")] {
         let writes = [fine.clone(), always(key, WriteAction::Delete)];
-        assert_eq!(Outcome::from(store.transact(&writes).await), Outcome::Failed(ErrorKind::Rejected));
+        assert_eq!(
+            WriteOutcome::from(store.transact(&writes).await),
+            WriteOutcome::Failed(ErrorKind::Rejected)
+        );
     }
     assert_eq!(get(store, &fine.key).await, None);
 }

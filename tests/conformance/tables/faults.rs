@@ -5,9 +5,9 @@ use afterwrite::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{IndexQuery, Tables, TransactError, WriteError};
 
-use crate::outcome::{Outcome, Reason, always, item, keyed, set, text};
-use crate::service::{Answer, Service, configuration, tables};
-use crate::store::{attribute, pair};
+use super::outcome::{RefusalReason, WriteOutcome, always, item, keyed, set, text};
+use super::scripted_service::{ScriptedResponse, ScriptedService, configuration, tables};
+use super::store::{attribute, pair};
 
 fn actions() -> [Write; 3] {
     [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
@@ -15,40 +15,42 @@ fn actions() -> [Write; 3] {
 }
 
 /// What a single write, a transaction and a read make of an answer.
-struct Case {
-    answer: Answer,
-    write: Outcome,
+struct FaultCase {
+    answer: ScriptedResponse,
+    write: WriteOutcome,
     transaction: ErrorKind,
     read: ErrorKind,
     /// What the error of a read says.
     words: &'static [&'static str],
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<FaultCase> {
     use ErrorKind::{Configuration, Rejected, Unavailable};
-    let refused = |reason| Outcome::Refused(vec![Some(reason)]);
-    let case = |status, code: &str, message: &str, write, kind, words| Case {
-        answer: Answer::error(status, code, message),
+    let refused = |reason| WriteOutcome::Refused(vec![Some(reason)]);
+    let case = |status, code: &str, message: &str, write, kind, words| FaultCase {
+        answer: ScriptedResponse::error(status, code, message),
         write,
         transaction: kind,
         read: kind,
         words,
     };
-    let throttled =
-        |code| case(400, code, "secret", refused(Reason::Throttled), Unavailable, &["throttled", "pair"]);
+    let throttled = |code| {
+        case(400, code, "secret", refused(RefusalReason::Throttled), Unavailable, &["throttled", "pair"])
+    };
     let denied = |code| {
         let words: &[&str] = &["permission denied", "pair", "dynamodb:BatchGetItem", "AWS_REGION"];
         case(
             400,
             code,
             "User: secret is not authorized",
-            Outcome::Failed(Configuration),
+            WriteOutcome::Failed(Configuration),
             Configuration,
             words,
         )
     };
-    let broken =
-        |status, code| case(status, code, "secret", Outcome::Failed(Unavailable), Unavailable, &["pair"]);
+    let broken = |status, code| {
+        case(status, code, "secret", WriteOutcome::Failed(Unavailable), Unavailable, &["pair"])
+    };
     let mut cases = vec![
         throttled("ProvisionedThroughputExceededException"),
         throttled("ThrottlingException"),
@@ -64,7 +66,7 @@ fn cases() -> Vec<Case> {
             400,
             "TransactionConflictException",
             "secret",
-            refused(Reason::Conflict),
+            refused(RefusalReason::Conflict),
             Unavailable,
             &["another request"],
         ),
@@ -72,7 +74,7 @@ fn cases() -> Vec<Case> {
             400,
             "ResourceNotFoundException",
             "secret",
-            Outcome::Failed(Configuration),
+            WriteOutcome::Failed(Configuration),
             Configuration,
             &["pair", "AFTERWRITE_STATE_TABLE", "AFTERWRITE_TABLES"],
         ),
@@ -80,7 +82,7 @@ fn cases() -> Vec<Case> {
             400,
             "ValidationException",
             "The provided key element does not match the schema",
-            Outcome::Failed(Configuration),
+            WriteOutcome::Failed(Configuration),
             Configuration,
             &["pair", "PK (S), SK (S)"],
         ),
@@ -88,7 +90,7 @@ fn cases() -> Vec<Case> {
             400,
             "ValidationException",
             "Value secret at secret",
-            refused(Reason::Invalid),
+            refused(RefusalReason::Invalid),
             Rejected,
             &["ValidationException"],
         ),
@@ -96,7 +98,7 @@ fn cases() -> Vec<Case> {
             400,
             "ItemCollectionSizeLimitExceededException",
             "secret",
-            refused(Reason::Invalid),
+            refused(RefusalReason::Invalid),
             Rejected,
             &["ItemCollection"],
         ),
@@ -104,32 +106,38 @@ fn cases() -> Vec<Case> {
             400,
             "SomethingNewException",
             "secret",
-            Outcome::Failed(Rejected),
+            WriteOutcome::Failed(Rejected),
             Rejected,
             &["SomethingNewException"],
         ),
     ];
-    for answer in [Answer::HangUp, Answer::ok("no JSON")] {
-        let write = Outcome::Failed(Unavailable);
-        cases.push(Case { answer, write, transaction: Unavailable, read: Unavailable, words: &["pair"] });
+    for answer in [ScriptedResponse::HangUp, ScriptedResponse::ok("no JSON")] {
+        let write = WriteOutcome::Failed(Unavailable);
+        cases.push(FaultCase {
+            answer,
+            write,
+            transaction: Unavailable,
+            read: Unavailable,
+            words: &["pair"],
+        });
     }
     cases
 }
 
 #[tokio::test]
 async fn each_fault_has_its_meaning() {
-    for Case { answer, write, transaction, read, words } in cases() {
-        let service = Service::start(vec![answer.clone()]).await;
+    for FaultCase { answer, write, transaction, read, words } in cases() {
+        let service = ScriptedService::start(vec![answer.clone()]).await;
         let tables = service.tables();
         for (sent, action) in actions().iter().enumerate() {
             let result = tables.write(action).await;
             assert!(!format!("{result:?}").replace("S(\"secret\")", "").contains("secret"), "{result:?}");
-            assert_eq!(Outcome::from(result), write, "{answer:?}");
+            assert_eq!(WriteOutcome::from(result), write, "{answer:?}");
             assert_eq!(service.requests().len(), sent + 1, "{answer:?}: a write is sent once");
         }
         let result = tables.transact(&actions()[..1]).await;
         assert!(!format!("{result:?}").contains("secret"), "{result:?}");
-        assert_eq!(Outcome::from(result), Outcome::Failed(transaction), "{answer:?}");
+        assert_eq!(WriteOutcome::from(result), WriteOutcome::Failed(transaction), "{answer:?}");
         assert_eq!(service.requests().len(), 4, "{answer:?}: a transaction is sent once");
 
         let error = tables.read(&[pair("secret", "secret")]).await.unwrap_err();
@@ -145,50 +153,55 @@ async fn each_cancellation_reason_has_its_meaning() {
         (r#"{"Code":"None"}"#, None),
         (
             r#"{"Code":"ConditionalCheckFailed","Message":"secret","Item":{"PK":{"S":"1"},"SK":{"S":"1"},"x":{"S":"y"}}}"#,
-            Some(Reason::Condition(Some(keyed(item([("x", text("y"))]), &pair("1", "1"))))),
+            Some(RefusalReason::Condition(Some(keyed(item([("x", text("y"))]), &pair("1", "1"))))),
         ),
-        (r#"{"Code":"ConditionalCheckFailed"}"#, Some(Reason::Condition(None))),
-        (r#"{"Code":"TransactionConflict"}"#, Some(Reason::Conflict)),
-        (r#"{"Code":"ProvisionedThroughputExceeded"}"#, Some(Reason::Throttled)),
-        (r#"{"Code":"ThrottlingError"}"#, Some(Reason::Throttled)),
-        (r#"{"Code":"ValidationError","Message":"secret"}"#, Some(Reason::Invalid)),
-        (r#"{"Code":"ItemCollectionSizeLimitExceeded"}"#, Some(Reason::Invalid)),
+        (r#"{"Code":"ConditionalCheckFailed"}"#, Some(RefusalReason::Condition(None))),
+        (r#"{"Code":"TransactionConflict"}"#, Some(RefusalReason::Conflict)),
+        (r#"{"Code":"ProvisionedThroughputExceeded"}"#, Some(RefusalReason::Throttled)),
+        (r#"{"Code":"ThrottlingError"}"#, Some(RefusalReason::Throttled)),
+        (r#"{"Code":"ValidationError","Message":"secret"}"#, Some(RefusalReason::Invalid)),
+        (r#"{"Code":"ItemCollectionSizeLimitExceeded"}"#, Some(RefusalReason::Invalid)),
     ];
     let texts: Vec<&str> = reasons.iter().map(|(text, _)| *text).collect();
-    let service = Service::start(vec![cancelled(&texts.join(","))]).await;
+    let service = ScriptedService::start(vec![cancelled(&texts.join(","))]).await;
     let writes: Vec<Write> = (0..reasons.len())
         .map(|number| always(pair("p", &number.to_string()), WriteAction::Delete))
         .collect();
     let result = service.tables().transact(&writes).await;
     assert!(!format!("{result:?}").contains("secret"));
     let expected = reasons.into_iter().map(|(_, reason)| reason).collect();
-    assert_eq!(Outcome::from(result), Outcome::Refused(expected));
+    assert_eq!(WriteOutcome::from(result), WriteOutcome::Refused(expected));
     assert_eq!(service.requests().len(), 1);
 
     // Reasons that cannot be told apart by action are no reasons.
     let result = service.tables().transact(&writes[..2]).await;
-    assert_eq!(Outcome::from(result), Outcome::Failed(ErrorKind::Unavailable));
+    assert_eq!(WriteOutcome::from(result), WriteOutcome::Failed(ErrorKind::Unavailable));
 
     let wrong_key =
         r#"{"Code":"ValidationError","Message":"The provided key element does not match the schema"}"#;
-    let service = Service::start(vec![cancelled(wrong_key)]).await;
+    let service = ScriptedService::start(vec![cancelled(wrong_key)]).await;
     let Err(TransactError::Failed(error)) = service.tables().transact(&writes[..1]).await else {
         panic!("not failed")
     };
     assert_eq!(error.kind(), ErrorKind::Configuration);
 }
 
-fn cancelled(reasons: &str) -> Answer {
+fn cancelled(reasons: &str) -> ScriptedResponse {
     let body = format!(
         r#"{{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException","CancellationReasons":[{reasons}]}}"#
     );
-    Answer::Http { status: 400, body, date: None }
+    ScriptedResponse::Http { status: 400, body, date: None }
 }
 
 #[tokio::test]
 async fn a_failed_condition_shows_the_item() {
     let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"x":{"S":"y"}}}"#;
-    let service = Service::start(vec![Answer::Http { status: 400, body: body.to_owned(), date: None }]).await;
+    let service = ScriptedService::start(vec![ScriptedResponse::Http {
+        status: 400,
+        body: body.to_owned(),
+        date: None,
+    }])
+    .await;
     for write in actions() {
         let write = Write { condition: WriteCondition::ItemAbsent, ..write };
         match service.tables().write(&write).await {
@@ -202,11 +215,11 @@ async fn a_failed_condition_shows_the_item() {
 
 #[tokio::test]
 async fn a_server_that_does_not_say_what_was_consumed() {
-    let service = Service::start(vec![Answer::ok("{}")]).await;
+    let service = ScriptedService::start(vec![ScriptedResponse::ok("{}")]).await;
     for write in actions() {
-        assert_eq!(Outcome::from(service.tables().write(&write).await), Outcome::Done(0));
+        assert_eq!(WriteOutcome::from(service.tables().write(&write).await), WriteOutcome::Done(0));
     }
-    assert_eq!(Outcome::from(service.tables().transact(&actions()[..1]).await), Outcome::Done(0));
+    assert_eq!(WriteOutcome::from(service.tables().transact(&actions()[..1]).await), WriteOutcome::Done(0));
 }
 
 const NOTHING: &str = r#"{"Responses":{}}"#;
@@ -215,8 +228,12 @@ const UNPROCESSED: &str = r#"{"Responses":{},"UnprocessedKeys":{"pair":{"Keys":[
 #[tokio::test]
 async fn unprocessed_keys_are_asked_for_again() {
     let found = r#"{"Responses":{"pair":[{"PK":{"S":"1"},"SK":{"S":"1"},"x":{"S":"y"}}]}}"#;
-    let service =
-        Service::start(vec![Answer::ok(UNPROCESSED), Answer::ok(UNPROCESSED), Answer::ok(found)]).await;
+    let service = ScriptedService::start(vec![
+        ScriptedResponse::ok(UNPROCESSED),
+        ScriptedResponse::ok(UNPROCESSED),
+        ScriptedResponse::ok(found),
+    ])
+    .await;
     let keys = [pair("2", "2"), pair("1", "1"), pair("1", "1")];
     let items = service.tables().read(&keys).await.unwrap().items;
     let stored = Some(keyed(item([("x", text("y"))]), &pair("1", "1")));
@@ -229,7 +246,7 @@ async fn unprocessed_keys_are_asked_for_again() {
 
 #[tokio::test]
 async fn keys_never_processed_are_a_throttle() {
-    let service = Service::start(vec![Answer::ok(UNPROCESSED)]).await;
+    let service = ScriptedService::start(vec![ScriptedResponse::ok(UNPROCESSED)]).await;
     let error = service.tables().read(&[pair("1", "1")]).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert_eq!(service.requests().len(), 8);
@@ -237,8 +254,9 @@ async fn keys_never_processed_are_a_throttle() {
 
 #[tokio::test]
 async fn a_read_is_retried() {
-    let throttle = Answer::error(400, "ThrottlingException", "slow down");
-    let service = Service::start(vec![throttle, Answer::HangUp, Answer::ok(NOTHING)]).await;
+    let throttle = ScriptedResponse::error(400, "ThrottlingException", "slow down");
+    let service =
+        ScriptedService::start(vec![throttle, ScriptedResponse::HangUp, ScriptedResponse::ok(NOTHING)]).await;
     assert_eq!(service.tables().read(&[pair("1", "1")]).await.unwrap().items, [None]);
     assert_eq!(service.requests().len(), 3);
 }
@@ -247,7 +265,8 @@ async fn a_read_is_retried() {
 async fn the_servers_time_is_the_earliest_of_its_answers() {
     let dates =
         ["Sat, 21 Nov 2026 01:00:02 GMT", "Sat, 21 Nov 2026 01:00:01 GMT", "Sat, 21 Nov 2026 01:00:03 GMT"];
-    let service = Service::start(dates.map(|date| Answer::ok(NOTHING).at(date)).to_vec()).await;
+    let service =
+        ScriptedService::start(dates.map(|date| ScriptedResponse::ok(NOTHING).at(date)).to_vec()).await;
     let keys: Vec<_> = (0..250).map(|number| pair("p", &number.to_string())).collect();
     let snapshot = service.tables().read(&keys).await.unwrap();
     assert_eq!(service.requests().len(), 3);
@@ -260,7 +279,7 @@ async fn a_server_without_a_clock() {
     let now = || {
         Timestamp::from_epoch_ms(i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap())
     };
-    let service = Service::start(vec![Answer::ok(NOTHING)]).await;
+    let service = ScriptedService::start(vec![ScriptedResponse::ok(NOTHING)]).await;
     let before = now();
     let time = service.tables().read(&[pair("1", "1")]).await.unwrap().server_time;
     assert!(before <= time && time <= now());

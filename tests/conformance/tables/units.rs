@@ -3,11 +3,11 @@
 use afterwrite::effect::WriteAction;
 use afterwrite::record::{AttributeValue, Item};
 
-use crate::outcome::{Outcome, add, always, item, map, remove, set, text};
-use crate::store::{Store, pair};
+use super::outcome::{WriteOutcome, add, always, item, map, remove, set, text};
+use super::store::{TableStore, pair};
 
 /// An item, a write to it, what that costs the table and what it costs the indexes.
-struct Cost {
+struct WriteCost {
     name: &'static str,
     stored: Option<Item>,
     action: WriteAction,
@@ -29,22 +29,22 @@ fn indexed(bytes: usize) -> Item {
     keys
 }
 
-fn without_indexes() -> Vec<Cost> {
-    let put = |name, stored: Option<usize>, bytes, table| Cost {
+fn without_indexes() -> Vec<WriteCost> {
+    let put = |name, stored: Option<usize>, bytes, table| WriteCost {
         name,
         stored: stored.map(sized),
         action: WriteAction::Put(sized(bytes)),
         table,
         indexes: 0,
     };
-    let update = |name, stored: Option<usize>, change, table| Cost {
+    let update = |name, stored: Option<usize>, change, table| WriteCost {
         name,
         stored: stored.map(sized),
         action: WriteAction::Update(vec![change]),
         table,
         indexes: 0,
     };
-    let delete = |name, stored: Option<usize>, table| Cost {
+    let delete = |name, stored: Option<usize>, table| WriteCost {
         name,
         stored: stored.map(sized),
         action: WriteAction::Delete,
@@ -74,9 +74,14 @@ fn without_indexes() -> Vec<Cost> {
     ]
 }
 
-fn with_indexes() -> Vec<Cost> {
-    let cost =
-        |name, stored: Option<Item>, action, table, indexes| Cost { name, stored, action, table, indexes };
+fn with_indexes() -> Vec<WriteCost> {
+    let cost = |name, stored: Option<Item>, action, table, indexes| WriteCost {
+        name,
+        stored,
+        action,
+        table,
+        indexes,
+    };
     let update = |change| WriteAction::Update(vec![change]);
     vec![
         cost("into two indexes", None, WriteAction::Put(indexed(100)), 1, 2),
@@ -92,7 +97,7 @@ fn with_indexes() -> Vec<Cost> {
     ]
 }
 
-pub(crate) async fn suite(store: &impl Store) {
+pub(super) async fn suite(store: &impl TableStore) {
     for cost in without_indexes().into_iter().chain(with_indexes()) {
         for is_transacted in [false, true] {
             let key = pair("units", "1");
@@ -100,13 +105,13 @@ pub(crate) async fn suite(store: &impl Store) {
             store.write(&always(key.clone(), start)).await.unwrap();
             let write = always(key, cost.action.clone());
             let (outcome, table) = if is_transacted {
-                (Outcome::from(store.transact(&[write]).await), 2 * cost.table)
+                (WriteOutcome::from(store.transact(&[write]).await), 2 * cost.table)
             } else {
-                (Outcome::from(store.write(&write).await), cost.table)
+                (WriteOutcome::from(store.write(&write).await), cost.table)
             };
             assert_eq!(
                 outcome,
-                Outcome::Done(table + cost.indexes),
+                WriteOutcome::Done(table + cost.indexes),
                 "{}, transacted: {is_transacted}",
                 cost.name
             );

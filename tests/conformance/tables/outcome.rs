@@ -7,29 +7,29 @@ use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCond
 use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite::sink::{ConsumedUnits, TransactError, WriteError};
 
-use crate::store::{Store, pair};
+use super::store::{TableStore, pair};
 
 /// What became of a write or a transaction.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Outcome {
+pub(super) enum WriteOutcome {
     /// It was carried out, for so many write units.
     Done(u64),
     /// It was refused, each action for this reason.
-    Refused(Vec<Option<Reason>>),
+    Refused(Vec<Option<RefusalReason>>),
     /// It failed as a whole.
     Failed(ErrorKind),
 }
 
 /// Why an action was refused, without the words.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reason {
+pub(super) enum RefusalReason {
     Condition(Option<Item>),
     Conflict,
     Throttled,
     Invalid,
 }
 
-impl From<WriteRefusal> for Reason {
+impl From<WriteRefusal> for RefusalReason {
     fn from(refusal: WriteRefusal) -> Self {
         match refusal {
             WriteRefusal::Condition(item) => Self::Condition(item),
@@ -40,7 +40,7 @@ impl From<WriteRefusal> for Reason {
     }
 }
 
-impl From<Result<ConsumedUnits, WriteError>> for Outcome {
+impl From<Result<ConsumedUnits, WriteError>> for WriteOutcome {
     fn from(result: Result<ConsumedUnits, WriteError>) -> Self {
         match result {
             Ok(consumed) => Self::Done(consumed.write_units),
@@ -50,12 +50,12 @@ impl From<Result<ConsumedUnits, WriteError>> for Outcome {
     }
 }
 
-impl From<Result<ConsumedUnits, TransactError>> for Outcome {
+impl From<Result<ConsumedUnits, TransactError>> for WriteOutcome {
     fn from(result: Result<ConsumedUnits, TransactError>) -> Self {
         match result {
             Ok(consumed) => Self::Done(consumed.write_units),
             Err(TransactError::Cancelled(reasons)) => {
-                Self::Refused(reasons.into_iter().map(|reason| reason.map(Reason::from)).collect())
+                Self::Refused(reasons.into_iter().map(|reason| reason.map(RefusalReason::from)).collect())
             }
             Err(TransactError::Failed(error)) => Self::Failed(error.kind()),
         }
@@ -64,7 +64,7 @@ impl From<Result<ConsumedUnits, TransactError>> for Outcome {
 
 /// What a case says must become of a single write.
 #[derive(Clone, Debug)]
-pub(crate) enum Expected {
+pub(super) enum ExpectedOutcome {
     /// The item is then this, beside its key; `None`: there is none.
     Stored(Option<Item>),
     /// Its condition does not hold: nothing changes, and the refusal holds the item.
@@ -76,18 +76,18 @@ pub(crate) enum Expected {
 }
 
 /// One write to one item, and what must become of it.
-pub(crate) struct Case {
-    pub(crate) name: &'static str,
+pub(super) struct WriteCase {
+    pub(super) name: &'static str,
     /// The attributes of the item beside its key; `None`: there is no item.
-    pub(crate) stored: Option<Item>,
-    pub(crate) condition: WriteCondition,
-    pub(crate) action: WriteAction,
-    pub(crate) expected: Expected,
+    pub(super) stored: Option<Item>,
+    pub(super) condition: WriteCondition,
+    pub(super) action: WriteAction,
+    pub(super) expected: ExpectedOutcome,
 }
 
-impl Case {
+impl WriteCase {
     /// Tries the case alone and as the only action of a transaction.
-    pub(crate) async fn run(&self, store: &impl Store) {
+    pub(super) async fn run(&self, store: &impl TableStore) {
         for kind in ["alone", "transacted"] {
             let key = pair(self.name, kind);
             let start = self.stored.clone().map_or(WriteAction::Delete, WriteAction::Put);
@@ -95,28 +95,28 @@ impl Case {
             let write =
                 Write { key: key.clone(), condition: self.condition.clone(), action: self.action.clone() };
             let outcome = if kind == "alone" {
-                Outcome::from(store.write(&write).await)
+                WriteOutcome::from(store.write(&write).await)
             } else {
-                Outcome::from(store.transact(&[write]).await)
+                WriteOutcome::from(store.transact(&[write]).await)
             };
             let before = self.stored.clone().map(|item| keyed(item, &key));
             let after = store.read(std::slice::from_ref(&key)).await.unwrap().items.remove(0);
             let context = format!("{}, {kind}", self.name);
-            let refused = |reason| Outcome::Refused(vec![Some(reason)]);
+            let refused = |reason| WriteOutcome::Refused(vec![Some(reason)]);
             match &self.expected {
-                Expected::Stored(item) => {
-                    assert!(matches!(outcome, Outcome::Done(_)), "{context}: {outcome:?}");
+                ExpectedOutcome::Stored(item) => {
+                    assert!(matches!(outcome, WriteOutcome::Done(_)), "{context}: {outcome:?}");
                     assert_eq!(after, item.clone().map(|item| keyed(item, &key)), "{context}");
                     continue;
                 }
-                Expected::ConditionFails => {
-                    assert_eq!(outcome, refused(Reason::Condition(before.clone())), "{context}")
+                ExpectedOutcome::ConditionFails => {
+                    assert_eq!(outcome, refused(RefusalReason::Condition(before.clone())), "{context}")
                 }
-                Expected::InvalidRequest if kind == "transacted" => {
-                    assert_eq!(outcome, Outcome::Failed(ErrorKind::Rejected), "{context}");
+                ExpectedOutcome::InvalidRequest if kind == "transacted" => {
+                    assert_eq!(outcome, WriteOutcome::Failed(ErrorKind::Rejected), "{context}");
                 }
-                Expected::Invalid | Expected::InvalidRequest => {
-                    assert_eq!(outcome, refused(Reason::Invalid), "{context}");
+                ExpectedOutcome::Invalid | ExpectedOutcome::InvalidRequest => {
+                    assert_eq!(outcome, refused(RefusalReason::Invalid), "{context}");
                 }
             }
             assert_eq!(after, before, "{context}: a refused write changed the item");
@@ -125,58 +125,58 @@ impl Case {
 }
 
 /// The item with its key's attributes.
-pub(crate) fn keyed(mut item: Item, key: &ItemKey) -> Item {
+pub(super) fn keyed(mut item: Item, key: &ItemKey) -> Item {
     for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
         item.insert(attribute.name.to_string().into(), attribute.value.clone());
     }
     item
 }
 
-pub(crate) fn item<const N: usize>(attributes: [(&'static str, AttributeValue<'static>); N]) -> Item {
+pub(super) fn item<const N: usize>(attributes: [(&'static str, AttributeValue<'static>); N]) -> Item {
     attributes.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect()
 }
 
-pub(crate) fn map<const N: usize>(
+pub(super) fn map<const N: usize>(
     attributes: [(&'static str, AttributeValue<'static>); N],
 ) -> AttributeValue<'static> {
     AttributeValue::M(item(attributes))
 }
 
-pub(crate) fn number(text: &str) -> AttributeValue<'static> {
+pub(super) fn number(text: &str) -> AttributeValue<'static> {
     AttributeValue::N(decimal(text))
 }
 
-pub(crate) fn decimal(text: &str) -> Decimal {
+pub(super) fn decimal(text: &str) -> Decimal {
     text.parse().unwrap()
 }
 
-pub(crate) fn text(text: &str) -> AttributeValue<'static> {
+pub(super) fn text(text: &str) -> AttributeValue<'static> {
     AttributeValue::text(text)
 }
 
-pub(crate) fn bytes(bytes: &[u8]) -> AttributeValue<'static> {
+pub(super) fn bytes(bytes: &[u8]) -> AttributeValue<'static> {
     AttributeValue::B(Cow::Owned(bytes.to_vec()))
 }
 
 /// A path by its names, separated by slashes.
-pub(crate) fn path(names: &str) -> AttributePath {
+pub(super) fn path(names: &str) -> AttributePath {
     let mut names = names.split('/').map(Into::into);
     AttributePath::nested(names.next().expect("a name"), names)
 }
 
-pub(crate) fn set(names: &str, value: impl Into<AttributeValue<'static>>) -> AttributeChange {
+pub(super) fn set(names: &str, value: impl Into<AttributeValue<'static>>) -> AttributeChange {
     AttributeChange::Set(path(names), value.into())
 }
 
-pub(crate) fn add(names: &str, addend: &str) -> AttributeChange {
+pub(super) fn add(names: &str, addend: &str) -> AttributeChange {
     AttributeChange::Add(path(names), decimal(addend))
 }
 
-pub(crate) fn remove(names: &str) -> AttributeChange {
+pub(super) fn remove(names: &str) -> AttributeChange {
     AttributeChange::Remove(path(names))
 }
 
 /// An unconditional write.
-pub(crate) fn always(key: ItemKey, action: WriteAction) -> Write {
+pub(super) fn always(key: ItemKey, action: WriteAction) -> Write {
     Write { key, condition: WriteCondition::Always, action }
 }

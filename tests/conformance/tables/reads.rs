@@ -5,10 +5,10 @@ use afterwrite::effect::{ItemKey, WriteAction};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{IndexQuery, WriteError};
 
-use crate::outcome::{Outcome, Reason, always, bytes, item, keyed, number, set, text};
-use crate::store::{BINARY, NUMBERED, PAIR, Store, attribute, pair};
+use super::outcome::{RefusalReason, WriteOutcome, always, bytes, item, keyed, number, set, text};
+use super::store::{BINARY, NUMBERED, PAIR, TableStore, attribute, pair};
 
-pub(crate) async fn suite(store: &impl Store) {
+pub(super) async fn suite(store: &impl TableStore) {
     many_keys(store).await;
     keys_of_other_types(store).await;
     wrong_set_ups(store).await;
@@ -17,7 +17,7 @@ pub(crate) async fn suite(store: &impl Store) {
 }
 
 /// More than two batches, some keys twice, some of nothing, of two tables.
-async fn many_keys(store: &impl Store) {
+async fn many_keys(store: &impl TableStore) {
     let mut keys = Vec::new();
     let mut expected = Vec::new();
     for place in 0..250 {
@@ -45,7 +45,7 @@ async fn many_keys(store: &impl Store) {
     assert!(store.read(&[]).await.unwrap().items.is_empty());
 }
 
-async fn keys_of_other_types(store: &impl Store) {
+async fn keys_of_other_types(store: &impl TableStore) {
     let binary = |id: &[u8], at: &str| ItemKey {
         table: BINARY.into(),
         partition: attribute("ID", bytes(id)),
@@ -62,7 +62,7 @@ async fn keys_of_other_types(store: &impl Store) {
     }
 }
 
-async fn wrong_set_ups(store: &impl Store) {
+async fn wrong_set_ups(store: &impl TableStore) {
     let key = |table: &str, partition: &str, sort: Option<&str>| ItemKey {
         table: table.into(),
         partition: attribute(partition, text("secret")),
@@ -96,8 +96,8 @@ async fn wrong_set_ups(store: &impl Store) {
         for action in
             [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
         {
-            let outcome = Outcome::from(store.write(&always(key.clone(), action)).await);
-            assert_eq!(outcome, Outcome::Refused(vec![Some(Reason::Invalid)]));
+            let outcome = WriteOutcome::from(store.write(&always(key.clone(), action)).await);
+            assert_eq!(outcome, WriteOutcome::Refused(vec![Some(RefusalReason::Invalid)]));
         }
     }
 }
@@ -111,7 +111,7 @@ fn query(index: &str, partition: (&str, &str), sort: Option<(&str, &str)>) -> In
     }
 }
 
-async fn indexes(store: &impl Store) {
+async fn indexes(store: &impl TableStore) {
     let put = async |sort: &str, attributes: Item| {
         let key = pair("indexed", sort);
         store.write(&always(key.clone(), WriteAction::Put(attributes.clone()))).await.unwrap();
@@ -151,7 +151,7 @@ async fn indexes(store: &impl Store) {
 }
 
 /// A page of an index has 1 MB.
-async fn an_index_of_several_pages(store: &impl Store) {
+async fn an_index_of_several_pages(store: &impl TableStore) {
     for place in 0..5 {
         let attributes = item([("GSI2PK", text("pages")), ("x", text(&"x".repeat(390_000)))]);
         store.write(&always(pair("pages", &place.to_string()), WriteAction::Put(attributes))).await.unwrap();

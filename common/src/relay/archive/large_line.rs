@@ -1,4 +1,4 @@
-//! Lines that are too large for a delivery stream: an object each, where the stream would have put them.
+//! A line that is too large for a delivery stream: an object under the prefix that the stream writes to.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,36 +12,37 @@ use super::ArchiveLine;
 use crate::record::Timestamp;
 use crate::{Error, ErrorKind, Result};
 
-/// The key of a line's object: `archive/dt=<yyyy-mm-dd>/hh=<hh>/<event id>.gz` by arrival, in UTC. The same line that arrives
-/// within the same hour overwrites itself.
-#[must_use]
-pub fn object_key(arrival: Timestamp, line: &ArchiveLine<'_>) -> String {
-    // A clock that is off by thousands of years must not keep a record out of the archive.
+/// The key of a line's object: `archive/dt=<yyyy-mm-dd>/hh=<hh>/<event id>.gz` by arrival, in UTC. A line that arrives twice within an
+/// hour is stored once.
+pub(super) fn object_key(arrival: Timestamp, line: &ArchiveLine<'_>) -> String {
+    // A clock that is wrong by thousands of years must not stop the archive.
     let arrival = jiff::Timestamp::from_millisecond(arrival.epoch_ms()).unwrap_or_default();
     let arrival = TimeZone::UTC.to_datetime(arrival);
     format!("archive/dt={}/hh={:02}/{}.gz", arrival.date(), arrival.hour(), object_name(line))
 }
 
-/// The event id if it is plain, as DynamoDB's are; a hash of it otherwise: what a record says never becomes a path. Without an
-/// event id, a hash of the line.
+/// The event id if it is plain, as DynamoDB's are, or else its hash: a record's text never becomes a path. Without an event id, the hash of the
+/// line.
 fn object_name(line: &ArchiveLine<'_>) -> String {
     let id = line.event_id;
     if (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return id.to_owned();
     }
-    let named_by = if id.is_empty() { line.text } else { id };
-    Sha256::digest(named_by).iter().fold(String::from("sha256-"), |mut name, byte| {
+    let identifying = if id.is_empty() { line.text } else { id };
+    Sha256::digest(identifying).iter().fold(String::from("sha256-"), |mut name, byte| {
         // Writing to a string cannot fail.
         let _ = write!(name, "{byte:02x}");
         name
     })
 }
 
-/// A line as an object's body.
+/// The body of a line's object.
 pub(super) fn gzip(text: &str) -> Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), Compression::default());
     let body = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
-    body.map_err(|error| Error::new(ErrorKind::Rejected, "a line cannot be compressed").caused_by(error))
+    body.map_err(|error| {
+        Error::new(ErrorKind::Rejected, "an archive line cannot be compressed").caused_by(error)
+    })
 }
 
 #[cfg(test)]
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_lies_in_the_hour_of_its_arrival_under_its_event_id() {
+    fn an_object_key_has_the_hour_of_arrival_and_the_event_id() {
         let id = "d58842dea2bc372f7412b29347294739";
         assert_eq!(
             key("2026-02-06T23:59:59.999Z", id, "{}\n"),

@@ -6,8 +6,8 @@ use afterwrite::effect::{Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::Tables;
 
-use crate::outcome::{Outcome, Reason, always, item, path, set, text};
-use crate::store::{PAIR, embedded, in_memory, pair};
+use super::outcome::{RefusalReason, WriteOutcome, always, item, path, set, text};
+use super::store::{PAIR, embedded, in_memory, pair};
 
 /// AWS refuses a comparison by order with a value that has none; the embedded one takes it for false.
 #[tokio::test]
@@ -20,12 +20,15 @@ async fn a_comparison_by_order_with_what_has_none() {
             action: WriteAction::Update(vec![set("x", "y")]),
         };
         let writes = std::slice::from_ref(&write);
-        let invalid = Outcome::Refused(vec![Some(Reason::Invalid)]);
-        assert_eq!(Outcome::from(memory.write(&write).await), invalid);
-        assert_eq!(Outcome::from(memory.transact(writes).await), Outcome::Failed(ErrorKind::Rejected));
-        let false_there = Outcome::Refused(vec![Some(Reason::Condition(None))]);
-        assert_eq!(Outcome::from(server.write(&write).await), false_there);
-        assert_eq!(Outcome::from(server.transact(writes).await), false_there);
+        let invalid = WriteOutcome::Refused(vec![Some(RefusalReason::Invalid)]);
+        assert_eq!(WriteOutcome::from(memory.write(&write).await), invalid);
+        assert_eq!(
+            WriteOutcome::from(memory.transact(writes).await),
+            WriteOutcome::Failed(ErrorKind::Rejected)
+        );
+        let false_there = WriteOutcome::Refused(vec![Some(RefusalReason::Condition(None))]);
+        assert_eq!(WriteOutcome::from(server.write(&write).await), false_there);
+        assert_eq!(WriteOutcome::from(server.transact(writes).await), false_there);
     }
 }
 
@@ -37,12 +40,12 @@ async fn an_update_of_a_key_attribute() {
     for name in ["PK", "SK"] {
         let key = pair("quirk", name);
         let write = always(key.clone(), WriteAction::Update(vec![set(name, "other")]));
-        let invalid = Outcome::Refused(vec![Some(Reason::Invalid)]);
+        let invalid = WriteOutcome::Refused(vec![Some(RefusalReason::Invalid)]);
         let writes = std::slice::from_ref(&write);
-        assert_eq!(Outcome::from(memory.write(&write).await), invalid);
-        assert_eq!(Outcome::from(memory.transact(writes).await), invalid);
-        assert_eq!(Outcome::from(server.write(&write).await), invalid);
-        assert_eq!(Outcome::from(server.transact(writes).await), Outcome::Done(2));
+        assert_eq!(WriteOutcome::from(memory.write(&write).await), invalid);
+        assert_eq!(WriteOutcome::from(memory.transact(writes).await), invalid);
+        assert_eq!(WriteOutcome::from(server.write(&write).await), invalid);
+        assert_eq!(WriteOutcome::from(server.transact(writes).await), WriteOutcome::Done(2));
     }
 }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use afterwrite::effect::{WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Decimal, Item};
 
-use crate::outcome::{Case, Expected, bytes, decimal, item, map, number, set, text};
-use crate::store::Store;
+use super::outcome::{ExpectedOutcome, WriteCase, bytes, decimal, item, map, number, set, text};
+use super::store::TableStore;
 
 /// Values that are stored as they are.
 fn storable() -> Vec<(&'static str, AttributeValue<'static>)> {
@@ -62,13 +62,13 @@ fn nested(levels: usize) -> AttributeValue<'static> {
     (1..levels).fold(AttributeValue::L(Vec::new()), |inner, _| AttributeValue::L(vec![inner]))
 }
 
-pub(crate) async fn suite(store: &impl Store) {
+pub(super) async fn suite(store: &impl TableStore) {
     for (name, value) in storable() {
-        let expected = || Expected::Stored(Some(item([("x", value.clone())])));
+        let expected = || ExpectedOutcome::Stored(Some(item([("x", value.clone())])));
         let put = WriteAction::Put(item([("x", value.clone())]));
         let update = WriteAction::Update(vec![set("x", value.clone())]);
         for action in [put, update] {
-            Case { name, stored: None, condition: WriteCondition::Always, action, expected: expected() }
+            WriteCase { name, stored: None, condition: WriteCondition::Always, action, expected: expected() }
                 .run(store)
                 .await;
         }
@@ -77,8 +77,10 @@ pub(crate) async fn suite(store: &impl Store) {
         let put = WriteAction::Put(item([("x", value.clone())]));
         let update = WriteAction::Update(vec![set("x", value)]);
         for action in [put, update] {
-            let expected = Expected::InvalidRequest;
-            Case { name, stored: None, condition: WriteCondition::Always, action, expected }.run(store).await;
+            let expected = ExpectedOutcome::InvalidRequest;
+            WriteCase { name, stored: None, condition: WriteCondition::Always, action, expected }
+                .run(store)
+                .await;
         }
     }
     sizes(store).await;
@@ -86,39 +88,45 @@ pub(crate) async fn suite(store: &impl Store) {
 }
 
 /// The limit of 400 KB, to the byte.
-async fn sizes(store: &impl Store) {
+async fn sizes(store: &impl TableStore) {
     const LIMIT: usize = 400 * 1024;
     // The key of a case: PK and its name, SK and "alone" or, longer by five, "transacted".
     let key = "PKsizesSKtransacted".len();
     let filled = |length: usize| item([("x", text(&"x".repeat(length - "x".len())))]);
     let fits = WriteAction::Put(filled(LIMIT - key));
     let cases = [
-        ("sizes", fits, Expected::Stored(Some(filled(LIMIT - key)))),
-        ("sizes", WriteAction::Put(filled(LIMIT - key + 10)), Expected::InvalidRequest),
+        ("sizes", fits, ExpectedOutcome::Stored(Some(filled(LIMIT - key)))),
+        ("sizes", WriteAction::Put(filled(LIMIT - key + 10)), ExpectedOutcome::InvalidRequest),
     ];
     for (name, action, expected) in cases {
-        let stored = matches!(expected, Expected::InvalidRequest).then(Item::new);
-        Case { name, stored, condition: WriteCondition::Always, action, expected }.run(store).await;
+        let stored = matches!(expected, ExpectedOutcome::InvalidRequest).then(Item::new);
+        WriteCase { name, stored, condition: WriteCondition::Always, action, expected }.run(store).await;
     }
     let stored = Some(filled(LIMIT - key));
     let action = WriteAction::Update(vec![set("more", "ten letters")]);
-    Case { name: "sizes", stored, condition: WriteCondition::Always, action, expected: Expected::Invalid }
-        .run(store)
-        .await;
+    WriteCase {
+        name: "sizes",
+        stored,
+        condition: WriteCondition::Always,
+        action,
+        expected: ExpectedOutcome::Invalid,
+    }
+    .run(store)
+    .await;
 }
 
 /// A key attribute of an index may be missing, but not of another type, nor empty.
-async fn index_keys(store: &impl Store) {
+async fn index_keys(store: &impl TableStore) {
     for (name, value, expected) in [
-        ("index key: a number", number("1"), Expected::Invalid),
-        ("index key: empty", text(""), Expected::InvalidRequest),
+        ("index key: a number", number("1"), ExpectedOutcome::Invalid),
+        ("index key: empty", text(""), ExpectedOutcome::InvalidRequest),
     ] {
         let update = WriteAction::Update(vec![set("GSI1PK", value.clone())]);
         let put = WriteAction::Put(item([("GSI1PK", value)]));
         for action in [update, put] {
             let stored = Some(item([("x", text("y"))]));
             let expected = expected.clone();
-            Case { name, stored, condition: WriteCondition::Always, action, expected }.run(store).await;
+            WriteCase { name, stored, condition: WriteCondition::Always, action, expected }.run(store).await;
         }
     }
 }

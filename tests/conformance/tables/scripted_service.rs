@@ -13,19 +13,19 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// How one request is answered.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub(super) enum ScriptedResponse {
     /// A status, a body and, for some, a date.
     Http { status: u16, body: String, date: Option<&'static str> },
     /// The connection is closed without a word: the request may have taken effect.
     HangUp,
 }
 
-impl Answer {
-    pub(crate) fn ok(body: impl Into<String>) -> Self {
+impl ScriptedResponse {
+    pub(super) fn ok(body: impl Into<String>) -> Self {
         Self::Http { status: 200, body: body.into(), date: None }
     }
 
-    pub(crate) fn at(self, time: &'static str) -> Self {
+    pub(super) fn at(self, time: &'static str) -> Self {
         match self {
             Self::Http { status, body, .. } => Self::Http { status, body, date: Some(time) },
             Self::HangUp => Self::HangUp,
@@ -33,21 +33,21 @@ impl Answer {
     }
 
     /// An error as DynamoDB writes it.
-    pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
+    pub(super) fn error(status: u16, code: &str, message: &str) -> Self {
         let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"{message}"}}"#);
         Self::Http { status, body, date: None }
     }
 }
 
 /// The service and what it was asked.
-pub(crate) struct Service {
+pub(super) struct ScriptedService {
     endpoint: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Service {
+impl ScriptedService {
     /// Answers with each of `answers` once, then with the last one for ever.
-    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+    pub(super) async fn start(answers: Vec<ScriptedResponse>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -62,11 +62,11 @@ impl Service {
     }
 
     /// The bodies of the requests so far.
-    pub(crate) fn requests(&self) -> Vec<String> {
+    pub(super) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
-    pub(crate) fn tables(&self) -> DynamoDb {
+    pub(super) fn tables(&self) -> DynamoDb {
         let region = Region::from_static("us-east-1");
         let credentials = Credentials::new("test", "test", None, None, "test");
         tables(configuration().endpoint_url(&self.endpoint).region(region).credentials_provider(credentials))
@@ -74,19 +74,19 @@ impl Service {
 }
 
 /// A configuration without region, credentials or endpoint; retries hardly wait.
-pub(crate) fn configuration() -> Builder {
+pub(super) fn configuration() -> Builder {
     aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .http_client(afterwrite::sink::http_client())
         .retry_config(RetryConfig::standard().with_initial_backoff(std::time::Duration::from_millis(1)))
 }
 
-pub(crate) fn tables(configuration: Builder) -> DynamoDb {
+pub(super) fn tables(configuration: Builder) -> DynamoDb {
     DynamoDb::new(Client::from_conf(configuration.build()))
 }
 
 /// Reads one request, answers it and closes the connection.
-async fn answer(mut connection: TcpStream, answers: &[Answer], requests: &Mutex<Vec<String>>) {
+async fn answer(mut connection: TcpStream, answers: &[ScriptedResponse], requests: &Mutex<Vec<String>>) {
     let mut request = Vec::new();
     let body = loop {
         let text = String::from_utf8_lossy(&request).into_owned();
@@ -107,7 +107,7 @@ async fn answer(mut connection: TcpStream, answers: &[Answer], requests: &Mutex<
         requests.push(body);
         requests.len() - 1
     };
-    if let Some(Answer::Http { status, body, date }) = answers.get(number).or(answers.last()) {
+    if let Some(ScriptedResponse::Http { status, body, date }) = answers.get(number).or(answers.last()) {
         let date = date.map(|date| format!("date: {date}\r\n")).unwrap_or_default();
         let head = format!(
             "HTTP/1.1 {status} x\r\ncontent-type: application/x-amz-json-1.0\r\n{date}connection: close\r\n"

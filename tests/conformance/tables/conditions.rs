@@ -3,8 +3,8 @@
 use afterwrite::effect::{WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Decimal, Item};
 
-use crate::outcome::{Case, Expected, bytes, item, map, number, path, set, text};
-use crate::store::Store;
+use super::outcome::{ExpectedOutcome, WriteCase, bytes, item, map, number, path, set, text};
+use super::store::TableStore;
 
 fn stored() -> Item {
     item([
@@ -105,30 +105,36 @@ fn on_no_item() -> Vec<(&'static str, WriteCondition, bool)> {
     ]
 }
 
-pub(crate) async fn suite(store: &impl Store) {
+pub(super) async fn suite(store: &impl TableStore) {
     let stored_cases = on_an_item().into_iter().map(|case| (case, Some(stored())));
     let bare_cases = on_no_item().into_iter().map(|case| (case, None));
     for ((name, condition, holds), stored) in stored_cases.chain(bare_cases) {
         let mut after = stored.clone().unwrap_or_default();
         after.insert("new".into(), text("x"));
-        let expected = if holds { Expected::Stored(Some(after)) } else { Expected::ConditionFails };
+        let expected =
+            if holds { ExpectedOutcome::Stored(Some(after)) } else { ExpectedOutcome::ConditionFails };
         let action = WriteAction::Update(vec![set("new", "x")]);
-        Case { name, stored, condition, action, expected }.run(store).await;
+        WriteCase { name, stored, condition, action, expected }.run(store).await;
     }
     conditions_guard_every_action(store).await;
 }
 
-async fn conditions_guard_every_action(store: &impl Store) {
+async fn conditions_guard_every_action(store: &impl TableStore) {
     let wrong = WriteCondition::Equals(path("n"), number("11"));
     let right = WriteCondition::Equals(path("n"), number("10"));
     let put = WriteAction::Put(item([("only", text("this"))]));
     let cases = [
-        ("put: holds", right.clone(), put.clone(), Expected::Stored(Some(item([("only", text("this"))])))),
-        ("put: fails", wrong.clone(), put, Expected::ConditionFails),
-        ("delete: holds", right, WriteAction::Delete, Expected::Stored(None)),
-        ("delete: fails", wrong, WriteAction::Delete, Expected::ConditionFails),
+        (
+            "put: holds",
+            right.clone(),
+            put.clone(),
+            ExpectedOutcome::Stored(Some(item([("only", text("this"))]))),
+        ),
+        ("put: fails", wrong.clone(), put, ExpectedOutcome::ConditionFails),
+        ("delete: holds", right, WriteAction::Delete, ExpectedOutcome::Stored(None)),
+        ("delete: fails", wrong, WriteAction::Delete, ExpectedOutcome::ConditionFails),
     ];
     for (name, condition, action, expected) in cases {
-        Case { name, stored: Some(stored()), condition, action, expected }.run(store).await;
+        WriteCase { name, stored: Some(stored()), condition, action, expected }.run(store).await;
     }
 }

@@ -7,8 +7,8 @@ use afterwrite::record::{AttributeValue, Decimal, Item};
 use afterwrite::sink::Tables as _;
 use afterwrite_tests::random::SeededRandom;
 
-use crate::outcome::{Outcome, decimal, map, path, text};
-use crate::store::{PAIR, Store, embedded, in_memory, pair};
+use super::outcome::{WriteOutcome, decimal, map, path, text};
+use super::store::{PAIR, TableStore, embedded, in_memory, pair};
 
 const SEEDS: u64 = 3;
 const STEPS: usize = 300;
@@ -22,22 +22,23 @@ async fn both_stores_answer_alike() {
         for step in 0..STEPS {
             let writes = writes(&mut random);
             let (one, other) = match writes.as_slice() {
-                [write] if random.chance(700) => {
-                    (Outcome::from(memory.write(write).await), Outcome::from(server.write(write).await))
-                }
+                [write] if random.chance(700) => (
+                    WriteOutcome::from(memory.write(write).await),
+                    WriteOutcome::from(server.write(write).await),
+                ),
                 writes => (
-                    Outcome::from(memory.transact(writes).await),
-                    Outcome::from(server.transact(writes).await),
+                    WriteOutcome::from(memory.transact(writes).await),
+                    WriteOutcome::from(server.transact(writes).await),
                 ),
             };
             assert_eq!(one, other, "seed {seed}, step {step}: {writes:#?}");
             match one {
-                Outcome::Done(_) => done += 1,
-                Outcome::Refused(_) => refused += 1,
-                Outcome::Failed(_) => failed += 1,
+                WriteOutcome::Done(_) => done += 1,
+                WriteOutcome::Refused(_) => refused += 1,
+                WriteOutcome::Failed(_) => failed += 1,
             }
         }
-        let (held, held_there) = (Store::scan(&memory, PAIR).await, server.scan(PAIR).await);
+        let (held, held_there) = (TableStore::scan(&memory, PAIR).await, server.scan(PAIR).await);
         // A sequence in which nearly all went one way would say little.
         assert!(done > 60 && refused > 60 && failed > 10, "seed {seed}: {done} {refused} {failed}");
         assert!(!held.is_empty());

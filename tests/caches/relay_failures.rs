@@ -1,24 +1,21 @@
-//! Caches and the archive fail apart, and each record on its own account.
+//! Failures of the relay are independent: caches do not affect the archive, the archive does not affect caches, and a record does not
+//! affect its neighbours.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use afterwrite::clock::SystemClock;
-use afterwrite::projection::StaleKey;
-use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::Archiver;
+use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::{Relay, Relayed, SourceTables};
-use afterwrite_memory::MemoryObjects;
+use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
 use afterwrite_memory::MemoryStream;
+use afterwrite_memory::{MemoryCache, MemoryObjects};
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::free_port;
@@ -26,19 +23,13 @@ use serde_json::{Value, json};
 
 use super::delivery::{deadline, model, question};
 
-/// A cache that remembers what went.
-#[derive(Clone, Default)]
-struct Gone(Arc<Mutex<BTreeSet<String>>>);
+/// A relay whose cache and archive are in memory.
+type MemoryRelay = StreamRelay<MemoryCache, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
 
-impl Cache for Gone {
-    async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> InvalidatedKeys {
-        self.0.lock().unwrap().extend(keys.iter().map(|stale| stale.key.clone()));
-        InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
-    }
+/// The keys that the cache was asked to invalidate.
+fn invalidated(cache: &MemoryCache) -> BTreeSet<String> {
+    cache.published().into_iter().collect()
 }
-
-/// A relay that writes to memory.
-type InMemory = Relay<Gone, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
 
 fn tables(model: &Arc<Model>) -> SourceTables {
     SourceTables::new(Arc::clone(model), model.tables.iter().map(|table| Arc::clone(&table.name)).collect())
@@ -49,7 +40,7 @@ fn event(records: &[Value]) -> String {
 }
 
 /// The sequence numbers of the records that failed, each once, and why.
-fn failed(relayed: &Relayed) -> Vec<(&str, &Error)> {
+fn failed(relayed: &RelayedBatch) -> Vec<(&str, &Error)> {
     let mut failed: Vec<(&str, &Error)> = relayed
         .failures
         .iter()
@@ -59,35 +50,38 @@ fn failed(relayed: &Relayed) -> Vec<(&str, &Error)> {
     failed
 }
 
-/// The record, at another place of its shard.
+/// The record with another sequence number.
 fn at(mut record: Value, sequence_number: &str) -> Value {
     record["dynamodb"]["SequenceNumber"] = json!(sequence_number);
     record
 }
 
-/// The record, with so much in its item that its line goes to the bucket directly.
+/// The record with an item so large that its line becomes an object of its own.
 fn large(mut record: Value) -> Value {
     record["dynamodb"]["NewImage"]["explanation"] = json!({ "S": "x".repeat(1_024_000) });
     record
 }
 
-/// Whatever becomes of the archive, keys and paths of three questions go; every record is reported as not archived.
-async fn invalidated_without(archive: Archiver<Firehose, S3Bucket, SystemClock>, kind: ErrorKind) {
-    let (cache, cloudfront, model) = (Gone::default(), FakeCloudFront::start().await, model());
+/// Without an archive, the keys and paths of three questions are invalidated, and every record is reported as failed.
+async fn assert_invalidated_without(
+    archive: ChangeArchiver<Firehose, S3Bucket, SystemClock>,
+    kind: ErrorKind,
+) {
+    let (cache, cloudfront, model) = (MemoryCache::default(), FakeCloudFront::start().await, model());
     let invalidator = CacheInvalidator::new(
         Arc::clone(&model),
         Some(cache.clone()),
         Some(cloudfront.distribution()),
         SystemClock,
     );
-    let relay = Relay::new(tables(&model), Some(invalidator), Some(archive), SystemClock);
+    let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archive), SystemClock);
     let records =
         [at(large(question("p", "1")), "101"), at(question("p", "2"), "102"), at(question("p", "3"), "103")];
     let relayed = relay.handle(event(&records).as_bytes(), deadline(2)).await.unwrap();
     let keys = ["project:p:questions", "question:1", "question:2", "question:3"];
-    assert_eq!(*cache.0.lock().unwrap(), keys.map(str::to_owned).into());
-    let [asked] = cloudfront.asked().try_into().unwrap();
-    assert_eq!(asked.paths, ["/api/projects/p", "/api/projects/p/*"]);
+    assert_eq!(invalidated(&cache), keys.map(str::to_owned).into());
+    let [request] = cloudfront.requests().try_into().unwrap();
+    assert_eq!(request.paths, ["/api/projects/p", "/api/projects/p/*"]);
     let failed = failed(&relayed);
     assert_eq!(failed.iter().map(|(number, _)| *number).collect::<Vec<_>>(), ["101", "102", "103"]);
     assert!(failed.iter().all(|(_, error)| error.kind() == kind), "{failed:?}");
@@ -98,7 +92,7 @@ async fn invalidated_without(archive: Archiver<Firehose, S3Bucket, SystemClock>,
 }
 
 #[tokio::test]
-async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
+async fn an_unreachable_archive_does_not_affect_invalidation() {
     let servers = EmbeddedArchive::start().await;
     let nowhere = format!("http://127.0.0.1:{}", free_port());
     let firehose = servers.firehose.sdk_config().into_builder().endpoint_url(&nowhere).build();
@@ -106,26 +100,26 @@ async fn an_archive_out_of_reach_keeps_nothing_from_being_invalidated() {
         .endpoint_url(&nowhere)
         .force_path_style(true)
         .build();
-    let archive = Archiver::new(
+    let archive = ChangeArchiver::new(
         Firehose::new(&aws_sdk_firehose::Client::new(&firehose), Arc::from(STREAM)),
         S3Bucket::new(&aws_sdk_s3::Client::from_conf(s3), Arc::from(BUCKET)),
         SystemClock,
     );
-    invalidated_without(archive, ErrorKind::Unavailable).await;
+    assert_invalidated_without(archive, ErrorKind::Unavailable).await;
 }
 
 #[tokio::test]
-async fn an_archive_that_refuses_everything_keeps_nothing_from_being_invalidated() {
+async fn an_archive_that_refuses_every_record_does_not_affect_invalidation() {
     let servers = EmbeddedArchive::start().await;
-    let archive = Archiver::new(
+    let archive = ChangeArchiver::new(
         Firehose::new(&servers.firehose.client(), Arc::from("elsewhere")),
         S3Bucket::new(&servers.s3.client(), Arc::from("elsewhere")),
         SystemClock,
     );
-    invalidated_without(archive, ErrorKind::Configuration).await;
+    assert_invalidated_without(archive, ErrorKind::Configuration).await;
 }
 
-/// A model in which only the price of an article is cached, and nothing of a visit, whose notes are secret.
+/// A model that caches only the price of an article; the notes of a visit are secret.
 const SHOP: &str = r#"
 name = "shop"
 generation = 1
@@ -173,37 +167,37 @@ fn price(sequence_number: &str, article: u8) -> Value {
     change(sequence_number, article, "ARTICLE", price("5"), price("6"))
 }
 
-/// The record with something else at a place, as a JSON pointer names it.
-fn with(mut record: Value, place: &str, value: Value) -> Value {
-    *record.pointer_mut(place).unwrap() = value;
+/// The record with another value at a JSON pointer.
+fn with(mut record: Value, pointer: &str, value: Value) -> Value {
+    *record.pointer_mut(pointer).unwrap() = value;
     record
 }
 
-/// A relay whose archive is in memory, with its delivery stream; without a cache, it invalidates nothing.
-fn in_memory(model: &Arc<Model>, cache: Option<&Gone>) -> (InMemory, Arc<MemoryStream>) {
+/// A relay with an archive in memory, and its delivery stream; without a cache, it invalidates nothing.
+fn in_memory(model: &Arc<Model>, cache: Option<&MemoryCache>) -> (MemoryRelay, Arc<MemoryStream>) {
     let invalidator =
         cache.map(|cache| CacheInvalidator::new(Arc::clone(model), Some(cache.clone()), None, SystemClock));
     let stream = Arc::new(MemoryStream::default());
-    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
-    (Relay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
+    let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
+    (StreamRelay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
 }
 
-/// The records that the stream was given, in order.
+/// The records in the stream, in order.
 fn archived(stream: &MemoryStream) -> Vec<Value> {
     let contents = String::from_utf8(stream.contents()).unwrap();
     contents.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[tokio::test]
-async fn a_dead_cache_fails_only_the_records_that_need_it() {
+async fn a_dead_cache_fails_only_the_records_with_stale_keys() {
     let model = shop(SHOP);
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
     let cache = RedisCache::new(&nowhere, CacheTopology::Single, None).unwrap();
     let invalidator =
         CacheInvalidator::<_, CloudFront, _>::new(Arc::clone(&model), Some(cache), None, SystemClock);
     let stream = Arc::new(MemoryStream::default());
-    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
-    let relay = Relay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
+    let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
+    let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
     let number = |price: u8, stock: u8| json!({ "price": { "N": price.to_string() }, "stock": { "N": stock.to_string() } });
     let records = [
         change("201", 1, "VISIT#1", json!({}), json!({ "seen": { "BOOL": true } })),
@@ -220,13 +214,13 @@ async fn a_dead_cache_fails_only_the_records_that_need_it() {
     assert_eq!(lowest.item_identifier, "203");
     assert_eq!(relayed.archived.unwrap().lines, 5);
     assert_eq!(stream.contents().iter().filter(|byte| **byte == b'\n').count(), 5);
-    // Without them, the same dead cache fails nothing.
+    // Without those records, the same dead cache fails nothing.
     let others = [&records[..2], &records[3..4]].concat();
     let relayed = relay.handle(event(&others).as_bytes(), deadline(1)).await.unwrap();
     assert_eq!(relayed.response.batch_item_failures, []);
 }
 
-/// What is archived cannot be completed later, so a stream that lacks what the datasets are made of must be noticed.
+/// An archive cannot be completed later, so a stream without the images that datasets need must be reported.
 #[tokio::test]
 async fn a_stream_without_the_images_of_rows_is_not_archived() {
     let model = model();
@@ -268,9 +262,9 @@ async fn a_stream_without_the_images_of_rows_is_not_archived() {
     }
 }
 
-/// What matches no entity is left out where the model says so. What cannot be told is kept, and nothing holds a secret.
+/// Items of no entity are left out if the model says so. Records that cannot be identified are kept, and no line contains a secret.
 #[tokio::test]
-async fn of_a_stranger_nothing_is_archived_if_the_model_wants_what_it_matches() {
+async fn with_archive_matched_items_of_no_entity_are_not_archived() {
     let notes = json!({ "notes": { "S": "LEAK" }, "seen": { "BOOL": true } });
     let stranger = |number: &str| change(number, 1, "STRANGER", json!({}), notes.clone());
     let foreign = with(stranger("305"), "/dynamodb/Keys", json!({ "id": { "S": "1" } }));
@@ -290,10 +284,10 @@ async fn of_a_stranger_nothing_is_archived_if_the_model_wants_what_it_matches() 
             let images = record["dynamodb"].as_object_mut().unwrap().values_mut();
             images.filter_map(Value::as_object_mut).for_each(|image| drop(image.remove("notes")));
         }
-        let places = kept.into_iter().enumerate().filter(|(place, _)| !left_out.contains(place));
-        places.map(|(_, record)| record).collect()
+        let positions = kept.into_iter().enumerate().filter(|(position, _)| !left_out.contains(position));
+        positions.map(|(_, record)| record).collect()
     };
-    // An image that cannot be searched for secrets is never archived, and its record is reported.
+    // An image that cannot be searched for secrets is never archived; its record is reported.
     for (model, expected) in [(SHOP, all_but(&[5])), (&matched, all_but(&[1, 5]))] {
         let model = shop(model);
         let (relay, stream) = in_memory(&model, None);
@@ -306,17 +300,17 @@ async fn of_a_stranger_nothing_is_archived_if_the_model_wants_what_it_matches() 
     }
 }
 
-/// A record that is malformed in whatever way: its neighbours' keys go, their lines are archived, and it alone is reported. Its own
-/// line is kept too, if it can be searched for secrets.
+/// For each kind of malformed record: the neighbours' keys are invalidated, their lines archived, and only the malformed record is
+/// reported. Its own line is archived if it can be searched for secrets.
 #[tokio::test]
-async fn a_malformed_record_holds_back_neither_a_key_nor_a_line_of_its_neighbours() {
+async fn a_malformed_record_does_not_affect_its_neighbours() {
     let model = shop(SHOP);
-    let bad = |place: &str, value: Value| with(price("402", 2), place, value);
+    let bad = |pointer: &str, value: Value| with(price("402", 2), pointer, value);
     let foreign = json!({ "id": { "S": "LEAK" } });
     let own = ["402", "402"];
-    // Without a position of its own, it comes again from the record before it on.
+    // Without a sequence number, the checkpoint is the record before it.
     let unnamed = ["", "401"];
-    for (malformed, is_kept, [told, checkpoint]) in [
+    for (malformed, is_kept, [reported, checkpoint]) in [
         (bad("/eventName", json!("UPSERT")), true, own),
         (bad("/eventSourceARN", json!("LEAK")), true, ["402", "401"]),
         (bad("/dynamodb/NewImage/price/N", json!("LEAK")), true, own),
@@ -328,21 +322,17 @@ async fn a_malformed_record_holds_back_neither_a_key_nor_a_line_of_its_neighbour
         (bad("/dynamodb", json!("LEAK")), false, unnamed),
         (json!("LEAK"), false, unnamed),
     ] {
-        let cache = Gone::default();
+        let cache = MemoryCache::default();
         let (relay, stream) = in_memory(&model, Some(&cache));
         let records = [price("401", 1), malformed.clone(), price("403", 3)];
         let relayed = relay.handle(event(&records).as_bytes(), deadline(2)).await.unwrap();
-        assert_eq!(
-            *cache.0.lock().unwrap(),
-            ["article:1", "article:3"].map(str::to_owned).into(),
-            "{malformed}"
-        );
+        assert_eq!(invalidated(&cache), ["article:1", "article:3"].map(str::to_owned).into(), "{malformed}");
         let kept = records.into_iter().filter(|record| is_kept || *record != malformed);
         assert_eq!(archived(&stream), kept.collect::<Vec<_>>(), "{malformed}");
         let failed = failed(&relayed);
         assert!(!failed.is_empty(), "{malformed}");
         for (number, error) in failed {
-            assert_eq!((number, error.kind()), (told, ErrorKind::Record), "{malformed}: {error}");
+            assert_eq!((number, error.kind()), (reported, ErrorKind::Record), "{malformed}: {error}");
             assert!(!error.to_string().contains("LEAK"), "{malformed}: {error}");
         }
         let [lowest] = relayed.response.batch_item_failures.try_into().unwrap();
