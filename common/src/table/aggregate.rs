@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use toml::de::DeTable;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
 use super::load::reader::{self, Located, SettingsTable, entries};
 use super::load::suggestion::suggestion;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::duration::{duration, parse_short};
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::ProblemCollector;
 use super::load::reader::{Located, RawValue, SettingsTable, place};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::column_type::{ColumnType, is_column_name};
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
 use super::load::scope::{ResolvedName, base_name, interned_path, position};
@@ -242,7 +242,7 @@ impl EntityContext<'_, '_, '_> {
     fn partition(&mut self, name: Located<&str>) -> Option<(Term, ValueFormat)> {
         let owner = format!("{}: `partition`", self.owner);
         let ResolvedName { term, format, value_type } = self.resolve_or_attribute(&owner, name)?;
-        let is_day_of_key = matches!(term, Term::Key(_)) && name.value.ends_with(":day");
+        let is_day_of_key = term.is_constant() && name.value.ends_with(":day");
         if format != ValueFormat::Day && !is_day_of_key {
             let message = format!(
                 "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",

@@ -7,7 +7,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::derivation::{self, Derivation};
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::EntityScope;

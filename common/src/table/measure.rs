@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toml::de::DeValue;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::EntityContext;
 use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
 use super::load::suggestion::{listed, nearest};

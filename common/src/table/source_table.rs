@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable, place};
 use super::load::suggestion::suggestion;

@@ -304,11 +304,7 @@ impl EntityContext<'_, '_, '_> {
             let owner = self.owner.clone();
             let Some(index) = self.compiler.lookup_named(&owner, *name) else {
                 // What an unknown lookup would give is not reported as undefined.
-                let EntityScope { name, variables, derived, attributes, .. } = &*self.scope;
-                let (name, variables) = (Arc::clone(name), variables.clone());
-                let (derived, attributes) = (derived.clone(), attributes.clone());
-                self.scope =
-                    Arc::new(EntityScope { name, variables, derived, attributes, is_incomplete: true });
+                Arc::make_mut(&mut self.scope).is_incomplete = true;
                 continue;
             };
             let Some(lookup) = self.compiler.model.lookups.get(index) else { continue };

@@ -10,7 +10,7 @@ use crate::table::value_type::ValueType;
 use crate::table::{InternedPath, Term, ValueFormat};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::table) struct EntityScope {
     /// The entity's name.
     pub(in crate::table) name: Arc<str>,
