@@ -350,5 +350,5 @@ fn the_generation_must_grow() {
     let new = load(&LIBRARY.replace("book:{book_id}", "volume:{book_id}"));
     let found = Differences::between(&library(), &new);
     assert_eq!(parts(&found).len(), 2);
-    assert!(found.problems[0].contains("say generation = 2"), "{found:?}");
+    assert!(found.problems[0].contains("set generation = 2"), "{found:?}");
 }

@@ -226,6 +226,7 @@ impl EntityContext<'_, '_, '_> {
                 let described = resolved.value_type.described();
                 let message =
                     format!("{owner}: `{variable}` is {described}, not a time; name text or a number");
+                let at = self.compiler.places.lifetimes.get(rollup).copied().unwrap_or(at);
                 self.report(ProblemCode::UnfitMeasureValue, at, message);
             }
             Some(RollupExpiry { of: resolved.term, format: resolved.format, after: lifetime.after })

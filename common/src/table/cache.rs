@@ -10,8 +10,7 @@ use super::load::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::ProblemCollector;
 use super::load::reader::{Located, RawValue, SettingsTable, place};
-use super::load::suggestion::listed;
-use super::named::{NamedValue as _, meant, named_values};
+use super::named::{NamedValue as _, alternatives, meant, named_values};
 use super::{BoundTemplate, InternedPath, Model, ModelNotation, Pattern, Template, Term, ValueFormat};
 
 /// Readers find nothing cached while a tombstone stands: for longer than an hour the cache would be of no use.
@@ -215,8 +214,8 @@ fn read_remedy(called: &str, value: RawValue<'_>, problems: &mut ProblemCollecto
         Some(RemedyName::Generation) => CacheRemedy::Generation,
         Some(RemedyName::Tombstone) | None => {
             let message = format!(
-                "{called} must be one of {}, a tombstone with its time: {{ tombstone = \"5s\" }}{}",
-                listed(RemedyName::NAMES),
+                "{called} must be {}; a tombstone has a time: {{ tombstone = \"5s\" }}{}",
+                alternatives::<RemedyName>(),
                 meant::<RemedyName>(written)
             );
             problems.report(ProblemCode::UnknownWord, place(value), message);

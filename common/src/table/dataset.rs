@@ -242,7 +242,7 @@ impl EntityContext<'_, '_, '_> {
     fn partition(&mut self, name: Located<&str>) -> Option<(Term, ValueFormat)> {
         let owner = format!("{}: `partition`", self.owner);
         let ResolvedName { term, format, value_type } = self.resolve_or_attribute(&owner, name)?;
-        let is_day_of_key = matches!(term, Term::Key(_)) && name.value.ends_with(":day");
+        let is_day_of_key = term.is_key() && name.value.ends_with(":day");
         if format != ValueFormat::Day && !is_day_of_key {
             let message = format!(
                 "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
@@ -377,12 +377,9 @@ impl EntityContext<'_, '_, '_> {
                 continue;
             };
             if sort.contains(&index) || !column.column_type.is_sortable() {
-                let sortable = columns.iter().filter(|column| column.column_type.is_sortable());
-                let sortable: Vec<&str> = sortable.map(|column| &*column.name).collect();
                 let message = format!(
-                    "{owner}: `{}` is nested or named twice; name each of {} at most once",
-                    name.value,
-                    listed(&sortable)
+                    "{owner}: `{}` is nested or named twice; name columns of single values, each once",
+                    name.value
                 );
                 self.report(ProblemCode::InvalidDataset, name.at, message);
                 continue;

@@ -55,13 +55,13 @@ named_values! {
 }
 
 impl DerivationFunction {
-    /// What its setting holds.
-    fn arguments(self) -> &'static str {
+    /// What its setting holds, for a derived value of this name.
+    fn arguments(self, name: &str) -> String {
         match self {
-            Self::Percent => "two attributes: [part, whole]",
-            Self::First => "one attribute or more: [attribute, …]",
+            Self::Percent => "two attributes: [part, whole]".to_owned(),
+            Self::First => "one attribute or more: [attribute, …]".to_owned(),
             Self::Part => {
-                "an attribute and the template of the key that it holds: [attribute, \"ORDER#{order_id}\"]"
+                format!("an attribute and the key that it holds: [attribute, \"ORDER#{{{name}}}\"]")
             }
         }
     }
@@ -113,13 +113,7 @@ pub(super) fn compile(
     let table = entity.get("derive");
     let table = table.and_then(|value| reader::table(&entity.called("derive"), value, problems));
     let (mut derivations, mut derived, mut places) = (Vec::new(), Vec::new(), Vec::new());
-    let bare = Arc::new(EntityScope {
-        name: Arc::clone(&scope.name),
-        variables: scope.variables.clone(),
-        attributes: scope.attributes.clone(),
-        derived: Vec::new(),
-        is_incomplete: scope.is_incomplete,
-    });
+    let bare = Arc::new(scope.clone());
     for (name, value) in table.map(entries).unwrap_or_default() {
         let owner = format!("{}: derived value `{}`", entity.owner, name.value);
         let mut context = compiler.context_of(&owner, Arc::clone(&bare));
@@ -181,7 +175,8 @@ fn derivation(
             (kind, ValueType::Text)
         }
         (DerivationFunction::Percent | DerivationFunction::First | DerivationFunction::Part, _) => {
-            let message = format!("{}: `{}` takes {}", settings.owner, function.name(), function.arguments());
+            let message =
+                format!("{}: `{}` takes {}", settings.owner, function.name(), function.arguments(name.value));
             problems.report(ProblemCode::InvalidDerivation, name.at, message);
             return None;
         }

@@ -150,7 +150,7 @@ pub(super) fn compile(
     // A wrong template still names its variables; one that is missing, or of an attribute too many, does not.
     let is_known = |name: &&str| key.iter().any(|(attribute, _)| attribute.value == *name);
     scope.is_incomplete = table.is_none()
-        || !wanted.iter().all(|name| is_known(name))
+        || !wanted.iter().all(is_known)
         || !key.iter().all(|(attribute, _)| wanted.contains(&attribute.value));
     let variables = scope.variables.clone();
     let (derivations, scope) = derivation::compile(compiler, &settings, scope);

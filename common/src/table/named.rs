@@ -3,7 +3,7 @@
 use super::load::ProblemCode;
 use super::load::problem::ProblemCollector;
 use super::load::reader::SettingsTable;
-use super::load::suggestion::{did_you_mean, listed};
+use super::load::suggestion::did_you_mean;
 
 /// An enum that [`named_values`] defines.
 pub(super) trait NamedValue: Sized + 'static {
@@ -70,12 +70,7 @@ pub(super) fn read_named<T: NamedValue>(
         problems.report(
             ProblemCode::UnknownWord,
             written.at,
-            format!(
-                "{} must be one of {}{}",
-                settings.called(name),
-                listed(T::NAMES),
-                meant::<T>(written.value)
-            ),
+            format!("{} must be {}{}", settings.called(name), alternatives::<T>(), meant::<T>(written.value)),
         );
     }
     value
@@ -89,4 +84,13 @@ pub(super) fn meant<T: NamedValue>(word: &str) -> String {
         || did_you_mean(word, T::NAMES.iter().copied()),
         |name| format!("; did you mean `{name}`?"),
     )
+}
+
+/// All names: "`a`, `b` or `c`".
+pub(super) fn alternatives<T: NamedValue>() -> String {
+    let quoted: Vec<String> = T::NAMES.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => quoted.concat(),
+    }
 }

@@ -137,13 +137,14 @@ pub(super) fn compile(
     let lifetime = lifetime(compiler, &settings, &variables);
     let mut templates = templates.into_iter();
     compiler.places.rollups.push(name.at);
+    compiler.places.lifetimes.push(lifetime.map_or(name.at, |(_, at)| at));
     compiler.model.rollups.push(Rollup {
         name: Arc::from(name.value),
         partition: templates.next().unwrap_or_default(),
         sort: templates.next().unwrap_or_default(),
         variables,
         shards: u32::try_from(shards).unwrap_or(1),
-        lifetime,
+        lifetime: lifetime.map(|(lifetime, _)| lifetime),
         averages: Vec::new(),
         extremes: Vec::new(),
         mirrors: Vec::new(),
@@ -153,11 +154,12 @@ pub(super) fn compile(
     Some(())
 }
 
+/// When the rollup expires, and where the model file names the variable.
 fn lifetime(
     compiler: &mut ModelCompiler<'_, '_>,
     rollup: &SettingsTable<'_>,
     variables: &[Arc<str>],
-) -> Option<RollupLifetime> {
+) -> Option<(RollupLifetime, usize)> {
     let problems = &mut *compiler.problems;
     let value = rollup.get("expires")?;
     let owner = rollup.called("expires");
@@ -182,5 +184,7 @@ fn lifetime(
         );
         compiler.report(ProblemCode::UnfitExpiry, of.at, message);
     }
-    Some(RollupLifetime { after: length?, variable: variable? })
+    // A variable that does not exist is not reported again where items are counted.
+    let lifetime = RollupLifetime { after: length?, variable: variable.unwrap_or(variables.len()) };
+    Some((lifetime, of.at))
 }

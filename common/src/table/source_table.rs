@@ -7,8 +7,8 @@ use toml::de::DeTable;
 use super::load::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable, place};
-use super::load::suggestion::{listed, suggestion};
-use super::named::{NamedValue, meant, named_values};
+use super::load::suggestion::suggestion;
+use super::named::{NamedValue as _, alternatives, meant, named_values};
 
 /// A source table.
 #[derive(Debug)]
@@ -102,10 +102,10 @@ pub(super) fn compile(
                 ProblemCode::UnknownWord,
                 written.at,
                 format!(
-                    "{}: unknown type `{}`; the type of a key attribute is one of {}{}",
+                    "{}: unknown type `{}`; the type of a key attribute is {}{}",
                     settings.owner,
                     written.value,
-                    listed(KeyType::NAMES),
+                    alternatives::<KeyType>(),
                     meant::<KeyType>(written.value)
                 ),
             );

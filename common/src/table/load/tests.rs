@@ -113,13 +113,13 @@ fn everything_else_that_a_model_can_say() {
     let aggregate = &model.aggregates[1];
     let expiry = aggregate.into[0].expires.as_ref().unwrap();
     assert_eq!(expiry.after, std::time::Duration::from_secs(14 * 24 * 60 * 60));
-    // The average is the rollup's.
-    assert_eq!(aggregate.measures.len(), 5);
+    assert_eq!(aggregate.measures.len(), 6);
+    assert!(matches!(aggregate.measures[4].kind, MeasureKind::Average { .. }));
     let MeasureKind::Sum(product) = &aggregate.measures[1].kind else { panic!("{:?}", aggregate.measures) };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
     assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, ValueFormat::Day)));
-    let MeasureKind::Histogram { labels, .. } = &aggregate.measures[4].kind else {
+    let MeasureKind::Histogram { labels, .. } = &aggregate.measures[5].kind else {
         panic!("{:?}", aggregate.measures)
     };
     assert_eq!(
