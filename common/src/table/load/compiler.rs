@@ -22,8 +22,8 @@ pub(in crate::table) struct ModelCompiler<'c, 's> {
     pub(in crate::table) findings: ProblemCollector<'s>,
     pub(in crate::table) model: Model,
     /// For each entity.
-    pub(in crate::table) scopes: Vec<Arc<EntityScope>>,
-    pub(in crate::table) places: PartPlaces,
+    pub(crate) scopes: Vec<Arc<EntityScope>>,
+    pub(crate) places: PartPlaces,
     /// The measures of each rollup, averages and the bins of histograms included.
     pub(in crate::table) measures: Vec<RollupMeasure>,
     /// Lookups whose inputs are wrong: uses of one are not reported as well.
@@ -38,17 +38,17 @@ pub(in crate::table) struct ModelCompiler<'c, 's> {
 
 /// Where the parts of a model are declared, in the order of the model's lists.
 #[derive(Default)]
-pub(in crate::table) struct PartPlaces {
-    pub(in crate::table) entities: Vec<usize>,
+pub(crate) struct PartPlaces {
+    pub(crate) entities: Vec<usize>,
     /// For each entity, its derived values.
-    pub(in crate::table) derivations: Vec<Vec<usize>>,
-    pub(in crate::table) lookups: Vec<usize>,
-    pub(in crate::table) rollups: Vec<usize>,
-    /// For each rollup, the variable that its expiry counts from.
-    pub(in crate::table) lifetimes: Vec<usize>,
-    pub(in crate::table) aggregates: Vec<usize>,
-    pub(in crate::table) caches: Vec<usize>,
-    pub(in crate::table) datasets: Vec<usize>,
+    pub(crate) derivations: Vec<Vec<usize>>,
+    pub(crate) lookups: Vec<usize>,
+    pub(crate) rollups: Vec<usize>,
+    /// For each rollup, where the variable of its expiry is named.
+    pub(crate) lifetimes: Vec<usize>,
+    pub(crate) aggregates: Vec<usize>,
+    pub(crate) caches: Vec<usize>,
+    pub(crate) datasets: Vec<usize>,
 }
 
 /// An attribute that a mirror writes.
@@ -87,7 +87,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         }
     }
 
-    pub(in crate::table) fn report(
+    pub(crate) fn report(
         &mut self,
         code: ProblemCode,
         place: impl Into<ProblemPlace>,
@@ -106,12 +106,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
     }
 
     /// Reports the lookups of a part whose outputs it does not use; `used` are positions among them.
-    pub(in crate::table) fn check_outputs(
-        &mut self,
-        owner: &str,
-        lookups: &[Located<&str>],
-        used: &BTreeSet<usize>,
-    ) {
+    pub(crate) fn check_outputs(&mut self, owner: &str, lookups: &[Located<&str>], used: &BTreeSet<usize>) {
         let unused = lookups.iter().enumerate().filter(|(position, _)| !used.contains(position));
         for (_, lookup) in unused {
             let message = format!(
@@ -231,11 +226,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         self.context_of(owner, scope.unwrap_or_else(unknown))
     }
 
-    pub(in crate::table) fn context_of(
-        &mut self,
-        owner: &str,
-        scope: Arc<EntityScope>,
-    ) -> EntityContext<'_, 'c, 's> {
+    pub(crate) fn context_of(&mut self, owner: &str, scope: Arc<EntityScope>) -> EntityContext<'_, 'c, 's> {
         EntityContext { compiler: self, owner: owner.to_owned(), scope, outputs: Vec::new(), rollup: None }
     }
 }
@@ -249,11 +240,11 @@ pub(in crate::table) struct EntityContext<'p, 'c, 's> {
     /// The outputs of its lookups.
     outputs: Vec<ScopeOutput>,
     /// Where the rollup is declared whose key is being bound: a name that several aggregates lack for it is reported once.
-    pub(in crate::table) rollup: Option<usize>,
+    pub(crate) rollup: Option<usize>,
 }
 
 impl EntityContext<'_, '_, '_> {
-    pub(in crate::table) fn report(
+    pub(crate) fn report(
         &mut self,
         code: ProblemCode,
         place: impl Into<ProblemPlace>,

@@ -125,7 +125,7 @@ impl<'d> SettingsTable<'d> {
     }
 
     /// The same, for settings that are not all written by their name alone: a suggestion shows the form.
-    pub(in crate::table) fn with_forms<'f>(
+    pub(crate) fn with_forms<'f>(
         owner: String,
         at: usize,
         table: &'d DeTable<'d>,
@@ -153,7 +153,7 @@ impl<'d> SettingsTable<'d> {
     }
 
     /// Whether a setting is read from a misspelt name, which was reported.
-    pub(in crate::table) fn is_misspelt(&self, name: &str) -> bool {
+    pub(crate) fn is_misspelt(&self, name: &str) -> bool {
         !self.table.contains_key(name) && self.misspelt.iter().any(|(meant, _)| meant == name)
     }
 

@@ -45,7 +45,7 @@ pub(in crate::table) struct ResolvedName {
 impl NameScope<'_> {
     /// Finds a name, with or without a format: first among the key's variables, then the derived values, the lookups'
     /// outputs and the declared attributes. `Err` is the problem to report; `None` if the cause was reported before.
-    pub(in crate::table) fn resolve(
+    pub(crate) fn resolve(
         &self,
         name: &str,
         interner: &mut AttributeInterner,
