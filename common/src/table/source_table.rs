@@ -8,7 +8,7 @@ use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable, place};
 use super::load::suggestion::suggestion;
-use super::named::{NamedValue, alternatives, meant, named_values};
+use super::named::{NamedValue as _, alternatives, meant, named_values};
 
 /// A source table.
 #[derive(Debug)]

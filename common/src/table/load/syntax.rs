@@ -181,7 +181,7 @@ fn expected_character(expected: &Expected) -> Option<String> {
     match expected {
         Expected::Literal("\n") => Some("the end of the line".to_owned()),
         Expected::Literal(text) => Some(format!("`{text}`")),
-        _ => None,
+        Expected::Description(_) | _ => None,
     }
 }
 
