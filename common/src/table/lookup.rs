@@ -168,7 +168,7 @@ fn answer(
             );
             context.report(ProblemCode::UnfitKeyValue, output.at, message);
         }
-        if !resolved.term.is_constant() {
+        if !resolved.term.is_key() {
             let message = format!(
                 "{owner}: `{}` is not in the key of its entity, so it may change, and the result of a lookup is read once and remembered: later values are not seen",
                 output.value

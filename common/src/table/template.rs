@@ -82,7 +82,7 @@ impl fmt::Display for NotATemplate {
                 "`{{{first}}}` and `{{{second}}}` follow each other, and a key could be split in several ways; put text between them"
             ),
             Self::UnknownFormat(format) => {
-                let known = ValueFormat::NAMED.map(|format| format.name().unwrap_or_default());
+                let known: Vec<&str> = ValueFormat::NAMED.iter().filter_map(|format| format.name()).collect();
                 write!(f, "unknown format `{format}`; known formats are {}", listed(&known))?;
                 f.write_str(&did_you_mean(format, known))
             }

@@ -24,8 +24,8 @@ pub enum Term {
 }
 
 impl Term {
-    /// Whether the value never changes: it is part of the item's key.
-    pub(super) fn is_constant(&self) -> bool {
+    /// Whether it is a variable of the item's primary key, which never changes.
+    pub(super) fn is_key(&self) -> bool {
         match self {
             Self::Key(_) => true,
             Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } => false,

@@ -129,7 +129,7 @@ impl ReportedProblem {
 }
 
 /// Collects problems while a model is loaded.
-pub(in crate::table) struct ProblemCollector<'s> {
+pub(crate) struct ProblemCollector<'s> {
     source: &'s str,
     reported: Vec<ReportedProblem>,
     is_incomplete: bool,
