@@ -1,6 +1,6 @@
 //! Which cache keys hold a copy of an item: said a second time, by hand.
 
-use afterwrite_demo::item::{Item, text_of, whole_of};
+use afterwrite_demo::item::{SdkItem as Item, integer_of, text_of};
 
 /// The cache keys under which a copy of the item in this state may lie.
 pub(super) fn cached_under(model: &str, table: &str, item: &Item) -> Vec<String> {
@@ -45,7 +45,7 @@ fn of_algoitny(item: &Item) -> Vec<String> {
         ]),
         ("PROB", _) => all([with(["problem", id])]),
         ("HIST", _) => {
-            let public = (whole_of(item, "icp") == Some(1)).then(|| "public_history".to_owned());
+            let public = (integer_of(item, "icp") == Some(1)).then(|| "public_history".to_owned());
             all([with(["user_history", of("uid")]), public])
         }
         ("PLAN", _) => all([with(["plan", id]), Some("plans".to_owned())]),

@@ -9,9 +9,9 @@ use afterwrite::commit::{Clock as _, Ledger};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::memory::MemoryTables;
 use afterwrite::table::Model;
-use afterwrite_demo::recount::Outcome;
-use afterwrite_demo::rollups::Rollups;
-use afterwrite_demo::workloads::Workload;
+use afterwrite_demo::recount::WorkloadOutcome;
+use afterwrite_demo::rollups::RollupSet;
+use afterwrite_demo::workload::Workload;
 use afterwrite_functions::{Aggregator, Handled};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{Faulty, Rates};
@@ -60,14 +60,14 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(workload: &dyn Workload, seed: u64, size: u64) -> Self {
+    pub(super) fn new(workload: &Workload, seed: u64, size: u64) -> Self {
         Self::at(NOW, workload, seed, size)
     }
 
     /// A run of which everything is written at this time.
-    pub(super) fn at(now: i64, workload: &dyn Workload, seed: u64, size: u64) -> Self {
+    pub(super) fn at(now: i64, workload: &Workload, seed: u64, size: u64) -> Self {
         let mut random = Random::new(seed);
-        let model = Model::load(workload.model()).unwrap_or_else(|error| panic!("{error}"));
+        let model = Model::load(workload.model).unwrap_or_else(|error| panic!("{error}"));
         let (model, rates) = (Arc::new(model), Rates { index_lag: 0, ..Rates::SOME });
         let tables = Arc::new(Faulty::new(tables(workload, now), rates, random.number()));
         let consumers = [(); CONSUMERS].map(|()| process(&model, &tables, now));
@@ -251,7 +251,7 @@ impl Run {
     }
 
     /// How the workload ended.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> WorkloadOutcome {
         self.application.outcome(self.tables.inner())
     }
 
@@ -261,8 +261,8 @@ impl Run {
     }
 
     /// The rollups among them.
-    pub(super) fn rollups(&self) -> Rollups {
-        Rollups::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
+    pub(super) fn rollups(&self) -> RollupSet {
+        RollupSet::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
     }
 }
 

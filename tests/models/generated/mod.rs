@@ -20,10 +20,11 @@ mod values;
 
 use std::collections::BTreeMap;
 
-use afterwrite_demo::recount::Outcome;
-use afterwrite_demo::rollups::Rollups;
-use afterwrite_demo::verdict::{Verdict, compare};
-use afterwrite_demo::workloads::{self, Workload};
+use afterwrite_demo::recount::WorkloadOutcome;
+use afterwrite_demo::rollups::RollupSet;
+use afterwrite_demo::verdict::{RecountVerdict, compare};
+use afterwrite_demo::workload::Workload;
+use afterwrite_demo::workloads;
 
 use self::consumers::Run;
 
@@ -32,12 +33,12 @@ const SEEDS: u64 = 50;
 /// How much each of them plays.
 const SIZE: u64 = 48;
 
-fn workload(model: &str) -> &'static dyn Workload {
+fn workload(model: &str) -> &'static Workload {
     workloads::of(model).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What is derived, against what must be.
-fn judge(workload: &dyn Workload, outcome: &Outcome, rollups: &Rollups) -> Verdict {
+fn judge(workload: &Workload, outcome: &WorkloadOutcome, rollups: &RollupSet) -> RecountVerdict {
     compare(&workload.recount(outcome), rollups)
 }
 
@@ -85,12 +86,12 @@ fn glad_ends_right_whatever_happens() {
 
 #[test]
 fn a_seed_repeats_itself() {
-    for workload in workloads::ALL.into_iter().filter(|workload| workload.model() != "exambuddy") {
+    for workload in workloads::ALL.into_iter().filter(|workload| workload.model != "exambuddy") {
         let state = |seed| {
             let mut run = Run::new(workload, seed, SIZE);
             run.go();
             run.state()
         };
-        assert_eq!(state(7), state(7), "{}", workload.model());
+        assert_eq!(state(7), state(7), "{}", workload.model);
     }
 }

@@ -1,6 +1,6 @@
 //! The rows that a change is in the datasets, each column by hand.
 
-use afterwrite_demo::item::{Item, at, text_of};
+use afterwrite_demo::item::{SdkItem as Item, text_of, value_at};
 use afterwrite_tests::datasets::Row;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
@@ -200,7 +200,7 @@ impl<'i> Columns<'i> {
 
     /// The text or the digits that stand there, if any.
     fn scalar(&self, path: &str) -> Option<&'i str> {
-        let value = at(self.item, path)?;
+        let value = value_at(self.item, path)?;
         value.as_s().or_else(|_| value.as_n()).ok().map(String::as_str)
     }
 
@@ -230,7 +230,7 @@ impl<'i> Columns<'i> {
 
     /// A list of texts, as Arrow shows it.
     fn list(self, column: &str, path: &str) -> Self {
-        let texts = at(self.item, path).and_then(|value| value.as_l().ok()).map(|values| {
+        let texts = value_at(self.item, path).and_then(|value| value.as_l().ok()).map(|values| {
             let texts: Vec<&str> =
                 values.iter().filter_map(|value| Some(value.as_s().ok()?.as_str())).collect();
             format!("[{}]", texts.join(", "))
@@ -239,7 +239,7 @@ impl<'i> Columns<'i> {
     }
 
     fn json(self, column: &str, path: &str) -> Self {
-        let value = at(self.item, path).map(|value| plain_json(value).to_string());
+        let value = value_at(self.item, path).map(|value| plain_json(value).to_string());
         self.said(column, value.as_deref())
     }
 }
