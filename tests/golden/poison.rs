@@ -4,10 +4,10 @@
 
 use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::sink::memory::MemoryTables;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::Aggregator;
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;

@@ -1,8 +1,8 @@
 //! One project whose item has shown a count since before there was Afterwrite.
 
 use afterwrite::record::{Decimal, Timestamp};
-use afterwrite::sink::memory::MemoryTables;
 use afterwrite_functions::Aggregator;
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 
 use crate::platform::{TABLE, aggregator, created, item, tables};

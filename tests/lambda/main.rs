@@ -8,14 +8,15 @@
 
 mod compactor;
 mod exporter;
+mod failures;
 mod relay;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use afterwrite_tests::deployment::{Deployment, SECRET, SOURCE, STATE, event};
+use afterwrite_tests::deployment::{FunctionDeployment, SECRET, SOURCE, STATE, event};
 use afterwrite_tests::programs::program;
-use afterwrite_tests::runtime_api::{Function, InvocationResult, RuntimeApi};
+use afterwrite_tests::runtime_api::{Function, FunctionError, InvocationResult, RuntimeApi};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
@@ -30,12 +31,17 @@ fn response(result: InvocationResult, function: &Function) -> Value {
     serde_json::from_slice(answer).unwrap()
 }
 
-/// The error with which the function failed the invocation.
+/// The message with which the function failed the invocation.
 fn error(result: InvocationResult, function: &Function) -> String {
+    failure(result, function).message
+}
+
+/// The error with which the function failed the invocation.
+fn failure(result: InvocationResult, function: &Function) -> FunctionError {
     let InvocationResult::Error(error) = result else {
         panic!("no error but {result:?}; it wrote:\n{}", function.output());
     };
-    error.message
+    error
 }
 
 /// The metrics that a function has written: a line for each batch.
@@ -51,20 +57,31 @@ fn assert_measured(line: &Value, name: &str, unit: &str) {
     assert!(line[name].is_u64(), "{name} has no value in {line}");
 }
 
-/// Everything that a function says when it cannot start: it reports it, or ends and has written it.
+/// The message of a function that cannot start. The function reports it to the Runtime API, prints it, and ends.
 async fn refusal_to_start_of(function: &str, environment: &[(&str, &str)]) -> String {
+    failure_to_start(function, environment).await.message
+}
+
+/// The error of a function that cannot start.
+async fn failure_to_start(name: &str, environment: &[(&str, &str)]) -> FunctionError {
     let api = RuntimeApi::start().await.unwrap();
-    let mut function = Function::start(&program(function), &api, environment).unwrap();
+    let mut function = Function::start(&program(name), &api, environment).unwrap();
     let status = function.exited(TIME).await.unwrap().expect("it ends by itself");
     assert!(!status.success());
-    let reported = api.start_error().map(|error| error.message).unwrap_or_default();
-    format!("{reported}\n{}", function.output())
+    let error = api.start_error().expect("it is reported to the Runtime API");
+    let printed = format!("{name}: {}\n", error.message);
+    assert!(
+        function.output().ends_with(&printed),
+        "`{printed}` is not what was printed: {}",
+        function.output()
+    );
+    error
 }
 
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn records_become_rollups_and_mirrors_and_count_once() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     for question in ["q1", "q2", "q3"] {
@@ -114,7 +131,7 @@ async fn records_become_rollups_and_mirrors_and_count_once() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_event_that_cannot_be_used_fails_its_invocation_and_no_other() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     let mut records = deployment.records().await;
@@ -207,7 +224,7 @@ async fn a_record_without_a_sequence_number_comes_again_with_the_one_before() {
 /// Of three attempts, the one at `place` is broken. The others are counted, the metrics tell of one failure, and the answer
 /// names the record at `named`, or else the whole batch.
 async fn assert_fails_alone(what: &str, place: usize, named: Option<usize>, breaks: fn(&mut Value)) {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     for attempt in ["t1", "t2", "t3"] {
@@ -238,7 +255,7 @@ async fn assert_fails_alone(what: &str, place: usize, named: Option<usize>, brea
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn our_own_items_fed_back_are_unmatched_and_change_nothing() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (api, function) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     deployment.put_question("p1", "q1").await;
@@ -289,7 +306,7 @@ async fn our_own_items_fed_back_are_unmatched_and_change_nothing() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_state_table_that_cannot_be_used_is_named_with_its_variable() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     deployment.create_table("WrongKeys", ["pk", "sk"]).await;
     deployment.put_project("p1").await;
     let records = event(&deployment.records().await);
@@ -306,7 +323,7 @@ async fn a_state_table_that_cannot_be_used_is_named_with_its_variable() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_source_table_may_live_under_another_name() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let renamed = format!("{SOURCE}=prod-exams");
     let (api, function) =
         deployment.function(&program("aggregator"), &[("AFTERWRITE_TABLES", &renamed)]).await;
@@ -324,14 +341,19 @@ async fn what_is_unset_and_needed_is_named_at_the_start() {
     // Without this the SDK would look for a region at the address of a machine's metadata service.
     let offline = ("AWS_EC2_METADATA_DISABLED", "true");
     let region = ("AWS_REGION", "eu-west-1");
+    let model = ("AFTERWRITE_MODEL", "exambuddy");
     let state = ("AFTERWRITE_STATE_TABLE", "state");
     for (environment, words) in [
-        (&[offline, region][..], ["AFTERWRITE_STATE_TABLE", "PK"]),
-        (&[offline, state], ["AWS_REGION", "region"]),
+        (&[offline, region, state][..], ["AFTERWRITE_MODEL", "exambuddy"]),
+        (&[offline, region, model], ["AFTERWRITE_STATE_TABLE", "PK"]),
+        (&[offline, model, state], ["AWS_REGION", "region"]),
         (&[offline, region, state, ("AFTERWRITE_MODEL", "no-such-model")], ["no-such-model", "exambuddy"]),
-        (&[offline, region, state, ("AFTERWRITE_TABLES", "Nothing=prod")], ["AFTERWRITE_TABLES", "Nothing"]),
         (
-            &[offline, region, state, ("AFTERWRITE_PROJECTIONS", "teleport")],
+            &[offline, region, model, state, ("AFTERWRITE_TABLES", "Nothing=prod")],
+            ["AFTERWRITE_TABLES", "Nothing"],
+        ),
+        (
+            &[offline, region, model, state, ("AFTERWRITE_PROJECTIONS", "teleport")],
             ["AFTERWRITE_PROJECTIONS", "teleport"],
         ),
     ] {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use afterwrite_local::sdk::CREDENTIAL;
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM, by_event_id, objects};
-use afterwrite_tests::deployment::{Deployment, STATE, event};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, by_event_id, objects};
+use afterwrite_tests::deployment::{FunctionDeployment, STATE, event};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use afterwrite_tests::runtime_api::{Function, RuntimeApi};
@@ -23,8 +23,8 @@ struct Delivered {
 }
 
 /// Starts `function` with a project and two questions written, and delivers them.
-async fn deliver(deployment: &Deployment, function: &str, settings: &[(&str, &str)]) -> Delivered {
-    let archive = Box::pin(Archive::start()).await;
+async fn deliver(deployment: &FunctionDeployment, function: &str, settings: &[(&str, &str)]) -> Delivered {
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let mut environment = vec![
         ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
@@ -61,7 +61,7 @@ fn assert_counts(metrics: &Value, counts: &[(&str, u64)]) {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn relay_archives_every_change_and_needs_no_cache() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let Delivered { answer, archived, metrics, .. } = deliver(&deployment, "relay", &[]).await;
     assert_eq!((answer, archived), (json!({ "batchItemFailures": [] }), 3));
     assert_counts(
@@ -77,7 +77,7 @@ async fn relay_archives_every_change_and_needs_no_cache() {
 async fn any_function_hosts_any_set() {
     let all = [("AFTERWRITE_PROJECTIONS", "aggregate,invalidate,archive")];
     for function in ["aggregator", "relay"] {
-        let deployment = Deployment::new().await;
+        let deployment = FunctionDeployment::new().await;
         let Delivered { answer, archived, .. } = deliver(&deployment, function, &all).await;
         assert_eq!((answer, archived), (json!({ "batchItemFailures": [] }), 3), "{function}");
         let total = deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await;
@@ -89,7 +89,7 @@ async fn any_function_hosts_any_set() {
 #[tokio::test]
 #[ignore = "needs the release binaries and redis-server: run tests/run"]
 async fn relay_tells_cloudwatch_what_it_passed_on() {
-    let (deployment, redis) = (Deployment::new().await, RedisServer::start().await);
+    let (deployment, redis) = (FunctionDeployment::new().await, RedisServer::start().await);
     let cached = ["project:p1", "project:p1:questions", "question:q1", "question:q2", "admin:a1:projects"];
     for key in cached {
         redis.run::<()>(&["SET", key, "cached"]).await;
@@ -130,7 +130,7 @@ async fn relay_tells_cloudwatch_what_it_passed_on() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_dead_cache_keeps_nothing_out_of_the_archive_nor_uncounted() {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let cache = format!("redis://127.0.0.1:{}", free_port());
     let settings =
         [("AFTERWRITE_PROJECTIONS", "aggregate,invalidate,archive"), ("AFTERWRITE_CACHE_URL", &*cache)];
@@ -145,7 +145,7 @@ async fn a_dead_cache_keeps_nothing_out_of_the_archive_nor_uncounted() {
 #[tokio::test]
 #[ignore = "needs the release binaries and redis-server: run tests/run"]
 async fn a_dead_archive_keeps_nothing_from_being_invalidated_nor_uncounted() {
-    let (deployment, redis) = (Deployment::new().await, RedisServer::start().await);
+    let (deployment, redis) = (FunctionDeployment::new().await, RedisServer::start().await);
     for key in ["question:q1", "question:q2", "project:p1:questions", "project:p1"] {
         redis.run::<()>(&["SET", key, "cached"]).await;
     }
@@ -173,7 +173,7 @@ async fn a_dead_archive_keeps_nothing_from_being_invalidated_nor_uncounted() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
-    let archive = Box::pin(Archive::start()).await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     // By a name: before an address no client would put a bucket.
     let endpoint = archive.s3.endpoint().replace("127.0.0.1", "localhost");
     let profile = |text: String| {
@@ -195,6 +195,7 @@ async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
     for (way, setting) in ways.into_iter().enumerate() {
         let api = RuntimeApi::start().await.unwrap();
         let settings = [
+            ("AFTERWRITE_MODEL", "exambuddy"),
             ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
             ("AFTERWRITE_BUCKET", BUCKET),
             ("AWS_REGION", "us-east-1"),
@@ -223,10 +224,14 @@ async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn what_the_archive_needs_is_named_at_the_start() {
-    let region = ("AWS_REGION", "eu-west-1");
-    let offline = ("AWS_EC2_METADATA_DISABLED", "true");
-    let said = refusal_to_start_of("relay", &[region, offline]).await;
+    let common = [
+        ("AFTERWRITE_MODEL", "exambuddy"),
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ];
+    let said = refusal_to_start_of("relay", &common).await;
     assert!(said.contains("AFTERWRITE_FIREHOSE_STREAM"), "{said}");
-    let said = refusal_to_start_of("relay", &[region, offline, ("AFTERWRITE_FIREHOSE_STREAM", "s")]).await;
+    let with_stream = [&common[..], &[("AFTERWRITE_FIREHOSE_STREAM", "s")]].concat();
+    let said = refusal_to_start_of("relay", &with_stream).await;
     assert!(said.contains("AFTERWRITE_BUCKET"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! What may happen in a run: drawn by its seed, so that some seeds know few evils and others all of them.
 
-use afterwrite_tests::faults::Rates;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::faults::FaultRates;
+use afterwrite_tests::random::SeededRandom;
 
 /// What may happen in a run.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct Options {
     /// Lambda processes.
     pub(crate) consumers: usize,
     /// What befalls their calls.
-    pub(crate) rates: Rates,
+    pub(crate) rates: FaultRates,
     /// Attempts before a batch goes to the on-failure bucket; `None`: for ever.
     pub(crate) retries: Option<u32>,
     /// Writes in a thousand of a wrong type.
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn draw(random: &mut Random) -> Self {
+    pub(crate) fn draw(random: &mut SeededRandom) -> Self {
         // Without a limit a record that nobody can count would hold up its shard for ever.
         let poison = if random.chance(400) { 120 } else { 0 };
         let malformed = if random.chance(400) { 40 } else { 0 };
@@ -39,7 +39,7 @@ impl Options {
         Self {
             writes: 25 + u32::try_from(random.below(45)).unwrap_or(0),
             consumers: 2 + usize::from(random.chance(400)),
-            rates: if random.chance(800) { Rates::SOME } else { Rates::NONE },
+            rates: if random.chance(800) { FaultRates::SOME } else { FaultRates::NONE },
             retries: has_limit.then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
             poison,
             malformed,

@@ -20,8 +20,8 @@ use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
 use afterwrite_functions::{Aggregator, Handled};
-use afterwrite_tests::faults::{Faulty, Rates};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::faults::{FaultRates, FaultyTables};
+use afterwrite_tests::random::SeededRandom;
 
 use super::clock::{SkewedClock, Time};
 use super::evils::Evils;
@@ -33,7 +33,7 @@ use super::trace::Trace;
 use super::watch::Watch;
 use super::world::World;
 
-pub(crate) type Process<S> = Aggregator<Arc<Faulty<S>>, SkewedClock>;
+pub(crate) type Process<S> = Aggregator<Arc<FaultyTables<S>>, SkewedClock>;
 type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Answer>>>>;
 
 /// What an invocation comes to.
@@ -76,9 +76,9 @@ struct Consumer<S> {
 
 pub(crate) struct Run<S> {
     pub(crate) options: Options,
-    pub(crate) random: Random,
+    pub(crate) random: SeededRandom,
     pub(crate) time: Arc<Time>,
-    pub(crate) tables: Arc<Faulty<S>>,
+    pub(crate) tables: Arc<FaultyTables<S>>,
     pub(crate) streams: Streams,
     consumers: Vec<Consumer<S>>,
     pub(crate) tasks: Vec<Task>,
@@ -112,13 +112,13 @@ pub(crate) fn model(generation: u64) -> Arc<Model> {
 
 impl<S: Store + 'static> Run<S> {
     pub(crate) fn new(seed: u64, is_shown: bool, store: S) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let options = Options::draw(&mut random);
         let start =
             Timestamp::from_epoch_seconds(1_770_000_000 + i64::try_from(random.below(86_400 * 200)).unwrap());
         let time = Time::new(start, random.split());
         store.set_time(start);
-        let tables = Arc::new(Faulty::new(store, options.rates, random.number()));
+        let tables = Arc::new(FaultyTables::new(store, options.rates, random.number()));
         let streams = Streams::new(start, options.malformed, &mut random);
         let world = World::new(random.split(), options.poison);
         let relay = SecondReader::new(random.split(), Arc::clone(&time));
@@ -261,7 +261,7 @@ impl<S: Store + 'static> Run<S> {
         self.spawn(Job::Reconcile, vec![record], |process, deadline| {
             Box::pin(async move {
                 let ledger = process.ledger();
-                let batch = decode(event.as_bytes(), &ledger.model().vocabulary)?;
+                let batch = decode(event.as_bytes(), &ledger.model().attributes)?;
                 let Some(Ok(record)) = batch.records.first() else {
                     return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
@@ -270,12 +270,7 @@ impl<S: Store + 'static> Run<S> {
                 let Some(identity) = source.identify(ledger.model()) else {
                     return Ok(Answer::Reconciled(CommitOutcome::default()));
                 };
-                let item = LedgerItem {
-                    source: &source,
-                    identity: &identity,
-                    keys: &record.keys,
-                    requests: ItemRecords::new(),
-                };
+                let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
                 Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
             })
         });
@@ -454,7 +449,7 @@ impl<S: Store + 'static> Run<S> {
 
     /// The faults end; what fails from now on is wrong.
     pub(crate) fn be_kind(&mut self) {
-        self.tables.set_rates(Rates::NONE);
+        self.tables.set_rates(FaultRates::NONE);
         self.may_fail = false;
     }
 }

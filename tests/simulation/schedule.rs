@@ -276,7 +276,7 @@ impl<S: Store + 'static> Run<S> {
     fn be_kind_after_redrive(&mut self) {
         self.drain();
         self.redrive_all();
-        self.tables.set_rates(afterwrite_tests::faults::Rates::NONE);
+        self.tables.set_rates(afterwrite_tests::faults::FaultRates::NONE);
         (self.options.retries, self.options.malformed) = (None, 0);
         for _ in 0..6 {
             self.drain();

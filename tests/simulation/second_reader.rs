@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::relay::archive::Archiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
-use afterwrite::sink::firehose::DeliveryStream;
-use afterwrite::sink::s3::ObjectStore;
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::ObjectStore;
 use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{Relay, Relayed, SourceTables};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::clock::Time;
 use super::evils::Evils;
@@ -54,7 +54,7 @@ impl Clock for PatientClock {
 /// What is outside the process: the cache, the delivery stream, the bucket.
 #[derive(Debug)]
 struct Outside {
-    random: Random,
+    random: SeededRandom,
     /// Calls in a thousand that fail, or whose answer is lost.
     faults: u64,
     /// How many records the streams have had so far.
@@ -111,7 +111,7 @@ impl Cache for Services {
             }
             answers.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
         }
-        InvalidatedKeys { answers, commands: 0 }
+        InvalidatedKeys { results: answers, commands: 0 }
     }
 }
 
@@ -168,7 +168,7 @@ struct Task {
 }
 
 pub(crate) struct SecondReader {
-    random: Random,
+    random: SeededRandom,
     time: Arc<Time>,
     services: Services,
     process: Arc<Process>,
@@ -179,7 +179,7 @@ pub(crate) struct SecondReader {
 }
 
 impl SecondReader {
-    pub(crate) fn new(mut random: Random, time: Arc<Time>) -> Self {
+    pub(crate) fn new(mut random: SeededRandom, time: Arc<Time>) -> Self {
         let outside = Outside {
             faults: if random.chance(700) { 60 } else { 0 },
             random: random.split(),

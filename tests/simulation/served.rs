@@ -3,6 +3,7 @@
 //! A call is carried out in whole while its future is polled, so that the scheduler decides as it does in memory, and a seed is
 //! the same run in both. What changed is told by reading before and after: nobody else writes meanwhile.
 
+use afterwrite_memory::ItemChange;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::memory::ItemChange;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, Result};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};

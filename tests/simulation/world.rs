@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::oracle::is_poison;
 use super::store::{EVENTS, MAIN, Store, key};
@@ -17,7 +17,7 @@ const DAY: u64 = 86_400;
 /// What an application does, by chance.
 #[derive(Debug)]
 pub(crate) struct World {
-    random: Random,
+    random: SeededRandom,
     /// How many writes in a thousand are of a wrong type.
     poison: u64,
     /// Items as the application once read them: it may put them back as they were then.
@@ -27,7 +27,7 @@ pub(crate) struct World {
 type Attribute = (&'static str, AttributeValue<'static>);
 
 impl World {
-    pub(crate) fn new(random: Random, poison: u64) -> Self {
+    pub(crate) fn new(random: SeededRandom, poison: u64) -> Self {
         Self { random, poison, copies: BTreeMap::new() }
     }
 

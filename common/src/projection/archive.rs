@@ -6,17 +6,14 @@
 //! secret is removed from both. `Keys` stay whatever they hold: without them a line says nothing of any item.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use memchr::memchr2;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::record::AttributePath;
+use crate::record::JsonMembers;
 use crate::{Error, ErrorKind, Result};
-
-/// The way to an attribute: its name, or the names of the maps it lies in, the outermost first, and its name.
-pub type AttributePath = Vec<Arc<str>>;
 
 /// The archive's line of `record`, newline included; `record` is its JSON, as a batch holds it.
 /// What `secrets` name is not in its images any more.
@@ -26,8 +23,7 @@ pub type AttributePath = Vec<Arc<str>>;
 /// whole and clean, or not at all.
 pub fn archive_line(record: &str, secrets: &[AttributePath]) -> Result<String> {
     let mut line = String::with_capacity(record.len() + 1);
-    let secrets: Vec<&[Arc<str>]> =
-        secrets.iter().map(Vec::as_slice).filter(|path| !path.is_empty()).collect();
+    let secrets: Vec<&[Arc<str>]> = secrets.iter().map(AttributePath::names).collect();
     if secrets.is_empty() {
         if !record.starts_with('{') {
             return Err(malformed("a record must be an object"));
@@ -158,37 +154,11 @@ fn name_of(key: &RawValue) -> Result<Cow<'_, str>> {
 
 /// The members of an object as they are written, duplicates included.
 fn objects_members<'a>(json: &'a str, expected: &'static str) -> Result<Vec<(&'a RawValue, &'a RawValue)>> {
-    serde_json::from_str::<JsonMembers<'_>>(json).map(|members| members.0).map_err(|_| malformed(expected))
+    serde_json::from_str(json).map(|JsonMembers(members)| members).map_err(|_| malformed(expected))
 }
 
 fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Record, format!("a change record cannot be archived: {what}"))
-}
-
-struct JsonMembers<'a>(Vec<(&'a RawValue, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for JsonMembers<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = JsonMembers<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::with_capacity(map.size_hint().unwrap_or(8));
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(JsonMembers(members))
-    }
 }
 
 #[cfg(test)]

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::paths::{PathInvalidation, halves, requests};
-use crate::commit::{Clock, backoff};
+use crate::clock::Clock;
 use crate::entity::ItemIdentity;
 use crate::projection::{StaleCaches, StaleKey, StalePath};
 use crate::record::{Image, Timestamp};
+use crate::retry::RetryPolicy;
 use crate::sink::{Cache, Distribution, DistributionError};
 use crate::table::Model;
 use crate::{Error, ErrorKind};
@@ -130,11 +131,11 @@ impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
             let invalidated = cache.invalidate(&pending, now, until.since(now)).await;
             outcome.totals.commands += invalidated.commands;
             attempt += 1;
-            let pause = backoff(&self.clock, attempt);
+            let pause = RetryPolicy::STANDARD.delay(attempt, &self.clock);
             let is_time = self.clock.now().plus(pause) < until;
             let mut again = Vec::new();
-            for (key, answer) in pending.into_iter().zip(invalidated.answers) {
-                match answer {
+            for (key, result) in pending.into_iter().zip(invalidated.results) {
+                match result {
                     Ok(()) => {
                         outcome.totals.keys += 1;
                         *outcome.totals.keys_by_rule.entry(key.rule).or_default() += 1;

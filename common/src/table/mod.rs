@@ -129,34 +129,55 @@
 
 mod aggregate;
 mod cache;
+mod column_type;
 mod dataset;
+mod derivation;
+mod description;
+mod duration;
 mod entity;
 mod load;
+mod lookup;
+mod measure;
+mod mirror;
+mod named;
+mod named_list;
 mod notation;
 mod pattern;
+mod rollup;
+mod source_table;
 mod template;
+mod term;
+mod value_type;
 
 use std::sync::Arc;
 
-pub use aggregate::{
-    Aggregate, AverageMeasure, Measure, MeasureKind, Mirror, MirroredAttribute, Rollup, RollupDestination,
-    RollupExpiry,
+pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupExpiry};
+pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
+pub use column_type::ColumnType;
+pub use dataset::{Column, Dataset, DatasetDescription, NO_DAY, RowHistory, SavedQuery};
+pub use derivation::{Derivation, DerivationKind};
+pub use description::ModelDescription;
+pub use duration::duration;
+pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
+pub(crate) use load::nearest_name;
+pub use load::{
+    ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
 };
-pub use cache::{ArchiveScope, CacheRemedy, CacheRule};
-pub use dataset::{Column, ColumnType, Dataset, NO_DAY, RowHistory, SavedQuery};
-pub use entity::{
-    AttributePath, BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup,
-    LookupUse, OnExpiry, Term,
-};
-pub use load::{ModelErrors, ModelProblem};
-pub use notation::{ModelNotation, duration};
+pub use lookup::{Lookup, LookupDescription, LookupUse};
+pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};
+pub use mirror::{Mirror, MirrorDescription, MirroredAttribute};
+pub use named_list::NamedList;
+pub use notation::ModelNotation;
 pub use pattern::{Operand, Pattern};
+pub use rollup::{AverageMeasure, Rollup, RollupDescription, RollupLifetime};
+pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
+pub use term::{BoundPiece, BoundTemplate, InternedPath, Term};
 
 use crate::record::AttributeInterner;
 
 /// A table model, validated and compiled. The indexes in its parts point into its lists.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Model {
     /// The model's name.
     pub name: Arc<str>,
@@ -183,9 +204,9 @@ pub struct Model {
     /// What they ask often.
     pub queries: Vec<SavedQuery>,
     /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
-    pub vocabulary: AttributeInterner,
+    pub attributes: AttributeInterner,
     /// The same, and what datasets read; what is of both has one id. Of old images what tells the day of a row's partition is glimpsed.
-    pub row_vocabulary: AttributeInterner,
+    pub row_attributes: AttributeInterner,
 }
 
 impl Model {
@@ -193,59 +214,9 @@ impl Model {
     pub fn datasets_of(&self, entity: &Entity) -> impl Iterator<Item = (usize, &Dataset)> {
         entity.datasets.iter().filter_map(|index| Some((*index, self.datasets.get(*index)?)))
     }
-}
 
-/// A source table.
-#[derive(Debug)]
-pub struct Table {
-    /// Its name in the model; `AFTERWRITE_TABLES` may say that it lives under another.
-    pub name: Arc<str>,
-    /// Its partition key.
-    pub partition_key: KeySchema,
-    /// Its sort key, if it has one.
-    pub sort_key: Option<KeySchema>,
-}
-
-impl Table {
-    /// Its key attributes, the partition key first.
-    pub fn key(&self) -> impl Iterator<Item = &KeySchema> {
-        std::iter::once(&self.partition_key).chain(&self.sort_key)
-    }
-}
-
-/// A key attribute of a source table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeySchema {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its type.
-    pub key_type: KeyType,
-}
-
-/// The type of a key attribute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyType {
-    /// `S`.
-    #[default]
-    Text,
-    /// `N`.
-    Number,
-    /// `B`.
-    Binary,
-}
-
-impl KeyType {
-    /// DynamoDB's name of it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Text => "S",
-            Self::Number => "N",
-            Self::Binary => "B",
-        }
-    }
-
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        [Self::Text, Self::Number, Self::Binary].into_iter().find(|known| known.name() == name)
+    /// The name of the entity with this index into [`Model::entities`].
+    pub(crate) fn entity_name(&self, entity: usize) -> String {
+        self.entities.get(entity).map(|entity| entity.name.to_string()).unwrap_or_default()
     }
 }

@@ -7,8 +7,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A key template: literal text and variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use super::load::ProblemCode;
+use super::load::suggestion::{did_you_mean, listed};
+
+/// A key template: literal text and variables. The default has no pieces: it stands for one that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     /// Literals and variables in order; no two variables are neighbours.
     pub pieces: Vec<TemplatePiece>,
@@ -70,7 +73,22 @@ impl fmt::Display for NotATemplate {
                 f,
                 "`{{{first}}}` and `{{{second}}}` follow each other, so a key could not be told apart; put text between them"
             ),
-            Self::UnknownFormat(format) => write!(f, "unknown format `{format}`; known formats are `day`"),
+            Self::UnknownFormat(format) => {
+                let known = ValueFormat::NAMED.map(|(name, _)| name);
+                write!(f, "unknown format `{format}`; known formats are {}", listed(&known))?;
+                f.write_str(&did_you_mean(format, known))
+            }
+        }
+    }
+}
+
+impl NotATemplate {
+    pub(super) fn code(&self) -> ProblemCode {
+        match self {
+            Self::UnknownFormat(_) => ProblemCode::UnknownFormat,
+            Self::Empty | Self::Braces | Self::Nameless | Self::Neighbours(..) => {
+                ProblemCode::InvalidTemplate
+            }
         }
     }
 }

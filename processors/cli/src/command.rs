@@ -56,7 +56,7 @@ impl Cli {
             Command::Model(command) => command.run(),
         };
         if let Err(error) = &done {
-            print_error(error);
+            eprintln!("afterwrite: {}", error.report());
         }
         ExitCode::from(exit_code(&done))
     }
@@ -77,16 +77,6 @@ fn exit_code(done: &Result<bool, Error>) -> u8 {
             | ErrorKind::Rejected
             | ErrorKind::State,
         ) => COULD_NOT_FINISH,
-    }
-}
-
-/// An error and what caused it, a line each.
-fn print_error(error: &Error) {
-    eprintln!("afterwrite: {error}");
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        eprintln!("  because: {error}");
-        cause = error.source();
     }
 }
 

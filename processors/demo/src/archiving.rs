@@ -6,15 +6,15 @@ use std::io::Read as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::{ArchiveTotals, Archiver};
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
-use afterwrite::sink::s3::{Bucket as _, S3Bucket};
-use afterwrite::sink::{Cache, InvalidatedKeys};
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{Bucket as _, Cache, InvalidatedKeys};
 use afterwrite::table::{Model, ModelNotation};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::{Relay, SourceTables};
@@ -52,7 +52,7 @@ struct CountingCache;
 
 impl Cache for CountingCache {
     async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> InvalidatedKeys {
-        InvalidatedKeys { answers: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+        InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use afterwrite::Result;
-use afterwrite::commit::{CommitTotals, Ledger, SystemClock};
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::Model;
 use afterwrite_functions::Aggregator;

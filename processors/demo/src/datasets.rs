@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, RememberedLookups, SystemClock};
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::RememberedLookups;
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::s3::{Bucket as _, ListedObject, S3Bucket};
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{Bucket as _, ListedObject};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_datasets::compact::{Compactor, Options};
-use afterwrite_datasets::export::Exporter;
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::export::ArchiveExporter;
 use serde::Serialize;
 
 use crate::archiving::read_object;
@@ -99,7 +101,7 @@ pub(crate) async fn export(
     let tables = DynamoDb::new(environment.server.client());
     let remembered = RememberedLookups::new(Arc::clone(model), Arc::from(STATE_TABLE), tables);
     let names = environment.table_names.clone();
-    let exporter = Exporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));
+    let exporter = ArchiveExporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));
     let mut report = DatasetsReport { folder: folder.to_owned(), ..DatasetsReport::default() };
     for object in bucket.list("archive/").await? {
         let tally = Box::pin(exporter.export(&object.key)).await?;
@@ -126,10 +128,10 @@ pub(crate) async fn export(
 
 /// Compacts everything, and removes the superseded files at once: no running query could still read them.
 async fn compact(model: &Arc<Model>, bucket: &S3Bucket) -> Result<u64> {
-    let options = Options { grace: Duration::ZERO, ..Options::default() };
-    let compactor = Compactor::new(Arc::clone(model), bucket.clone(), options);
-    let compacted = Box::pin(compactor.compact(None, None, SystemClock.now())).await?;
-    Box::pin(compactor.compact(None, None, SystemClock.now())).await?;
+    let options = CompactionOptions { grace_period: Duration::ZERO, ..CompactionOptions::default() };
+    let compactor = DatasetCompactor::new(Arc::clone(model), bucket.clone(), options, SystemClock);
+    let compacted = Box::pin(compactor.compact(None, None)).await?;
+    Box::pin(compactor.compact(None, None)).await?;
     Ok(compacted.duplicates)
 }
 

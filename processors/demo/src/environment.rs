@@ -46,7 +46,7 @@ impl DemoEnvironment {
     pub(crate) async fn start(workload: &Workload) -> Result<Self> {
         let settings =
             EnvironmentSettings { model: Some(workload.model.to_owned()), ..EnvironmentSettings::default() };
-        let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&settings, &[])?;
+        let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&settings)?;
         let server = EmbeddedDynamoDb::start().await?;
         let client = server.client();
         server.create_table(&state_table()).await?;

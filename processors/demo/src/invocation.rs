@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::record::Timestamp;
 use afterwrite::{Error, ErrorKind, Result};
 use serde::Serialize;

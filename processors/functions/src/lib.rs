@@ -4,10 +4,10 @@ pub mod host;
 pub mod metrics;
 pub mod pipeline;
 pub mod relay;
-pub mod response;
+mod response;
 pub mod tables;
 
 pub use pipeline::{Aggregator, Handled};
 pub use relay::{Relay, Relayed};
-pub use response::{FailedRecord, Response};
+pub use response::FailedRecord;
 pub use tables::SourceTables;

@@ -1,17 +1,19 @@
 //! What happens to one batch, from top to bottom.
 
+use afterwrite::clock::Clock;
 use afterwrite::commit::{
-    Clock, CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
+    CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
 };
 use afterwrite::entity::{ItemIdentity, SourceKey};
-use afterwrite::record::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, Timestamp, decode};
+use afterwrite::record::{BadRecord, ChangeRecord, Operation, RecordBatch, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
 use afterwrite::{ErrorKind, Result};
+use afterwrite_lambda::BatchResponse;
 use hashbrown::HashMap;
 
-use crate::response::{FailedRecord, Response, failed_records};
-use crate::tables::{age_ms, foreign_key, missing_image, sources};
+use crate::response::{FailedRecord, batch_response, failed_records};
+use crate::tables::{age_ms, decode_event, foreign_key, missing_image, sources};
 
 /// The handler of the function `aggregator`: a stream's batches in, rollups right.
 #[derive(Debug)]
@@ -23,7 +25,7 @@ pub struct Aggregator<T, C> {
 #[derive(Debug)]
 pub struct Handled {
     /// What is answered.
-    pub response: Response,
+    pub response: BatchResponse,
     /// How many records there were.
     pub records: u64,
     /// How many were of no entity.
@@ -40,7 +42,6 @@ pub struct Handled {
 struct Found<'r> {
     index: usize,
     record: std::result::Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
-    keys: &'r PrimaryKey<'r>,
     source: SourceKey<'r>,
 }
 
@@ -64,7 +65,7 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
     /// single records is in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Handled> {
         let model = self.ledger.model();
-        let batch = decode(event, &model.vocabulary)?;
+        let batch = decode_event(event, model, "aggregator")?;
         let mut failures = Vec::new();
         let found = self.find(&batch, &mut failures)?;
         let identities: Vec<Option<ItemIdentity<'_, '_>>> =
@@ -86,12 +87,8 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
         let mut found = Vec::with_capacity(batch.records.len());
         for (index, (record, source)) in batch.records.iter().zip(sources).enumerate() {
             let record = record.as_ref().map_err(AsRef::as_ref);
-            let keys = match record {
-                Ok(record) => Some(&record.keys),
-                Err(bad) => bad.keys.as_ref(),
-            };
-            match (source.zip(keys), record) {
-                (Some((source, keys)), record) => found.push(Found { index, record, keys, source }),
+            match (source, record) {
+                (Some(source), record) => found.push(Found { index, record, source }),
                 (None, Ok(_)) => failures.push(RecordFailure { index, error: foreign_key() }),
                 (None, Err(bad)) => failures.push(RecordFailure { index, error: bad.error.restated() }),
             }
@@ -106,7 +103,7 @@ impl<T: Tables, C: Clock> Aggregator<T, C> {
         totals: CommitTotals,
         failures: Vec<RecordFailure>,
     ) -> Handled {
-        let response = Response::new(batch, failures.iter().map(|failure| failure.index));
+        let response = batch_response(batch, &failures);
         Handled {
             response,
             records: count(batch.records.len()),
@@ -138,16 +135,15 @@ fn items<'r>(
             failures.push(RecordFailure { index: found.index, error });
             continue;
         }
-        let request = ItemRecord { index: found.index, record: found.record };
+        let record = ItemRecord { index: found.index, record: found.record };
         match by_source.get(&found.source).and_then(|index| items.get_mut(*index)) {
-            Some(item) => item.requests.push(request),
+            Some(item) => item.records.push(record),
             None => {
                 by_source.insert(&found.source, items.len());
                 items.push(SourceItem {
                     source: &found.source,
                     identity,
-                    keys: found.keys,
-                    requests: ItemRecords::from([request]),
+                    records: ItemRecords::from([record]),
                 });
             }
         }

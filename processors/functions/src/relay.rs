@@ -12,21 +12,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::commit::{Clock, RecordFailure};
+use afterwrite::clock::Clock;
+use afterwrite::commit::RecordFailure;
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::archive_line;
-use afterwrite::record::{ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp, decode};
+use afterwrite::record::{AttributePath, ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp};
 use afterwrite::relay::archive::{self, ArchiveLine, Archiver};
 use afterwrite::relay::invalidate::{self, CacheInvalidator, InvalidationChange};
-use afterwrite::sink::firehose::DeliveryStream;
-use afterwrite::sink::s3::ObjectStore;
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::ObjectStore;
 use afterwrite::sink::{Cache, Distribution};
 use afterwrite::table::{ArchiveScope, Model};
 use afterwrite::{ErrorKind, Result};
+use afterwrite_lambda::BatchResponse;
 use futures::future::{OptionFuture, join};
 
-use crate::response::{FailedRecord, Response, failed_records};
-use crate::tables::{SourceTables, age_ms, foreign_key, missing_image};
+use crate::response::{FailedRecord, batch_response, failed_records};
+use crate::tables::{SourceTables, age_ms, decode_event, foreign_key, missing_image};
 
 /// The handler of the function `relay`.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub struct Relay<K, D, S, O, C> {
     invalidator: Option<CacheInvalidator<K, D, C>>,
     archiver: Option<Archiver<S, O, C>>,
     /// What no line of the archive may hold, whatever its item is: all secrets of the model.
-    secrets: Vec<Vec<Arc<str>>>,
+    secrets: Vec<AttributePath>,
     clock: C,
 }
 
@@ -43,7 +45,7 @@ pub struct Relay<K, D, S, O, C> {
 #[derive(Debug)]
 pub struct Relayed {
     /// What is answered.
-    pub response: Response,
+    pub response: BatchResponse,
     /// How many records there were.
     pub records: usize,
     /// What was invalidated, where that is hosted.
@@ -88,7 +90,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
     /// The whole invocation fails if the event is none ([`ErrorKind::Event`]), or if its table is unknown or its stream does not carry
     /// the images that invalidation or a dataset needs ([`ErrorKind::Stream`]). Whatever concerns single records is in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Relayed> {
-        let batch = decode(event, &self.model().vocabulary)?;
+        let batch = decode_event(event, self.model(), "relay")?;
         let sources = self.tables.sources(&batch)?;
         let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &batch, &sources, deadline));
         let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, deadline));
@@ -97,7 +99,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         let (archived, unarchived) = archived.transpose()?.unzip();
         let failures: Vec<RecordFailure> = stale.into_iter().chain(unarchived).flatten().collect();
         Ok(Relayed {
-            response: Response::new(&batch, failures.iter().map(|failure| failure.index)),
+            response: batch_response(&batch, &failures),
             records: batch.records.len(),
             invalidated,
             archived,
@@ -155,7 +157,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         if lacks_image(record) {
             return Err(missing_image(record, identity.entity, "invalidating caches"));
         }
-        let old = record.old.decode(&self.model().vocabulary)?;
+        let old = record.old.decode(&self.model().attributes)?;
         Ok(Some(Found { index, identity, old, new: record.new.as_ref() }))
     }
 
@@ -217,8 +219,7 @@ fn lacks_image(record: &ChangeRecord<'_>) -> bool {
 
 /// Every attribute that some entity keeps secret: a line is cleaned of them all, because an item that matches no entity, or a
 /// malformed record, may hold what another would.
-fn secrets(model: &Model) -> Vec<Vec<Arc<str>>> {
+fn secrets(model: &Model) -> Vec<AttributePath> {
     let all = model.entities.iter().flat_map(|entity| &entity.secrets);
-    let names: BTreeSet<Vec<Arc<str>>> = all.map(|path| path.names().cloned().collect()).collect();
-    names.into_iter().collect()
+    all.collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }

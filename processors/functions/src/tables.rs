@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{ChangeRecord, RecordBatch, StreamView, Timestamp};
+use afterwrite::record::{ChangeRecord, RecordBatch, StreamView, Timestamp, decode};
 use afterwrite::table::{Entity, Model};
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_lambda::EventSource;
 
 /// A model's source tables, and where each of them lives.
 #[derive(Clone, Debug)]
@@ -57,6 +58,26 @@ pub(crate) fn sources<'r>(
         Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
     });
     parts.map(source).collect()
+}
+
+/// Decodes the event of `function`. The payload of another service fails as a whole: its records would all be malformed, and no error
+/// would name the wrong connection.
+pub(crate) fn decode_event<'e>(event: &'e [u8], model: &Model, function: &str) -> Result<RecordBatch<'e>> {
+    let decoded = decode(event, &model.attributes);
+    let is_readable = decoded
+        .as_ref()
+        .is_ok_and(|batch| batch.records.is_empty() || batch.records.iter().any(std::result::Result::is_ok));
+    if is_readable {
+        return decoded;
+    }
+    match EventSource::detect(event) {
+        None | Some(EventSource::DynamoDb) => decoded,
+        Some(source) => Err(source.unexpected(
+            function,
+            "DynamoDB stream events",
+            "Connect it to the table's stream by an event source mapping",
+        )),
+    }
 }
 
 /// How long ago the newest change of a batch was made, in milliseconds.

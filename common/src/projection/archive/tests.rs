@@ -4,7 +4,12 @@ use serde_json::Value;
 use super::*;
 
 fn path(dotted: &str) -> AttributePath {
-    dotted.split('.').map(Arc::from).collect()
+    AttributePath::dotted(dotted)
+}
+
+fn of_names(names: &[String]) -> AttributePath {
+    let mut names = names.iter().map(|name| Arc::from(name.as_str()));
+    AttributePath::nested(names.next().unwrap(), names)
 }
 
 fn line(record: &str, secrets: &[&str]) -> String {
@@ -130,11 +135,11 @@ proptest! {
         });
         let text = if is_pretty { serde_json::to_string_pretty(&record) } else { serde_json::to_string(&record) };
         let secrets: Vec<AttributePath> =
-            secrets.iter().map(|path| path.iter().map(|name| Arc::from(name.as_str())).collect()).collect();
+            secrets.iter().map(|names| of_names(names)).collect();
         let line = archive_line(&text.unwrap(), &secrets).unwrap();
         for image in ["NewImage", "OldImage"] {
             for secret in &secrets {
-                remove(&mut record["dynamodb"][image], secret);
+                remove(&mut record["dynamodb"][image], secret.names());
             }
         }
         prop_assert!(line.ends_with('\n') && line.lines().count() == 1);

@@ -24,10 +24,11 @@ use futures::{StreamExt as _, stream};
 pub use self::direct::object_key;
 pub use self::pack::{DeliveryRecord, MAX_LINE_BYTES, pack, requests};
 pub use self::tally::ArchiveTotals;
-use crate::commit::{Clock, RecordFailure, wait_to_retry};
+use crate::clock::Clock;
+use crate::commit::RecordFailure;
 use crate::record::Timestamp;
-use crate::sink::firehose::DeliveryStream;
-use crate::sink::s3::ObjectStore;
+use crate::retry::RetryPolicy;
+use crate::sink::{DeliveryStream, ObjectStore};
 use crate::{Error, ErrorKind};
 
 /// Objects written at once. Each may be some megabytes.
@@ -106,7 +107,7 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
                 return outcome;
             }
             attempt += 1;
-            if !wait_to_retry(&self.clock, attempt, deadline).await {
+            if !RetryPolicy::STANDARD.wait(attempt, deadline, &self.clock).await {
                 for (pack, error) in failed {
                     outcome.fail(&pack, &error);
                 }
@@ -167,7 +168,7 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
                 Err(error) => error,
             };
             attempt += 1;
-            if !error.is_retryable() || !wait_to_retry(&self.clock, attempt, deadline).await {
+            if !error.is_retryable() || !RetryPolicy::STANDARD.wait(attempt, deadline, &self.clock).await {
                 outcome.failures.push(RecordFailure { index: line.index, error });
                 return outcome;
             }
@@ -201,6 +202,3 @@ impl ArchiveOutcome {
 fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
-
-#[cfg(test)]
-mod tests;

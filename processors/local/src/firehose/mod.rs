@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::sink::s3::{ObjectStore as _, S3Bucket};
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::sink::ObjectStore as _;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
 use flate2::Compression;

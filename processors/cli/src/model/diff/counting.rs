@@ -6,12 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::description::{
-    DescribedAggregate, DescribedEntity, DescribedRollup, Description, is_extreme,
-};
+use afterwrite::table::{AggregateDescription, EntityDescription, ModelDescription, RollupDescription};
+
 use super::{Compared, Differences, compared, from_to};
 
-pub(super) fn compare(old: &Description, new: &Description, differences: &mut Differences) {
+pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     entities(old, new, differences);
     lookups(old, new, differences);
     rollups(old, new, differences);
@@ -19,7 +18,7 @@ pub(super) fn compare(old: &Description, new: &Description, differences: &mut Di
     counted_twice(old, new, differences);
 }
 
-fn entities(old: &Description, new: &Description, differences: &mut Differences) {
+fn entities(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     for (name, change) in compared(&old.entities, &new.entities) {
         let part = format!("entity {name}");
         match change {
@@ -46,9 +45,9 @@ fn entities(old: &Description, new: &Description, differences: &mut Differences)
 
 fn entity(
     name: &str,
-    old: &DescribedEntity,
-    new: &DescribedEntity,
-    models: [&Description; 2],
+    old: &EntityDescription,
+    new: &EntityDescription,
+    models: [&ModelDescription; 2],
     differences: &mut Differences,
 ) {
     let part = || format!("entity {name}");
@@ -66,7 +65,7 @@ fn entity(
     if old.on_expiry != new.on_expiry {
         differences.add(
             part(),
-            from_to("on_expiry", old.on_expiry, new.on_expiry),
+            from_to("on_expiry", old.on_expiry.name(), new.on_expiry.name()),
             "Holds for items that TTL takes from now on; what it took before stays as it was decided then.",
         );
     }
@@ -99,7 +98,7 @@ fn entity(
 }
 
 /// Everything that is counted of an entity may be another.
-fn recount(entity: &str, models: [&Description; 2], differences: &mut Differences) {
+fn recount(entity: &str, models: [&ModelDescription; 2], differences: &mut Differences) {
     for aggregate in models.into_iter().flat_map(|model| model.aggregates.values()) {
         if aggregate.of == entity {
             differences.moved(entity, aggregate);
@@ -107,7 +106,7 @@ fn recount(entity: &str, models: [&Description; 2], differences: &mut Difference
     }
 }
 
-fn lookups(old: &Description, new: &Description, differences: &mut Differences) {
+fn lookups(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     for (name, change) in compared(&old.lookups, &new.lookups) {
         let (change, consequence) = match change {
             Compared::Added(_) => {
@@ -128,7 +127,7 @@ fn lookups(old: &Description, new: &Description, differences: &mut Differences) 
     }
 }
 
-fn rollups(old: &Description, new: &Description, differences: &mut Differences) {
+fn rollups(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     for (name, change) in compared(&old.rollups, &new.rollups) {
         let part = format!("rollup {name}");
         match change {
@@ -150,7 +149,7 @@ fn rollups(old: &Description, new: &Description, differences: &mut Differences) 
     }
 }
 
-fn rollup(name: &str, old: &DescribedRollup, new: &DescribedRollup, differences: &mut Differences) {
+fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differences: &mut Differences) {
     let part = || format!("rollup {name}");
     if old.key != new.key {
         differences.add(
@@ -181,7 +180,7 @@ fn rollup(name: &str, old: &DescribedRollup, new: &DescribedRollup, differences:
     }
 }
 
-fn aggregates(old: &Description, new: &Description, differences: &mut Differences) {
+fn aggregates(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     for (name, change) in compared(&old.aggregates, &new.aggregates) {
         let part = format!("aggregate {name}");
         match change {
@@ -215,19 +214,20 @@ fn aggregates(old: &Description, new: &Description, differences: &mut Difference
 }
 
 /// Aggregates that are what they were, while a rollup of theirs is spread now: items leave the one item for a shard.
-fn spread(old: &Description, new: &Description, differences: &mut Differences) {
-    let shards =
-        |model: &Description, rollup: &String| model.rollups.get(rollup).map_or(1, |rollup| rollup.shards);
-    for (name, aggregate) in &new.aggregates {
+fn spread(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let shards = |model: &ModelDescription, rollup: &String| {
+        model.rollups.get(rollup).map_or(1, |rollup| rollup.shards)
+    };
+    for (name, aggregate) in new.aggregates.iter() {
         let is_spread = |rollup: &String| shards(old, rollup) == 1 && shards(new, rollup) > 1;
-        if old.aggregates.get(name) == Some(aggregate) && aggregate.into.keys().any(is_spread) {
+        if old.aggregates.get(name) == Some(aggregate) && aggregate.into.names().any(is_spread) {
             differences.moved(&aggregate.of, aggregate);
         }
     }
 }
 
 /// What is another in an aggregate.
-fn told(old: &DescribedAggregate, new: &DescribedAggregate) -> Vec<String> {
+fn told(old: &AggregateDescription, new: &AggregateDescription) -> Vec<String> {
     let mut told = Vec::new();
     if old.of != new.of {
         told.push(from_to("of", &old.of, &new.of));
@@ -237,38 +237,49 @@ fn told(old: &DescribedAggregate, new: &DescribedAggregate) -> Vec<String> {
         let [before, now] = [&old.when, &new.when].map(|when| when.clone().unwrap_or_else(always));
         told.push(from_to("when", &before, &now));
     }
-    for (what, before, now) in [("into", &old.into, &new.into), ("measure", &old.measures, &new.measures)] {
-        for (name, change) in compared(before, now) {
-            told.push(match change {
-                Compared::Added(how) => format!("{what} {name} added: {how}"),
-                Compared::Removed(_) => format!("{what} {name} removed"),
-                Compared::Changed(before, now) => from_to(&format!("{what} {name}"), before, now),
-            });
-        }
-    }
+    told.extend(
+        compared(&old.into, &new.into)
+            .into_iter()
+            .map(|(name, change)| changed_text(&format!("into {name}"), change, String::as_str)),
+    );
+    told.extend(
+        compared(&old.measures, &new.measures)
+            .into_iter()
+            .map(|(name, change)| changed_text(&format!("measure {name}"), change, |measure| &measure.text)),
+    );
     told
 }
 
+/// How a part of a name changed, by its text.
+fn changed_text<'d, T>(what: &str, change: Compared<'d, T>, text: impl Fn(&'d T) -> &'d str) -> String {
+    match change {
+        Compared::Added(new) => format!("{what} added: {}", text(new)),
+        Compared::Removed(_) => format!("{what} removed"),
+        Compared::Changed(old, new) => from_to(what, text(old), text(new)),
+    }
+}
+
 /// Measures that an aggregate counts no more: sums go down to nought, extremes stay.
-fn left_measures(old: &DescribedAggregate, new: &DescribedAggregate, differences: &mut Differences) {
-    for (measure, how) in old.measures.iter().filter(|(measure, _)| !new.measures.contains_key(*measure)) {
-        let rollups = new.into.keys().cloned().collect::<Vec<_>>().join(", ");
-        let rest = if is_extreme(how) {
+fn left_measures(old: &AggregateDescription, new: &AggregateDescription, differences: &mut Differences) {
+    let left = old.measures.iter().filter(|(name, _)| new.measures.get(name).is_none());
+    for (name, measure) in left {
+        let rollups = new.into.names().cloned().collect::<Vec<_>>().join(", ");
+        let rest = if measure.function.is_extreme() {
             "it keeps its value"
         } else {
             "reconciling brings it to 0, besides what TTL has settled"
         };
-        differences.orphaned.push(format!("attribute {measure} of {rollups}: {rest}"));
+        differences.orphaned.push(format!("attribute {name} of {rollups}: {rest}"));
     }
 }
 
 /// An aggregate that is gone leaves its shares behind: one that counts the same under another name would count them once more.
-fn counted_twice(old: &Description, new: &Description, differences: &mut Differences) {
+fn counted_twice(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     let gone: BTreeMap<_, _> =
-        old.aggregates.iter().filter(|(name, _)| !new.aggregates.contains_key(*name)).collect();
-    for (name, aggregate) in &new.aggregates {
+        old.aggregates.iter().filter(|(name, _)| new.aggregates.get(name).is_none()).collect();
+    for (name, aggregate) in new.aggregates.iter() {
         let known: BTreeSet<_> =
-            old.aggregates.get(name).into_iter().flat_map(DescribedAggregate::counts).collect();
+            old.aggregates.get(name).into_iter().flat_map(AggregateDescription::counts).collect();
         for (other, left) in &gone {
             let left: BTreeSet<_> = left.counts().collect();
             let twice: Vec<String> = aggregate

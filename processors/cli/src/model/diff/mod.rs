@@ -6,12 +6,11 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use afterwrite::table::Model;
+use afterwrite::table::{AggregateDescription, Model, ModelDescription, NamedList};
 use afterwrite::{Error, ErrorKind, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::description::{DescribedAggregate, Description};
 use crate::print::{align_right, json, new_table, print};
 
 /// The arguments of `afterwrite model diff`.
@@ -64,13 +63,13 @@ struct Touched {
 }
 
 impl Touched {
-    fn add(&mut self, aggregate: &DescribedAggregate) {
+    fn add(&mut self, aggregate: &AggregateDescription) {
         self.rollups.extend(aggregate.into.values().cloned());
         self.measures.extend(aggregate.counts().map(|(rollup, measure)| (rollup.clone(), measure.clone())));
     }
 
     /// In a transaction the entry and every rollup take two units a KB; a copy on an application's item is written outside, at one.
-    fn write_units(&self, entity: &str, model: &Description) -> u64 {
+    fn write_units(&self, entity: &str, model: &ModelDescription) -> u64 {
         // Of max and min nobody knows that they have seen a value, so they see it again.
         let extremes = model.aggregates.values().filter(|known| known.of == entity && known.has_extremes());
         let rollups: BTreeSet<&String> =
@@ -113,7 +112,7 @@ impl Differences {
     /// What replacing `old` by `new` changes.
     #[must_use]
     pub fn between(old: &Model, new: &Model) -> Self {
-        let (old, new) = (Description::of(old), Description::of(new));
+        let (old, new) = (old.describe(), new.describe());
         let mut differences = Self::default();
         counting::compare(&old, &new, &mut differences);
         reading::compare(&old, &new, &mut differences);
@@ -142,12 +141,12 @@ impl Differences {
     }
 
     /// Items of an entity are to be reconciled, because this of them is counted otherwise.
-    fn reconcile(&mut self, entity: &str, aggregate: &DescribedAggregate) {
+    fn reconcile(&mut self, entity: &str, aggregate: &AggregateDescription) {
         self.touched.entry(entity.to_owned()).or_default().add(aggregate);
     }
 
     /// The same, and what it counts into may be other items than before, though their keys are written alike.
-    fn moved(&mut self, entity: &str, aggregate: &DescribedAggregate) {
+    fn moved(&mut self, entity: &str, aggregate: &AggregateDescription) {
         self.reconcile(entity, aggregate);
         let left = aggregate.into.values().map(|key| format!("{key}, as it was"));
         self.touched.entry(entity.to_owned()).or_default().rollups.extend(left);
@@ -228,11 +227,11 @@ enum Compared<'d, T> {
 
 /// The parts that are not the same in both, by name.
 fn compared<'d, T: PartialEq>(
-    old: &'d BTreeMap<String, T>,
-    new: &'d BTreeMap<String, T>,
+    old: &'d NamedList<T>,
+    new: &'d NamedList<T>,
 ) -> Vec<(&'d str, Compared<'d, T>)> {
-    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let compared = names.into_iter().filter_map(|name| {
+    let added = new.names().filter(|name| old.get(name).is_none());
+    let compared = old.names().chain(added).filter_map(|name| {
         let how = match (old.get(name), new.get(name)) {
             (Some(old), Some(new)) if old == new => return None,
             (Some(old), Some(new)) => Compared::Changed(old, new),

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::super::description::{DescribedCache, DescribedDataset, Description};
+use afterwrite::table::{CacheDescription, DatasetDescription, ModelDescription};
+
 use super::{Compared, Differences, compared, from_to};
 
-pub(super) fn compare(old: &Description, new: &Description, differences: &mut Differences) {
+pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     mirrors(old, new, differences);
     caches(old, new, differences);
     if old.archive != new.archive {
         differences.add(
             "archive".to_owned(),
-            from_to("scope", old.archive, new.archive),
+            from_to("scope", old.archive.name(), new.archive.name()),
             "Holds from now on; nothing is removed from the archive.",
         );
     }
@@ -39,7 +40,7 @@ pub(super) fn compare(old: &Description, new: &Description, differences: &mut Di
     }
 }
 
-fn mirrors(old: &Description, new: &Description, differences: &mut Differences) {
+fn mirrors(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     for (attribute, change) in compared(&old.mirrors, &new.mirrors) {
         let (change, consequence) = match change {
             Compared::Added(mirror) => (
@@ -65,9 +66,9 @@ fn mirrors(old: &Description, new: &Description, differences: &mut Differences) 
     }
 }
 
-fn caches(old: &Description, new: &Description, differences: &mut Differences) {
-    let [before, now] = [old, new].map(|model| model.caches.iter().collect::<BTreeSet<&DescribedCache>>());
-    let of = |rule: &DescribedCache| {
+fn caches(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let [before, now] = [old, new].map(|model| model.caches.iter().collect::<BTreeSet<&CacheDescription>>());
+    let of = |rule: &CacheDescription| {
         let names: Vec<&str> = rule.keys.iter().chain(&rule.paths).map(String::as_str).collect();
         format!("cache rule of {}: {}", rule.of, names.join(", "))
     };
@@ -83,7 +84,7 @@ fn caches(old: &Description, new: &Description, differences: &mut Differences) {
     }
 }
 
-fn dataset(name: &str, old: &DescribedDataset, new: &DescribedDataset, differences: &mut Differences) {
+fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, differences: &mut Differences) {
     let part = || format!("dataset {name}");
     if (&old.of, &old.partition) != (&new.of, &new.partition) {
         let [before, now] = [old, new].map(|dataset| format!("{} by {}", dataset.of, dataset.partition));
@@ -119,7 +120,7 @@ fn dataset(name: &str, old: &DescribedDataset, new: &DescribedDataset, differenc
         differences.add(part(), change, consequence);
     }
     for (column, change) in compared(&old.sources, &new.sources) {
-        if old.columns.contains_key(column) && new.columns.contains_key(column) {
+        if old.columns.get(column).is_some() && new.columns.get(column).is_some() {
             let own = column.to_owned();
             let (before, now) = match change {
                 Compared::Added(now) => (&own, now),

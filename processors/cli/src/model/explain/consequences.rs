@@ -6,15 +6,14 @@ use std::sync::Arc;
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
     ExtremeRule, ImageScope, ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RecordImages,
-    RollupTargets, ShardAssignment, StaleCaches, TargetId, answers, contributions, questions, rows,
+    RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions, lookup_keys, offered_outputs, rows,
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
-use afterwrite::table::{Mirror, Model, Operand};
+use afterwrite::table::{Measure, Mirror, Model, NamedList, Operand};
 use afterwrite::{Error, Result};
 use afterwrite_datasets::export::plain_json;
 use serde::Serialize;
 
-use super::super::description::{dotted, remedy};
 use super::item::WrittenItem;
 
 /// What follows from an item of one table.
@@ -23,7 +22,7 @@ pub(super) struct Consequences {
     pub(super) table: String,
     pub(super) entity: String,
     /// What its key says.
-    pub(super) key: BTreeMap<String, String>,
+    pub(super) key: NamedList<String>,
     pub(super) counted: Vec<Counted>,
     pub(super) asks: Vec<Asked>,
     /// What other items that look it up learn.
@@ -39,27 +38,27 @@ pub(super) struct Consequences {
 }
 
 /// What it adds to one rollup.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Counted {
     #[serde(rename = "PK")]
     pub(super) partition: String,
     #[serde(rename = "SK")]
     pub(super) sort: String,
-    pub(super) measures: BTreeMap<String, String>,
+    pub(super) measures: NamedList<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<i64>,
 }
 
 /// A question to a lookup, and what it gives.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Asked {
     pub(super) lookup: String,
     pub(super) by: String,
-    pub(super) gives: BTreeMap<String, String>,
+    pub(super) gives: NamedList<String>,
 }
 
 /// An attribute that the item shows.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Shown {
     pub(super) attribute: String,
     pub(super) measure: String,
@@ -70,19 +69,19 @@ pub(super) struct Shown {
 }
 
 /// A cache key.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(super) struct StaleKey {
     pub(super) key: String,
     pub(super) remedy: String,
 }
 
 /// A row of a dataset.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Row {
     pub(super) dataset: String,
     pub(super) dt: String,
     /// Columns that the item has no value for are null.
-    pub(super) columns: BTreeMap<String, Option<String>>,
+    pub(super) columns: NamedList<Option<String>>,
 }
 
 /// What lookups give here, by lookup: what was said on the command line, or the output's name in brackets.
@@ -116,7 +115,7 @@ pub(super) fn consequences(
 ) -> Result<Option<Consequences>> {
     let Some(line) = model.tables.get(table).and_then(|table| item.record(table)) else { return Ok(None) };
     let decode = |vocabulary| RecordDecoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
-    let (record, row_record) = (decode(&model.vocabulary)?, decode(&model.row_vocabulary)?);
+    let (record, row_record) = (decode(&model.attributes)?, decode(&model.row_attributes)?);
     let Some(source) = SourceKey::of_keys(model, table, &record.keys) else { return Ok(None) };
     let Some(identity) = source.identify(model) else { return Ok(None) };
     let (Some(image), Some(row_image)) = (&record.new, &row_record.new) else { return Ok(None) };
@@ -125,7 +124,7 @@ pub(super) fn consequences(
         table: model.tables.get(table).map(|table| table.name.to_string()).unwrap_or_default(),
         entity: identity.entity.name.to_string(),
         key: explained.key(),
-        secret: identity.entity.secrets.iter().map(dotted).collect(),
+        secret: identity.entity.secrets.iter().map(ToString::to_string).collect(),
         answers: explained.answers(image),
         shows: explained.shown(image),
         rows: explained.rows(&row_record, row_image),
@@ -150,20 +149,20 @@ struct Explained<'e> {
 }
 
 impl Explained<'_> {
-    fn key(&self) -> BTreeMap<String, String> {
+    fn key(&self) -> NamedList<String> {
         let names = self.identity.entity.variables.iter().map(ToString::to_string);
         names.zip(self.identity.variables.iter().map(ToString::to_string)).collect()
     }
 
     fn asked(&self, image: &Image<'_>) -> Result<Vec<Asked>> {
-        let mut questions = questions(self.model, self.identity, image)?;
+        let mut questions = lookup_keys(self.model, self.identity, image)?;
         questions.sort();
         questions.dedup();
         Ok(questions.iter().map(|question| self.told(question, self.given.outputs(question))).collect())
     }
 
     fn answers(&self, image: &Image<'_>) -> Vec<Asked> {
-        let answers = answers(self.model, self.identity, image);
+        let answers = offered_outputs(self.model, self.identity, image);
         answers.iter().map(|(question, outputs)| self.told(question, Some(outputs))).collect()
     }
 
@@ -181,8 +180,8 @@ impl Explained<'_> {
         let mut targets = RollupTargets::of(self.model);
         let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
         let projected = contributions(self.model, self.identity, image, self.given, sharding, &mut targets)?;
-        let mut counted: BTreeMap<TargetId, BTreeMap<String, String>> = BTreeMap::new();
-        for share in &projected.contributions.shares {
+        let mut counted: BTreeMap<TargetId, Vec<(String, String)>> = BTreeMap::new();
+        for share in &projected.contributions.by_aggregate {
             for target in &share.targets {
                 let measures =
                     share.measures.iter().map(|(name, number)| (name.to_string(), format!("+{number}")));
@@ -190,15 +189,17 @@ impl Explained<'_> {
             }
         }
         for extreme in &projected.extremes {
-            let bound = match extreme.keep {
+            let bound = match extreme.rule {
                 ExtremeRule::Largest => "at least",
                 ExtremeRule::Smallest => "at most",
             };
             let told = format!("{bound} {}", text(&extreme.value));
-            counted.entry(extreme.target).or_default().insert(extreme.measure.to_string(), told);
+            counted.entry(extreme.target).or_default().push((extreme.measure.to_string(), told));
         }
-        let told = counted.into_iter().map(|(id, measures)| {
+        let told = counted.into_iter().map(|(id, mut measures)| {
             let target = targets.get(id);
+            measures.sort_by_key(|(name, _)| self.place_of(name));
+            let measures = measures.into_iter().collect();
             Counted {
                 partition: target.partition_key(),
                 sort: target.sort.to_string(),
@@ -207,6 +208,14 @@ impl Explained<'_> {
             }
         });
         Ok(told.collect())
+    }
+
+    /// The place of a rollup's attribute in the model file.
+    fn place_of(&self, attribute: &str) -> Option<usize> {
+        let aggregates = self.identity.entity.aggregates.iter();
+        let aggregates = aggregates.filter_map(|index| self.model.aggregates.get(*index));
+        let measures = aggregates.flat_map(|aggregate| &aggregate.measures);
+        measures.flat_map(Measure::attributes).position(|known| **known == *attribute)
     }
 
     /// Where the item shows a measure, as far as what its key depends on is there.
@@ -227,7 +236,7 @@ impl Explained<'_> {
             values.push(value);
         }
         let shown = mirror.attributes.iter().map(|attribute| Shown {
-            attribute: dotted(&attribute.path),
+            attribute: attribute.path.to_string(),
             measure: attribute.measure.to_string(),
             partition: rollup.partition.render(&values),
             sort: rollup.sort.render(&values),
@@ -238,7 +247,7 @@ impl Explained<'_> {
     fn stale(&self, image: &Image<'_>, found: &mut Consequences) -> Result<()> {
         let mut stale = StaleCaches::default();
         stale.add(self.model, self.identity, 0, (None, Some(image)))?;
-        let keys = stale.keys().map(|stale| StaleKey { key: stale.key, remedy: remedy(stale.remedy) });
+        let keys = stale.keys().map(|stale| StaleKey { key: stale.key, remedy: stale.remedy.describe() });
         found.stale_keys = keys.collect();
         found.stale_paths = stale.paths().map(|stale| stale.path).collect();
         Ok(())

@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use self::consequences::{Asked, Consequences, Given, consequences};
 use self::item::WrittenItem;
-use super::ModelArgument;
-use crate::print::{json, new_table, print};
+use super::{ModelArgument, fitted_table};
+use crate::print::{json, print};
 
 /// The arguments of `afterwrite model explain`.
 #[derive(Debug, Args)]
@@ -104,11 +104,10 @@ fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> 
 }
 
 fn keys(model: &Model) -> Vec<(String, String)> {
-    let description = super::description::Description::of(model);
-    description
-        .entities
-        .into_iter()
-        .map(|(name, entity)| (name, format!("{}: {}", entity.table, entity.key)))
+    let entities = model.describe().entities;
+    entities
+        .iter()
+        .map(|(name, entity)| (name.clone(), format!("{}: {}", entity.table, entity.key)))
         .collect()
 }
 
@@ -118,7 +117,7 @@ impl fmt::Display for Explanation {
             write!(f, "{}{item}", if index == 0 { "" } else { "\n" })?;
         }
         if self.items.is_empty() {
-            let mut table = new_table(&["entity", "table and key"]);
+            let mut table = fitted_table(&["entity", "table and key"]);
             for (name, key) in &self.none_of {
                 table.add_row([name, key]);
             }
@@ -146,8 +145,8 @@ impl fmt::Display for Consequences {
             write!(f, "\n{title}\n\n{table}\n")?;
         }
         for row in &self.rows {
-            let mut table = new_table(&[]);
-            for (column, value) in &row.columns {
+            let mut table = fitted_table(&[]);
+            for (column, value) in row.columns.iter() {
                 table.add_row([column.as_str(), value.as_deref().unwrap_or("NULL")]);
             }
             write!(f, "\nIs a row of dataset {}, dt = {}\n\n{table}\n", row.dataset, row.dt)?;
@@ -161,7 +160,7 @@ impl fmt::Display for Consequences {
 
 impl Consequences {
     fn counted_table(&self) -> Table {
-        let mut table = new_table(&["PK", "SK", "measure", ""]);
+        let mut table = fitted_table(&["PK", "SK", "measure", ""]);
         for counted in &self.counted {
             for (index, (measure, number)) in counted.measures.iter().enumerate() {
                 let (partition, sort) =
@@ -176,7 +175,7 @@ impl Consequences {
     }
 
     fn shown_table(&self) -> Table {
-        let mut table = new_table(&["attribute", "is", "of the rollup's PK", "SK"]);
+        let mut table = fitted_table(&["attribute", "is", "of the rollup's PK", "SK"]);
         for shown in &self.shows {
             table.add_row([&shown.attribute, &shown.measure, &shown.partition, &shown.sort]);
         }
@@ -184,7 +183,7 @@ impl Consequences {
     }
 
     fn stale_table(&self) -> Table {
-        let mut table = new_table(&["key or path", "remedy"]);
+        let mut table = fitted_table(&["key or path", "remedy"]);
         for stale in &self.stale_keys {
             table.add_row([&stale.key, &stale.remedy]);
         }
@@ -196,7 +195,7 @@ impl Consequences {
 }
 
 fn asked(asked: &[Asked]) -> Table {
-    let mut table = new_table(&["lookup", "by", "gives"]);
+    let mut table = fitted_table(&["lookup", "by", "gives"]);
     for Asked { lookup, by, gives } in asked {
         let gives: Vec<String> = gives.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         table.add_row([lookup, by, &gives.join(", ")]);

@@ -35,12 +35,12 @@ fn an_attempt_is_counted_cached_and_a_row() {
     assert_eq!(item.counted.len(), 4, "{keys:?}");
     assert!(item.counted.iter().all(|counted| counted.partition == "ADMIN#adm-9"), "{:?}", item.counted);
     assert!(keys.contains(&"ROLLUP#PROJECT#p-1#DAY#2026-02-06"), "{keys:?}");
-    assert_eq!(item.counted[0].measures["passed"], "+1");
-    assert_eq!(item.counted[0].measures["score_sum"], "+8");
+    assert_eq!(item.counted[0].measures.get("passed").unwrap(), "+1");
+    assert_eq!(item.counted[0].measures.get("score_sum").unwrap(), "+8");
     assert!(item.stale_keys.iter().any(|stale| stale.key == "attempt:a-1" && stale.remedy == "delete"));
     let [row] = item.rows.as_slice() else { panic!("{:?}", item.rows) };
     assert_eq!(
-        (&*row.dataset, &*row.dt, row.columns["score"].as_deref()),
+        (&*row.dataset, &*row.dt, row.columns.get("score").unwrap().as_deref()),
         ("attempts", "2026-02-06", Some("8"))
     );
 }
