@@ -9,9 +9,9 @@ use afterwrite::clock::Clock as _;
 use afterwrite::commit::Ledger;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::table::Model;
-use afterwrite_demo::recount::Outcome;
-use afterwrite_demo::rollups::Rollups;
-use afterwrite_demo::workloads::Workload;
+use afterwrite_demo::recount::WorkloadOutcome;
+use afterwrite_demo::rollups::RollupSet;
+use afterwrite_demo::workload::Workload;
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
@@ -62,14 +62,14 @@ pub(super) struct WorkloadRun {
 }
 
 impl WorkloadRun {
-    pub(super) fn new(workload: &dyn Workload, seed: u64, size: u64) -> Self {
+    pub(super) fn new(workload: &Workload, seed: u64, size: u64) -> Self {
         Self::at(NOW, workload, seed, size)
     }
 
     /// A run in which everything is written at this time.
-    pub(super) fn at(now: i64, workload: &dyn Workload, seed: u64, size: u64) -> Self {
+    pub(super) fn at(now: i64, workload: &Workload, seed: u64, size: u64) -> Self {
         let mut random = SeededRandom::new(seed);
-        let model = Model::load(workload.model()).unwrap_or_else(|error| panic!("{error}"));
+        let model = Model::load(workload.model).unwrap_or_else(|error| panic!("{error}"));
         let (model, rates) = (Arc::new(model), FaultRates { index_lag: 0, ..FaultRates::SOME });
         let tables = Arc::new(FaultyTables::new(tables(workload, now), rates, random.number()));
         let consumers = [(); CONSUMERS].map(|()| new_consumer(&model, &tables, now));
@@ -251,7 +251,7 @@ impl WorkloadRun {
     }
 
     /// The source tables at the end.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> WorkloadOutcome {
         self.application.outcome(self.tables.inner())
     }
 
@@ -261,8 +261,8 @@ impl WorkloadRun {
     }
 
     /// The rollups among them.
-    pub(super) fn rollups(&self) -> Rollups {
-        Rollups::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
+    pub(super) fn rollups(&self) -> RollupSet {
+        RollupSet::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
     }
 }
 
