@@ -53,7 +53,7 @@ fn relayed_lines(workload: &TableWorkload) -> Vec<[String; 3]> {
     let line = |kind: &str, what: String| [kind.to_owned(), what, String::new()];
     let stale = workload.all_stale();
     let keys = stale.keys().map(|stale| line("stale key", stale.key));
-    let paths = stale.paths().map(|stale| line("stale path", stale.path));
+    let paths = stale.paths().keys().map(|path| line("stale path", path.clone()));
     let rows = workload.rows().into_iter().map(|(row, _)| {
         let (dataset, what) = row.split_once(' ').unwrap_or((&row, ""));
         ["row".to_owned(), dataset.to_owned(), what.to_owned()]

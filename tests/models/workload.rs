@@ -91,7 +91,7 @@ impl TableWorkload {
     /// The cache keys that the last change makes stale. It must make no path stale.
     pub(crate) fn stale(&self) -> Vec<String> {
         let stale = self.all_stale();
-        assert_eq!(stale.paths().count(), 0);
+        assert_eq!(stale.paths().len(), 0);
         stale.keys().map(|stale| stale.key).collect()
     }
 

@@ -1,11 +1,11 @@
-//! Lambda's side of a function: its Runtime API, and the process that the function is.
+//! Lambda's side of a function: its Runtime API and its process.
 //!
 //! ```text
-//! test ──invoke(event)──▶ RuntimeApi ◀──GET …/invocation/next────── Function (the deployed binary)
+//! test ──invoke(event)──▶ RuntimeApi ◀──GET …/invocation/next────── FunctionProcess (the deployed binary)
 //!      ◀─InvocationResult──          ◀──POST …/response or …/error──
 //! ```
 //!
-//! As in Lambda, one function process at a time is served and it handles one invocation at a time.
+//! As in Lambda, one process is served at a time, and it handles one invocation at a time.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

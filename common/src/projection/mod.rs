@@ -19,7 +19,7 @@ pub use contributions::{
     Contribution, ExtremeRule, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, TargetIds,
     contributions,
 };
-pub use invalidation::{StaleCaches, StaleKey, StalePath};
+pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
 pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::paths::{EventIds, PathInvalidation, invalidations};
 use crate::clock::Clock;
 use crate::entity::ItemIdentity;
-use crate::projection::{StaleCaches, StaleKey, StalePath};
+use crate::projection::{StaleCaches, StaleKey};
 use crate::record::{Image, Timestamp};
 use crate::retry::RetryPolicy;
 use crate::sink::{Cache, Distribution, DistributionError};
@@ -161,15 +161,14 @@ impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
     ) -> InvalidationOutcome {
         let mut outcome = InvalidationOutcome::default();
         let Some(distribution) = &self.distribution else { return outcome };
-        let stale: Vec<StalePath> = stale.paths().collect();
-        let mut pending = invalidations(&stale, event_ids);
+        let mut pending = invalidations(stale.paths(), event_ids);
         pending.reverse();
         let busy_deadline = deadline.min(self.clock.now().plus(BUSY_LIMIT));
         while let Some(request) = pending.pop() {
             match self.send(distribution, &request, busy_deadline, deadline, &mut outcome.totals).await {
                 Ok(()) => outcome.totals.paths += request.paths.len(),
                 Err(error) if error.kind() == ErrorKind::Rejected && request.paths.len() > 1 => {
-                    pending.extend(request.halves(&stale, event_ids));
+                    pending.extend(request.halves(stale.paths(), event_ids));
                 }
                 Err(error) => outcome.fail(request.records, &error),
             }

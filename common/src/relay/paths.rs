@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::projection::StalePath;
+use crate::projection::RecordsByPath;
 
 /// CloudFront's limit on the paths in progress for one distribution.
 pub const MAX_PATHS: usize = 3_000;
@@ -18,9 +18,6 @@ const MAX_LENGTH: usize = 4_000;
 
 /// The event id of each record, by its index.
 pub(super) type EventIds<'e> = BTreeMap<usize, &'e str>;
-
-/// Paths, and the records that need each of them invalidated.
-type RecordsByPath = BTreeMap<String, BTreeSet<usize>>;
 
 /// One invalidation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +31,10 @@ pub(super) struct PathInvalidation {
 }
 
 /// The invalidations for these paths.
-pub(super) fn invalidations(stale: &[StalePath], event_ids: &EventIds<'_>) -> Vec<PathInvalidation> {
+pub(super) fn invalidations(stale: &RecordsByPath, event_ids: &EventIds<'_>) -> Vec<PathInvalidation> {
     let mut paths = RecordsByPath::new();
-    for path in stale {
-        paths.entry(shortened(&path.path)).or_default().extend(&path.records);
+    for (path, records) in stale {
+        paths.entry(shortened(path)).or_default().extend(records);
     }
     coalesce_wildcards(&mut paths);
     drop_covered_paths(&mut paths);
@@ -66,7 +63,7 @@ impl PathInvalidation {
     }
 
     /// The two halves of a rejected invalidation, each with its own records.
-    pub(super) fn halves(&self, stale: &[StalePath], event_ids: &EventIds<'_>) -> [Self; 2] {
+    pub(super) fn halves(&self, stale: &RecordsByPath, event_ids: &EventIds<'_>) -> [Self; 2] {
         let (first, second) = self.paths.split_at(self.paths.len() / 2);
         [first, second].map(|half| {
             let half: Vec<_> = half.iter().map(|path| (path.clone(), records_covered(path, stale))).collect();
@@ -76,9 +73,9 @@ impl PathInvalidation {
 }
 
 /// The records whose paths this path covers.
-fn records_covered(path: &str, stale: &[StalePath]) -> BTreeSet<usize> {
-    let covered = stale.iter().filter(|stale| covers(path, &shortened(&stale.path)));
-    covered.flat_map(|stale| stale.records.iter().copied()).collect()
+fn records_covered(path: &str, stale: &RecordsByPath) -> BTreeSet<usize> {
+    let covered = stale.iter().filter(|(stale, _)| covers(path, &shortened(stale)));
+    covered.flat_map(|(_, records)| records.iter().copied()).collect()
 }
 
 /// A path that exceeds CloudFront's limit is replaced by a wildcard on the longest possible prefix of it.
@@ -156,16 +153,16 @@ fn move_records(paths: &mut RecordsByPath, from: &str, to: &str) {
 mod tests {
     use super::*;
 
-    fn stale(paths: impl IntoIterator<Item = String>) -> Vec<StalePath> {
-        let path = |(record, path)| StalePath { path, records: vec![record] };
-        paths.into_iter().enumerate().map(path).collect()
+    /// Paths that one record each makes stale.
+    fn stale(paths: impl IntoIterator<Item = String>) -> RecordsByPath {
+        paths.into_iter().enumerate().map(|(record, path)| (path, BTreeSet::from([record]))).collect()
     }
 
-    fn requests(paths: &[StalePath]) -> Vec<PathInvalidation> {
+    fn requests(paths: &RecordsByPath) -> Vec<PathInvalidation> {
         requests_for_events("event", paths)
     }
 
-    fn requests_for_events(prefix: &str, paths: &[StalePath]) -> Vec<PathInvalidation> {
+    fn requests_for_events(prefix: &str, paths: &RecordsByPath) -> Vec<PathInvalidation> {
         let ids: Vec<String> = (0..paths.len()).map(|record| format!("{prefix}-{record}")).collect();
         invalidations(paths, &ids.iter().map(String::as_str).enumerate().collect())
     }
@@ -209,13 +206,12 @@ mod tests {
 
     #[test]
     fn a_reference_depends_on_the_paths_and_the_events_in_any_order() {
-        let paths = stale(["/b".to_owned(), "/a".to_owned()]);
-        let reversed: Vec<StalePath> = paths.iter().rev().cloned().collect();
-        let reference = |paths: &[StalePath]| requests(paths)[0].reference.clone();
-        assert_eq!(reference(&paths), reference(&reversed));
-        assert_ne!(reference(&paths), reference(&paths[..1]));
-        let other_events = requests_for_events("other", &paths);
-        assert_ne!(reference(&paths), other_events[0].reference);
+        let paths = |paths: &[&str]| stale(paths.iter().map(|path| (*path).to_owned()));
+        let reference = |paths: &RecordsByPath| requests(paths)[0].reference.clone();
+        let both = paths(&["/b", "/a"]);
+        assert_eq!(reference(&both), reference(&paths(&["/a", "/b"])));
+        assert_ne!(reference(&both), reference(&paths(&["/b"])));
+        assert_ne!(reference(&both), requests_for_events("other", &both)[0].reference);
     }
 
     #[test]

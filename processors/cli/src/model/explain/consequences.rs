@@ -253,7 +253,7 @@ impl ItemExplainer<'_> {
         let keys =
             stale.keys().map(|stale| StaleCacheKey { key: stale.key, remedy: stale.remedy.describe() });
         found.stale_keys = keys.collect();
-        found.stale_paths = stale.paths().map(|stale| stale.path).collect();
+        found.stale_paths = stale.paths().keys().cloned().collect();
         Ok(())
     }
 
