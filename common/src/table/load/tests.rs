@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
 
-/// A sound model, small enough to be read whole. What is told of the broken ones beside it is tested with them.
+/// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
 
 fn load(source: &str) -> Model {
