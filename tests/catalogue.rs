@@ -32,7 +32,8 @@ fn the_checked_in_sql_is_up_to_date() {
     let mut problems = Vec::new();
     for name in Model::built_in_names() {
         let generated = statements(&Model::load(name).unwrap());
-        let generated: BTreeMap<String, String> = generated.iter().map(|it| (it.path(), it.file())).collect();
+        let generated: BTreeMap<String, String> =
+            generated.iter().map(|it| (it.path.clone(), it.file())).collect();
         let found = files(&checked_in().join(name)).unwrap();
         for file in generated.keys().chain(found.keys()) {
             match (generated.get(file), found.get(file)) {
@@ -57,12 +58,12 @@ fn the_checked_in_sql_is_up_to_date() {
 #[test]
 fn statements_have_a_placeholder_for_the_bucket_and_no_semicolon() {
     for name in Model::built_in_names() {
-        for CatalogueStatement { name, sql, .. } in statements(&Model::load(name).unwrap()) {
-            assert!(!sql.trim_end().ends_with(';'), "{name}");
+        for CatalogueStatement { path, sql } in statements(&Model::load(name).unwrap()) {
+            assert!(!sql.trim_end().ends_with(';'), "{path}");
             assert_eq!(
                 sql.matches("s3://").count(),
                 sql.matches("s3://${bucket}/datasets/").count(),
-                "{name}"
+                "{path}"
             );
         }
     }

@@ -1,5 +1,5 @@
-//! **Afterwrite** keeps counters, rollups, caches and Parquet in step with a DynamoDB table. It reads the table's stream; one
-//! TOML file, the table model, declares what to derive.
+//! **Afterwrite** keeps counters, rollups, caches and Parquet in step with a DynamoDB table. It reads the table's
+//! stream; one TOML file, the table model, declares what to derive.
 //!
 //! One record goes through the modules in this order:
 //!
@@ -9,11 +9,11 @@
 //!           the item          pure          ledger     conditions
 //! ```
 //!
-//! The second reader of the stream has `relay` in place of `commit`: it invalidates caches and writes the archive, which need no
-//! ledger.
+//! The second reader of the stream has `relay` in place of `commit`: it invalidates caches and writes the archive,
+//! which need no ledger.
 //!
-//! Up to `projection` no module does I/O or reads a clock. Only `sink`, `commit` and `relay` are asynchronous. Only `config` reads
-//! the environment.
+//! Up to `projection` no module does I/O or reads a clock. Only `sink`, `commit` and `relay` are asynchronous. Only
+//! `config` reads the environment.
 
 pub mod clock;
 pub mod commit;

@@ -1,4 +1,4 @@
-//! What packing lines saves: Firehose bills each record up to the next 5 KB. `docs/PERFORMANCE.md` shows what this prints.
+//! The savings of packing lines into records: Firehose bills each record as a multiple of 5 KB. `docs/PERFORMANCE.md` shows the output.
 
 use afterwrite::clock::SystemClock;
 use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
@@ -10,7 +10,7 @@ use afterwrite_tests::archive::lines;
 use crate::{deadline, recorded_lines};
 
 #[tokio::test]
-async fn packed_lines_are_billed_at_less_than_half_even_in_batches_of_ten() {
+async fn packing_halves_the_bill_even_in_batches_of_ten() {
     let texts = recorded_lines(&[]);
     let alone: usize = texts.iter().map(|(_, text)| text.len().div_ceil(BILLED_BYTES)).sum();
     let bytes: usize = texts.iter().map(|(_, text)| text.len()).sum();

@@ -1,4 +1,4 @@
-//! The embedded delivery stream and S3 behave as AWS's, as far as Afterwrite relies on them.
+//! The embedded delivery stream behaves like Firehose where Afterwrite depends on it.
 
 use std::time::Duration;
 
@@ -8,14 +8,13 @@ use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use aws_sdk_firehose::error::ProvideErrorMetadata as _;
 use aws_sdk_firehose::primitives::Blob;
 use aws_sdk_firehose::types::Record;
-use aws_sdk_s3::primitives::ByteStream;
 
 fn record(data: &str) -> Record {
     Record::builder().data(Blob::new(data)).build().unwrap()
 }
 
 #[tokio::test]
-async fn records_lie_one_after_the_other_under_the_hour_of_their_arrival() {
+async fn records_are_concatenated_under_the_hour_of_their_arrival() {
     let archive = EmbeddedArchive::start().await;
     let client = archive.firehose.client();
     let put = client.put_record().delivery_stream_name(STREAM).record(record("a\n"));
@@ -33,11 +32,11 @@ async fn records_lie_one_after_the_other_under_the_hour_of_their_arrival() {
     let tail = name.strip_prefix(&format!("{STREAM}-1-{day}-{hour}-")).unwrap().strip_suffix(".gz").unwrap();
     assert_eq!((tail.len(), hour.len(), day.len()), ("mm-ss-".len() + 36, 2, 10), "{key}");
     archive.firehose.flush().await.unwrap();
-    assert_eq!(archive.read_back().await.len(), 1, "nothing is left to flush");
+    assert_eq!(archive.read_back().await.len(), 1, "nothing remains buffered");
 }
 
 #[tokio::test]
-async fn errors_are_the_services() {
+async fn errors_are_those_of_the_service() {
     let archive = EmbeddedArchive::start().await;
     let client = archive.firehose.client();
     let put = |stream: &str, records: Vec<Record>| {
@@ -60,7 +59,7 @@ async fn errors_are_the_services() {
 }
 
 #[tokio::test]
-async fn objects_are_written_by_size_by_time_and_when_the_stream_stops() {
+async fn objects_are_written_by_size_by_time_and_at_the_end() {
     let s3 = EmbeddedS3::start().await.unwrap();
     s3.create_bucket(BUCKET).await.unwrap();
     let s3_client = s3.client();
@@ -85,10 +84,10 @@ async fn objects_are_written_by_size_by_time_and_when_the_stream_stops() {
         put.send().await.unwrap();
         let written = || async {
             let all = objects(&s3_client, BUCKET).await;
-            let ours = all.into_iter().filter(|(key, _)| key.contains(&name)).map(|(_, text)| text);
-            let mut ours: Vec<String> = ours.collect();
-            ours.sort();
-            ours
+            let of_stream = all.into_iter().filter(|(key, _)| key.contains(&name)).map(|(_, text)| text);
+            let mut texts: Vec<String> = of_stream.collect();
+            texts.sort();
+            texts
         };
         for _ in 0..100 {
             if written().await.len() >= expected.len() {
@@ -104,7 +103,7 @@ async fn objects_are_written_by_size_by_time_and_when_the_stream_stops() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_written_is_kept() {
+async fn records_stay_buffered_while_their_object_cannot_be_written() {
     let s3 = EmbeddedS3::start().await.unwrap();
     let firehose =
         EmbeddedFirehose::start(DeliveryStreamOptions::new(STREAM, BUCKET), &s3.client()).await.unwrap();
@@ -116,24 +115,4 @@ async fn an_object_that_cannot_be_written_is_kept() {
     firehose.flush().await.unwrap();
     let objects = objects(&s3.client(), BUCKET).await;
     assert_eq!(objects.into_values().collect::<Vec<_>>(), ["kept\n"]);
-}
-
-#[tokio::test]
-async fn of_many_who_write_a_key_if_it_is_not_there_one_wins() {
-    let s3 = EmbeddedS3::start().await.unwrap();
-    s3.create_bucket(BUCKET).await.unwrap();
-    let client = s3.client();
-    for round in 0..5 {
-        let mut writers = tokio::task::JoinSet::new();
-        for writer in 0..8 {
-            let body = ByteStream::from(vec![b'0' + writer]);
-            let put =
-                client.put_object().bucket(BUCKET).key(format!("a/{round}")).if_none_match("*").body(body);
-            writers.spawn(async move { put.send().await.map_err(|error| error.into_service_error()) });
-        }
-        let results = writers.join_all().await;
-        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "round {round}");
-        let codes = results.iter().filter_map(|result| result.as_ref().err()?.code());
-        assert!(codes.into_iter().all(|code| code == "PreconditionFailed"));
-    }
 }

@@ -1,17 +1,13 @@
-//! The archive: what goes in comes out, whatever fails on the way.
+//! The archive contains every record that was delivered, whatever fails on the way.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that meets the unexpected must fail at once"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod cost;
 mod embedded;
 mod faults;
-mod in_part;
 mod limits;
 mod moto;
+mod partial_responses;
 mod retries;
 mod round_trip;
 
@@ -26,7 +22,7 @@ use serde_json::value::RawValue;
 
 const RECORDING: &str = "exam-42";
 
-/// So long from now.
+/// The time in this many seconds.
 fn deadline(seconds: u64) -> Timestamp {
     SystemClock.now().plus(Duration::from_secs(seconds))
 }

@@ -1,4 +1,4 @@
-//! What is archived is what the stream delivered, field by field, secrets excepted.
+//! The archive contains each record as the stream delivered it, field by field, without secrets.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{RECORDING, deadline, recorded_lines, secrets};
 
 #[tokio::test]
-async fn every_record_of_a_month_is_read_back_as_it_went_in_without_its_secrets() {
+async fn every_record_of_a_month_is_archived_without_its_secrets() {
     let (archive, secret) = (EmbeddedArchive::start().await, "email");
     let archiver = archive.archiver(archive.stream());
     for batch in recorded_lines(&secrets(&[secret])).chunks(100) {
@@ -32,11 +32,11 @@ async fn every_record_of_a_month_is_read_back_as_it_went_in_without_its_secrets(
         expected.insert(record["eventID"].as_str().unwrap().to_owned(), record);
     }
     assert!(secrets_seen > 0, "the recording holds secrets");
-    assert_eq!((count, archived.len()), (expected.len(), expected.len()), "nothing is lost, nothing doubled");
+    assert_eq!((count, archived.len()), (expected.len(), expected.len()), "nothing is lost or duplicated");
     assert!(archived == expected, "a record differs");
 }
 
-/// A record with every type of value that DynamoDB has, at its limits, written with white space where JSON allows it.
+/// A record with every type of value, at the limits of DynamoDB.
 fn everything() -> Value {
     let digits = "12345678901234567890123456789012345678";
     let nested = json!({ "M": { "": { "S": "" }, "deep": { "L": [{ "M": { "n": { "N": digits } } }, { "NULL": true }] } } });
@@ -69,7 +69,7 @@ fn everything() -> Value {
 }
 
 #[tokio::test]
-async fn every_type_of_value_is_read_back_as_it_went_in() {
+async fn every_type_of_value_is_archived_unchanged() {
     let archive = EmbeddedArchive::start().await;
     let mut record = everything();
     let pretty = serde_json::to_string_pretty(&record).unwrap();

@@ -1,4 +1,4 @@
-//! Records into an invalidator, as the relay does it.
+//! Delivers records to an invalidator, as the relay does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) fn model() -> Arc<Model> {
     Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"))
 }
 
-/// An invalidator of one server.
+/// An invalidator for the cache at an address.
 pub(crate) fn of_cache(
     url: &str,
     topology: CacheTopology,
@@ -35,7 +35,7 @@ pub(crate) fn deadline(seconds: u64) -> Timestamp {
     SystemClock.now().plus(Duration::from_secs(seconds))
 }
 
-/// Delivers records, each whole as Lambda has it.
+/// Delivers records in the form of a Lambda event.
 pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
     invalidator: &CacheInvalidator<K, D, C>,
     model: &Model,
@@ -72,7 +72,7 @@ pub(crate) fn question(project: &str, id: &str) -> Value {
     insert("ExamBuddyTable", &format!("PROJECT#{project}"), &format!("QUESTION#{id}"))
 }
 
-/// The INSERT of an item that has nothing but its key.
+/// The INSERT of an item that has only a key.
 pub(crate) fn insert(table: &str, partition_key: &str, sort_key: &str) -> Value {
     let keys = serde_json::json!({ "PK": { "S": partition_key }, "SK": { "S": sort_key } });
     let stream =

@@ -1,8 +1,9 @@
 //! A simulation of compaction during queries: DuckDB, with the checked-in SQL alone, never sees a difference.
 //!
-//! A seeded simulation exports changes (late ones, and duplicates, also of removed items), compacts (two compactors at once, which may die at
-//! any request), and advances time by hours. Queries list files at one moment and open them by their keys later. In every second
-//! simulation compaction keeps only the newest rows, so a late duplicate may be the only row of a removed item except its removal.
+//! A seeded simulation exports changes (late ones, and duplicates, also of removed items), compacts (two compactors at once,
+//! which may die at any request), and advances time by hours. Queries list files at one moment and open them by their keys later.
+//! In every second simulation compaction keeps only the newest rows, so a late duplicate may be the only row of a removed item
+//! except its removal.
 
 use afterwrite_memory::MemoryObjects;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{export, gzip, rows_of};
 use afterwrite_tests::duckdb::ViewServer;
 use afterwrite_tests::random::SeededRandom;
-use afterwrite_tests::unreliable_bucket::Unreliable;
+use afterwrite_tests::unreliable_bucket::UnreliableBucket;
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
@@ -118,10 +119,10 @@ struct CompactionWorld {
 /// What happened in all simulations. What never happens is not tested.
 #[derive(Debug, Default)]
 struct SimulationCoverage {
-    answers: u64,
-    late_answers: u64,
-    /// Answers from files some of which were superseded while the query ran.
-    kept_answers: u64,
+    queries: u64,
+    late_queries: u64,
+    /// Queries of files some of which were superseded while the query ran.
+    queries_of_superseded: u64,
     lost_superseded: u64,
     lost_outlasted: u64,
     lost_abandoned: u64,
@@ -138,8 +139,8 @@ struct SimulationCoverage {
 impl SimulationCoverage {
     fn check(&self) {
         for (what, number) in [
-            ("late answers", self.late_answers),
-            ("answers from files superseded meanwhile", self.kept_answers),
+            ("queries that ended out of order", self.late_queries),
+            ("queries of files superseded meanwhile", self.queries_of_superseded),
             ("queries that missed superseded files", self.lost_superseded),
             ("queries that ran too long", self.lost_outlasted),
             ("queries that missed abandoned files", self.lost_abandoned),
@@ -154,7 +155,7 @@ impl SimulationCoverage {
             assert!(number > 0, "there were no {what}");
         }
         let lost = self.lost_superseded + self.lost_outlasted + self.lost_abandoned;
-        assert!(lost * 5 < self.answers, "{lost} queries failed, and {} were answered", self.answers);
+        assert!(lost * 5 < self.queries, "{lost} queries failed, and {} succeeded", self.queries);
     }
 }
 
@@ -297,7 +298,7 @@ impl CompactionWorld {
     async fn compact(&mut self) {
         let compactor = |random: &mut SeededRandom| {
             let dies_at = if random.chance(400) { random.below(30) } else { u64::MAX };
-            let bucket = Unreliable::new(Arc::clone(&self.bucket), dies_at, random.chance(500));
+            let bucket = UnreliableBucket::new(Arc::clone(&self.bucket), dies_at, random.chance(500));
             DatasetCompactor::new(Arc::clone(&self.model), bucket, options(), StillClock::at(self.now))
         };
         let (one, other) = (compactor(&mut self.random), compactor(&mut self.random));
@@ -392,12 +393,12 @@ impl CompactionWorld {
             Some(MissingFileCause::Superseded) => self.coverage.lost_superseded += 1,
             Some(MissingFileCause::Outlasted) => self.coverage.lost_outlasted += 1,
             Some(MissingFileCause::Abandoned) => self.coverage.lost_abandoned += 1,
-            None => self.answer(&query, folder.path(), duckdb),
+            None => self.check_query(&query, folder.path(), duckdb),
         }
     }
 
-    /// Answers a query from the files that it has opened.
-    fn answer(&mut self, query: &RunningQuery, folder: &Path, duckdb: &mut ViewServer) {
+    /// Runs a query on the files that it has opened, and checks its rows.
+    fn check_query(&mut self, query: &RunningQuery, folder: &Path, duckdb: &mut ViewServer) {
         let rows = duckdb.rows(folder);
         let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let view_row = |row: &Value| {
@@ -407,8 +408,8 @@ impl CompactionWorld {
         assert_eq!(found.len(), rows.len(), "the view has an item twice");
         assert_eq!(found, query.expected);
         let is_kept = |file: &String| self.superseded.contains_key(file) && !query.superseded.contains(file);
-        self.coverage.answers += 1;
-        self.coverage.kept_answers += u64::from(query.files.iter().any(is_kept));
+        self.coverage.queries += 1;
+        self.coverage.queries_of_superseded += u64::from(query.files.iter().any(is_kept));
     }
 
     async fn step(&mut self, duckdb: &mut ViewServer) {
@@ -427,7 +428,7 @@ impl CompactionWorld {
         if self.random.chance(500) && !self.queries.is_empty() {
             let place =
                 usize::try_from(self.random.below(u64::try_from(self.queries.len()).unwrap())).unwrap();
-            self.coverage.late_answers += u64::from(place + 1 < self.queries.len());
+            self.coverage.late_queries += u64::from(place + 1 < self.queries.len());
             let query = self.queries.remove(place);
             self.end_query(query, duckdb).await;
         }

@@ -1,4 +1,5 @@
-//! The saved query `question_edits`, which finds edits of questions that changed the rate of correct answers, on histories with known results.
+//! The saved query `question_edits`, which finds edits of questions that changed the rate of correct answers, on histories with
+//! known results.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,9 @@ use afterwrite::sink::ObjectStore as _;
 use afterwrite::table::Model;
 use afterwrite_cli::query::{Layout, Place, answer};
 use afterwrite_datasets::export::ArchiveExporter;
-use afterwrite_tests::datasets::{duckdb, gzip};
+use afterwrite_memory::MemoryTables;
+use afterwrite_tests::datasets::gzip;
+use afterwrite_tests::duckdb;
 use afterwrite_tests::folder_bucket::FolderBucket;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -95,8 +98,8 @@ async fn question_edits(folder: &Path) -> Vec<Value> {
     let model = Model::load("exambuddy").unwrap();
     let query = model.queries.iter().find(|query| &*query.name == "question_edits").unwrap();
     let place = Place::Folder(folder.to_owned());
-    let answer = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
-    serde_json::from_str(&answer).unwrap()
+    let json = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
+    serde_json::from_str(&json).unwrap()
 }
 
 /// The question, the minute of the edit, what changed, and the numbers of answers and the rates before and after.

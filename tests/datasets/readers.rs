@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use afterwrite::record::Timestamp;
 use afterwrite::table::Model;
-use afterwrite_datasets::catalogue::{CatalogueStatement, statements};
+use afterwrite_datasets::catalogue::statements;
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_memory::MemoryObjects;
 use afterwrite_tests::clock::StillClock;
@@ -15,8 +15,8 @@ use afterwrite_tests::duckdb;
 use afterwrite_tests::recording::StreamRecording;
 use serde_json::Value;
 
-/// The expiries on days that are not compacted. They are exported before the owners of the projects are known: other rows of the same changes
-/// have more values.
+/// The expiries on days that are not compacted. They are exported before the owners of the projects are known: other rows of the
+/// same changes have more values.
 fn late_expiries(recording: &StreamRecording) -> String {
     let is_late = |record: &&str| {
         let record: Value = serde_json::from_str(record).unwrap();
@@ -67,8 +67,8 @@ fn rollups<'r>(
 async fn sql_counts_the_same_rollups() {
     let recording = StreamRecording::load("exam-42");
     let folder = recorded_folder(&recording).await;
-    let answers = duckdb::read_datasets(folder.path(), "exambuddy", &[]).queries;
-    let counted = [&answers["rollups"], &answers["rollups_of_questions"]];
+    let queries = duckdb::read_datasets(folder.path(), "exambuddy", &[]).queries;
+    let counted = [&queries["rollups"], &queries["rollups_of_questions"]];
     let expected = &recording.rollups;
     for kind in ["#DAY#", "TOTAL", "ROLLUP#QUESTION#"] {
         let of_this_kind = expected.keys().filter(|(_, sort)| sort.contains(kind)).count();
@@ -88,38 +88,40 @@ async fn the_embedded_engine_and_duckdb_agree_on_every_saved_query() {
     let model = Model::load("exambuddy").unwrap();
     assert!(model.queries.len() >= 9);
     let place = Place::Folder(folder.path().to_owned());
-    let mut answered = 0;
+    let mut with_rows = 0;
     for query in &model.queries {
         let ours = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
         let ours: Vec<Value> = serde_json::from_str(&ours).unwrap();
-        answered += usize::from(!ours.is_empty());
+        with_rows += usize::from(!ours.is_empty());
         assert_eq!(ours, theirs[&*query.name], "{}", query.name);
     }
-    assert!(answered >= 9, "only {answered} queries have rows");
+    assert!(with_rows >= 9, "only {with_rows} queries have rows");
 }
 
 /// One skill for each of these numbers of years.
 #[cfg(feature = "sql")]
 fn skills(years: &[&str]) -> String {
-    let record = |(number, years): (usize, &&str)| {
-        let skill = format!("skill {number}");
-        let record = serde_json::json!({
-            "eventID": number.to_string(),
-            "eventName": "INSERT",
-            "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/glad-entities/stream/2026-01-01T00:00:00.000",
-            "dynamodb": {
-                "ApproximateCreationDateTime": 1_770_336_000,
-                "Keys": { "PK": { "S": "USER#ann" }, "SK": { "S": format!("SKILL#{skill}") } },
-                "NewImage": {
-                    "Username": { "S": "ann" }, "SkillName": { "S": skill }, "YearsOfExperience": { "N": years },
-                    "LastUsedDate": { "S": "2026-01-31" }, "CreatedAt": { "S": "2026-02-06T00:00:00Z" },
-                },
-                "SequenceNumber": (1000 + number).to_string(),
+    years.iter().enumerate().map(|(number, years)| skill(number, years)).collect()
+}
+
+#[cfg(feature = "sql")]
+fn skill(number: usize, years: &str) -> String {
+    let skill = format!("skill {number}");
+    let record = serde_json::json!({
+        "eventID": number.to_string(),
+        "eventName": "INSERT",
+        "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/glad-entities/stream/2026-01-01T00:00:00.000",
+        "dynamodb": {
+            "ApproximateCreationDateTime": 1_770_336_000,
+            "Keys": { "PK": { "S": "USER#ann" }, "SK": { "S": format!("SKILL#{skill}") } },
+            "NewImage": {
+                "Username": { "S": "ann" }, "SkillName": { "S": skill }, "YearsOfExperience": { "N": years },
+                "LastUsedDate": { "S": "2026-01-31" }, "CreatedAt": { "S": "2026-02-06T00:00:00Z" },
             },
-        });
-        format!("{record}\n")
-    };
-    years.iter().enumerate().map(record).collect()
+            "SequenceNumber": (1000 + number).to_string(),
+        },
+    });
+    format!("{record}\n")
 }
 
 #[cfg(feature = "sql")]
@@ -153,14 +155,15 @@ fn duckdb_accepts_every_checked_in_statement() {
     let mut models = Vec::new();
     for name in Model::built_in_names() {
         let model = Model::load(name).unwrap();
-        let mut expected: Vec<String> = statements(&model).iter().map(CatalogueStatement::path).collect();
-        let mut answers = duckdb::read_datasets(nothing.path(), name, &["--views"]);
+        let mut expected: Vec<String> =
+            statements(&model).into_iter().map(|statement| statement.path).collect();
+        let mut results = duckdb::read_datasets(nothing.path(), name, &["--views"]);
         expected.sort();
-        answers.statements.sort();
-        assert_eq!(answers.statements, expected, "{name}");
-        assert_eq!(answers.views.len(), model.datasets.len(), "{name}");
-        assert_eq!(answers.queries.len(), model.queries.len(), "{name}");
-        models.push((name, answers.views.len()));
+        results.statements.sort();
+        assert_eq!(results.statements, expected, "{name}");
+        assert_eq!(results.views.len(), model.datasets.len(), "{name}");
+        assert_eq!(results.queries.len(), model.queries.len(), "{name}");
+        models.push((name, results.views.len()));
     }
     models.sort_unstable();
     assert_eq!(models, [("algoitny", 2), ("exambuddy", 5), ("glad", 1), ("quiz", 3), ("shop", 3)]);

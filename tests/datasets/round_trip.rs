@@ -164,8 +164,8 @@ async fn the_newest_rows_are_the_items_field_by_field() {
     for lines in [7, 200, 100_000] {
         let bucket = Arc::new(MemoryObjects::default());
         let objects = archive_objects(&recording, lines);
-        let tallies = export(&model, &bucket, &objects).await;
-        assert!(tallies.iter().all(|tally| (tally.rejected, tally.rescued, tally.unmatched) == (0, 0, 0)));
+        let totals = export(&model, &bucket, &objects).await;
+        assert!(totals.iter().all(|one| (one.rejected, one.rescued, one.unmatched) == (0, 0, 0)));
         for dataset in &DATASETS {
             assert_shows(dataset.0, view(&bucket, dataset.0), expected_rows(&items, dataset));
         }

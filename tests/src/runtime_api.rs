@@ -24,7 +24,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
-use crate::loopback::{Answer, Loopback, NoAnswer};
+use crate::loopback::{ConnectionClosed, HandlerResult, LoopbackServer};
 
 const PREFIX: &str = "/2018-06-01/runtime/";
 /// How long after its deadline an invocation may still end before it counts as timed out.
@@ -56,7 +56,7 @@ pub struct FunctionError {
 
 /// A Runtime API on 127.0.0.1; dropping it closes it.
 pub struct RuntimeApi {
-    server: Loopback,
+    server: LoopbackServer,
     state: Arc<ApiState>,
     sender: mpsc::UnboundedSender<QueuedInvocation>,
 }
@@ -93,7 +93,7 @@ impl RuntimeApi {
             start_error: watch::Sender::new(None),
         });
         let serving = Arc::clone(&state);
-        let server = Loopback::serve(move |request| Arc::clone(&serving).respond(request)).await?;
+        let server = LoopbackServer::serve(move |request| Arc::clone(&serving).respond(request)).await?;
         Ok(Self { server, state, sender })
     }
 
@@ -140,7 +140,7 @@ impl RuntimeApi {
 }
 
 impl ApiState {
-    async fn respond(self: Arc<Self>, request: Request<Bytes>) -> Answer {
+    async fn respond(self: Arc<Self>, request: Request<Bytes>) -> HandlerResult {
         let path = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();
         let steps: Vec<&str> = path.split('/').collect();
         match (request.method(), steps.as_slice()) {
@@ -160,13 +160,13 @@ impl ApiState {
     }
 
     /// Waits for an invocation. If the function disconnects meanwhile, this is dropped at `recv` and no invocation is lost.
-    async fn next(&self) -> Answer {
+    async fn next(&self) -> HandlerResult {
         self.first_request.send_if_modified(|first| {
             let is_first = first.is_none();
             first.get_or_insert_with(Instant::now);
             is_first
         });
-        let invocation = self.queue.lock().await.recv().await.ok_or(NoAnswer)?;
+        let invocation = self.queue.lock().await.recv().await.ok_or(ConnectionClosed)?;
         let id = format!("00000000-0000-4000-8000-{:012}", self.last_number.fetch_add(1, Ordering::Relaxed));
         let deadline = SystemTime::now() + invocation.time;
         let deadline_ms = deadline.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -180,7 +180,7 @@ impl ApiState {
             )
             .header("lambda-runtime-trace-id", "Root=1-00000000-000000000000000000000000;Sampled=0")
             .body(Full::new(invocation.event))
-            .map_err(|_| NoAnswer)?;
+            .map_err(|_| ConnectionClosed)?;
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, invocation.done);
         Ok(response)
     }

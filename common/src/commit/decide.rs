@@ -41,8 +41,8 @@ impl RecordDecision {
 
 /// Decides on `records`, which belong to one item and are ordered by position.
 ///
-/// `is_settled` returns whether the expiry at a position has been settled. `is_item_counted` means that the item was read and
-/// counted after its entry was found absent, so that records older than tombstones are done.
+/// `is_settled` returns whether the expiry at a position has been settled. `is_item_counted` means that the item was
+/// read and counted after its entry was found absent, so that records older than tombstones are done.
 pub fn decide(
     entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],
@@ -51,7 +51,8 @@ pub fn decide(
     now: Timestamp,
     is_item_counted: bool,
 ) -> RecordDecision {
-    // A record must be judged too old before the tombstone it could collide with is gone, even if one of the clocks is slow.
+    // A record must be judged too old before the tombstone it could collide with is gone, even if one of the clocks is
+    // slow.
     let oldest = now.minus(TOMBSTONE_LIFETIME).plus(CLOCK_TOLERANCE);
     let is_too_old = |record: &ChangeRecord<'_>| record.created_at.is_some_and(|created| created < oldest);
     let mut decision = RecordDecision::default();

@@ -1,5 +1,5 @@
-//! The rounds of a batch. Each round brings every pending item as far as possible; the next round uses what the refused writes
-//! returned.
+//! The rounds of a batch. Each round brings every pending item as far as possible; the next round uses what the refused
+//! writes returned.
 
 use std::sync::Arc;
 
@@ -22,15 +22,16 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// Counts the records of these items. Every item that can be committed is committed before `deadline`.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] only: the state table does not exist, has other keys, or access is denied. Errors of single
-    /// records are in the outcome.
+    /// [`ErrorKind::Configuration`] only: the state table does not exist, has other keys, or access is denied. Errors
+    /// of single records are in the outcome.
     pub async fn commit(&self, items: Vec<SourceItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
         Box::pin(self.run(items.into_iter().map(LedgerItemState::new).collect(), deadline)).await
     }
 
-    /// Counts these items as they are in their tables now, regardless of what the ledger has counted of them. Besides records, this is the only
-    /// way to change the ledger. The items' records, if any, are counted as well. An item without an entry gets one at the beginning of the
-    /// stream with the label `stream`, which must be the table's current stream.
+    /// Counts these items as they are in their tables now, regardless of what the ledger has counted. Apart from
+    /// records, this is the only way to change the ledger. The items' records, if any, are counted as well. An item
+    /// without an entry gets one at the beginning of the stream with the label `stream`, which must be the table's
+    /// current stream.
     ///
     /// # Errors
     /// As [`Ledger::commit`].
@@ -116,7 +117,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(())
     }
 
-    /// Reads the items whose stored state is needed. Their entries have been read before; reconciling depends on this order.
+    /// Reads the items whose stored state is needed. Their entries have been read before; reconciling depends on this
+    /// order.
     async fn read_items(&self, batch: &mut LedgerBatch<'_>, invocation: &InvocationContext) -> Result<()> {
         let (mut keys, mut owners) = (Vec::new(), Vec::new());
         for (index, item) in batch.items.iter_mut().enumerate() {
@@ -144,8 +146,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(())
     }
 
-    /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the table's key
-    /// schema.
+    /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the
+    /// table's key schema.
     pub(super) fn item_key(&self, table: usize, partition: &str, sort: Option<&str>) -> Option<ItemKey> {
         let schema = self.model.tables.get(table)?;
         let attribute = |key: &KeySchema, text: &str| {
@@ -188,7 +190,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
     }
 
-    /// Resolves every lookup that this round's images depend on, and remembers the outputs that the batch's own records offer.
+    /// Resolves every lookup that this round's images depend on, and remembers the outputs that the batch's own records
+    /// offer.
     async fn look_up(
         &self,
         batch: &mut LedgerBatch<'_>,

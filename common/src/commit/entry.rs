@@ -81,9 +81,9 @@ impl LedgerEntry<'_> {
         })
     }
 
-    /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`. A target is
-    /// `[rollup, PK, SK, shard, expires_at]`; `shard` and `expires_at` are omitted if both are absent. Written without serde,
-    /// because it is written for every record.
+    /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`. A target is `[rollup, PK, SK,
+    /// shard, expires_at]`; `shard` and `expires_at` are omitted if both are absent. Written without serde, because it
+    /// is written for every record.
     fn encode_contributions(&self, targets: &RollupTargets) -> String {
         // Longer than nearly all: growing the text costs more than the memory.
         const TARGET_BYTES: usize = 128;
@@ -173,7 +173,8 @@ fn json_targets(out: &mut String, ids: &[TargetId], targets: &RollupTargets) {
     out.push(']');
 }
 
-/// One element of `contributions`: aggregate, targets, measures. The aggregate is null for the rollups that the item left.
+/// One element of `contributions`: aggregate, targets, measures. The aggregate is null for the rollups that the item
+/// left.
 #[derive(Deserialize)]
 struct StoredContribution<'e>(
     Option<String>,

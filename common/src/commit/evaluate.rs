@@ -15,7 +15,8 @@ use crate::table::Aggregate;
 type ExpirySettlement<'r> = (Position<'r>, ItemContributions);
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// The plan for an item, if there is anything to write. An item without a plan is done, has failed, or needs another round.
+    /// The plan for an item, if there is anything to write. An item without a plan is done, has failed, or needs
+    /// another round.
     pub(super) fn plan<'r>(
         &self,
         item: &mut LedgerItemState<'r>,
@@ -77,8 +78,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(Some(NewState { position, projection, is_deleted: image.is_none(), as_of: Some(*at) }))
     }
 
-    /// The state of the newest uncounted record that can be counted. Records that cannot be counted get a record error. Older
-    /// records are folded into the newest one, except that `max` and `min` see every image.
+    /// The state of the newest uncounted record that can be counted. Records that cannot be counted get a record error.
+    /// Older records are folded into the newest one, except that `max` and `min` see every image.
     fn newest_state<'r>(
         &self,
         item: &mut LedgerItemState<'r>,
@@ -112,8 +113,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         None
     }
 
-    /// The values that `max` and `min` see in these records. A record whose lookup has no outputs yet stops the collection:
-    /// `uncounted` is cut there, because the record is redelivered and its image would otherwise be lost.
+    /// The values that `max` and `min` see in these records. A record whose lookup has no outputs yet stops the
+    /// collection: `uncounted` is cut there, because the record is redelivered and its image would otherwise be lost.
     fn collect_extremes(
         &self,
         item: &mut LedgerItemState<'_>,
@@ -162,8 +163,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         settlements
     }
 
-    /// How many expiries fit into one transaction with the entry and its old and new rollups, at least 1. The next transaction
-    /// settles the rest. The loader rejects a model in which one expiry does not fit.
+    /// How many expiries fit into one transaction with the entry and its old and new rollups, at least 1. The next
+    /// transaction settles the rest. The loader rejects a model in which one expiry does not fit.
     fn max_settlements(&self, item: &LedgerItemState<'_>) -> usize {
         let rollups: usize = self.aggregates(item).map(|aggregate| aggregate.into.len()).sum();
         (MAX_TRANSACTION_ACTIONS - 1).saturating_sub(2 * rollups).checked_div(1 + rollups).unwrap_or(1).max(1)

@@ -113,8 +113,9 @@ pub(super) struct LedgerItemState<'r> {
     pub(super) progress: ItemProgress,
     /// The number of records that were delivered more than once in this batch; each is processed once.
     pub(super) repeated_records: usize,
-    /// Whether a write whose response this batch has not seen counted something of the item: a write of an earlier delivery, of
-    /// another consumer, or of this batch with a lost response. Its author may not have refreshed any mirror.
+    /// Whether a write whose response this batch has not seen counted something of the item: a write of an earlier
+    /// delivery, of another consumer, or of this batch with a lost response. Its author may not have refreshed any
+    /// mirror.
     is_counted_elsewhere: bool,
     /// The rollups whose mirrors must be refreshed because of what was committed.
     pub(super) changed_targets: Vec<TargetId>,
@@ -335,8 +336,8 @@ impl<'r> LedgerItemState<'r> {
         self.records.last().and_then(|record| record.new.as_ref())
     }
 
-    /// The records of this item that could not be counted. A record whose position the ledger has passed is counted, even if
-    /// it is malformed, unless it is an expiry that is not settled yet.
+    /// The records of this item that could not be counted. A record whose position the ledger has passed is counted,
+    /// even if it is malformed, unless it is an expiry that is not settled yet.
     pub(super) fn into_failures(self) -> Vec<RecordFailure> {
         let first = self.first_batch_index();
         let settles_expiries = self.identity.entity.on_expiry == OnExpiry::Keep;

@@ -7,7 +7,8 @@
 //! | remembered lookup | `LOOKUP#<name>#<key>` | `-` |
 //! | rollup | declared by the model | declared by the model |
 //!
-//! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole key.
+//! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole
+//! key.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -82,7 +83,8 @@ impl StateKeys {
         )
     }
 
-    /// A rollup's key. It is never truncated, because readers must find it; `None` if it is empty or exceeds DynamoDB's limits.
+    /// A rollup's key. It is never truncated, because readers must find it; `None` if it is empty or exceeds DynamoDB's
+    /// limits.
     pub(super) fn rollup(&self, target: &RollupTarget) -> Option<ItemKey> {
         let partition = target.partition_key();
         let fits = (1..=MAX_PARTITION_KEY).contains(&partition.len())

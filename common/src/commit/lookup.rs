@@ -1,10 +1,12 @@
 //! Remembered lookups: the first outputs of a lookup are stored and never change.
 //!
-//! In: the lookup keys that a batch needs ([`PendingLookups`]). Out: their outputs, or why there are none ([`LookupResults`]).
+//! In: the lookup keys that a batch needs ([`PendingLookups`]). Out: their outputs, or why there are none
+//! ([`LookupResults`]).
 //!
-//! `C(image)` must not depend on when it is evaluated. But a global secondary index lags behind its table, and the item that
-//! it returns may be deleted or change later. So the first outputs are put into the state table with
-//! `attribute_not_exists`; a writer that loses this race takes the winner's outputs. From then on every read returns these.
+//! `C(image)` must not depend on when it is evaluated. But a global secondary index lags behind its table, and the item
+//! that it returns may be deleted or change later. So the first outputs are put into the state table with
+//! `attribute_not_exists`; a writer that loses this race takes the winner's outputs. From then on every read returns
+//! these.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -87,12 +89,13 @@ impl LookupAnswers for LookupResults {
 /// Lookups that failed with a retryable error: the next round repeats them.
 pub(super) type DelayedLookups = HashMap<LookupKey<'static>, Error>;
 
-/// The lookups that a batch needs and this process has not cached, each with the outputs that a record of the looked-up item
-/// in the same batch offers, if there is one.
+/// The lookups that a batch needs and this process has not cached, each with the outputs that a record of the looked-up
+/// item in the same batch offers, if there is one.
 pub(super) type PendingLookups = BTreeMap<LookupKey<'static>, Option<Vec<AttributeValue<'static>>>>;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// Adds a lookup to `pending`, unless its result is known. `offer` has the outputs, if a record of the batch shows them.
+    /// Adds a lookup to `pending`, unless its result is known. `offer` has the outputs, if a record of the batch shows
+    /// them.
     pub(super) fn add_pending_lookup(
         &self,
         key: LookupKey<'_>,
@@ -115,12 +118,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
     }
 
-    /// Adds to `lookups` the outputs that are remembered, offered or found in an index. Records whose lookup has no outputs
-    /// fail, and are redelivered. A retryable error does not block the other items of the batch: its lookup is returned as
-    /// delayed.
+    /// Adds to `lookups` the outputs that are remembered, offered or found in an index. Records whose lookup has no
+    /// outputs fail, and are redelivered. A retryable error does not block the other items of the batch: its lookup is
+    /// returned as delayed.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`], or the error of reading the remembered lookups. The error of a single lookup is kept with it.
+    /// [`ErrorKind::Configuration`], or the error of reading the remembered lookups. The error of a single lookup is
+    /// kept with it.
     pub(super) async fn resolve_lookups(
         &self,
         pending: PendingLookups,
@@ -169,7 +173,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(delayed)
     }
 
-    /// The remembered outputs, else the offered ones, else those of the index. Outputs that are not remembered yet are stored.
+    /// The remembered outputs, else the offered ones, else those of the index. Outputs that are not remembered yet are
+    /// stored.
     async fn resolve_lookup(
         &self,
         key: &LookupKey<'static>,

@@ -4,14 +4,13 @@
 //! could not be counted ([`CommitOutcome`]).
 //!
 //! ```text
-//!  items of one batch                                      ┌──────────────── next round, with what was learned ────────────────┐
-//!    │                                                     ▼                                                                   │
-//!    └─▶ LedgerItemState ─▶ read entries ─▶ decide ─▶ look up ─▶ plan ─▶ pack ─▶ TransactWriteItems ─── cancelled ─▶ reasons ──┤
-//!         item_state       and markers      decide     lookup   evaluate  pack    transact │                                   │
-//!                          driver                               plan                       │ committed           deadline, or the
-//!                                                                                          ▼                     item is invalid:
-//!                                                                                    refresh mirrors             the record fails
-//!                                                                                    mirror
+//!               ┌───────────────────── next round, with what was learned ◀────────────────────┐
+//!               ▼                                                                             │
+//! items ─▶ read entries ─▶ decide ─▶ look up ─▶ plan ─▶ pack ─▶ TransactWriteItems ─ cancelled ─▶ deadline reached, or
+//! item_state   driver      decide    lookup    evaluate  pack       │   transact               the item is invalid:
+//!                                              plan                 │ committed                the record fails
+//!                                                                   ▼
+//!                                                            refresh mirrors   mirror
 //! ```
 //!
 //! # Why every change is counted exactly once
@@ -21,38 +20,39 @@
 //! rollup equals the sum of `current` over all entries plus `S`; and once every change has been delivered at least once,
 //! `E.current = C(item)`.**
 //!
-//! **The sum holds at every moment.** Entries and rollups change only through a [`plan`]. A plan writes, in one transaction,
-//! an entry whose `current` differs by `d`, expiry markers, and `ADD`s of exactly `d` plus the contributions that the
-//! markers settle. A transaction takes effect completely or not at all, and `ADD`s of different transactions commute. The
-//! entry is replaced on the condition that its `rev` is the one that `d` was computed from (or that no entry exists), so
-//! `d` is the true difference even with concurrent writers. An entry that is written without a transaction has `d = 0`.
-//! Reconciling an item is a plan too.
+//! **The sum holds at every moment.** Entries and rollups change only through a [`plan`]. A plan writes, in one
+//! transaction, an entry whose `current` differs by `d`, expiry markers, and `ADD`s of exactly `d` plus the
+//! contributions that the markers settle. A transaction takes effect completely or not at all, and `ADD`s of different
+//! transactions commute. The entry is replaced on the condition that its `rev` is the one that `d` was computed from
+//! (or that no entry exists), so `d` is the true difference even with concurrent writers. An entry that is written
+//! without a transaction has `d = 0`. Reconciling an item is a plan too.
 //!
-//! **Nothing is counted twice.** A record at position `p` is planned only if `p > E.position`, and the write that counts it
-//! sets `E.position ≥ p` in the same transaction. A second delivery (a retry, a batch cut at another record, another
-//! consumer, a response that was lost although the write took effect) either reads the new entry and skips the record, or
-//! has read the old entry and fails the condition on `rev`. The position also advances when the contributions do not
-//! change, so that an older record that is redriven later is not taken for a new one. After an item is deleted, its entry
-//! remains as a tombstone. The tombstone outlives ([`decide::TOMBSTONE_LIFETIME`]) every record that could still be
-//! applied: an older record is never applied; its item is reconciled instead.
+//! **Nothing is counted twice.** A record at position `p` is planned only if `p > E.position`, and the write that
+//! counts it sets `E.position ≥ p` in the same transaction. A second delivery (a retry, a batch cut at another record,
+//! another consumer, a response that was lost although the write took effect) either reads the new entry and skips the
+//! record, or has read the old entry and fails the condition on `rev`. The position also advances when the
+//! contributions do not change, so that an older record that is redriven later is not taken for a new one. After an
+//! item is deleted, its entry remains as a tombstone. The tombstone outlives ([`decide::TOMBSTONE_LIFETIME`]) every
+//! record that could still be applied: an older record is never applied; its item is reconciled instead.
 //!
-//! **Nothing is lost.** A record that cannot be counted is reported in the batch's response, and Lambda redelivers it with
-//! all records that follow it. A change that is lost nevertheless (a dead letter) is part of `C(item)` when the item next
-//! changes: that difference is computed from `E.current`, not from the previous image.
+//! **Nothing is lost.** A record that cannot be counted is reported in the batch's response, and Lambda redelivers it
+//! with all records that follow it. A change that is lost nevertheless (a dead letter) is part of `C(item)` when the
+//! item next changes: that difference is computed from `E.current`, not from the previous image.
 //!
 //! **Expiries.** A TTL expiry is an event, not a state: `C(OldImage)` is settled once, however late the record arrives. A
 //! marker, written with `attribute_not_exists` in the transaction that settles, makes this happen once. The item's state
 //! is counted by its entry, as for every other record.
 //!
-//! **Reconciling** ([`Ledger::reconcile`]) reads the entry first and the item second, both strongly consistent, and writes
-//! on the entry's `rev`. A change that is counted in between fails the condition. A change made after the item was read has
-//! a later position than the entry keeps, and is applied on top. A change made before the read is contained in the image. If
-//! its record is delivered later, its older state is counted over the newer one until the newer record follows: order is
-//! kept per item. `as_of` skips records that are known to be older than the reconciliation.
+//! **Reconciling** ([`Ledger::reconcile`]) reads the entry first and the item second, both strongly consistent, and
+//! writes on the entry's `rev`. A change that is counted in between fails the condition. A change made after the item
+//! was read has a later position than the entry keeps, and is applied on top. A change made before the read is
+//! contained in the image. If its record is delivered later, its older state is counted over the newer one until the
+//! newer record follows: order is kept per item. `as_of` skips records that are known to be older than the
+//! reconciliation.
 //!
-//! **Lookups** are part of `C`, so their outputs must not change: see `commit::lookup`. **`max` and `min`** see every image of
-//! every counted record and only move in one direction, so that seeing an image twice changes nothing. **Mirrors** are copies that
-//! carry the rollup's `rev`, which only grows: see `commit::mirror`.
+//! **Lookups** are part of `C`, so their outputs must not change: see `commit::lookup`. **`max` and `min`** see every
+//! image of every counted record and only move in one direction, so that seeing an image twice changes nothing.
+//! **Mirrors** are copies that carry the rollup's `rev`, which only grows: see `commit::mirror`.
 
 mod batch;
 pub mod decide;
@@ -87,8 +87,8 @@ use crate::table::Model;
 
 /// The ledger of a model's tables: commits changes to rollups, exactly once in effect.
 ///
-/// It keeps no state of an invocation, so any number of invocations can run concurrently. Only remembered lookups, which never
-/// change, are cached between invocations.
+/// It keeps no state of an invocation, so any number of invocations can run concurrently. Only remembered lookups,
+/// which never change, are cached between invocations.
 #[derive(Debug)]
 pub struct Ledger<T, C> {
     model: Arc<Model>,

@@ -1,7 +1,7 @@
 //! Packs plans into transactions. Pure.
 //!
-//! A transaction contains whole items (entry, markers and all rollups) and writes each rollup once, regardless of how many
-//! items add to it. Items are sorted by their rollups, because neighbours then share the most rollups.
+//! A transaction contains whole items (entry, markers and all rollups) and writes each rollup once, regardless of how
+//! many items add to it. Items are sorted by their rollups, because neighbours then share the most rollups.
 
 use std::sync::Arc;
 

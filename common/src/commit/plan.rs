@@ -228,7 +228,8 @@ impl ItemPlanner<'_> {
         added.chain(extremes.map(|extreme| extreme.target)).collect()
     }
 
-    /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of them.
+    /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of
+    /// them.
     fn drop_expired_targets(&self, plan: &mut ItemPlan<'_>) {
         let is_live = |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.now);
         if plan.targets().all(is_live) {

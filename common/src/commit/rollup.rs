@@ -1,7 +1,8 @@
 //! The write of one rollup in a transaction.
 //!
-//! Counts and sums are `ADD`ed without a condition, because additions of concurrent writers commute. Computed measures (`max`,
-//! `min`, averages) are not additive: a rollup with computed measures is read first and written on the `rev` that was read.
+//! Counts and sums are `ADD`ed without a condition, because additions of concurrent writers commute. Computed measures
+//! (`max`, `min`, averages) are not additive: a rollup with computed measures is read first and written on the `rev`
+//! that was read.
 
 use std::sync::Arc;
 

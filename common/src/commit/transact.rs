@@ -100,7 +100,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Some(Write { key, condition, action: WriteAction::Put(encoded) })
     }
 
-    /// The writes of a transaction; `None` if one of its rollups cannot be written, which isolates the items that need it.
+    /// The writes of a transaction; `None` if one of its rollups cannot be written, which isolates the items that need
+    /// it.
     async fn render<'r>(
         &self,
         batch: &mut LedgerBatch<'r>,

@@ -73,7 +73,8 @@ pub struct ImageProjection {
 /// Computes the contributions of an item in the state of `image`.
 ///
 /// # Errors
-/// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no outputs yet.
+/// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no
+/// outputs yet.
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,

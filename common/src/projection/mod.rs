@@ -1,11 +1,11 @@
-//! Projects an image of an item: to the contributions to rollups, the stale caches, the rows of datasets, and the line of the
-//! archive.
+//! Projects an image of an item: to the contributions to rollups, the stale caches, the rows of datasets, and the line
+//! of the archive.
 //!
-//! In: an [`Image`], the item's identity and the outputs of its lookups. Out: for the ledger, an [`ImageProjection`]. Pure: no
-//! I/O, no clock; the same input always has the same result.
+//! In: an [`Image`], the item's identity and the outputs of its lookups. Out: for the ledger, an [`ImageProjection`].
+//! Pure: no I/O, no clock; the same input always has the same result.
 //!
-//! The ledger's `C(image)` is [`contributions()`]: aggregate → rollups → measure → number. The lookups that an image needs are
-//! [`lookup_keys`]; their outputs are read before.
+//! The ledger's `C(image)` is [`contributions()`]: aggregate → rollups → measure → number. The lookups that an image
+//! needs are [`lookup_keys`]; their outputs are read before.
 
 mod archive;
 mod contributions;
@@ -93,8 +93,8 @@ pub fn lookup_keys<'s, 'a: 's>(
     aggregates.flat_map(|aggregate| &aggregate.lookups).map(|lookup| scope.lookup_key(lookup)).collect()
 }
 
-/// The lookups that an image of a looked-up item has the outputs of. A lookup is omitted if the image lacks an input or an
-/// output.
+/// The lookups that an image of a looked-up item has the outputs of. A lookup is omitted if the image lacks an input or
+/// an output.
 pub fn offered_outputs<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,

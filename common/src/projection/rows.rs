@@ -85,8 +85,9 @@ pub struct RecordImages<'s, 'a> {
     pub old: Option<&'s Image<'a>>,
 }
 
-/// Decodes the image before a change if a row is made of it: the item is deleted, or leaves a partition. Otherwise only the attributes that
-/// the decoder has read eagerly are used. They determine the day if the record was decoded with [`Model::row_attributes`].
+/// Decodes the image before a change if a row is made of it: the item is deleted, or leaves a partition. Otherwise only the
+/// attributes that the decoder has read eagerly are used. They determine the day if the record was decoded with
+/// [`Model::row_attributes`].
 ///
 /// # Errors
 /// [`crate::ErrorKind::Record`] if a decoded attribute is malformed.

@@ -83,8 +83,8 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(())
     }
 
-    /// The time in a term: RFC 3339 text, a date, an hour, or a number of epoch seconds. With the day format, the first moment of
-    /// the day.
+    /// The time in a term: RFC 3339 text, a date, an hour, or a number of epoch seconds. With the day format, the first
+    /// moment of the day.
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if the term is absent or not a time.

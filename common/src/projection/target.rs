@@ -16,8 +16,8 @@ use crate::table::{Model, Rollup};
 pub struct RollupTarget {
     /// The rollup's name in the model, or in the model generation that wrote the ledger entry.
     pub name: Arc<str>,
-    /// The rollups of the model that the item belongs to, as indexes into [`Model::rollups`]: several if the keys of rollups overlap;
-    /// none if the model no longer has the rollup.
+    /// The rollups of the model that the item belongs to, as indexes into [`Model::rollups`]: several if the keys of
+    /// rollups overlap; none if the model no longer has the rollup.
     pub rollups: SmallVec<[usize; 2]>,
     /// The `PK` without the shard.
     pub partition: Box<str>,
@@ -205,8 +205,8 @@ fn rollup_has_key(model: &Model, rollup: usize, key: TargetKey<'_>) -> bool {
     model.rollups.get(rollup).is_some_and(|rollup| rollup.has_key(key.partition, key.sort))
 }
 
-/// Assigns an item to a shard of each sharded rollup: the shard in its ledger entry, or, for a new contribution, a hash of the
-/// item's key.
+/// Assigns an item to a shard of each sharded rollup: the shard in its ledger entry, or, for a new contribution, a hash
+/// of the item's key.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardAssignment<'s> {
     /// The item.
@@ -237,7 +237,7 @@ impl ShardAssignment<'_> {
             return None;
         }
         let current_shard =
-            self.current.by_aggregate.iter().flat_map(|share| &share.targets).find_map(|id| {
+            self.current.by_aggregate.iter().flat_map(|contribution| &contribution.targets).find_map(|id| {
                 let target = targets.get(*id);
                 let is_same = *target.partition == *partition && *target.sort == *sort;
                 if is_same { target.shard } else { None }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{AttributeValue, Image, OldImage, Position, Timestamp};
+use super::{Image, OldImage, Position, PrimaryKey, Timestamp};
 use crate::Error;
 
 /// The records of one event, in the event's order; each is decoded or malformed.
@@ -28,8 +28,8 @@ pub struct ChangeRecord<'a> {
     pub position: Position<'a>,
     /// The kind of change.
     pub operation: Operation,
-    /// Whether DynamoDB removed the item because its time to live (TTL) expired. In a global table, replica regions do not
-    /// mark such a removal.
+    /// Whether DynamoDB removed the item because its time to live (TTL) expired. In a global table, replica regions do
+    /// not mark such a removal.
     pub expired: bool,
     /// The item's primary key.
     pub keys: PrimaryKey<'a>,
@@ -126,40 +126,5 @@ impl StreamView {
             Self::OldImage => "OLD_IMAGE",
             Self::KeysOnly => "KEYS_ONLY",
         }
-    }
-}
-
-/// A key attribute's name and value.
-pub(super) type NamedValue<'a> = (Cow<'a, str>, AttributeValue<'a>);
-
-/// An item's primary key: one or two attributes of type `S`, `N` or `B`. The model determines which of them is the
-/// partition key; the record does not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PrimaryKey<'a> {
-    first: NamedValue<'a>,
-    second: Option<NamedValue<'a>>,
-}
-
-impl<'a> PrimaryKey<'a> {
-    pub(super) fn new(first: NamedValue<'a>, second: Option<NamedValue<'a>>) -> Self {
-        Self { first, second }
-    }
-
-    /// The value of a key attribute.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&AttributeValue<'a>> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
-    /// The key attributes by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &AttributeValue<'a>)> {
-        std::iter::once(&self.first).chain(&self.second).map(|(name, value)| (&**name, value))
-    }
-
-    /// The number of attributes: 1 or 2.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a key has at least one attribute")]
-    pub fn len(&self) -> usize {
-        1 + usize::from(self.second.is_some())
     }
 }

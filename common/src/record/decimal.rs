@@ -130,7 +130,8 @@ impl Decimal {
         Self::from_big(BigDecimal::from_bigint(quotient, i64::from(places))).ok()
     }
 
-    /// The largest integer that is at most `self / divisor`; `None` if the divisor is zero or the result exceeds an `i64`.
+    /// The largest integer that is at most `self / divisor`; `None` if the divisor is zero or the result exceeds an
+    /// `i64`.
     #[must_use]
     pub fn floor_divided_by(&self, divisor: &Self) -> Option<i64> {
         if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b)) = (&self.0, &divisor.0)

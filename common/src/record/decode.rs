@@ -8,11 +8,11 @@
 //!                                              └▶ identify ──────────┘
 //! ```
 //!
-//! Malformed records are rare. The first pass stops at the first fault; only then is the event read again, record by record,
-//! and the malformed records are reported. Attributes that the model does not name are skipped. The old image is kept
-//! as JSON until it is needed, except for its eager fields ([`super::OldImage::eager_fields`]). Records of one table have
-//! similar shapes, and an old image resembles the new one: an expected name or an unchanged value is recognised by
-//! one comparison ([`super::shape_cache`]).
+//! Malformed records are rare. The first pass stops at the first fault; only then is the event read again, record by
+//! record, and the malformed records are reported. Attributes that the model does not name are skipped. The old image
+//! is kept as JSON until it is needed, except for its eager fields ([`super::OldImage::eager_fields`]). Records of one
+//! table have similar shapes, and an old image resembles the new one: an expected name or an unchanged value is
+//! recognised by one comparison ([`super::shape_cache`]).
 //!
 //! If a JSON object has a duplicate name, the last one counts. Unknown fields are ignored, whatever their values are.
 
@@ -33,8 +33,8 @@ type DecodedRecord<'a> = Result<ChangeRecord<'a>, Box<BadRecord<'a>>>;
 /// Decodes an event. Only the attributes in `attributes` are decoded.
 ///
 /// # Errors
-/// [`ErrorKind::Event`] if the bytes are not JSON or have no list `Records`. A malformed record is not an error of the event
-/// but a [`BadRecord`] in its place.
+/// [`ErrorKind::Event`] if the bytes are not JSON or have no list `Records`. A malformed record is not an error of the
+/// event but a [`BadRecord`] in its place.
 pub fn decode<'a>(event: &'a [u8], attributes: &AttributeInterner) -> Result<RecordBatch<'a>> {
     let event = std::str::from_utf8(event).map_err(|error| {
         not_an_event("the event is not JSON: it is not UTF-8").with("byte", error.valid_up_to().to_string())
@@ -88,8 +88,8 @@ fn not_an_event(message: &str) -> Error {
         .hint("Connect the function to a DynamoDB stream, or send it an event of the same format")
 }
 
-/// Decodes records one by one, for example the lines of the archive. It caches the shape of earlier records for speed; the
-/// result for a record depends on that record alone.
+/// Decodes records one by one, for example the lines of the archive. It caches the shape of earlier records for speed;
+/// the result for a record depends on that record alone.
 pub struct RecordDecoder<'v, 'a> {
     attributes: &'v AttributeInterner,
     shapes: ShapeCaches<'a>,

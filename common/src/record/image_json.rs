@@ -1,7 +1,7 @@
 //! Decodes DynamoDB JSON (`{"S": "text"}`, `{"N": "1"}`, …) into attribute values, keys and images.
 //!
-//! One pass over the bytes reads what the model needs and skips the rest. Faults are stored in the [`DecodeContext`] as constant texts,
-//! so that an error never contains an item's values.
+//! One pass over the bytes reads what the model needs and skips the rest. Faults are stored in the [`DecodeContext`] as
+//! constant texts, so that an error never contains an item's values.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::change::NamedValue;
 use super::image::ImageBuilder;
 use super::json_reader::{InvalidJson, JsonReader, JsonResult};
+use super::key::NamedValue;
 use super::shape_cache::ShapeCache;
-use super::{AttributeId, AttributeInterner, AttributeValue, Decimal, Image, OldImage, PrimaryKey};
+use super::{AttributeId, AttributeInterner, AttributeValue, Decimal, Image, PrimaryKey};
 use crate::{Error, ErrorKind, Result};
 
 /// The attributes to decode, and the first fault.
@@ -102,29 +102,26 @@ impl DecodeContext<'_> {
     }
 
     /// Skips an old image, except for its eager fields. Most of its values equal those of the new image.
-    pub(super) fn old_image<'a>(
+    pub(super) fn skip_image<'a>(
         &self,
         reader: &mut JsonReader<'a>,
         shape: &mut ShapeCache<'a, KnownAttribute>,
-    ) -> JsonResult<OldImage<'a>> {
+    ) -> JsonResult<(&'a str, Option<Image<'a>>)> {
         let start = reader.start();
-        let mut builder = None;
-        if reader.is_object() {
-            builder = self.attributes.eager_fields().map(ImageBuilder::new);
-            reader.object_with_shape(
-                shape,
-                |name| self.known_attribute(name),
-                |reader, attribute, new| match (attribute.eager, &mut builder) {
-                    (Some(id), Some(builder)) => self.attribute(reader, id, builder),
-                    _ => reader.skip_expecting(new),
-                },
-            )?;
-        } else {
+        if !reader.is_object() {
             reader.skip()?;
+            return Err(self.fault("OldImage must be a map"));
         }
-        let eager_fields = builder.map(|builder| builder.image);
-        let old = OldImage::from_json(reader.text_since(start)?, eager_fields);
-        old.ok_or_else(|| self.fault("OldImage must be a map"))
+        let mut builder = self.attributes.eager_fields().map(ImageBuilder::new);
+        reader.object_with_shape(
+            shape,
+            |name| self.known_attribute(name),
+            |reader, attribute, new| match (attribute.eager, &mut builder) {
+                (Some(id), Some(builder)) => self.attribute(reader, id, builder),
+                _ => reader.skip_expecting(new),
+            },
+        )?;
+        Ok((reader.text_since(start)?, builder.map(|builder| builder.image)))
     }
 
     fn known_attribute(&self, name: &str) -> KnownAttribute {

@@ -57,8 +57,8 @@ impl<'a> JsonReader<'a> {
         Ok(())
     }
 
-    /// Reads an object of a known kind: `member` gets the meaning of each name and the JSON of the name's last value, and reads the
-    /// value. `meaning` is called for names that the shape cache does not have.
+    /// Reads an object of a known kind: `member` gets the meaning of each name and the JSON of the name's last value,
+    /// and reads the value. `meaning` is called for names that the shape cache does not have.
     #[inline]
     pub(super) fn object_with_shape<M: Copy>(
         &mut self,
@@ -216,8 +216,8 @@ impl<'a> JsonReader<'a> {
         }
     }
 
-    /// Reads the most frequent attribute values: `{"S":"text"}`, and the same for `N` and `B`, without white space or escapes. Returns
-    /// the type tag and the text; for every other value `None`, without moving.
+    /// Reads the most frequent attribute values: `{"S":"text"}`, and the same for `N` and `B`, without white space or
+    /// escapes. Returns the type tag and the text; for every other value `None`, without moving.
     #[inline]
     pub(super) fn tagged_text(&mut self) -> Option<(u8, &'a str)> {
         // The object is a level of its own.
@@ -428,8 +428,8 @@ fn plain_length(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// Sets the highest bit of the first of eight bytes that is a quote, a backslash or a control character. The bits of the bytes after
-/// it are undefined.
+/// Sets the highest bit of the first of eight bytes that is a quote, a backslash or a control character. The bits of
+/// the bytes after it are undefined.
 #[inline]
 fn special_bytes(bytes: u64) -> u64 {
     const fn each(byte: u8) -> u64 {

@@ -176,7 +176,10 @@ impl DecodeContext<'_> {
             StreamField::ApproximateCreationDateTime => parts.created_at = created_at(reader.skip()?)?,
             StreamField::Keys => parts.keys = Some(self.keys(reader)?),
             StreamField::NewImage => parts.new = reader.nullable(|reader| self.image(reader, image))?,
-            StreamField::OldImage => parts.old = self.old_image(reader, image)?,
+            StreamField::OldImage => {
+                let old = reader.nullable(|reader| self.skip_image(reader, image))?;
+                parts.old = old.map(|(json, eager)| OldImage::new(json, eager)).unwrap_or_default();
+            }
             StreamField::SequenceNumber => parts.sequence_number = Some(reader.text()?),
             StreamField::StreamViewType => {
                 let view = reader.nullable(JsonReader::text)?;

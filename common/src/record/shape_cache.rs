@@ -1,7 +1,7 @@
 //! The shape of earlier JSON objects of one kind.
 //!
-//! Most items of a table have the same attributes in the same order. So the name that followed last time is compared first and
-//! need not be parsed. A wrong expectation costs one comparison.
+//! Most items of a table have the same attributes in the same order. So the name that followed last time is compared
+//! first and need not be parsed. A wrong expectation costs one comparison.
 
 use hashbrown::HashMap;
 

@@ -46,7 +46,8 @@ impl Timestamp {
         Some(Self { epoch_ms: i64::try_from(epoch_ms).ok()? })
     }
 
-    /// The UTC day of a text such as `2026-02-06T14:30:00Z`, borrowed from the text; `None` for every other text, even if it is a time.
+    /// The UTC day of a text such as `2026-02-06T14:30:00Z`, borrowed from the text; `None` for every other text, even
+    /// if it is a time.
     #[must_use]
     pub fn day_of_utc(text: &str) -> Option<&str> {
         utc_time(text).and_then(|_| text.get(.."yyyy-mm-dd".len()))
@@ -106,8 +107,8 @@ impl Timestamp {
     }
 }
 
-/// Parses UTC times with seconds (`2026-02-06T14:30:00Z`), the most frequent form. Parsing only this form is much faster than
-/// detecting the form of a text.
+/// Parses UTC times with seconds (`2026-02-06T14:30:00Z`), the most frequent form. Parsing only this form is much
+/// faster than detecting the form of a text.
 fn utc_time(text: &str) -> Option<jiff::Timestamp> {
     const SHAPE: &[u8; 20] = b"0000-00-00T00:00:00Z";
     let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;

@@ -1,12 +1,13 @@
 //! Aggregates, which count an entity's items into rollups: `[[aggregates]]`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use toml::de::DeTable;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
 use super::load::reader::{self, Located, SettingsTable, entries};
 use super::load::suggestion::suggestion;
@@ -152,7 +153,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
     let rollups: Vec<(usize, usize)> =
         into.iter().filter_map(|name| Some((compiler.rollup_named(&owner, *name)?, name.at))).collect();
     let mut context = compiler.context(&owner, entity);
-    let lookups = context.lookups(&lookups);
+    let uses = context.lookups(&lookups);
     let when = context.pattern(&owner, settings.get("when"));
     let destinations = rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at)).collect();
     let mut compiled = Vec::new();
@@ -168,15 +169,19 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
     if let Some(entity) = entity.and_then(|entity| compiler.model.entities.get_mut(entity)) {
         entity.aggregates.push(index);
     }
-    compiler.aggregate_places.push(name.at);
-    compiler.model.aggregates.push(Aggregate {
+    let aggregate = Aggregate {
         name: Arc::from(name.value),
         of: entity.unwrap_or(0),
         when,
-        lookups,
+        lookups: uses,
         into: destinations,
         measures: compiled.into_iter().filter_map(|measure| measure.measure).collect(),
-    });
+    };
+    let mut used = BTreeSet::new();
+    aggregate.each_term(&mut |term| used.extend(term.output_lookup()));
+    compiler.check_outputs(&owner, &lookups, &used);
+    compiler.places.aggregates.push(name.at);
+    compiler.model.aggregates.push(aggregate);
     Some(())
 }
 
@@ -184,7 +189,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
 fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: &[Located<&str>]) {
     compiler.check_name("aggregate", name);
     let known = compiler.model.aggregates.iter().position(|known| *known.name == *name.value);
-    if let Some(first) = known.and_then(|known| compiler.aggregate_places.get(known)).copied() {
+    if let Some(first) = known.and_then(|known| compiler.places.aggregates.get(known)).copied() {
         let message = format!("aggregate `{}`: another aggregate has this name; choose another", name.value);
         compiler.report(ProblemCode::DuplicateName, name.at, message).related(first, "first used here");
     }
@@ -209,7 +214,7 @@ impl EntityContext<'_, '_, '_> {
         let (partition, sort) = (compiled.partition.clone(), compiled.sort.clone());
         let (variables, lifetime) = (compiled.variables.clone(), compiled.lifetime);
         let owner = format!("{}: rollup `{}`", self.owner, compiled.name);
-        self.rollup = self.compiler.rollup_places.get(rollup).copied();
+        self.rollup = self.compiler.places.rollups.get(rollup).copied();
         let [partition, sort] =
             [&partition, &sort].map(|template| self.bind(&owner, at, template, &variables));
         self.rollup = None;
@@ -221,7 +226,7 @@ impl EntityContext<'_, '_, '_> {
                 let described = resolved.value_type.described();
                 let message =
                     format!("{owner}: `{variable}` is {described}, not a time; name text or a number");
-                let at = self.compiler.lifetime_places.get(rollup).copied().unwrap_or(at);
+                let at = self.compiler.places.lifetimes.get(rollup).copied().unwrap_or(at);
                 self.report(ProblemCode::UnfitMeasureValue, at, message);
             }
             Some(RollupExpiry { of: resolved.term, format: resolved.format, after: lifetime.after })

@@ -6,7 +6,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::duration::{duration, parse_short};
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::ProblemCollector;
 use super::load::reader::{Located, RawValue, SettingsTable, place};
@@ -87,11 +87,15 @@ named_values! {
 }
 
 impl CacheRule {
+    /// Calls `visit` with every term of its templates and its condition.
+    pub(super) fn each_term(&self, visit: &mut impl FnMut(&Term)) {
+        self.keys.iter().chain(&self.paths).flat_map(BoundTemplate::terms).for_each(&mut *visit);
+        self.when.iter().for_each(|condition| condition.each_term(visit));
+    }
+
     /// Calls `visit` with every attribute that it reads.
     pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
-        let mut read = |term: &Term| term.attribute().into_iter().for_each(&mut *visit);
-        self.keys.iter().chain(&self.paths).flat_map(BoundTemplate::terms).for_each(&mut read);
-        self.when.iter().for_each(|condition| condition.each_term(&mut read));
+        self.each_term(&mut |term| term.attribute().into_iter().for_each(&mut *visit));
         self.depends_on.iter().for_each(visit);
     }
 
@@ -185,6 +189,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
         if let Some(entity) = compiler.model.entities.get_mut(entity) {
             entity.caches.push(index);
         }
+        compiler.places.caches.push(at);
         compiler.model.caches.push(CacheRule { of: entity, keys, paths, when, depends_on, remedy });
     }
     Some(())

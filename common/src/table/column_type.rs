@@ -45,18 +45,18 @@ pub enum ColumnType {
 named_values! {
     /// The name of a column type, without its arguments.
     enum ColumnTypeName {
-        String = "string",
-        Int64 = "int64",
-        Decimal = "decimal",
-        Double = "double",
-        Boolean = "boolean",
-        Timestamp = "timestamp",
+        String = "string" | "text" | "varchar",
+        Int64 = "int64" | "int" | "integer" | "bigint" | "long",
+        Decimal = "decimal" | "number" | "numeric",
+        Double = "double" | "float",
+        Boolean = "boolean" | "bool",
+        Timestamp = "timestamp" | "datetime",
         Date = "date",
-        Binary = "binary",
-        Json = "json",
-        List = "list",
+        Binary = "binary" | "bytes",
+        Json = "json" | "any",
+        List = "list" | "array",
         Map = "map",
-        Struct = "struct",
+        Struct = "struct" | "object",
     }
 }
 

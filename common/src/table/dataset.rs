@@ -6,11 +6,11 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::column_type::{ColumnType, is_column_name};
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
-use super::load::scope::{ResolvedName, interned_path, position};
-use super::load::suggestion::suggestion;
+use super::load::scope::{ResolvedName, base_name, interned_path, position};
+use super::load::suggestion::{did_you_mean, listed, suggestion};
 use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::template::split_format;
@@ -60,11 +60,15 @@ impl Dataset {
         day.len() == NO_DAY.len() && (&*self.days.0..=&*self.days.1).contains(&day)
     }
 
+    /// Every term that its rows are made from.
+    pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
+        let columns = self.columns.iter().map(|column| &column.from);
+        columns.chain([&self.partition.0]).chain(self.lookups.iter().flat_map(LookupUse::terms))
+    }
+
     /// Calls `visit` with every attribute that it reads.
     pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
-        let columns = self.columns.iter().map(|column| &column.from);
-        let terms = columns.chain([&self.partition.0]).chain(self.lookups.iter().flat_map(LookupUse::terms));
-        terms.filter_map(Term::attribute).for_each(visit);
+        self.terms().filter_map(Term::attribute).for_each(visit);
     }
 
     /// The dataset in words.
@@ -170,10 +174,13 @@ pub(super) fn compile(
     check_dataset_name(compiler, &owner, name);
     let entity = of.and_then(|of| compiler.entity_named(&owner, of));
     let mut context = compiler.context(&owner, entity);
-    let lookups = context.lookups(&lookups);
+    let uses = context.lookups(&lookups);
     let from = partition.and_then(|partition| context.partition(partition));
     let columns = columns.map(entries).unwrap_or_default().into_iter();
     let mut columns: Vec<Column> = columns.filter_map(|(name, value)| context.column(name, value)).collect();
+    if let (Some(name), Some((term, _))) = (partition, &from) {
+        context.check_partition(name, term, &columns);
+    }
     let sort = context.sort(&sort, &columns);
     let key = key_columns(&context.scope.variables, &mut columns);
     let (_, partition) = (of?, partition?);
@@ -182,19 +189,22 @@ pub(super) fn compile(
     if let Some(entity) = compiler.model.entities.get_mut(of) {
         entity.datasets.push(index);
     }
-    compiler.dataset_places.push(name.at);
-    compiler.model.datasets.push(Dataset {
+    compiler.places.datasets.push(name.at);
+    let dataset = Dataset {
         name: Arc::from(name.value),
         of,
         partition: from.unwrap_or((Term::Key(0), ValueFormat::Day)),
         partition_source: Arc::from(partition.value),
         days,
-        lookups,
+        lookups: uses,
         columns,
         key,
         sort,
         history,
-    });
+    };
+    let used = dataset.terms().filter_map(Term::output_lookup).collect();
+    compiler.check_outputs(&owner, &lookups, &used);
+    compiler.model.datasets.push(dataset);
     Some(())
 }
 
@@ -232,7 +242,7 @@ impl EntityContext<'_, '_, '_> {
     fn partition(&mut self, name: Located<&str>) -> Option<(Term, ValueFormat)> {
         let owner = format!("{}: `partition`", self.owner);
         let ResolvedName { term, format, value_type } = self.resolve_or_attribute(&owner, name)?;
-        let is_day_of_key = matches!(term, Term::Key(_)) && name.value.ends_with(":day");
+        let is_day_of_key = term.is_key() && name.value.ends_with(":day");
         if format != ValueFormat::Day && !is_day_of_key {
             let message = format!(
                 "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
@@ -244,6 +254,25 @@ impl EntityContext<'_, '_, '_> {
             self.report(ProblemCode::InvalidDataset, name.at, message);
         }
         Some((term, format))
+    }
+
+    /// If the attribute's name is misspelt, every row is in the partition without a day. Nothing but another use or a
+    /// declaration shows that it is not.
+    fn check_partition(&mut self, name: Located<&str>, term: &Term, columns: &[Column]) {
+        let (scope, vocabulary) = self.names();
+        if scope.resolve(name.value, vocabulary).is_ok() || columns.iter().any(|column| column.from == *term)
+        {
+            return;
+        }
+        let base = base_name(name.value);
+        let attributes = self.scope.attributes.iter().map(|(name, _)| name);
+        let known = attributes.chain(columns.iter().map(|column| &column.source)).map(|name| &**name);
+        let message = format!(
+            "{}: `partition`: `{base}` is neither declared nor a column{}; declare it if it is right",
+            self.owner,
+            did_you_mean(base, known)
+        );
+        self.report(ProblemCode::UndeclaredPartition, name.at, message);
     }
 
     /// A column; `None` if it cannot be read.
@@ -413,10 +442,27 @@ pub(super) fn compile_query(
         let message = format!("{owner}: `sql` must be one SELECT (or WITH … SELECT), without a `;`");
         compiler.report(ProblemCode::InvalidQuery, sql.at, message);
     }
+    check_query(compiler, &owner, sql.at, text);
     compiler.model.queries.push(SavedQuery {
         name: Arc::from(name.value),
         about: Arc::from(about.value),
         sql: Arc::from(text),
     });
     Some(())
+}
+
+/// Whether a query names a dataset, or the table of all its rows, is all that can be told without an SQL parser.
+fn check_query(compiler: &mut ModelCompiler<'_, '_>, owner: &str, at: usize, sql: &str) {
+    let sql = sql.to_ascii_lowercase();
+    let words: Vec<&str> =
+        sql.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
+    let mut datasets = compiler.model.datasets.iter();
+    let is_dataset =
+        |word: &str, name: &str| word.strip_suffix("_log").unwrap_or(word) == name || word == name;
+    if !datasets.any(|dataset| words.iter().any(|word| is_dataset(word, &dataset.name))) {
+        let known: Vec<&str> = compiler.model.datasets.iter().map(|dataset| &*dataset.name).collect();
+        let known = if known.is_empty() { "there are none".to_owned() } else { listed(&known) };
+        let message = format!("{owner}: `sql` reads none of the model's datasets: {known}");
+        compiler.report(ProblemCode::QueryWithoutDataset, at, message);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
 use super::load::scope::{EntityScope, ResolvedName, position};
@@ -112,14 +112,8 @@ pub(super) fn compile(
     let problems = &mut *compiler.problems;
     let table = entity.get("derive");
     let table = table.and_then(|value| reader::table(&entity.called("derive"), value, problems));
-    let (mut derivations, mut derived) = (Vec::new(), Vec::new());
-    let bare = Arc::new(EntityScope {
-        name: Arc::clone(&scope.name),
-        variables: scope.variables.clone(),
-        attributes: scope.attributes.clone(),
-        derived: Vec::new(),
-        is_incomplete: scope.is_incomplete,
-    });
+    let (mut derivations, mut derived, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let bare = Arc::new(scope.clone());
     for (name, value) in table.map(entries).unwrap_or_default() {
         let owner = format!("{}: derived value `{}`", entity.owner, name.value);
         let mut context = compiler.context_of(&owner, Arc::clone(&bare));
@@ -127,12 +121,14 @@ pub(super) fn compile(
             compiler.problems.mark_incomplete();
             continue;
         };
+        places.push(name.at);
         // A wrong one keeps its name: uses of it are not reported as well.
         let name: Arc<str> = Arc::from(name.value);
         derived.push((Arc::clone(&name), value_type));
         derivations
             .push(Derivation { name, kind: kind.unwrap_or_else(|| DerivationKind::First(Vec::new())) });
     }
+    compiler.places.derivations.push(places);
     scope.derived = derived;
     (derivations, scope)
 }

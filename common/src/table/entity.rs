@@ -7,7 +7,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::derivation::{self, Derivation};
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::EntityScope;
@@ -159,7 +159,7 @@ pub(super) fn compile(
         compiler.secrets.push((index, AttributePath::dotted(secret.value), secret.at));
     }
     compiler.scopes.push(Arc::new(scope));
-    compiler.entity_places.push(name.at);
+    compiler.places.entities.push(name.at);
     compiler.model.entities.push(Entity {
         name: Arc::from(name.value),
         table: table.unwrap_or(0),

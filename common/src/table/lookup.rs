@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use toml::de::DeTable;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable};
 use super::template::split_format;
@@ -117,6 +117,7 @@ pub(super) fn compile(
     let at = key.first().map_or(name.at, |(_, text)| text.at);
     answer(compiler, &owner, entity, (&inputs, at), &gives);
     let mut templates = templates.into_iter();
+    compiler.places.lookups.push(name.at);
     compiler.model.lookups.push(Lookup {
         name: Arc::from(name.value),
         of: entity.unwrap_or(0),
@@ -166,6 +167,13 @@ fn answer(
                 output.value
             );
             context.report(ProblemCode::UnfitKeyValue, output.at, message);
+        }
+        if !resolved.term.is_key() {
+            let message = format!(
+                "{owner}: `{}` is not in the key of its entity, so it may change, and the result of a lookup is read once and remembered: later values are not seen",
+                output.value
+            );
+            context.report(ProblemCode::ChangeableOutput, output.at, message);
         }
         outputs.push(resolved.term);
         types.push(resolved.value_type);

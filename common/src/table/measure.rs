@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use toml::de::DeValue;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::EntityContext;
-use super::load::reader::{self, Located, RawValue, SettingsTable};
-use super::load::suggestion::listed;
+use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
+use super::load::suggestion::{listed, nearest};
 use super::named::{NamedValue as _, meant, named_values};
 use super::value_type::ValueType;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
@@ -245,8 +245,15 @@ pub(super) fn compile<'d>(
         return None;
     }
     let table = reader::table(&owner, value, problems)?;
-    let named = MeasureFunction::NAMES.iter().filter(|function| table.contains_key(**function));
-    let named: Vec<MeasureFunction> = named.filter_map(|name| MeasureFunction::of_name(name)).collect();
+    let mut named: Vec<MeasureFunction> =
+        entries(table).iter().filter_map(|(key, _)| MeasureFunction::of_name(key.value)).collect();
+    if named.is_empty() {
+        // A misspelt function is reported as a misspelt key.
+        let meant = entries(table);
+        let meant =
+            meant.iter().find_map(|(key, _)| nearest(key.value, MeasureFunction::NAMES.iter().copied()));
+        named.extend(meant.and_then(MeasureFunction::of_name));
+    }
     let [function] = *named.as_slice() else {
         let message = format!("{owner}: name exactly one of {}", listed(MeasureFunction::NAMES));
         problems.report(ProblemCode::UnknownMeasureKind, name.at, message);

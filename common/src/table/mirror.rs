@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use toml::de::DeTable;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::{MirroredPath, ModelCompiler};
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::{interned_path, position};

@@ -1,14 +1,16 @@
-//! Enums whose values have names in model files: one list of variant and name, from which parsing, display and the known names come.
+//! Enums whose values have names in model files: one list of variant and name, from which parsing, display, the known names and "did you mean" come.
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::problem::ProblemCollector;
 use super::load::reader::SettingsTable;
-use super::load::suggestion::nearest;
+use super::load::suggestion::did_you_mean;
 
 /// An enum that [`named_values`] defines.
 pub(super) trait NamedValue: Sized + 'static {
     /// The names of all values.
     const NAMES: &'static [&'static str];
+    /// Other words by which people call a value, each with its name. They are only understood, not accepted.
+    const ALIASES: &'static [(&'static str, &'static str)];
 
     /// The value of a name.
     fn of_name(name: &str) -> Option<Self>;
@@ -17,7 +19,7 @@ pub(super) trait NamedValue: Sized + 'static {
 /// Defines an enum and the name of each of its values.
 macro_rules! named_values {
     ($(#[$meta:meta])* $visibility:vis enum $type:ident {
-        $($(#[$variant_meta:meta])* $variant:ident = $name:literal,)+
+        $($(#[$variant_meta:meta])* $variant:ident = $name:literal $(| $alias:literal)*,)+
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +39,7 @@ macro_rules! named_values {
 
         impl $crate::table::named::NamedValue for $type {
             const NAMES: &'static [&'static str] = &[$($name,)+];
+            const ALIASES: &'static [(&'static str, &'static str)] = &[$($(($alias, $name),)*)+];
 
             fn of_name(name: &str) -> Option<Self> {
                 match name {
@@ -74,9 +77,13 @@ pub(super) fn read_named<T: NamedValue>(
 }
 
 /// The name that was probably meant, as the end of a message.
-pub(super) fn meant<T: NamedValue>(name: &str) -> String {
-    let nearest = nearest(name, T::NAMES.iter().copied()).filter(|nearest| *nearest != name);
-    nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+pub(super) fn meant<T: NamedValue>(word: &str) -> String {
+    let lower = word.to_lowercase();
+    let alias = T::ALIASES.iter().find(|(alias, _)| *alias == lower).map(|(_, name)| *name);
+    alias.map_or_else(
+        || did_you_mean(word, T::NAMES.iter().copied()),
+        |name| format!("; did you mean `{name}`?"),
+    )
 }
 
 /// All names: "`a`, `b` or `c`".

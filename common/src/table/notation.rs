@@ -1,4 +1,4 @@
-//! How the parts of a compiled model read: as its file writes them, with names back in the place of indexes.
+//! How terms, templates and conditions of a compiled model read: as its file has them, with names in the place of indexes.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::{
 /// The scope of one entity, in which terms have names.
 ///
 /// ```
-/// use afterwrite::table::{Model, Notation};
+/// use afterwrite::table::{Model, ModelNotation};
 /// let model = Model::load("exambuddy")?;
 /// let aggregate = model.aggregates.iter().find(|aggregate| &*aggregate.name == "attempts").unwrap();
-/// let notation = Notation::of(&model, aggregate.of, &aggregate.lookups);
+/// let notation = ModelNotation::of(&model, aggregate.of, &aggregate.lookups);
 /// assert_eq!(notation.template(&aggregate.into[0].partition), "ADMIN#{admin_id}");
 /// # Ok::<(), afterwrite::Error>(())
 /// ```
@@ -25,7 +25,7 @@ pub struct ModelNotation<'m> {
 }
 
 impl<'m> ModelNotation<'m> {
-    /// The scope of the entity with this index into [`Model::entities`], and of these lookups.
+    /// The scope of the entity with this index into [`Model::entities`] and of these lookups.
     #[must_use]
     pub fn of(model: &'m Model, entity: usize, lookups: &'m [LookupUse]) -> Self {
         Self { model, entity: model.entities.get(entity), lookups }
@@ -56,11 +56,11 @@ impl<'m> ModelNotation<'m> {
         std::iter::once(root).chain(&path.within).map(|name| &**name).collect::<Vec<_>>().join(".")
     }
 
-    /// A value's name with the format it is written in: `started_at:day`.
+    /// A value's name with its format: `started_at:day`.
     #[must_use]
     pub fn formatted(&self, term: &Term, format: ValueFormat) -> String {
-        let suffix = ValueFormat::NAMED.iter().find(|(_, named)| *named == format);
-        format!("{}{}", self.term(term), suffix.map_or_else(String::new, |(name, _)| format!(":{name}")))
+        let suffix = format.name().map_or_else(String::new, |name| format!(":{name}"));
+        format!("{}{suffix}", self.term(term))
     }
 
     /// A template: `book:{book_id}`.
@@ -92,7 +92,7 @@ impl Template {
 mod tests {
     use super::*;
 
-    /// A model whose one aggregate counts items of which this holds, with this measure.
+    /// A model with one aggregate that has this condition and this measure.
     fn model(when: &str, measure: &str) -> Model {
         let source = format!(
             r##"
@@ -146,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn measures_and_derived_values_are_told_in_words() {
-        for (written, told) in [
+    fn measures_and_derived_values_in_words() {
+        for (written, expected) in [
             ("\"count\"", "count"),
             ("{ sum = [\"part\", \"whole\"] }", "sum of part · whole"),
             ("{ max = \"at:day\" }", "max of at:day"),
@@ -156,17 +156,17 @@ mod tests {
         ] {
             let model = model("", written);
             let kind = &model.aggregates[0].measures[0].kind;
-            assert_eq!(kind.describe(&ModelNotation::of(&model, 0, &[])), told);
+            assert_eq!(kind.describe(&ModelNotation::of(&model, 0, &[])), expected);
         }
         let model = model("", "\"count\"");
         let entity = &model.entities[0];
-        let told: Vec<String> = entity
+        let described: Vec<String> = entity
             .derivations
             .iter()
             .map(|derived| derived.kind.describe(&ModelNotation::of(&model, 0, &[])))
             .collect();
         assert_eq!(
-            told,
+            described,
             ["percent of part, whole", "first of x, at", "part of owner, which is HOUSE#{_}#OWNER#{this}"]
         );
         assert_eq!(entity.key.partition.written(&entity.variables), "THING#{id}");

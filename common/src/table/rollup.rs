@@ -7,7 +7,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::duration::{duration, parse};
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{self, Located, SettingsTable, place};
 use super::load::scope::{base_name, position};
@@ -136,8 +136,8 @@ pub(super) fn compile(
     let templates = compiler.key(&settings.owner, &key, &STATE_KEY, name.at, &mut variables);
     let lifetime = lifetime(compiler, &settings, &variables);
     let mut templates = templates.into_iter();
-    compiler.rollup_places.push(name.at);
-    compiler.lifetime_places.push(lifetime.map_or(name.at, |(_, at)| at));
+    compiler.places.rollups.push(name.at);
+    compiler.places.lifetimes.push(lifetime.map_or(name.at, |(_, at)| at));
     compiler.model.rollups.push(Rollup {
         name: Arc::from(name.value),
         partition: templates.next().unwrap_or_default(),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
-use super::load::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
 use super::load::reader::{Located, SettingsTable, place};
 use super::load::suggestion::suggestion;
-use super::named::{NamedValue as _, alternatives, named_values};
+use super::named::{NamedValue as _, alternatives, meant, named_values};
 
 /// A source table.
 #[derive(Debug)]
@@ -53,11 +53,11 @@ named_values! {
     pub enum KeyType {
         /// `S`.
         #[default]
-        Text = "S",
+        Text = "S" | "string" | "text",
         /// `N`.
-        Number = "N",
+        Number = "N" | "number",
         /// `B`.
-        Binary = "B",
+        Binary = "B" | "binary",
     }
 }
 
@@ -102,10 +102,11 @@ pub(super) fn compile(
                 ProblemCode::UnknownWord,
                 written.at,
                 format!(
-                    "{}: unknown type `{}`; the type of a key attribute is {}",
+                    "{}: unknown type `{}`; the type of a key attribute is {}{}",
                     settings.owner,
                     written.value,
-                    alternatives::<KeyType>()
+                    alternatives::<KeyType>(),
+                    meant::<KeyType>(written.value)
                 ),
             );
         }

@@ -24,6 +24,22 @@ pub enum Term {
 }
 
 impl Term {
+    /// Whether it is a variable of the item's primary key, which never changes.
+    pub(super) fn is_key(&self) -> bool {
+        match self {
+            Self::Key(_) => true,
+            Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } => false,
+        }
+    }
+
+    /// The position of the lookup that it is an output of, among the lookups of its part.
+    pub(super) fn output_lookup(&self) -> Option<usize> {
+        match self {
+            Self::LookupOutput { lookup, .. } => Some(*lookup),
+            Self::Key(_) | Self::Attribute(_) | Self::Derived(_) => None,
+        }
+    }
+
     /// The attribute that it reads, if it is one.
     pub(super) fn attribute(&self) -> Option<&InternedPath> {
         match self {

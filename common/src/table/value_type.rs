@@ -6,15 +6,15 @@ use super::named::named_values;
 named_values! {
     /// A type that a model declares for an attribute: DynamoDB's names, or `any`.
     pub(super) enum DeclaredType {
-        Text = "S",
-        Number = "N",
-        Bool = "BOOL",
-        Map = "M",
-        List = "L",
+        Text = "S" | "string" | "text" | "str",
+        Number = "N" | "number" | "int" | "integer" | "float" | "double" | "decimal",
+        Bool = "BOOL" | "boolean",
+        Map = "M" | "map" | "object" | "struct",
+        List = "L" | "list" | "array",
         TextSet = "SS",
         NumberSet = "NS",
         BinarySet = "BS",
-        Binary = "B",
+        Binary = "B" | "binary" | "bytes",
         Any = "any",
     }
 }

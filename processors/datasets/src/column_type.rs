@@ -1,7 +1,7 @@
 //! The types of columns in Arrow and in Athena's data definition language (Hive's).
 //!
-//! They are types that Athena reads without surprises: timestamps are INT64 milliseconds in UTC, decimals declare their precision and
-//! scale; there are no unsigned types, no INT96 and no nanoseconds.
+//! They are types that Athena reads without surprises: timestamps are INT64 milliseconds in UTC, decimals declare their precision
+//! and scale; there are no unsigned types, no INT96 and no nanoseconds.
 
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ pub(crate) fn hive_type(column_type: &ColumnType) -> String {
     }
 }
 
-/// The name of a struct's member, quoted only if it is reserved: Glue stores the text of a nested type, and not every reader of that text
-/// understands quotes.
+/// The name of a struct's member, quoted only if it is reserved: Glue stores the text of a nested type, and not every reader of
+/// that text understands quotes.
 fn member_name(name: &str) -> String {
     if RESERVED.contains(&name) { format!("`{name}`") } else { name.to_owned() }
 }

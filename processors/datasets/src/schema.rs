@@ -7,7 +7,7 @@
 //! | `_operation` | string | `INSERT`, `MODIFY`, `REMOVE`, `EXPIRE` or `SNAPSHOT` |
 //! | `_changed_at` | timestamp | time of the change, or of the reading of a snapshot; null if unknown |
 //! | `_rescued` | string | JSON: values that do not fit their columns, by column, in DynamoDB's JSON; null if all values fit |
-//! | `_generation` | int64 | generation of the model that made the row |
+//! | `_generation` | int64 | generation of the model that made the row: of two rows of one change, the one with the greater generation counts |
 
 use std::sync::Arc;
 
@@ -23,31 +23,19 @@ use sha2::{Digest as _, Sha256};
 use crate::column_type::arrow_type;
 use crate::paths::hex;
 
-/// The position of the change among the changes of its item.
-pub const POSITION: &str = "_position";
-/// What was done.
-pub const OPERATION: &str = "_operation";
-/// When it was done.
-pub const CHANGED_AT: &str = "_changed_at";
-/// The values that do not fit their columns.
-pub const RESCUED: &str = "_rescued";
-/// The generation of the model that made the row: of two rows of one change, the one with the greater generation counts.
-pub const GENERATION: &str = "_generation";
+pub(crate) const POSITION: &str = "_position";
+pub(crate) const OPERATION: &str = "_operation";
+pub(crate) const CHANGED_AT: &str = "_changed_at";
+pub(crate) const RESCUED: &str = "_rescued";
+pub(crate) const GENERATION: &str = "_generation";
 
-/// A column that every row has, whatever its dataset.
-pub(crate) struct CommonColumn {
-    pub(crate) name: &'static str,
-    pub(crate) column_type: ColumnType,
-    pub(crate) nullable: bool,
-}
-
-/// The columns that follow the model's, in the order of the files.
-pub(crate) const COMMON_COLUMNS: [CommonColumn; 5] = [
-    CommonColumn { name: POSITION, column_type: ColumnType::String, nullable: false },
-    CommonColumn { name: OPERATION, column_type: ColumnType::String, nullable: false },
-    CommonColumn { name: CHANGED_AT, column_type: ColumnType::Timestamp, nullable: true },
-    CommonColumn { name: RESCUED, column_type: ColumnType::String, nullable: true },
-    CommonColumn { name: GENERATION, column_type: ColumnType::Int64, nullable: true },
+/// The columns that follow the model's in every file: name, type, and whether it may be null.
+pub(crate) const COMMON_COLUMNS: [(&str, ColumnType, bool); 5] = [
+    (POSITION, ColumnType::String, false),
+    (OPERATION, ColumnType::String, false),
+    (CHANGED_AT, ColumnType::Timestamp, true),
+    (RESCUED, ColumnType::String, true),
+    (GENERATION, ColumnType::Int64, true),
 ];
 
 /// How many minutes after a change a snapshot must have been read to be sure to include the change: a record's time is approximate.
@@ -60,14 +48,13 @@ pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
         dataset.columns.iter().map(|column| Field::new(&*column.name, arrow_type(&column.column_type), true));
     let common = COMMON_COLUMNS.iter();
     let common =
-        common.map(|column| Field::new(column.name, arrow_type(&column.column_type), column.nullable));
+        common.map(|(name, column_type, nullable)| Field::new(*name, arrow_type(column_type), *nullable));
     Arc::new(Schema::new(columns.chain(common).collect::<Vec<_>>()))
 }
 
 /// A hash of the model's generation and the dataset's columns, partition and days. After any of them has changed, everything can be
 /// exported again under other keys.
-#[must_use]
-pub fn fingerprint(model: &Model, dataset: &Dataset) -> String {
+pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{}\n", model.generation));
     for column in &dataset.columns {
@@ -84,8 +71,7 @@ const DICTIONARY_BYTES: usize = 16 * 1024;
 /// How files are written: ZSTD, and statistics for each page, so that readers can skip pages. Positions are all different and mostly
 /// begin like the one before: they have no dictionary, and are written as differences (`DELTA_BYTE_ARRAY`). Athena (Trino), Spark,
 /// DuckDB and Arrow read that encoding.
-#[must_use]
-pub fn writer_properties() -> WriterPropertiesBuilder {
+pub(crate) fn writer_properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

@@ -1,47 +1,44 @@
-//! A few telling rollups: a small table whose rows may end in bars.
+//! The most telling rollups of a workload: small tables whose rows may end in bars.
 
 use serde::Serialize;
 
-use super::exact::Exact;
+use crate::exact::ExactNumber;
+use crate::item::ItemValue;
+use crate::rollups::MeasureValues;
 
 /// A table of results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chart {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// Its columns' names, the first of them that of what a row is about.
+    /// The names of the columns; the first column names a row's subject.
     pub columns: Vec<&'static str>,
-    /// Its rows, in order.
-    pub rows: Vec<Row>,
+    /// The rows, in order.
+    pub rows: Vec<ChartRow>,
 }
 
 /// A row of a chart.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct ChartRow {
     /// A text for each column.
     pub cells: Vec<String>,
-    /// What its bar is as long as, in proportion.
+    /// The length of its bar, in proportion to the other bars.
     #[serde(skip)]
-    pub bar: Option<Exact>,
+    pub bar: Option<ExactNumber>,
 }
 
 impl Chart {
-    /// A chart without rows yet.
+    /// A chart without rows.
     pub fn new(title: impl Into<String>, columns: &[&'static str]) -> Self {
         Self { title: title.into(), columns: columns.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row with a bar.
-    pub fn bar(&mut self, cells: Vec<String>, bar: Exact) {
-        self.rows.push(Row { cells, bar: Some(bar) });
+    pub fn add_bar(&mut self, cells: Vec<String>, bar: ExactNumber) {
+        self.rows.push(ChartRow { cells, bar: Some(bar) });
     }
 
-    /// Adds a row without one.
-    pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(Row { cells, bar: None });
-    }
-
-    /// Leaves only the rows with the longest bars, longest first.
+    /// Keeps only the rows with the longest bars, longest first.
     #[must_use]
     pub fn top(mut self, count: usize) -> Self {
         self.rows.sort_by(|one, other| other.bar.cmp(&one.bar).then_with(|| one.cells.cmp(&other.cells)));
@@ -50,17 +47,19 @@ impl Chart {
     }
 }
 
-/// `part` of `whole` in percent, without decimals; nothing of nothing.
+/// The cells of a row: its subject and these measures, with a text for absent ones.
 #[must_use]
-pub fn percent(part: Exact, whole: Exact) -> String {
-    let hundred = part.times(Exact::whole(100));
-    match hundred.over(whole) {
-        Some(percent) => {
-            let text = percent.to_string();
-            format!("{} %", text.split('.').next().unwrap_or_default())
-        }
-        None => String::new(),
-    }
+pub fn cells(subject: &str, measures: &MeasureValues, names: &[&str], absent: &str) -> Vec<String> {
+    let shown = |name: &&str| measures.get(*name).map_or_else(|| absent.to_owned(), ItemValue::to_string);
+    let values = names.iter().map(shown);
+    std::iter::once(subject.to_owned()).chain(values).collect()
+}
+
+/// `part` of `whole` in percent, without decimals; empty if `whole` is zero.
+#[must_use]
+pub fn percent(part: &ExactNumber, whole: &ExactNumber) -> String {
+    let percent = part.times(&ExactNumber::from(100)).divided_by(whole, 6);
+    percent.map_or_else(String::new, |percent| format!("{} %", percent.truncated(0)))
 }
 
 #[cfg(test)]
@@ -68,8 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_nothing_are_none() {
-        assert_eq!(percent(Exact::whole(2), Exact::whole(3)), "66 %");
-        assert_eq!(percent(Exact::ZERO, Exact::ZERO), "");
+    fn a_percentage_is_truncated_and_one_of_nothing_is_empty() {
+        assert_eq!(percent(&2.into(), &3.into()), "66 %");
+        assert_eq!(percent(&ExactNumber::ZERO, &ExactNumber::ZERO), "");
     }
 }

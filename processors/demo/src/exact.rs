@@ -1,129 +1,253 @@
-//! Exact numbers for a second opinion: whole millionths, and arithmetic of nothing but integers.
+//! Exact decimal numbers for a second opinion: arithmetic as it is taught at school, digit by digit, without limits.
+//!
+//! It shares no code with the product's decimals. The demo's recount, the simulation and the property tests of the product's
+//! decimals all judge by it.
 
+use std::cmp::Ordering;
 use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Neg, Sub};
 
-const PLACES: usize = 6;
-const ONE: i128 = 1_000_000;
+/// A decimal number of any length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ExactNumber {
+    is_negative: bool,
+    /// Least significant first. Neither end is 0; zero has no digits.
+    digits: Vec<u8>,
+    /// The power of ten of the first digit.
+    exponent: i64,
+}
 
-/// A number of up to six decimal places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Exact(i128);
+impl ExactNumber {
+    /// Zero.
+    pub const ZERO: Self = Self { is_negative: false, digits: Vec::new(), exponent: 0 };
 
-impl Exact {
-    /// Nought.
-    pub const ZERO: Self = Self(0);
     /// One.
-    pub const ONE: Self = Self(ONE);
-
-    /// A whole number.
     #[must_use]
-    pub fn whole(number: i64) -> Self {
-        Self(i128::from(number) * ONE)
+    pub fn one() -> Self {
+        Self::from(1)
     }
 
-    /// So many hundredths.
+    /// This number of hundredths.
     #[must_use]
     pub fn hundredths(number: i64) -> Self {
-        Self(i128::from(number) * (ONE / 100))
+        let mut exact = Self::from(number);
+        exact.exponent -= if exact.digits.is_empty() { 0 } else { 2 };
+        exact
     }
 
-    /// Reads plain decimal digits; `None` for anything else, and for more places than six.
+    /// Reads digits with or without a point and an exponent: `-12`, `0.10`, `6.02E+23`; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
-        let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
+        let (coefficient, exponent) = text.split_once('E').unwrap_or((text, "0"));
+        let (is_negative, digits) =
+            coefficient.strip_prefix('-').map_or((false, coefficient), |digits| (true, digits));
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
         let is_plain = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
-        if whole.is_empty() || places.len() > PLACES || !is_plain(whole) || !is_plain(places) {
+        if whole.is_empty() || !is_plain(whole) || !is_plain(fraction) {
             return None;
         }
-        let whole: i128 = whole.parse().ok()?;
-        let places: i128 = format!("{places:0<PLACES$}").parse().ok()?;
-        Some(Self(sign * (whole.checked_mul(ONE)? + places)))
+        let digits = whole.bytes().chain(fraction.bytes()).rev().map(|digit| digit - b'0').collect();
+        let exponent = exponent.parse::<i64>().ok()?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+        Some(Self::normal(is_negative, digits, exponent))
     }
 
-    /// The product, where it has no more than six places.
-    #[must_use]
-    pub fn times(self, other: Self) -> Self {
-        Self(self.0 * other.0 / ONE)
+    fn normal(is_negative: bool, mut digits: Vec<u8>, exponent: i64) -> Self {
+        digits.truncate(digits.iter().rposition(|digit| *digit != 0).map_or(0, |last| last + 1));
+        let Some(zeros) = digits.iter().position(|digit| *digit != 0) else { return Self::ZERO };
+        digits.drain(..zeros);
+        Self { is_negative, digits, exponent: exponent + i64::try_from(zeros).unwrap_or(i64::MAX) }
     }
 
-    /// The quotient, rounded half to even at six places; `None` if `other` is nought.
+    /// Whether DynamoDB can hold it: at most 38 digits, the first of them for a power of ten from -130 to 125.
     #[must_use]
-    pub fn over(self, other: Self) -> Option<Self> {
-        let (dividend, divisor) = (self.0 * ONE * other.0.signum(), other.0.abs());
-        let (quotient, rest) = (dividend.checked_div_euclid(divisor)?, dividend.checked_rem_euclid(divisor)?);
-        let is_up = 2 * rest > divisor || (2 * rest == divisor && quotient % 2 != 0);
-        Some(Self(quotient + i128::from(is_up)))
+    pub fn fits_dynamodb(&self) -> bool {
+        let length = i64::try_from(self.digits.len()).unwrap_or(i64::MAX);
+        length == 0 || (length <= 38 && (-130..=125).contains(&(self.exponent + length - 1)))
     }
 
-    /// The digits up to so many decimal places, for people to read.
+    /// The number as an `i64`, if it is one.
     #[must_use]
-    pub fn rounded(self, places: usize) -> String {
-        let digits = self.to_string();
-        match digits.split_once('.') {
-            Some((whole, parts)) => format!("{whole}.{}", parts.get(..places).unwrap_or(parts)),
-            None => digits,
+    pub fn to_i64(&self) -> Option<i64> {
+        if self.exponent > 18 { None } else { self.to_string().parse().ok() }
+    }
+
+    /// The number with the opposite sign.
+    #[must_use]
+    pub fn negated(&self) -> Self {
+        Self { is_negative: !self.is_negative && !self.digits.is_empty(), ..self.clone() }
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let (a, b, exponent) = self.aligned(other);
+        if self.is_negative == other.is_negative {
+            return Self::normal(self.is_negative, sum(&a, &b), exponent);
+        }
+        match compare(&a, &b) {
+            Ordering::Less => Self::normal(other.is_negative, difference(&b, &a), exponent),
+            Ordering::Equal | Ordering::Greater => {
+                Self::normal(self.is_negative, difference(&a, &b), exponent)
+            }
         }
     }
 
-    /// How many of `parts` equal parts of `whole` it comes to, rounded up: the length of a bar.
+    /// The difference.
     #[must_use]
-    pub fn part_of(self, whole: Self, parts: i128) -> usize {
-        let rounded_up = (self.0.max(0) * parts + whole.0 - 1).checked_div(whole.0).unwrap_or(0);
-        usize::try_from(rounded_up).unwrap_or(0)
+    pub fn minus(&self, other: &Self) -> Self {
+        self.plus(&other.negated())
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn times(&self, other: &Self) -> Self {
+        let mut product = Vec::new();
+        for (place, digit) in other.digits.iter().enumerate() {
+            let row = [vec![0; place], self.digits.clone()].concat();
+            for _ in 0..*digit {
+                product = sum(&product, &row);
+            }
+        }
+        Self::normal(self.is_negative != other.is_negative, product, self.exponent + other.exponent)
+    }
+
+    /// The quotient, rounded half to even at `places` decimal places; `None` if `divisor` is zero.
+    #[must_use]
+    pub fn divided_by(&self, divisor: &Self, places: u8) -> Option<Self> {
+        let scaled = Self { exponent: self.exponent + i64::from(places), ..self.clone() };
+        let (quotient, remainder, divisor_digits) = scaled.divide(divisor)?;
+        let is_odd = quotient.first().is_some_and(|digit| digit % 2 == 1);
+        let is_up = match compare(&sum(&remainder, &remainder), &divisor_digits) {
+            Ordering::Greater => true,
+            Ordering::Equal => is_odd,
+            Ordering::Less => false,
+        };
+        let quotient = if is_up { sum(&quotient, &[1]) } else { quotient };
+        Some(Self::normal(self.is_negative != divisor.is_negative, quotient, -i64::from(places)))
+    }
+
+    /// The largest integer that is not above `self / divisor`; `None` if `divisor` is zero.
+    #[must_use]
+    pub fn floor_divided_by(&self, divisor: &Self) -> Option<Self> {
+        let (quotient, remainder, _) = self.divide(divisor)?;
+        let is_negative = self.is_negative != divisor.is_negative;
+        let is_exact = remainder.iter().all(|digit| *digit == 0);
+        let quotient = if is_negative && !is_exact { sum(&quotient, &[1]) } else { quotient };
+        Some(Self::normal(is_negative, quotient, 0))
+    }
+
+    /// The number without the digits after `places` decimal places.
+    #[must_use]
+    pub fn truncated(&self, places: u8) -> Self {
+        let surplus = usize::try_from(-i64::from(places) - self.exponent).unwrap_or(0);
+        let digits = self.digits.get(surplus..).unwrap_or_default().to_vec();
+        let exponent = self.exponent + i64::try_from(surplus).unwrap_or(i64::MAX);
+        Self::normal(self.is_negative, digits, exponent)
+    }
+
+    /// The digits of both numbers, brought to the same exponent.
+    fn aligned(&self, other: &Self) -> (Vec<u8>, Vec<u8>, i64) {
+        let exponent = self.exponent.min(other.exponent);
+        let shifted = |number: &Self| {
+            let zeros = usize::try_from(number.exponent - exponent).unwrap_or(0);
+            [vec![0; zeros], number.digits.clone()].concat()
+        };
+        (shifted(self), shifted(other), exponent)
+    }
+
+    /// The integer quotient and the remainder, both without sign, and the divisor that the remainder is compared with.
+    fn divide(&self, divisor: &Self) -> Option<(Vec<u8>, Vec<u8>, Vec<u8>)> {
+        if divisor.digits.is_empty() {
+            return None;
+        }
+        let (dividend, divisor, _) = self.aligned(divisor);
+        let (mut quotient, mut remainder) = (Vec::new(), Vec::new());
+        for digit in dividend.iter().rev() {
+            remainder.insert(0, *digit);
+            let mut times = 0;
+            while compare(&remainder, &divisor).is_ge() {
+                remainder = difference(&remainder, &divisor);
+                times += 1;
+            }
+            quotient.insert(0, times);
+        }
+        Some((quotient, remainder, divisor))
     }
 }
 
-impl Add for Exact {
-    type Output = Self;
+fn digit_at(digits: &[u8], place: usize) -> u8 {
+    digits.get(place).copied().unwrap_or(0)
+}
 
-    fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    let mut orders = (0..a.len().max(b.len())).rev().map(|place| digit_at(a, place).cmp(&digit_at(b, place)));
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+fn sum(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let mut carry = 0;
+    let mut digits = Vec::with_capacity(a.len().max(b.len()) + 1);
+    for place in 0..=a.len().max(b.len()) {
+        let column = digit_at(a, place) + digit_at(b, place) + carry;
+        digits.push(column % 10);
+        carry = column / 10;
+    }
+    digits
+}
+
+/// `a - b`, where `a` is not less than `b`.
+fn difference(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let mut borrow = 0;
+    let mut digits = Vec::with_capacity(a.len());
+    for place in 0..a.len().max(b.len()) {
+        let (upper, lower) = (digit_at(a, place), digit_at(b, place) + borrow);
+        borrow = u8::from(upper < lower);
+        digits.push(upper + 10 * borrow - lower);
+    }
+    digits
+}
+
+impl Ord for ExactNumber {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let difference = self.minus(other);
+        match (difference.digits.is_empty(), difference.is_negative) {
+            (true, _) => Ordering::Equal,
+            (false, true) => Ordering::Less,
+            (false, false) => Ordering::Greater,
+        }
     }
 }
 
-impl Sub for Exact {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
+impl PartialOrd for ExactNumber {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
-impl AddAssign for Exact {
-    fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
+impl From<i64> for ExactNumber {
+    fn from(number: i64) -> Self {
+        Self::parse(&number.to_string()).unwrap_or_default()
     }
 }
 
-impl Neg for Exact {
-    type Output = Self;
-
-    fn neg(self) -> Self {
-        Self(-self.0)
+impl From<bool> for ExactNumber {
+    /// One or zero.
+    fn from(condition: bool) -> Self {
+        Self::from(i64::from(condition))
     }
 }
 
-impl Sum for Exact {
-    fn sum<I: Iterator<Item = Self>>(numbers: I) -> Self {
-        numbers.fold(Self::ZERO, Add::add)
-    }
-}
-
-impl From<bool> for Exact {
-    fn from(holds: bool) -> Self {
-        if holds { Self::ONE } else { Self::ZERO }
-    }
-}
-
-impl fmt::Display for Exact {
+/// All digits, without an exponent.
+impl fmt::Display for ExactNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, units) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
-        let one = ONE.unsigned_abs();
-        let digits = format!("{sign}{}.{:0PLACES$}", units / one, units % one);
-        f.pad(digits.trim_end_matches('0').trim_end_matches('.'))
+        let sign = if self.is_negative { "-" } else { "" };
+        let digits: String = self.digits.iter().rev().map(|digit| char::from(b'0' + digit)).collect();
+        let zeros = "0".repeat(usize::try_from(self.exponent).unwrap_or(0));
+        let places = usize::try_from(-self.exponent).unwrap_or(0);
+        let digits = format!("{digits:0>width$}", width = places + 1);
+        match digits.split_at(digits.len() - places) {
+            (whole, "") => write!(f, "{sign}{whole}{zeros}"),
+            (whole, fraction) => write!(f, "{sign}{whole}.{fraction}"),
+        }
     }
 }
 
@@ -131,27 +255,36 @@ impl fmt::Display for Exact {
 mod tests {
     use super::*;
 
-    fn exact(text: &str) -> Exact {
-        Exact::parse(text).unwrap()
+    fn exact(text: &str) -> ExactNumber {
+        ExactNumber::parse(text).unwrap()
     }
 
     #[test]
-    fn what_is_read_is_written_again() {
+    fn a_number_is_written_as_it_was_read() {
         for text in ["0", "1", "-1", "0.1", "-0.1", "29.99", "1000000", "-70.000001"] {
             assert_eq!(exact(text).to_string(), text);
         }
-        assert_eq!(exact("5.250").to_string(), "5.25");
-        for none in ["", "-", ".5", "1e3", "1.0000001", "x", "1.-5"] {
-            assert_eq!(Exact::parse(none), None, "{none}");
+        for (text, plain) in
+            [("5.250", "5.25"), ("007", "7"), ("-0.00", "0"), ("1.5E3", "1500"), ("12E-3", "0.012")]
+        {
+            assert_eq!(exact(text).to_string(), plain);
+        }
+        for invalid in ["", "-", ".5", "1e3", "x", "1.-5", "1E", "--1"] {
+            assert_eq!(ExactNumber::parse(invalid), None, "{invalid}");
         }
     }
 
     #[test]
     fn arithmetic_is_exact() {
-        let tenths: Exact = (0..10).map(|_| exact("0.1")).sum();
-        assert_eq!(tenths, Exact::ONE);
-        assert_eq!(exact("3").times(exact("-29.99")).to_string(), "-89.97");
-        assert_eq!(Exact::hundredths(-5).to_string(), "-0.05");
+        let tenths = (0..10).fold(ExactNumber::ZERO, |sum, _| sum.plus(&exact("0.1")));
+        assert_eq!(tenths, ExactNumber::one());
+        assert_eq!(exact("3").times(&exact("-29.99")).to_string(), "-89.97");
+        assert_eq!(ExactNumber::hundredths(-5).to_string(), "-0.05");
+        assert_eq!(ExactNumber::hundredths(0), ExactNumber::ZERO);
+        assert_eq!(exact("12.99").truncated(1).to_string(), "12.9");
+        assert_eq!(exact("-0.09").truncated(1), ExactNumber::ZERO);
+        assert_eq!(exact("1200").truncated(1).to_i64(), Some(1200));
+        assert_eq!([exact("0.5").to_i64(), exact("1E30").to_i64()], [None, None]);
     }
 
     #[test]
@@ -165,12 +298,9 @@ mod tests {
             ("-0.000001", "2", "0"),
             ("76.9", "3", "25.633333"),
         ] {
-            assert_eq!(
-                exact(dividend).over(exact(divisor)).unwrap().to_string(),
-                quotient,
-                "{dividend}/{divisor}"
-            );
+            let rounded = exact(dividend).divided_by(&exact(divisor), 6).unwrap();
+            assert_eq!(rounded.to_string(), quotient, "{dividend}/{divisor}");
         }
-        assert_eq!(Exact::ONE.over(Exact::ZERO), None);
+        assert_eq!(ExactNumber::one().divided_by(&ExactNumber::ZERO, 6), None);
     }
 }

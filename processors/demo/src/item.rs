@@ -1,61 +1,67 @@
-//! Items as the AWS SDK has them: making them, and reading what they hold.
+//! Items as the AWS SDK has them: building them, and reading their attributes.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use serde::{Serialize, Serializer};
 
-use super::exact::Exact;
-use afterwrite_local::dynamodb::TableDefinition;
+use crate::exact::ExactNumber;
 
-/// An item as the AWS SDK has it.
-pub type Item = HashMap<String, AttributeValue>;
+/// An item of the AWS SDK.
+pub type SdkItem = HashMap<String, AttributeValue>;
 
-/// An item and the table it is in.
+/// An item and its table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Placed {
+pub struct TableItem {
     /// The table's name.
     pub table: String,
     /// The item.
-    pub item: Item,
+    pub item: SdkItem,
 }
 
-/// A value as it is compared and shown.
+/// The value of an attribute, to compare and to show.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Value {
+pub enum ItemValue {
     /// A number.
-    Number(Exact),
-    /// A text, or anything that is no number which [`Exact`] can hold.
+    Number(ExactNumber),
+    /// A text, or any other value as Rust writes it.
     Text(String),
 }
 
-impl Value {
-    /// What stands in an attribute.
+impl ItemValue {
+    /// The value of an attribute.
     #[must_use]
     pub fn of(attribute: &AttributeValue) -> Self {
-        match (attribute.as_n(), attribute.as_s()) {
-            (Ok(digits), _) => Exact::parse(digits).map_or_else(|| Self::Text(digits.clone()), Self::Number),
+        match (attribute.as_n().map(|digits| ExactNumber::parse(digits)), attribute.as_s()) {
+            (Ok(Some(number)), _) => Self::Number(number),
             (_, Ok(text)) => Self::Text(text.clone()),
             _ => Self::Text(format!("{attribute:?}")),
         }
     }
 
-    /// The number; nought if it is none.
+    /// The number; zero for a text.
     #[must_use]
-    pub fn number(&self) -> Exact {
+    pub fn number(&self) -> ExactNumber {
         match self {
-            Self::Number(number) => *number,
-            Self::Text(_) => Exact::ZERO,
+            Self::Number(number) => number.clone(),
+            Self::Text(_) => ExactNumber::ZERO,
         }
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for ItemValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
             Self::Text(text) => f.write_str(text),
         }
+    }
+}
+
+impl Serialize for ItemValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -65,25 +71,25 @@ pub fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
 }
 
-/// A whole number's attribute.
+/// A number attribute.
 #[must_use]
-pub fn whole(value: i64) -> AttributeValue {
+pub fn number(value: impl fmt::Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// A number's attribute.
+/// A number attribute: 1 for true, 0 for false.
 #[must_use]
-pub fn number(value: Exact) -> AttributeValue {
-    AttributeValue::N(value.to_string())
+pub fn flag(value: bool) -> AttributeValue {
+    number(i64::from(value))
 }
 
-/// A map's attribute.
+/// A map attribute.
 #[must_use]
 pub fn map<const N: usize>(attributes: [(&str, AttributeValue); N]) -> AttributeValue {
     AttributeValue::M(item(attributes))
 }
 
-/// A list of texts as an attribute.
+/// A list of texts.
 #[must_use]
 pub fn texts<T: Into<String>>(values: impl IntoIterator<Item = T>) -> AttributeValue {
     AttributeValue::L(values.into_iter().map(text).collect())
@@ -91,51 +97,39 @@ pub fn texts<T: Into<String>>(values: impl IntoIterator<Item = T>) -> AttributeV
 
 /// An item of these attributes.
 #[must_use]
-pub fn item<const N: usize>(attributes: [(&str, AttributeValue); N]) -> Item {
-    attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+pub fn item<const N: usize>(attributes: [(&str, AttributeValue); N]) -> SdkItem {
+    with(SdkItem::new(), attributes)
 }
 
-/// The text of an attribute; empty if there is none.
+/// An item with more attributes.
 #[must_use]
-pub fn text_of<'i>(item: &'i Item, name: &str) -> &'i str {
-    match item.get(name) {
-        Some(AttributeValue::S(text)) => text,
-        _ => "",
-    }
+pub fn with<const N: usize>(mut item: SdkItem, attributes: [(&str, AttributeValue); N]) -> SdkItem {
+    item.extend(attributes.map(|(name, value)| (name.to_owned(), value)));
+    item
 }
 
-/// The number of an attribute, if it is one.
+/// The text of an attribute; empty if the attribute is absent or not a text.
 #[must_use]
-pub fn number_of(item: &Item, name: &str) -> Option<Exact> {
-    match item.get(name) {
-        Some(AttributeValue::N(digits)) => Exact::parse(digits),
-        _ => None,
-    }
+pub fn text_of<'i>(item: &'i SdkItem, name: &str) -> &'i str {
+    item.get(name).and_then(|value| value.as_s().ok()).map_or("", String::as_str)
 }
 
-/// The whole number of an attribute, if it is one.
+/// The number of an attribute, if it is a number.
 #[must_use]
-pub fn whole_of(item: &Item, name: &str) -> Option<i64> {
-    match item.get(name) {
-        Some(AttributeValue::N(digits)) => digits.parse().ok(),
-        _ => None,
-    }
+pub fn number_of(item: &SdkItem, name: &str) -> Option<ExactNumber> {
+    ExactNumber::parse(item.get(name)?.as_n().ok()?)
 }
 
-/// What stands at a path of an item, names within maps joined by dots.
+/// The integer of an attribute, if it is an integer.
 #[must_use]
-pub fn at<'i>(item: &'i Item, path: &str) -> Option<&'i AttributeValue> {
-    let mut names = path.split('.');
-    let mut found = item.get(names.next()?)?;
-    for name in names {
-        found = found.as_m().ok()?.get(name)?;
-    }
-    Some(found)
+pub fn integer_of(item: &SdkItem, name: &str) -> Option<i64> {
+    item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-/// The attributes of an item that are its table's key.
+/// The value at a path of an item, names within maps joined by dots.
 #[must_use]
-pub fn key_of(item: &Item, table: &TableDefinition) -> Item {
-    let names = std::iter::once(&table.key.partition).chain(&table.key.sort);
-    names.filter_map(|name| Some((name.clone(), item.get(name)?.clone()))).collect()
+pub fn value_at<'i>(item: &'i SdkItem, path: &str) -> Option<&'i AttributeValue> {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    let mut names = rest.split('.').filter(|name| !name.is_empty());
+    names.try_fold(item.get(first)?, |value, name| value.as_m().ok()?.get(name))
 }

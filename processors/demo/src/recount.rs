@@ -1,175 +1,162 @@
-//! A second opinion on everything that is derived: what a workload's own recount is made of.
+//! A second opinion on everything that is derived: the building blocks of a workload's own recount.
 //!
-//! A recount knows what its workload derives, and shares nothing with the engine, neither code nor the model file. It goes
-//! through the items that are there in the end and those that time to live took; and, for what does not retract, through every
-//! state that any item was ever written in.
+//! A recount knows what its workload derives, and shares nothing with the engine: no code, no model file. It reads the items
+//! that exist in the end and those that time to live deleted; and, for values that never go back, every state in which any
+//! item was ever written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::exact::Exact;
-use super::item::{Item, Placed, Value, at};
+use serde::Serialize;
 
-/// The key of an item of the state table: `PK`, without a shard, and `SK`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key(pub String, pub String);
+use crate::exact::ExactNumber;
+use crate::item::{ItemValue, SdkItem, TableItem, value_at};
+use crate::rollups::{MeasureValues, RollupKey, number};
 
-impl Key {
-    /// A key.
-    pub fn new(partition: impl Into<String>, sort: impl Into<String>) -> Self {
-        Self(partition.into(), sort.into())
-    }
-}
-
-/// Sums by measure.
-pub type Sums = BTreeMap<String, Exact>;
+/// The attribute of a rollup's time to live.
+pub(crate) const EXPIRES_AT: &str = "expires_at";
 
 /// How a workload ended.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct WorkloadOutcome {
     /// When it was written, in epoch seconds.
     pub now: i64,
     /// The items of all source tables in the end.
-    pub items: Vec<Placed>,
-    /// The items that time to live took, as they were.
-    pub expired: Vec<Placed>,
-    /// Every state that every item was ever written in.
-    pub images: Vec<Placed>,
+    pub items: Vec<TableItem>,
+    /// The items that time to live deleted, in their last state.
+    pub expired: Vec<TableItem>,
+    /// Every state in which every item was ever written.
+    pub images: Vec<TableItem>,
 }
 
-/// An item that may count, and whether time to live took it.
-#[derive(Clone, Copy, Debug)]
-pub struct Countable<'o> {
-    /// Its table.
-    pub table: &'o str,
-    /// The item.
-    pub item: &'o Item,
-    /// Whether it has expired.
-    pub expired: bool,
-}
-
-impl Outcome {
-    /// What is there, and what expired.
-    pub fn countable(&self) -> impl Iterator<Item = Countable<'_>> {
-        let there = self.items.iter().map(|placed| (placed, false));
-        there
-            .chain(self.expired.iter().map(|placed| (placed, true)))
-            .map(|(Placed { table, item }, expired)| Countable { table, item, expired })
-    }
-}
-
-/// Which of two values stays.
+/// Which of two values an extreme keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// The largest ever seen.
+pub enum ExtremeRule {
+    /// The largest value ever.
     Largest,
-    /// The smallest ever seen.
+    /// The smallest value ever.
     Smallest,
 }
 
-/// What an application's item shows of a rollup, and what it must show.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
-    /// The item.
+/// An attribute with the value that it must have and the value that it has; `None` is an absent attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ComparedValue {
+    /// The item: a rollup's `PK` and `SK`, or an application's item.
     pub place: String,
     /// The attribute's path.
-    pub path: String,
-    /// What must stand there.
-    pub expected: Option<Value>,
-    /// What does.
-    pub found: Option<Value>,
+    pub attribute: String,
+    /// The value that it must have.
+    pub expected: Option<ItemValue>,
+    /// The value that it has.
+    pub found: Option<ItemValue>,
 }
 
-/// Everything that must be found.
+/// Everything that must have been derived.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counted {
-    /// The sums of each rollup, what expired included.
-    pub sums: BTreeMap<Key, Sums>,
-    /// What of them comes from expired items.
-    pub settled: BTreeMap<Key, Sums>,
-    /// Averages and extremes: a value, or none.
-    pub computed: BTreeMap<Key, BTreeMap<String, Value>>,
-    /// The names of averages and extremes: where one is not expected, nought is as wrong as anything.
-    pub computed_names: BTreeSet<String>,
-    /// When rollups expire, of all that may be there.
-    pub expiries: BTreeMap<Key, i64>,
-    /// What applications' items show.
-    pub shown: Vec<Shown>,
+pub struct Recount {
+    /// The measures of each rollup.
+    pub rollups: BTreeMap<RollupKey, MeasureValues>,
+    /// The names of averages and extremes. Only sums may be zero instead of absent.
+    pub computed: BTreeSet<String>,
+    /// The mirrored attributes of the application's items.
+    pub mirrored: Vec<ComparedValue>,
 }
 
-impl Counted {
-    /// Counts an item into a rollup.
-    pub fn add(&mut self, key: &Key, measures: &[(&str, Exact)], expired: bool) {
-        add(&mut self.sums, key, measures);
-        if expired {
-            add(&mut self.settled, key, measures);
+impl Recount {
+    /// Counts every item that exists or has expired.
+    pub fn of(outcome: &WorkloadOutcome, mut count: impl FnMut(&mut RollupSums<'_>, &TableItem)) -> Self {
+        let mut recount = Self::default();
+        for (items, expired) in [(&outcome.items, false), (&outcome.expired, true)] {
+            let mut sums = RollupSums { recount: &mut recount, expired };
+            items.iter().for_each(|item| count(&mut sums, item));
         }
+        recount
     }
 
-    /// Shows a value to an extreme.
-    pub fn see(&mut self, key: &Key, name: &str, value: Value, keep: Keep) {
-        self.computed_names.insert(name.to_owned());
-        let extremes = self.computed.entry(key.clone()).or_default();
-        let is_beaten = extremes.get(name).is_none_or(|known| match keep {
-            Keep::Largest => value > *known,
-            Keep::Smallest => value < *known,
+    /// Offers a value to an extreme.
+    pub fn see(&mut self, key: &RollupKey, name: &str, value: ItemValue, rule: ExtremeRule) {
+        self.computed.insert(name.to_owned());
+        let measures = self.rollups.entry(key.clone()).or_default();
+        let replaces = measures.get(name).is_none_or(|known| match rule {
+            ExtremeRule::Largest => value > *known,
+            ExtremeRule::Smallest => value < *known,
         });
-        if is_beaten {
-            extremes.insert(name.to_owned(), value);
+        if replaces {
+            measures.insert(name.to_owned(), value);
         }
     }
 
     /// Computes an average in every rollup that has counted something.
     pub fn average(&mut self, name: &str, sum: &str, count: &str) {
-        self.computed_names.insert(name.to_owned());
-        for (key, sums) in &self.sums {
-            let of = |name: &str| sums.get(name).copied().unwrap_or_default();
-            if let Some(average) = of(sum).over(of(count)) {
-                let computed = self.computed.entry(key.clone()).or_default();
-                computed.insert(name.to_owned(), Value::Number(average));
+        self.computed.insert(name.to_owned());
+        for measures in self.rollups.values_mut() {
+            if let Some(average) = number(measures, sum).divided_by(&number(measures, count), 6) {
+                measures.insert(name.to_owned(), ItemValue::Number(average));
             }
         }
     }
 
-    /// Drops the rollups that are over: nothing is counted into them any more.
+    /// Sets when a rollup expires, in epoch seconds.
+    pub fn expire_at(&mut self, key: RollupKey, at: i64) {
+        let expires_at = ItemValue::Number(at.into());
+        self.rollups.entry(key).or_default().insert(EXPIRES_AT.to_owned(), expires_at);
+    }
+
+    /// Drops the rollups that have expired: nothing is counted into them any more.
     pub fn drop_expired(&mut self, now: i64) {
-        let over = |key: &Key| self.expiries.get(key).is_some_and(|at| *at <= now);
-        self.sums.retain(|key, _| !over(key));
-        self.settled.retain(|key, _| !over(key));
-        self.computed.retain(|key, _| !over(key));
-        self.expiries.retain(|_, at| *at > now);
+        let now = ExactNumber::from(now);
+        self.rollups.retain(|_, measures| measures.get(EXPIRES_AT).is_none_or(|at| at.number() > now));
     }
 
-    /// A sum as an item shows it: one that never counted is nought.
+    /// A sum as an item shows it: zero if nothing was counted.
     #[must_use]
-    pub fn sum(&self, key: &Key, name: &str) -> Option<Value> {
-        let sum = self.sums.get(key).and_then(|sums| sums.get(name)).copied();
-        Some(Value::Number(sum.unwrap_or_default()))
+    pub fn sum(&self, key: &RollupKey, name: &str) -> Option<ItemValue> {
+        self.computed(key, name).or(Some(ItemValue::Number(ExactNumber::ZERO)))
     }
 
-    /// An average or extreme as an item shows it: one of nothing is absent.
+    /// An average or an extreme as an item shows it: absent if nothing was counted.
     #[must_use]
-    pub fn computed(&self, key: &Key, name: &str) -> Option<Value> {
-        self.computed.get(key).and_then(|computed| computed.get(name)).cloned()
+    pub fn computed(&self, key: &RollupKey, name: &str) -> Option<ItemValue> {
+        self.rollups.get(key).and_then(|measures| measures.get(name)).cloned()
     }
 
-    /// Notes what must stand at a path of an item that is there.
-    pub fn show(&mut self, place: &str, item: &Item, path: &str, expected: Option<Value>) {
-        let found = at(item, path).map(Value::of);
-        self.shown.push(Shown { place: place.to_owned(), path: path.to_owned(), expected, found });
+    /// Compares a mirrored attribute of an item with its expected value.
+    pub fn mirror(&mut self, place: &str, item: &SdkItem, path: &str, expected: Option<ItemValue>) {
+        let found = value_at(item, path).map(ItemValue::of);
+        self.mirrored.push(ComparedValue {
+            place: place.to_owned(),
+            attribute: path.to_owned(),
+            expected,
+            found,
+        });
     }
 }
 
-fn add(into: &mut BTreeMap<Key, Sums>, key: &Key, measures: &[(&str, Exact)]) {
-    let sums = into.entry(key.clone()).or_default();
-    for (name, value) in measures {
-        *sums.entry((*name).to_owned()).or_default() += *value;
+/// The sums of a recount, while items are counted.
+#[derive(Debug)]
+pub struct RollupSums<'r> {
+    recount: &'r mut Recount,
+    /// Whether time to live deleted the items: then they also count as settled.
+    pub expired: bool,
+}
+
+impl RollupSums<'_> {
+    /// Adds an item's measures to a rollup.
+    pub fn add(&mut self, key: RollupKey, measures: &[(&str, ExactNumber)]) {
+        let sums = self.recount.rollups.entry(key).or_default();
+        for (name, value) in measures {
+            let settled = self.expired.then(|| format!("settled_{name}"));
+            for name in std::iter::once((*name).to_owned()).chain(settled) {
+                let sum = number(sums, &name).plus(value);
+                sums.insert(name, ItemValue::Number(sum));
+            }
+        }
     }
 }
 
-/// The variable part of a text between these.
+/// The variable part of a text with this prefix.
 #[must_use]
-pub fn within<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
-    text.strip_prefix(before)?.strip_suffix(after).filter(|part| !part.is_empty())
+pub fn after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+    text.strip_prefix(prefix).filter(|part| !part.is_empty())
 }
 
 /// The first second of a date, `yyyy-mm-dd`.

@@ -1,34 +1,53 @@
-//! The rollups that the state table holds, as readers see them: the shards of one are one.
+//! The rollups of the state table as readers see them: the shards of a rollup are added up.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use super::exact::Exact;
-use super::item::{Item, Value, text_of};
-use super::recount::Key;
+use crate::exact::ExactNumber;
+use crate::item::{ItemValue, SdkItem, text_of};
 
-/// Attributes of a rollup that are no measures.
+/// Attributes of a rollup that are not measures.
 const BOOKKEEPING: [&str; 5] = ["PK", "SK", "EntityType", "rev", "updated_at"];
 
-/// Measures by name.
-pub type Measures = BTreeMap<String, Value>;
+/// The key of a rollup: `PK`, without a shard, and `SK`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RollupKey(pub String, pub String);
 
-/// All rollups by key, with whatever they hold but bookkeeping.
+impl RollupKey {
+    /// The key of these attributes.
+    pub fn new(partition: impl Into<String>, sort: impl Into<String>) -> Self {
+        Self(partition.into(), sort.into())
+    }
+}
+
+impl fmt::Display for RollupKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
+}
+
+/// Values by measure.
+pub type MeasureValues = BTreeMap<String, ItemValue>;
+
+/// All rollups by key, without their bookkeeping attributes.
 #[derive(Clone, Debug, Default)]
-pub struct Rollups(BTreeMap<Key, Measures>);
+pub struct RollupSet(pub BTreeMap<RollupKey, MeasureValues>);
 
-impl Rollups {
-    /// Those among the items of a state table.
+impl RollupSet {
+    /// The rollups among the items of a state table.
     #[must_use]
-    pub fn of(state: &[Item]) -> Self {
+    pub fn of(state: &[SdkItem]) -> Self {
         let mut rollups = BTreeMap::new();
         for item in state.iter().filter(|item| text_of(item, "EntityType") == "ROLLUP") {
             let partition = text_of(item, "PK");
             let partition = partition.rsplit_once("#SHARD#").map_or(partition, |(partition, _)| partition);
-            let key = Key::new(partition, text_of(item, "SK"));
-            let measures: &mut Measures = rollups.entry(key).or_default();
+            let measures: &mut MeasureValues =
+                rollups.entry(RollupKey::new(partition, text_of(item, "SK"))).or_default();
             for (name, attribute) in item.iter().filter(|(name, _)| !BOOKKEEPING.contains(&name.as_str())) {
-                let value = match (measures.get(name), Value::of(attribute)) {
-                    (Some(Value::Number(so_far)), Value::Number(more)) => Value::Number(*so_far + more),
+                let value = match (measures.get(name), ItemValue::of(attribute)) {
+                    (Some(ItemValue::Number(sum)), ItemValue::Number(more)) => {
+                        ItemValue::Number(sum.plus(&more))
+                    }
                     (_, value) => value,
                 };
                 measures.insert(name.clone(), value);
@@ -37,60 +56,38 @@ impl Rollups {
         Self(rollups)
     }
 
-    /// How many there are.
+    /// A number of a rollup; zero if it is absent.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
+    pub fn number(&self, partition: &str, sort: &str, measure: &str) -> ExactNumber {
+        let measures = self.0.get(&RollupKey::new(partition, sort));
+        measures.map_or(ExactNumber::ZERO, |measures| number(measures, measure))
     }
 
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// All keys.
-    pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.0.keys()
-    }
-
-    /// What a rollup holds.
-    #[must_use]
-    pub fn get(&self, key: &Key) -> Option<&Measures> {
-        self.0.get(key)
-    }
-
-    /// A number of a rollup; nought if it holds none.
-    #[must_use]
-    pub fn number(&self, partition: &str, sort: &str, measure: &str) -> Exact {
-        self.get(&Key::new(partition, sort)).map_or(Exact::ZERO, |measures| number(measures, measure))
-    }
-
-    /// The rollups of a partition whose sort key begins so, in order: what one query gives. Each comes with the rest of its
-    /// sort key.
+    /// The rollups of a partition whose sort keys have this prefix, in order: the result of one query. Each comes with the
+    /// rest of its sort key.
     pub fn query<'r>(
         &'r self,
         partition: &str,
         prefix: &'r str,
-    ) -> impl Iterator<Item = (&'r str, &'r Measures)> + use<'r> {
+    ) -> impl DoubleEndedIterator<Item = (&'r str, &'r MeasureValues)> + use<'r> {
         let partition = partition.to_owned();
-        let found = self.0.iter().filter(move |(key, _)| key.0 == partition);
-        found.filter_map(move |(key, measures)| Some((key.1.strip_prefix(prefix)?, measures)))
+        let rollups = self.0.iter().filter(move |(key, _)| key.0 == partition);
+        rollups.filter_map(move |(key, measures)| Some((key.1.strip_prefix(prefix)?, measures)))
     }
 
-    /// The rollups with this sort key, each with the rest of a partition that begins so.
+    /// The rollups with this sort key whose partition keys have this prefix, each with the rest of its partition key.
     pub fn each<'r>(
         &'r self,
         prefix: &'r str,
         sort: &'r str,
-    ) -> impl Iterator<Item = (&'r str, &'r Measures)> {
-        let found = self.0.iter().filter(move |(key, _)| key.1 == sort);
-        found.filter_map(move |(key, measures)| Some((key.0.strip_prefix(prefix)?, measures)))
+    ) -> impl Iterator<Item = (&'r str, &'r MeasureValues)> {
+        let rollups = self.0.iter().filter(move |(key, _)| key.1 == sort);
+        rollups.filter_map(move |(key, measures)| Some((key.0.strip_prefix(prefix)?, measures)))
     }
 }
 
-/// A number among measures; nought if there is none.
+/// A number among measures; zero if it is absent.
 #[must_use]
-pub fn number(measures: &Measures, name: &str) -> Exact {
-    measures.get(name).map_or(Exact::ZERO, Value::number)
+pub fn number(measures: &MeasureValues, name: &str) -> ExactNumber {
+    measures.get(name).map_or(ExactNumber::ZERO, ItemValue::number)
 }

@@ -1,153 +1,143 @@
-//! What an application does, decided before anything is written: the same seed, the same steps, whoever plays them.
+//! What an application does, decided before anything is written: the same seed gives the same steps.
 //!
 //! ```text
-//! Script ─┬─ round ─┬─ lane: step, step, …      lanes are written side by side, each in its own order
+//! script ─┬─ round ─┬─ lane: step, step, …      lanes are written concurrently, each in its own order
 //!         │         └─ lane: step, step, …
-//!         │   then DynamoDB takes whatever's time to live has passed
+//!         │   then DynamoDB deletes every item whose time to live has passed
 //!         └─ round …
 //! ```
 //!
-//! No two lanes of a round write the same item, so each item's life is the same however the lanes are interleaved.
+//! No two lanes of a round write the same item, so each item's history does not depend on how the lanes interleave.
 
 use std::collections::BTreeMap;
 
+use afterwrite_local::dynamodb::TableDefinition;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::item::{Item, Placed, key_of, whole_of};
-use afterwrite_local::dynamodb::TableDefinition;
+use crate::item::{SdkItem, TableItem, integer_of, item};
 
-/// A time to live that has long passed: DynamoDB takes the item when it next sweeps.
+/// A time to live that has long passed: DynamoDB deletes the item in its next sweep.
 pub const PAST: i64 = 1_700_000_000;
 
 /// One write of an application.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Puts a whole item, whatever was there.
+pub enum ScriptStep {
+    /// Puts whole items, several in one transaction.
     Put {
         /// The table.
         table: &'static str,
-        /// The item.
-        item: Item,
-    },
-    /// Puts several items in one transaction.
-    PutTogether {
-        /// The table.
-        table: &'static str,
         /// The items.
-        items: Vec<Item>,
+        items: Vec<SdkItem>,
     },
-    /// Sets attributes of an item, and makes the item if it is not there.
+    /// Sets attributes of an item, and creates the item if it does not exist.
     Set {
         /// The table.
         table: &'static str,
         /// The item's key.
-        key: Item,
+        key: SdkItem,
         /// The attributes.
-        attributes: Item,
+        attributes: SdkItem,
     },
     /// Deletes an item.
     Delete {
         /// The table.
         table: &'static str,
         /// The item's key.
-        key: Item,
+        key: SdkItem,
     },
 }
 
-impl Step {
-    /// How many items it writes.
+impl ScriptStep {
+    /// The number of items that it writes.
     #[must_use]
-    pub fn writes(&self) -> u64 {
+    pub fn writes(&self) -> usize {
         match self {
-            Self::PutTogether { items, .. } => u64::try_from(items.len()).unwrap_or(0),
-            Self::Put { .. } | Self::Set { .. } | Self::Delete { .. } => 1,
+            Self::Put { items, .. } => items.len(),
+            Self::Set { .. } | Self::Delete { .. } => 1,
         }
     }
 }
 
 /// Steps that are written one after the other.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lane {
+pub struct ScriptLane {
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
 }
 
-impl Lane {
+impl ScriptLane {
     /// Puts a whole item.
-    pub fn put(&mut self, table: &'static str, item: Item) {
-        self.steps.push(Step::Put { table, item });
+    pub fn put(&mut self, table: &'static str, item: SdkItem) {
+        self.put_together(table, vec![item]);
     }
 
     /// Puts all of these items or none.
-    pub fn put_together(&mut self, table: &'static str, items: Vec<Item>) {
-        self.steps.push(Step::PutTogether { table, items });
+    pub fn put_together(&mut self, table: &'static str, items: Vec<SdkItem>) {
+        self.steps.push(ScriptStep::Put { table, items });
     }
 
     /// Sets attributes of the item with this key.
     pub fn set<const N: usize>(
         &mut self,
         table: &'static str,
-        key: Item,
+        key: SdkItem,
         attributes: [(&str, AttributeValue); N],
     ) {
-        self.steps.push(Step::Set { table, key, attributes: super::item::item(attributes) });
+        self.steps.push(ScriptStep::Set { table, key, attributes: item(attributes) });
     }
 
     /// Deletes the item with this key.
-    pub fn delete(&mut self, table: &'static str, key: Item) {
-        self.steps.push(Step::Delete { table, key });
+    pub fn delete(&mut self, table: &'static str, key: SdkItem) {
+        self.steps.push(ScriptStep::Delete { table, key });
     }
 }
 
 /// Everything that an application does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
-    /// What is done round by round, lane by lane.
-    pub rounds: Vec<Vec<Lane>>,
+    /// The lanes of each round.
+    pub rounds: Vec<Vec<ScriptLane>>,
 }
 
 impl Script {
-    /// How many items are written.
+    /// The number of items that are written.
     #[must_use]
-    pub fn writes(&self) -> u64 {
-        self.rounds.iter().flatten().flat_map(|lane| &lane.steps).map(Step::writes).sum()
+    pub fn writes(&self) -> usize {
+        self.rounds.iter().flatten().flat_map(|lane| &lane.steps).map(ScriptStep::writes).sum()
     }
 
-    /// Every state that every item was ever written in, each item's in order. `now` is when time to live is judged.
+    /// Every state in which every item is ever written, each item's in order. `now` is the time of the TTL sweeps.
     #[must_use]
-    pub fn images(&self, tables: &[TableDefinition], now: i64) -> Vec<Placed> {
-        let mut replay = Replay { tables, items: BTreeMap::new(), images: Vec::new() };
+    pub fn images(&self, tables: &[TableDefinition], now: i64) -> Vec<TableItem> {
+        let mut replay = ScriptReplay { tables, items: BTreeMap::new(), images: Vec::new() };
         for round in &self.rounds {
             for step in round.iter().flat_map(|lane| &lane.steps) {
-                replay.step(step);
+                replay.write(step);
             }
-            replay.expire(now);
+            replay.items.retain(|_, stored| !has_expired(stored, tables, now));
         }
         replay.images
     }
 }
 
 /// The items as the steps so far have left them.
-struct Replay<'t> {
+struct ScriptReplay<'t> {
     tables: &'t [TableDefinition],
-    items: BTreeMap<(&'t str, String), Item>,
-    images: Vec<Placed>,
+    items: BTreeMap<(&'t str, String), TableItem>,
+    images: Vec<TableItem>,
 }
 
-impl<'t> Replay<'t> {
-    fn step(&mut self, step: &Step) {
+impl<'t> ScriptReplay<'t> {
+    fn write(&mut self, step: &ScriptStep) {
         match step {
-            Step::Put { table, item } => self.write(table, item.clone()),
-            Step::PutTogether { table, items } => {
-                items.iter().for_each(|item| self.write(table, item.clone()));
-            }
-            Step::Set { table, key, attributes } => {
+            ScriptStep::Put { table, items } => items.iter().for_each(|item| self.put(table, item.clone())),
+            ScriptStep::Set { table, key, attributes } => {
                 let stored = self.place(table, key).and_then(|place| self.items.get(&place));
-                let mut item = stored.unwrap_or(key).clone();
+                let mut item = stored.map_or(key, |stored| &stored.item).clone();
                 item.extend(attributes.clone());
-                self.write(table, item);
+                self.put(table, item);
             }
-            Step::Delete { table, key } => {
+            ScriptStep::Delete { table, key } => {
                 if let Some(place) = self.place(table, key) {
                     self.items.remove(&place);
                 }
@@ -155,64 +145,59 @@ impl<'t> Replay<'t> {
         }
     }
 
-    fn write(&mut self, table: &str, item: Item) {
+    fn put(&mut self, table: &str, item: SdkItem) {
         let Some(place) = self.place(table, &item) else { return };
-        self.images.push(Placed { table: table.to_owned(), item: item.clone() });
-        self.items.insert(place, item);
+        let stored = TableItem { table: table.to_owned(), item };
+        self.images.push(stored.clone());
+        self.items.insert(place, stored);
     }
 
-    fn place(&self, table: &str, item: &Item) -> Option<(&'t str, String)> {
+    /// The item's table and key.
+    fn place(&self, table: &str, item: &SdkItem) -> Option<(&'t str, String)> {
         let table = self.tables.iter().find(|known| known.name == table)?;
-        let key: BTreeMap<String, AttributeValue> = key_of(item, table).into_iter().collect();
+        let key: Vec<_> = table.key.attributes().map(|name| item.get(name)).collect();
         Some((table.name.as_str(), format!("{key:?}")))
     }
-
-    fn expire(&mut self, now: i64) {
-        let tables = self.tables;
-        self.items.retain(|(table, _), item| !has_expired(item, ttl_attribute(tables, table), now));
-    }
-}
-
-fn ttl_attribute<'t>(tables: &'t [TableDefinition], name: &str) -> Option<&'t str> {
-    tables.iter().find(|table| table.name == name)?.ttl_attribute.as_deref()
 }
 
 /// Whether an item's time to live has passed.
 #[must_use]
-pub fn has_expired(item: &Item, ttl_attribute: Option<&str>, now: i64) -> bool {
-    ttl_attribute.and_then(|name| whole_of(item, name)).is_some_and(|ttl| ttl < now)
+pub fn has_expired(stored: &TableItem, tables: &[TableDefinition], now: i64) -> bool {
+    let table = tables.iter().find(|table| table.name == stored.table);
+    let attribute = table.and_then(|table| table.ttl_attribute.as_deref());
+    attribute.and_then(|name| integer_of(&stored.item, name)).is_some_and(|ttl| ttl < now)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::item::{item, text, whole};
-    use super::*;
     use afterwrite_local::dynamodb::KeyDefinition;
+
+    use super::*;
+    use crate::item::{number, text};
 
     #[test]
     fn every_state_of_an_item_is_an_image() {
         let table = TableDefinition {
             name: "t".to_owned(),
-            key: KeyDefinition { partition: "id".to_owned(), sort: None },
-            indexes: Vec::new(),
-            stream: true,
+            key: KeyDefinition::partition_only("id"),
             ttl_attribute: Some("ttl".to_owned()),
+            ..TableDefinition::default()
         };
         let key = || item([("id", text("a"))]);
-        let mut first = Lane::default();
-        first.put("t", item([("id", text("a")), ("n", whole(1))]));
-        first.set("t", key(), [("m", whole(2)), ("ttl", whole(PAST))]);
-        let mut second = Lane::default();
-        // It has been taken since: it begins anew.
-        second.set("t", key(), [("n", whole(3))]);
+        let mut first = ScriptLane::default();
+        first.put("t", item([("id", text("a")), ("n", number(1))]));
+        first.set("t", key(), [("m", number(2)), ("ttl", number(PAST))]);
+        let mut second = ScriptLane::default();
+        // It has expired since: it is created again.
+        second.set("t", key(), [("n", number(3))]);
         second.delete("t", key());
         let script = Script { rounds: vec![vec![first], vec![second]] };
-        let images: Vec<Item> =
-            script.images(&[table], PAST + 1).into_iter().map(|placed| placed.item).collect();
+        let images: Vec<SdkItem> =
+            script.images(&[table], PAST + 1).into_iter().map(|image| image.item).collect();
         let expected = [
-            item([("id", text("a")), ("n", whole(1))]),
-            item([("id", text("a")), ("n", whole(1)), ("m", whole(2)), ("ttl", whole(PAST))]),
-            item([("id", text("a")), ("n", whole(3))]),
+            item([("id", text("a")), ("n", number(1))]),
+            item([("id", text("a")), ("n", number(1)), ("m", number(2)), ("ttl", number(PAST))]),
+            item([("id", text("a")), ("n", number(3))]),
         ];
         assert_eq!(images, expected);
         assert_eq!(script.writes(), 4);

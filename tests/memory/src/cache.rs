@@ -1,7 +1,7 @@
 //! A cache in memory, with the operations that readers and listeners need.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use afterwrite::projection::StaleKey;
@@ -9,9 +9,9 @@ use afterwrite::record::Timestamp;
 use afterwrite::sink::{Cache, GENERATION_SUFFIX, InvalidatedKeys, TOMBSTONE};
 use afterwrite::table::CacheRemedy;
 
-/// A cache that never fails; its values expire by the machine's clock.
-#[derive(Debug, Default)]
-pub struct MemoryCache(Mutex<CacheState>);
+/// A cache that never fails. Its values expire by the machine's clock; its clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryCache(Arc<Mutex<CacheState>>);
 
 #[derive(Debug, Default)]
 struct CacheState {

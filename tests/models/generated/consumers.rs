@@ -9,13 +9,13 @@ use afterwrite::clock::Clock as _;
 use afterwrite::commit::Ledger;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::table::Model;
-use afterwrite_demo::recount::Outcome;
-use afterwrite_demo::rollups::Rollups;
-use afterwrite_demo::workloads::Workload;
+use afterwrite_demo::recount::WorkloadOutcome;
+use afterwrite_demo::rollups::RollupSet;
+use afterwrite_demo::workload::Workload;
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::faults::{Faulty, Rates};
+use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::random::SeededRandom;
 
 use super::application::{NOW, STATE, ScriptedApplication, tables};
@@ -30,7 +30,7 @@ const TIMEOUTS: [Duration; 3] = [Duration::from_millis(20), Duration::from_secs(
 /// The deadline of invocations without faults.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-type MemoryAggregator = StreamAggregator<Arc<Faulty<MemoryTables>>, StillClock>;
+type MemoryAggregator = StreamAggregator<Arc<FaultyTables<MemoryTables>>, StillClock>;
 type PendingResponse = Pin<Box<dyn Future<Output = afterwrite::Result<AggregatedBatch>>>>;
 
 /// An invocation under way.
@@ -49,7 +49,7 @@ pub(super) struct WorkloadRun {
     random: SeededRandom,
     application: ScriptedApplication,
     model: Arc<Model>,
-    tables: Arc<Faulty<MemoryTables>>,
+    tables: Arc<FaultyTables<MemoryTables>>,
     pub(super) streams: TableStreams,
     consumers: [Arc<MemoryAggregator>; CONSUMERS],
     pending: Vec<PendingInvocation>,
@@ -62,16 +62,16 @@ pub(super) struct WorkloadRun {
 }
 
 impl WorkloadRun {
-    pub(super) fn new(workload: &dyn Workload, seed: u64, size: u64) -> Self {
+    pub(super) fn new(workload: &Workload, seed: u64, size: u64) -> Self {
         Self::at(NOW, workload, seed, size)
     }
 
     /// A run in which everything is written at this time.
-    pub(super) fn at(now: i64, workload: &dyn Workload, seed: u64, size: u64) -> Self {
+    pub(super) fn at(now: i64, workload: &Workload, seed: u64, size: u64) -> Self {
         let mut random = SeededRandom::new(seed);
-        let model = Model::load(workload.model()).unwrap_or_else(|error| panic!("{error}"));
-        let (model, rates) = (Arc::new(model), Rates { index_lag: 0, ..Rates::SOME });
-        let tables = Arc::new(Faulty::new(tables(workload, now), rates, random.number()));
+        let model = Model::load(workload.model).unwrap_or_else(|error| panic!("{error}"));
+        let (model, rates) = (Arc::new(model), FaultRates { index_lag: 0, ..FaultRates::SOME });
+        let tables = Arc::new(FaultyTables::new(tables(workload, now), rates, random.number()));
         let consumers = [(); CONSUMERS].map(|()| new_consumer(&model, &tables, now));
         Self {
             now,
@@ -101,7 +101,7 @@ impl WorkloadRun {
         while is_patient && !(self.streams.is_drained() && self.pending.is_empty()) {
             self.step();
         }
-        self.tables.set_rates(Rates::NONE);
+        self.tables.set_rates(FaultRates::NONE);
         while !self.pending.is_empty() {
             self.crash(0);
         }
@@ -251,7 +251,7 @@ impl WorkloadRun {
     }
 
     /// The source tables at the end.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> WorkloadOutcome {
         self.application.outcome(self.tables.inner())
     }
 
@@ -261,12 +261,16 @@ impl WorkloadRun {
     }
 
     /// The rollups among them.
-    pub(super) fn rollups(&self) -> Rollups {
-        Rollups::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
+    pub(super) fn rollups(&self) -> RollupSet {
+        RollupSet::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
     }
 }
 
-fn new_consumer(model: &Arc<Model>, tables: &Arc<Faulty<MemoryTables>>, now: i64) -> Arc<MemoryAggregator> {
+fn new_consumer(
+    model: &Arc<Model>,
+    tables: &Arc<FaultyTables<MemoryTables>>,
+    now: i64,
+) -> Arc<MemoryAggregator> {
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(now + 60));
     let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), Arc::clone(tables), clock);

@@ -20,10 +20,11 @@ mod values;
 
 use std::collections::BTreeMap;
 
-use afterwrite_demo::recount::Outcome;
-use afterwrite_demo::rollups::Rollups;
-use afterwrite_demo::verdict::{Verdict, compare};
-use afterwrite_demo::workloads::{self, Workload};
+use afterwrite_demo::recount::WorkloadOutcome;
+use afterwrite_demo::rollups::RollupSet;
+use afterwrite_demo::verdict::{RecountVerdict, compare};
+use afterwrite_demo::workload::Workload;
+use afterwrite_demo::workloads;
 
 use self::consumers::WorkloadRun;
 
@@ -32,12 +33,12 @@ const SEEDS: u64 = 50;
 /// The size of the script of one seed.
 const SIZE: u64 = 48;
 
-fn workload(model: &str) -> &'static dyn Workload {
+fn workload(model: &str) -> &'static Workload {
     workloads::of(model).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The derived values compared with the recount.
-fn verdict_of(workload: &dyn Workload, outcome: &Outcome, rollups: &Rollups) -> Verdict {
+fn verdict_of(workload: &Workload, outcome: &WorkloadOutcome, rollups: &RollupSet) -> RecountVerdict {
     compare(&workload.recount(outcome), rollups)
 }
 
@@ -85,12 +86,12 @@ fn glad_matches_its_recount_with_every_fault() {
 
 #[test]
 fn a_seed_gives_the_same_state_twice() {
-    for workload in workloads::ALL.into_iter().filter(|workload| workload.model() != "exambuddy") {
+    for workload in workloads::ALL.into_iter().filter(|workload| workload.model != "exambuddy") {
         let state = |seed| {
             let mut run = WorkloadRun::new(workload, seed, SIZE);
             run.run_to_end();
             run.state()
         };
-        assert_eq!(state(7), state(7), "{}", workload.model());
+        assert_eq!(state(7), state(7), "{}", workload.model);
     }
 }

@@ -7,7 +7,7 @@ use afterwrite_memory::ItemChange;
 use serde_json::{Value, json};
 
 use super::values::{json_of, sdk_item_of};
-use afterwrite_demo::item::Item as SdkItem;
+use afterwrite_demo::item::SdkItem;
 
 const SHARDS_OF_A_TABLE: u64 = 3;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item};
-use afterwrite_demo::item::Item as SdkItem;
+use afterwrite_demo::item::SdkItem;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use serde_json::{Map, Value, json};
 

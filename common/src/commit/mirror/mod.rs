@@ -2,21 +2,23 @@
 //!
 //! In: the items of a batch that are counted. Out: conditional writes to the mirroring items.
 //!
-//! A mirror does not count. A single conditional write sets the copy to the rollup's value together with the rollup's `rev`. The
-//! rollup is read strongly consistent and its `rev` only grows, so of two copies the one with the larger `rev` is newer, and
-//! an older copy never replaces a newer one. Ledger transactions therefore never touch what the application writes.
+//! A mirror does not count. A single conditional write sets the copy to the rollup's value together with the rollup's
+//! `rev`. The rollup is read strongly consistent and its `rev` only grows, so of two copies the one with the larger
+//! `rev` is newer, and an older copy never replaces a newer one. Ledger transactions therefore never touch what the
+//! application writes.
 //!
 //! A copy is refreshed
 //! - after a commit to the rollup;
-//! - when a record is found counted already, because the author of that commit may have crashed before it refreshed anything;
+//! - when a record is found counted already, because the author of that commit may have crashed before it refreshed
+//!   anything;
 //! - when the item's own record shows another value, because the application re-created the item or overwrote the copy.
 //!
 //! Each of these reads the rollup *after* the event, so the last refresh leaves the current value.
 //!
-//! The rollup's key determines the item. If that key depends on a lookup of the item itself (for example its first owner), the
-//! item may have moved since the lookup was remembered. The remembered lookup then also lists every other key at which the
-//! item has been seen. An item that moved notes its new key *before* it reads the rollup, and a committer reads these notes
-//! *after* its commit, so whichever is second refreshes the copy at the new key.
+//! The rollup's key determines the item. If that key depends on a lookup of the item itself (for example its first
+//! owner), the item may have moved since the lookup was remembered. The remembered lookup then also lists every other
+//! key at which the item has been seen. An item that moved notes its new key *before* it reads the rollup, and a
+//! committer reads these notes *after* its commit, so whichever is second refreshes the copy at the new key.
 
 mod places;
 mod write;
@@ -56,8 +58,8 @@ struct MirrorRefresh {
 type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// Refreshes the copies that the batch may have made stale. An item whose copies cannot be refreshed before the deadline
-    /// fails: its records are redelivered, found counted, and refreshed again.
+    /// Refreshes the copies that the batch may have made stale. An item whose copies cannot be refreshed before the
+    /// deadline fails: its records are redelivered, found counted, and refreshed again.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] only.
@@ -96,8 +98,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
     }
 
-    /// Resolves the lookups of items that were counted elsewhere: their contributions name the rollups whose mirrors the other
-    /// writer may have left stale.
+    /// Resolves the lookups of items that were counted elsewhere: their contributions name the rollups whose mirrors
+    /// the other writer may have left stale.
     async fn look_up_counted_items(
         &self,
         batch: &mut LedgerBatch<'_>,
@@ -118,8 +120,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     fn lookups_of_counted_items(&self, batch: &mut LedgerBatch<'_>) -> PendingLookups {
         let mut pending = PendingLookups::new();
         let LedgerBatch { items, lookups, .. } = batch;
-        // A mirroring item may depend on a lookup that it offers outputs for itself. Usually the result is known by now, except
-        // if the lookup failed in a round that had nothing left to commit.
+        // A mirroring item may depend on a lookup that it offers outputs for itself. Usually the result is known by
+        // now, except if the lookup failed in a round that had nothing left to commit.
         for item in items.iter().filter(|item| item.is_done() && !item.identity.entity.mirrors.is_empty()) {
             let images = item.newest_image().into_iter();
             for (key, outputs) in images.flat_map(|image| offered_outputs(&self.model, item.identity, image))
@@ -185,8 +187,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(())
     }
 
-    /// The rollups whose copies may be stale because of this item: those that its commit changed, and, if it was counted elsewhere,
-    /// all rollups that its records and its entry name.
+    /// The rollups whose copies may be stale because of this item: those that its commit changed, and, if it was
+    /// counted elsewhere, all rollups that its records and its entry name.
     fn stale_targets(
         &self,
         item: &LedgerItemState<'_>,

@@ -58,7 +58,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             let action = WriteAction::Update(vec![change]);
             let write = Write { key: key.clone(), condition: is_missing, action };
             match self.write_retrying(&write, invocation).await {
-                // An attribute that exists and is not a map is rejected again when the copies are set; that error is returned.
+                // An attribute that exists and is not a map is rejected again when the copies are set; that error is
+                // returned.
                 Ok(()) | Err(WriteError::Refused(WriteRefusal::Condition(_) | WriteRefusal::Invalid(_))) => {}
                 Err(error) => return Err(self.write_error(&write, error)),
             }

@@ -6,7 +6,7 @@ use super::compiler::ModelCompiler;
 use super::key_overlap;
 use super::problem::ProblemCode;
 use crate::record::{AttributeInterner, AttributePath};
-use crate::table::{Entity, InternedPath, LookupUse, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
+use crate::table::{Entity, InternedPath, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
 /// A transaction's actions: DynamoDB's limit.
 const MAX_ACTIONS: usize = 100;
@@ -33,12 +33,12 @@ pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
 
 fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
     let model = &compiler.model;
-    let entities = model.entities.iter().zip(&compiler.entity_places);
+    let entities = model.entities.iter().zip(&compiler.places.entities);
     let entities = entities.map(|(entity, at)| {
         let is_state_key = key_overlap::has_state_key(compiler, entity);
         (format!("entity `{}`", entity.name), *at, reserved_prefix(&entity.key.partition, is_state_key))
     });
-    let rollups = model.rollups.iter().zip(&compiler.rollup_places);
+    let rollups = model.rollups.iter().zip(&compiler.places.rollups);
     let rollups = rollups.map(|(rollup, at)| {
         (format!("rollup `{}`", rollup.name), *at, reserved_prefix(&rollup.partition, true))
     });
@@ -79,7 +79,7 @@ fn check_measure_names(compiler: &mut ModelCompiler<'_, '_>) {
 
 /// The old and new state of one item, and what its expiry settles, must fit into one transaction.
 fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
-    for (entity, at) in compiler.model.entities.iter().zip(&compiler.entity_places) {
+    for (entity, at) in compiler.model.entities.iter().zip(&compiler.places.entities) {
         let aggregates = entity.aggregates.iter().filter_map(|index| compiler.model.aggregates.get(*index));
         let targets: usize = aggregates.map(|aggregate| aggregate.into.len()).sum();
         // The ledger's entry; the targets of the old state and of the new; an expiry's marker, and what it settles.
@@ -113,7 +113,8 @@ fn check_mirrored_paths(compiler: &mut ModelCompiler<'_, '_>) {
                 "mirror onto `{}`: `{}` and `{}`, or their `_rev`, are the same or contain one another; choose another path",
                 entity.name, mirrored.path, other.path
             );
-            compiler.findings.report(ProblemCode::UnfitMirrorPath, mirrored.at, message);
+            let problem = compiler.findings.report(ProblemCode::UnfitMirrorPath, mirrored.at, message);
+            problem.related(other.at, "the other attribute");
         }
         let root = mirrored.path.root();
         if table.key().any(|key| key.name == *root) {
@@ -130,13 +131,14 @@ fn check_mirrored_paths(compiler: &mut ModelCompiler<'_, '_>) {
 fn check_reads_of_mirrored(compiler: &mut ModelCompiler<'_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
-        for (reader, path) in reads(compiler, entity) {
+        for AttributeRead { reader, path, place } in reads(compiler, mirrored.onto) {
             if path.overlaps(&mirrored.path) || path.overlaps(&mirrored.revision) {
                 let message = format!(
                     "mirror onto `{}`: `{}` is read by {reader}, and an item's contributions must not depend on what is mirrored onto it; mirror onto another attribute",
                     entity.name, mirrored.path
                 );
-                compiler.findings.report(ProblemCode::MirrorFeedback, mirrored.at, message);
+                let problem = compiler.findings.report(ProblemCode::MirrorFeedback, mirrored.at, message);
+                problem.related(place, "read here");
             }
         }
     }
@@ -146,94 +148,108 @@ fn check_reads_of_mirrored(compiler: &mut ModelCompiler<'_, '_>) {
 fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
     for (index, secret, at) in &compiler.secrets {
         let Some(entity) = compiler.model.entities.get(*index) else { continue };
+        let owner = format!("entity `{}`: secret `{secret}`", entity.name);
         let table = compiler.model.tables.get(entity.table);
         let is_key = table.is_some_and(|table| table.key().any(|key| key.name == *secret.root()));
-        let mut readers = reads(compiler, entity);
+        let mut readers = reads(compiler, *index);
         readers.extend(cache_reads(compiler, entity));
         // A map that holds the secret can be read but for the secret; a column takes the whole map.
-        readers.retain(|(_, read)| secret.names().len() <= read.names().len());
+        readers.retain(|read| secret.names().len() <= read.path.names().len());
         readers.extend(dataset_reads(compiler, entity));
-        let reader = readers.iter().find(|(_, read)| secret.overlaps(read));
-        let (code, problem) = if secret.names().iter().any(|name| name.is_empty()) {
-            (ProblemCode::InvalidPath, "is not an attribute path".to_owned())
+        let findings = &mut compiler.findings;
+        if secret.names().iter().any(|name| name.is_empty()) {
+            let message =
+                format!("{owner} is not an attribute path; write names with single dots between them");
+            findings.report(ProblemCode::InvalidPath, *at, message);
         } else if is_key {
-            (ProblemCode::ExposedSecret, "is part of the item's key, which every record carries".to_owned())
-        } else if let Some((reader, _)) = reader {
-            (
-                ProblemCode::ExposedSecret,
-                format!("is read by {reader}, and a secret must not leave the table"),
-            )
-        } else {
-            continue;
-        };
-        compiler.findings.report(code, *at, format!("entity `{}`: secret `{secret}` {problem}", entity.name));
+            let message = format!("{owner} is part of the item's key, which every record carries");
+            findings.report(ProblemCode::ExposedSecret, *at, message);
+        } else if let Some(read) = readers.iter().find(|read| secret.overlaps(&read.path)) {
+            let message =
+                format!("{owner} is read by {}, and a secret must not leave the table", read.reader);
+            findings.report(ProblemCode::ExposedSecret, *at, message).related(read.place, "read here");
+        }
     }
 }
 
 /// A dataset's rows are in a table `<name>_log`, which is not the name of another dataset.
 fn check_dataset_names(compiler: &mut ModelCompiler<'_, '_>) {
     let datasets = &compiler.model.datasets;
-    for (dataset, at) in datasets.iter().zip(&compiler.dataset_places) {
-        let view = dataset.name.strip_suffix("_log");
-        if let Some(view) = view.filter(|view| datasets.iter().any(|other| *other.name == **view)) {
+    for (dataset, at) in datasets.iter().zip(&compiler.places.datasets) {
+        let Some(view) = dataset.name.strip_suffix("_log") else { continue };
+        if let Some(other) = datasets.iter().position(|other| *other.name == *view) {
             let message = format!(
                 "dataset `{}`: dataset `{view}` has its rows in a table of this name; choose another",
                 dataset.name
             );
-            compiler.findings.report(ProblemCode::ReservedName, *at, message);
+            let problem = compiler.findings.report(ProblemCode::ReservedName, *at, message);
+            if let Some(other) = compiler.places.datasets.get(other) {
+                problem.related(*other, "the other dataset");
+            }
         }
     }
 }
 
-/// Attributes that are read, each with who reads it.
-type AttributeReads = Vec<(String, AttributePath)>;
+/// An attribute that a part of the model reads.
+struct AttributeRead {
+    reader: String,
+    path: AttributePath,
+    /// Where the reader is declared.
+    place: usize,
+}
 
 /// The attributes that decide what an entity's items contribute.
-fn reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> AttributeReads {
-    let model = &compiler.model;
+fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
+    let Some(compiled) = model.entities.get(entity) else { return Vec::new() };
     let mut reads = Vec::new();
-    let mut read = |reader: &str, term: &Term| {
+    let mut read = |reader: &str, place: Option<&usize>, term: &Term| {
         let path = term.attribute().map(|path| whole_path(&model.row_attributes, path));
-        reads.extend(path.map(|path| (reader.to_owned(), path)));
+        let place = place.copied().unwrap_or(0);
+        reads.extend(path.map(|path| AttributeRead { reader: reader.to_owned(), path, place }));
     };
-    for derivation in &entity.derivations {
+    let derivation_places = places.derivations.get(entity).into_iter().flatten();
+    for (derivation, at) in compiled.derivations.iter().zip(derivation_places) {
         let reader = format!("derived value `{}`", derivation.name);
-        derivation.kind.terms().for_each(|term| read(&reader, term));
+        derivation.kind.terms().for_each(|term| read(&reader, Some(at), term));
     }
-    for answer in &entity.answers {
+    for answer in &compiled.answers {
         let name = model.lookups.get(answer.lookup).map_or("", |lookup| &*lookup.name);
-        LookupUse::terms(answer).for_each(|term| read(&format!("lookup `{name}`"), term));
+        let reader = format!("lookup `{name}`");
+        answer.terms().for_each(|term| read(&reader, places.lookups.get(answer.lookup), term));
     }
-    for aggregate in entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
+    for index in &compiled.aggregates {
+        let Some(aggregate) = model.aggregates.get(*index) else { continue };
         let reader = format!("aggregate `{}`", aggregate.name);
-        aggregate.each_term(&mut |term| read(&reader, term));
+        aggregate.each_term(&mut |term| read(&reader, places.aggregates.get(*index), term));
     }
     reads
 }
 
 /// The attributes that an entity's cache rules read.
-fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> AttributeReads {
+fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
     let mut reads = Vec::new();
-    for rule in entity.caches.iter().filter_map(|index| compiler.model.caches.get(*index)) {
+    for index in &entity.caches {
+        let Some(rule) = model.caches.get(*index) else { continue };
+        let place = places.caches.get(*index).copied().unwrap_or(0);
         rule.each_attribute(&mut |path| {
-            reads.push((
-                format!("cache of `{}`", entity.name),
-                whole_path(&compiler.model.row_attributes, path),
-            ));
+            let reader = format!("cache of `{}`", entity.name);
+            reads.push(AttributeRead { reader, path: whole_path(&model.row_attributes, path), place });
         });
     }
     reads
 }
 
 /// The attributes that an entity's datasets read.
-fn dataset_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> AttributeReads {
+fn dataset_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
     let mut reads = Vec::new();
-    for (_, dataset) in compiler.model.datasets_of(entity) {
+    for (index, dataset) in model.datasets_of(entity) {
+        let place = places.datasets.get(index).copied().unwrap_or(0);
         dataset.each_attribute(&mut |path| {
-            reads.push((
-                format!("dataset `{}`", dataset.name),
-                whole_path(&compiler.model.row_attributes, path),
-            ));
+            let reader = format!("dataset `{}`", dataset.name);
+            reads.push(AttributeRead { reader, path: whole_path(&model.row_attributes, path), place });
         });
     }
     reads

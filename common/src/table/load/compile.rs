@@ -4,12 +4,28 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
-use super::check;
 use super::compiler::ModelCompiler;
 use super::problem::{ProblemCode, ProblemCollector};
-use super::reader::{self, Located, SettingsTable, entries, place};
+use super::reader::{self, Located, RawValue, SettingsTable, entries, place};
+use super::{check, warnings};
 use crate::table::named::read_named;
 use crate::table::{Model, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table};
+
+/// What a model file holds, in the order in which it is documented, and how each is written.
+const SECTIONS: [(&str, &str); 12] = [
+    ("name", "name"),
+    ("generation", "generation"),
+    ("tables", "[tables.<name>]"),
+    ("entities", "[entities.<name>]"),
+    ("lookups", "[lookups.<name>]"),
+    ("rollups", "[rollups.<name>]"),
+    ("aggregates", "[[aggregates]]"),
+    ("mirrors", "[[mirrors]]"),
+    ("caches", "[[caches]]"),
+    ("datasets", "[datasets.<name>]"),
+    ("queries", "[queries.<name>]"),
+    ("archive", "archive"),
+];
 
 /// Compiles a model; `None` if it cannot be read. The result is a model only if no problem was reported.
 pub(super) fn compile<'s>(
@@ -17,21 +33,9 @@ pub(super) fn compile<'s>(
     source: &'s str,
     problems: &mut ProblemCollector<'s>,
 ) -> Option<Model> {
-    let known = [
-        "name",
-        "generation",
-        "tables",
-        "entities",
-        "lookups",
-        "rollups",
-        "aggregates",
-        "mirrors",
-        "caches",
-        "datasets",
-        "queries",
-        "archive",
-    ];
-    let settings = SettingsTable::new("model".to_owned(), 0, root, &known, problems);
+    let known: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
+    let form = |name: &str| SECTIONS.iter().find(|(known, _)| *known == name).map_or("", |(_, form)| *form);
+    let settings = SettingsTable::with_forms("model".to_owned(), 0, root, &known, form, problems);
     let name = settings.required_text("name", problems).unwrap_or(Located { value: "", at: 0 });
     settings.require("generation", problems);
     let generation = settings.integer("generation", 1..=i64::MAX, problems);
@@ -63,6 +67,7 @@ pub(super) fn compile<'s>(
         row_attributes.with_eager_fields(dataset::attributes_of_days(&compiler.model));
     each_named(&mut compiler, &settings, "queries", dataset::compile_query);
     check::check_model(&mut compiler);
+    warnings::report_unused(&mut compiler);
     let ModelCompiler { problems, findings, model, .. } = compiler;
     if problems.is_complete() {
         problems.absorb(findings);
@@ -79,15 +84,33 @@ fn each_named(
     section: &str,
     compile: impl Fn(&mut ModelCompiler<'_, '_>, Located<&str>, &DeTable<'_>) -> Option<()>,
 ) {
-    let parts = model.get(section);
-    let parts = parts.and_then(|value| reader::table(&model.called(section), value, compiler.problems));
-    for (name, value) in parts.map(entries).unwrap_or_default() {
+    let Some(value) = model.get(section) else { return };
+    let Some(parts) = value.get_ref().as_table() else {
+        report_form(compiler, model, section, value, &format!("tables with names: `[{section}.<name>]`"));
+        return;
+    };
+    for (name, value) in entries(parts) {
         let called = format!("`{section}.{}`", name.value);
         let part = reader::table(&called, value, compiler.problems);
         if part.and_then(|part| compile(compiler, name, part)).is_none() {
             compiler.problems.mark_incomplete();
         }
     }
+}
+
+/// Reports a section that is written in the form of another kind of section. A misspelt one was reported with its form.
+fn report_form(
+    compiler: &mut ModelCompiler<'_, '_>,
+    model: &SettingsTable<'_>,
+    section: &str,
+    value: RawValue<'_>,
+    form: &str,
+) {
+    if !model.is_misspelt(section) {
+        let message = format!("`{section}` must be {form}");
+        compiler.problems.report(ProblemCode::WrongType, place(value), message);
+    }
+    compiler.problems.mark_incomplete();
 }
 
 /// The same of `[[<section>]]`, each with its place.
@@ -99,9 +122,7 @@ fn each_listed(
 ) {
     let Some(value) = model.get(section) else { return };
     let Some(parts) = value.get_ref().as_array() else {
-        let message = format!("`{section}` must be a list of tables: `[[{section}]]`");
-        compiler.problems.report(ProblemCode::WrongType, place(value), message);
-        compiler.problems.mark_incomplete();
+        report_form(compiler, model, section, value, &format!("a list of tables: `[[{section}]]`"));
         return;
     };
     for value in parts.iter() {

@@ -1,5 +1,6 @@
 //! What the parts of a model are compiled with: the model so far, the scopes of its entities, and where problems go.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::problem::{ProblemCode, ProblemCollector, ProblemPlace, ReportedProblem};
@@ -14,54 +15,60 @@ use crate::table::{
 };
 
 /// A model that is being compiled, part by part in the order of [`Model`]'s fields.
-pub(in crate::table) struct ModelCompiler<'c, 's> {
+pub(crate) struct ModelCompiler<'c, 's> {
     /// What cannot be read. If anything was missing, nothing else is reported: most of it would be a consequence.
-    pub(in crate::table) problems: &'c mut ProblemCollector<'s>,
+    pub(crate) problems: &'c mut ProblemCollector<'s>,
     /// What was read and is wrong.
-    pub(in crate::table) findings: ProblemCollector<'s>,
-    pub(in crate::table) model: Model,
+    pub(crate) findings: ProblemCollector<'s>,
+    pub(crate) model: Model,
     /// For each entity.
-    pub(in crate::table) scopes: Vec<Arc<EntityScope>>,
-    /// For each entity, where its name is.
-    pub(in crate::table) entity_places: Vec<usize>,
-    /// For each rollup, where its name is.
-    pub(in crate::table) rollup_places: Vec<usize>,
-    /// For each rollup, where the variable of its expiry is named.
-    pub(in crate::table) lifetime_places: Vec<usize>,
-    /// For each dataset, where its name is.
-    pub(in crate::table) dataset_places: Vec<usize>,
-    /// For each aggregate, where its name is.
-    pub(in crate::table) aggregate_places: Vec<usize>,
+    pub(crate) scopes: Vec<Arc<EntityScope>>,
+    pub(crate) places: PartPlaces,
     /// The measures of each rollup, averages and the bins of histograms included.
-    pub(in crate::table) measures: Vec<RollupMeasure>,
+    pub(crate) measures: Vec<RollupMeasure>,
     /// Lookups whose inputs are wrong: uses of one are not reported as well.
-    pub(in crate::table) broken_lookups: Vec<usize>,
+    pub(crate) broken_lookups: Vec<usize>,
     /// For each lookup, the types of its outputs; empty if one of them is not defined.
-    pub(in crate::table) output_types: Vec<Vec<ValueType>>,
+    pub(crate) output_types: Vec<Vec<ValueType>>,
     /// What mirrors write onto items.
-    pub(in crate::table) mirrored: Vec<MirroredPath>,
+    pub(crate) mirrored: Vec<MirroredPath>,
     /// The secrets of entities: entity, path, where it is named.
-    pub(in crate::table) secrets: Vec<(usize, AttributePath, usize)>,
+    pub(crate) secrets: Vec<(usize, AttributePath, usize)>,
+}
+
+/// Where the parts of a model are declared, in the order of the model's lists.
+#[derive(Default)]
+pub(crate) struct PartPlaces {
+    pub(crate) entities: Vec<usize>,
+    /// For each entity, its derived values.
+    pub(crate) derivations: Vec<Vec<usize>>,
+    pub(crate) lookups: Vec<usize>,
+    pub(crate) rollups: Vec<usize>,
+    /// For each rollup, where the variable of its expiry is named.
+    pub(crate) lifetimes: Vec<usize>,
+    pub(crate) aggregates: Vec<usize>,
+    pub(crate) caches: Vec<usize>,
+    pub(crate) datasets: Vec<usize>,
 }
 
 /// An attribute that a mirror writes.
-pub(in crate::table) struct MirroredPath {
-    pub(in crate::table) onto: usize,
-    pub(in crate::table) path: AttributePath,
+pub(crate) struct MirroredPath {
+    pub(crate) onto: usize,
+    pub(crate) path: AttributePath,
     /// Where the item keeps the rollup's `rev`.
-    pub(in crate::table) revision: AttributePath,
+    pub(crate) revision: AttributePath,
     /// Where the mirror names it.
-    pub(in crate::table) at: usize,
+    pub(crate) at: usize,
 }
 
 /// A measure as an attribute of one rollup.
-pub(in crate::table) struct RollupMeasure {
-    pub(in crate::table) rollup: usize,
-    pub(in crate::table) attribute: Arc<str>,
+pub(crate) struct RollupMeasure {
+    pub(crate) rollup: usize,
+    pub(crate) attribute: Arc<str>,
     /// An index into the model's aggregates.
-    pub(in crate::table) aggregate: usize,
+    pub(crate) aggregate: usize,
     /// Where the measure is declared.
-    pub(in crate::table) at: usize,
+    pub(crate) at: usize,
 }
 
 impl<'c, 's> ModelCompiler<'c, 's> {
@@ -71,11 +78,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
             findings: ProblemCollector::of(source),
             model,
             scopes: Vec::new(),
-            entity_places: Vec::new(),
-            rollup_places: Vec::new(),
-            lifetime_places: Vec::new(),
-            dataset_places: Vec::new(),
-            aggregate_places: Vec::new(),
+            places: PartPlaces::default(),
             measures: Vec::new(),
             broken_lookups: Vec::new(),
             output_types: Vec::new(),
@@ -84,7 +87,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         }
     }
 
-    pub(in crate::table) fn report(
+    pub(crate) fn report(
         &mut self,
         code: ProblemCode,
         place: impl Into<ProblemPlace>,
@@ -94,11 +97,23 @@ impl<'c, 's> ModelCompiler<'c, 's> {
     }
 
     /// Reports a name that is not made of letters, digits, `_` and `-`.
-    pub(in crate::table) fn check_name(&mut self, kind: &str, name: Located<&str>) {
+    pub(crate) fn check_name(&mut self, kind: &str, name: Located<&str>) {
         let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
         if name.value.is_empty() || !name.value.chars().all(is_plain) {
             let message = format!("{kind} `{}`: a name is made of letters, digits, `_` and `-`", name.value);
             self.report(ProblemCode::InvalidName, name.at, message);
+        }
+    }
+
+    /// Reports the lookups of a part whose outputs it does not use; `used` are positions among them.
+    pub(crate) fn check_outputs(&mut self, owner: &str, lookups: &[Located<&str>], used: &BTreeSet<usize>) {
+        let unused = lookups.iter().enumerate().filter(|(position, _)| !used.contains(position));
+        for (_, lookup) in unused {
+            let message = format!(
+                "{owner}: it uses no output of lookup `{}`, which costs a read for every item; remove it from `lookup`",
+                lookup.value
+            );
+            self.report(ProblemCode::UnusedOutputs, lookup.at, message);
         }
     }
 
@@ -123,23 +138,23 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         index
     }
 
-    pub(in crate::table) fn table_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
+    pub(crate) fn table_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
         self.index_of(owner, "table", name, |model| model.tables.iter().map(|table| &table.name).collect())
     }
 
-    pub(in crate::table) fn entity_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
+    pub(crate) fn entity_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
         self.index_of(owner, "entity", name, |model| {
             model.entities.iter().map(|entity| &entity.name).collect()
         })
     }
 
-    pub(in crate::table) fn lookup_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
+    pub(crate) fn lookup_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
         self.index_of(owner, "lookup", name, |model| {
             model.lookups.iter().map(|lookup| &lookup.name).collect()
         })
     }
 
-    pub(in crate::table) fn rollup_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
+    pub(crate) fn rollup_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
         self.index_of(owner, "rollup", name, |model| {
             model.rollups.iter().map(|rollup| &rollup.name).collect()
         })
@@ -147,7 +162,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
 
     /// Compiles a template and reports what is wrong with it. The variables of a wrong one are added as well: names that it
     /// defines are not reported as undefined.
-    pub(in crate::table) fn template(
+    pub(crate) fn template(
         &mut self,
         owner: &str,
         text: Located<&str>,
@@ -170,7 +185,7 @@ impl<'c, 's> ModelCompiler<'c, 's> {
 
     /// The templates of a primary key, in the order of the attributes that it must have; those that are missing or wrong are
     /// empty.
-    pub(in crate::table) fn key(
+    pub(crate) fn key(
         &mut self,
         owner: &str,
         key: &[(Located<&str>, Located<&str>)],
@@ -201,39 +216,31 @@ impl<'c, 's> ModelCompiler<'c, 's> {
     }
 
     /// What is compiled in the scope of one entity. Of an unknown one nothing is defined, and nothing is reported as undefined.
-    pub(in crate::table) fn context(
-        &mut self,
-        owner: &str,
-        entity: Option<usize>,
-    ) -> EntityContext<'_, 'c, 's> {
+    pub(crate) fn context(&mut self, owner: &str, entity: Option<usize>) -> EntityContext<'_, 'c, 's> {
         let scope = entity.and_then(|entity| self.scopes.get(entity)).cloned();
         let unknown = || Arc::new(EntityScope { is_incomplete: true, ..EntityScope::default() });
         self.context_of(owner, scope.unwrap_or_else(unknown))
     }
 
-    pub(in crate::table) fn context_of(
-        &mut self,
-        owner: &str,
-        scope: Arc<EntityScope>,
-    ) -> EntityContext<'_, 'c, 's> {
+    pub(crate) fn context_of(&mut self, owner: &str, scope: Arc<EntityScope>) -> EntityContext<'_, 'c, 's> {
         EntityContext { compiler: self, owner: owner.to_owned(), scope, outputs: Vec::new(), rollup: None }
     }
 }
 
 /// The scope of one entity while an aggregate, a cache rule or a dataset is compiled in it.
-pub(in crate::table) struct EntityContext<'p, 'c, 's> {
-    pub(in crate::table) compiler: &'p mut ModelCompiler<'c, 's>,
+pub(crate) struct EntityContext<'p, 'c, 's> {
+    pub(crate) compiler: &'p mut ModelCompiler<'c, 's>,
     /// How messages call the part: "aggregate `books`".
-    pub(in crate::table) owner: String,
-    pub(in crate::table) scope: Arc<EntityScope>,
+    pub(crate) owner: String,
+    pub(crate) scope: Arc<EntityScope>,
     /// The outputs of its lookups.
     outputs: Vec<ScopeOutput>,
     /// Where the rollup is declared whose key is being bound: a name that several aggregates lack for it is reported once.
-    pub(in crate::table) rollup: Option<usize>,
+    pub(crate) rollup: Option<usize>,
 }
 
 impl EntityContext<'_, '_, '_> {
-    pub(in crate::table) fn report(
+    pub(crate) fn report(
         &mut self,
         code: ProblemCode,
         place: impl Into<ProblemPlace>,
@@ -243,13 +250,13 @@ impl EntityContext<'_, '_, '_> {
     }
 
     /// The scope, and the interner that it resolves names with.
-    pub(in crate::table) fn names(&mut self) -> (NameScope<'_>, &mut AttributeInterner) {
+    pub(crate) fn names(&mut self) -> (NameScope<'_>, &mut AttributeInterner) {
         let scope = NameScope { entity: &self.scope, outputs: &self.outputs };
         (scope, &mut self.compiler.model.attributes)
     }
 
     /// Resolves a name; an undefined one is reported.
-    pub(in crate::table) fn resolve(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
+    pub(crate) fn resolve(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
         let (scope, interner) = self.names();
         match scope.resolve(name.value, interner) {
             Ok(resolved) => Some(resolved),
@@ -269,14 +276,14 @@ impl EntityContext<'_, '_, '_> {
         }
     }
 
-    pub(in crate::table) fn pattern(&mut self, owner: &str, when: Option<RawValue<'_>>) -> Option<Pattern> {
+    pub(crate) fn pattern(&mut self, owner: &str, when: Option<RawValue<'_>>) -> Option<Pattern> {
         let scope = NameScope { entity: &self.scope, outputs: &self.outputs };
         let ModelCompiler { findings, model, .. } = &mut *self.compiler;
         PatternCompiler { owner, scope, interner: &mut model.attributes, problems: findings }.compile(when?)
     }
 
     /// The lookups that the part names, with inputs of its entity's own; their outputs join the scope.
-    pub(in crate::table) fn lookups(&mut self, names: &[Located<&str>]) -> Vec<LookupUse> {
+    pub(crate) fn lookups(&mut self, names: &[Located<&str>]) -> Vec<LookupUse> {
         let mut uses = Vec::new();
         let mut places = Vec::new();
         let mut outputs: Vec<ScopeOutput> = Vec::new();
@@ -284,11 +291,7 @@ impl EntityContext<'_, '_, '_> {
             let owner = self.owner.clone();
             let Some(index) = self.compiler.lookup_named(&owner, *name) else {
                 // What an unknown lookup would give is not reported as undefined.
-                let EntityScope { name, variables, derived, attributes, .. } = &*self.scope;
-                let (name, variables) = (Arc::clone(name), variables.clone());
-                let (derived, attributes) = (derived.clone(), attributes.clone());
-                self.scope =
-                    Arc::new(EntityScope { name, variables, derived, attributes, is_incomplete: true });
+                Arc::make_mut(&mut self.scope).is_incomplete = true;
                 continue;
             };
             let Some(lookup) = self.compiler.model.lookups.get(index) else { continue };
@@ -320,12 +323,7 @@ impl EntityContext<'_, '_, '_> {
     }
 
     /// The values of a lookup's inputs in this scope.
-    pub(in crate::table) fn lookup_inputs(
-        &mut self,
-        owner: &str,
-        inputs: &[Arc<str>],
-        at: usize,
-    ) -> Vec<Term> {
+    pub(crate) fn lookup_inputs(&mut self, owner: &str, inputs: &[Arc<str>], at: usize) -> Vec<Term> {
         let mut terms = Vec::new();
         for input in inputs {
             let Some(resolved) = self.resolve(owner, Located { value: &**input, at }) else { continue };
@@ -343,7 +341,7 @@ impl EntityContext<'_, '_, '_> {
     }
 
     /// A template whose variables are values of the entity.
-    pub(in crate::table) fn bind(
+    pub(crate) fn bind(
         &mut self,
         owner: &str,
         at: usize,

@@ -11,8 +11,8 @@ use crate::table::{Entity, KeyPattern, Model, Rollup, Template};
 /// The keys of two entities of one table must be distinguishable.
 pub(super) fn check_entities(compiler: &mut ModelCompiler<'_, '_>) {
     let entities = &compiler.model.entities;
-    for (index, (entity, at)) in entities.iter().zip(&compiler.entity_places).enumerate() {
-        for (other, other_at) in entities.iter().zip(&compiler.entity_places).take(index) {
+    for (index, (entity, at)) in entities.iter().zip(&compiler.places.entities).enumerate() {
+        for (other, other_at) in entities.iter().zip(&compiler.places.entities).take(index) {
             if entity.table == other.table && key_overlaps(&entity.key, &other.key) {
                 let message = format!(
                     "entity `{}`: a key can match it and entity `{}` too; give their keys literal text that differs",
@@ -44,10 +44,10 @@ fn stored_key(rollup: &Rollup) -> KeyPattern {
 /// a name is used once as well.
 pub(super) fn check_rollups(compiler: &mut ModelCompiler<'_, '_>) {
     let overlaps = overlapping(&compiler.model.rollups);
-    let ModelCompiler { model, findings, measures, rollup_places, .. } = compiler;
+    let ModelCompiler { model, findings, measures, places, .. } = compiler;
     let shared = SharedMeasures::of(measures, &overlaps);
     report_taken_names(model, &shared, findings);
-    report_overlapping_rollups(model, rollup_places, (&overlaps, &shared), findings);
+    report_overlapping_rollups(model, &places.rollups, (&overlaps, &shared), findings);
     for (rollup, overlaps) in compiler.model.rollups.iter_mut().zip(overlaps) {
         rollup.overlaps = overlaps;
     }
@@ -183,11 +183,11 @@ fn describe_names(names: &BTreeSet<&str>) -> String {
 /// Afterwrite's own items match no entity, even if the state table has a stream that is read.
 pub(super) fn check_rollups_against_entities(compiler: &mut ModelCompiler<'_, '_>) {
     let keys: Vec<KeyPattern> = compiler.model.rollups.iter().map(stored_key).collect();
-    for (entity, at) in compiler.model.entities.iter().zip(&compiler.entity_places) {
+    for (entity, at) in compiler.model.entities.iter().zip(&compiler.places.entities) {
         if !has_state_key(compiler, entity) {
             continue;
         }
-        let rollups = compiler.model.rollups.iter().zip(&compiler.rollup_places);
+        let rollups = compiler.model.rollups.iter().zip(&compiler.places.rollups);
         for ((rollup, rollup_at), key) in rollups.zip(&keys) {
             if key_overlaps(&entity.key, key) {
                 let message = format!(

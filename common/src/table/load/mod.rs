@@ -14,7 +14,7 @@
 //! No step stops at the first problem; what was read wrongly is reported before what it means.
 
 mod check;
-mod code;
+pub(super) mod code;
 mod compile;
 pub(super) mod compiler;
 mod key_overlap;
@@ -24,6 +24,7 @@ pub(super) mod scope;
 mod source;
 pub(super) mod suggestion;
 mod syntax;
+mod warnings;
 
 use std::borrow::Cow;
 use std::{fs, io};

@@ -87,7 +87,7 @@ impl ModelErrors {
 
 /// Where a problem is: an offset stands for the token that begins there.
 #[derive(Clone, Debug)]
-pub(in crate::table) struct ProblemPlace(Range<usize>);
+pub(crate) struct ProblemPlace(Range<usize>);
 
 impl From<usize> for ProblemPlace {
     fn from(at: usize) -> Self {
@@ -102,7 +102,7 @@ impl From<Range<usize>> for ProblemPlace {
 }
 
 /// A problem as it was reported, its places not yet resolved to lines.
-pub(in crate::table) struct ReportedProblem {
+pub(crate) struct ReportedProblem {
     code: ProblemCode,
     place: Range<usize>,
     message: String,
@@ -112,7 +112,7 @@ pub(in crate::table) struct ReportedProblem {
 
 impl ReportedProblem {
     /// Adds another place and what is there.
-    pub(in crate::table) fn related(
+    pub(crate) fn related(
         &mut self,
         place: impl Into<ProblemPlace>,
         message: impl Into<String>,
@@ -122,26 +122,26 @@ impl ReportedProblem {
     }
 
     /// Names a cause. Problems of one code that have a cause in common are shown as one, at the first of their places.
-    pub(in crate::table) fn caused_by(&mut self, cause: impl Into<String>) -> &mut Self {
+    pub(crate) fn caused_by(&mut self, cause: impl Into<String>) -> &mut Self {
         self.causes.push(cause.into());
         self
     }
 }
 
 /// Collects problems while a model is loaded.
-pub(in crate::table) struct ProblemCollector<'s> {
+pub(crate) struct ProblemCollector<'s> {
     source: &'s str,
     reported: Vec<ReportedProblem>,
     is_incomplete: bool,
 }
 
 impl<'s> ProblemCollector<'s> {
-    pub(in crate::table) fn of(source: &'s str) -> Self {
+    pub(crate) fn of(source: &'s str) -> Self {
         Self { source, reported: Vec::new(), is_incomplete: false }
     }
 
     /// Reports a problem at a place of the source.
-    pub(in crate::table) fn report(
+    pub(crate) fn report(
         &mut self,
         code: ProblemCode,
         place: impl Into<ProblemPlace>,
@@ -157,27 +157,27 @@ impl<'s> ProblemCollector<'s> {
     }
 
     /// Notes that something could not be read at all, so that what refers to it cannot be checked.
-    pub(in crate::table) fn mark_incomplete(&mut self) {
+    pub(crate) fn mark_incomplete(&mut self) {
         self.is_incomplete = true;
     }
 
     /// Whether everything could be read, if not without errors.
-    pub(in crate::table) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         !self.is_incomplete
     }
 
     /// Adds the problems of another collector of the same source.
-    pub(in crate::table) fn absorb(&mut self, other: Self) {
+    pub(crate) fn absorb(&mut self, other: Self) {
         self.reported.extend(other.reported);
     }
 
     /// Whether an error was reported.
-    pub(in crate::table) fn has_errors(&self) -> bool {
+    pub(crate) fn has_errors(&self) -> bool {
         self.reported.iter().any(|problem| problem.code.severity() == ProblemSeverity::Error)
     }
 
     /// The problems in the order of the file, each once. If there are errors, warnings are left out: many follow from them.
-    pub(in crate::table) fn finish(mut self) -> Vec<ModelProblem> {
+    pub(crate) fn finish(mut self) -> Vec<ModelProblem> {
         if self.has_errors() {
             self.reported.retain(|problem| problem.code.severity() == ProblemSeverity::Error);
         }

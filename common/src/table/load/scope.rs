@@ -10,42 +10,42 @@ use crate::table::value_type::ValueType;
 use crate::table::{InternedPath, Term, ValueFormat};
 
 /// The names of one entity: variables of its key, derived values, declared attributes.
-#[derive(Default)]
-pub(in crate::table) struct EntityScope {
+#[derive(Clone, Default)]
+pub(crate) struct EntityScope {
     /// The entity's name.
-    pub(in crate::table) name: Arc<str>,
-    pub(in crate::table) variables: Vec<Arc<str>>,
-    pub(in crate::table) derived: Vec<(Arc<str>, ValueType)>,
-    pub(in crate::table) attributes: Vec<(Arc<str>, ValueType)>,
+    pub(crate) name: Arc<str>,
+    pub(crate) variables: Vec<Arc<str>>,
+    pub(crate) derived: Vec<(Arc<str>, ValueType)>,
+    pub(crate) attributes: Vec<(Arc<str>, ValueType)>,
     /// Some of its settings are wrong: a name that is not defined may be one of them.
-    pub(in crate::table) is_incomplete: bool,
+    pub(crate) is_incomplete: bool,
 }
 
 /// An output of a lookup, as a name in a scope.
-pub(in crate::table) struct ScopeOutput {
-    pub(in crate::table) name: Arc<str>,
-    pub(in crate::table) term: Term,
-    pub(in crate::table) value_type: ValueType,
+pub(crate) struct ScopeOutput {
+    pub(crate) name: Arc<str>,
+    pub(crate) term: Term,
+    pub(crate) value_type: ValueType,
 }
 
 /// An entity's names and the outputs of the lookups that are used with it.
 #[derive(Clone, Copy)]
-pub(in crate::table) struct NameScope<'s> {
-    pub(in crate::table) entity: &'s EntityScope,
-    pub(in crate::table) outputs: &'s [ScopeOutput],
+pub(crate) struct NameScope<'s> {
+    pub(crate) entity: &'s EntityScope,
+    pub(crate) outputs: &'s [ScopeOutput],
 }
 
 /// A value that a name means.
-pub(in crate::table) struct ResolvedName {
-    pub(in crate::table) term: Term,
-    pub(in crate::table) format: ValueFormat,
-    pub(in crate::table) value_type: ValueType,
+pub(crate) struct ResolvedName {
+    pub(crate) term: Term,
+    pub(crate) format: ValueFormat,
+    pub(crate) value_type: ValueType,
 }
 
 impl NameScope<'_> {
     /// Finds a name, with or without a format: first among the key's variables, then the derived values, the lookups'
     /// outputs and the declared attributes. `Err` is the problem to report; `None` if the cause was reported before.
-    pub(in crate::table) fn resolve(
+    pub(crate) fn resolve(
         &self,
         name: &str,
         interner: &mut AttributeInterner,
@@ -65,7 +65,7 @@ impl NameScope<'_> {
     }
 
     /// Whether a path is a map whose inner attributes can be named.
-    pub(in crate::table) fn is_map(&self, path: &str) -> bool {
+    pub(crate) fn is_map(&self, path: &str) -> bool {
         let mut attributes = self.entity.attributes.iter();
         self.declared(path).is_some_and(ValueType::has_members)
             || attributes.any(|(name, _)| is_within(name, path))
@@ -122,17 +122,17 @@ fn is_within(path: &str, outer: &str) -> bool {
 }
 
 /// A variable's name without its format.
-pub(in crate::table) fn base_name(variable: &str) -> &str {
+pub(crate) fn base_name(variable: &str) -> &str {
     split_format(variable).map_or(variable, |(name, _)| name)
 }
 
 /// The index of a name.
-pub(in crate::table) fn position(names: &[Arc<str>], name: &str) -> Option<usize> {
+pub(crate) fn position(names: &[Arc<str>], name: &str) -> Option<usize> {
     names.iter().position(|known| **known == *name)
 }
 
 /// The place of an attribute that is written `root.inner.innermost`.
-pub(in crate::table) fn interned_path(dotted: &str, interner: &mut AttributeInterner) -> InternedPath {
+pub(crate) fn interned_path(dotted: &str, interner: &mut AttributeInterner) -> InternedPath {
     let mut names = dotted.split('.');
     let root = interner.intern(names.next().unwrap_or_default());
     InternedPath { root, within: names.map(Arc::from).collect(), declared: None }

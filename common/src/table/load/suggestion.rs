@@ -1,7 +1,7 @@
 //! "did you mean": which known name was probably meant by an unknown one.
 
 /// What to say about a name that is not known: the nearest known name, or all of them if there are few.
-pub(in crate::table) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+pub(crate) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     known.dedup();
@@ -14,8 +14,9 @@ pub(in crate::table) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item
 }
 
 /// What to say about a word that is not one of a fixed set, all of which are listed elsewhere in the message.
-pub(in crate::table) fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> String {
-    nearest(word, known).map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default()
+pub(crate) fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+    let nearest = nearest(word, known).filter(|nearest| *nearest != word);
+    nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default()
 }
 
 /// The known name that was probably meant. Case differences cost nothing.
@@ -31,7 +32,7 @@ pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) 
 }
 
 /// "`a`, `b` and `c`".
-pub(in crate::table) fn listed(names: &[&str]) -> String {
+pub(crate) fn listed(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.as_slice() {
         [] => String::new(),

@@ -42,7 +42,7 @@ pub(super) fn report_syntax_errors(source: &str, errors: &[TomlError], problems:
     let semantic = errors.iter().filter(|error| scan.errors.is_empty() || error.message() == DUPLICATE_KEY);
     for error in semantic {
         let place = error.span().unwrap_or(0..0);
-        if scan.line_of(place.start) >= broken_line {
+        if scan.line_of(place.start) >= broken_line || scan.keys.is_in_repeated_section(place.start) {
             continue;
         }
         if error.message() == DUPLICATE_KEY {
@@ -181,7 +181,7 @@ fn expected_character(expected: &Expected) -> Option<String> {
     match expected {
         Expected::Literal("\n") => Some("the end of the line".to_owned()),
         Expected::Literal(text) => Some(format!("`{text}`")),
-        _ => None,
+        Expected::Description(_) | _ => None,
     }
 }
 
@@ -263,6 +263,8 @@ struct KeyScan<'s> {
     /// The first definition of a key, by where a later one begins.
     repeated: HashMap<usize, Range<usize>>,
     unclosed_strings: Vec<Range<usize>>,
+    /// The contents of sections that were defined before: their keys repeat because the section does.
+    repeated_sections: Vec<Range<usize>>,
     /// The path of each `[[list]]`'s newest entry.
     entries: HashMap<Vec<String>, String>,
     section: Vec<String>,
@@ -280,6 +282,7 @@ impl<'s> KeyScan<'s> {
             defined: HashMap::new(),
             repeated: HashMap::new(),
             unclosed_strings: Vec::new(),
+            repeated_sections: Vec::new(),
             entries: HashMap::new(),
             section: Vec::new(),
             inline_tables: Vec::new(),
@@ -295,11 +298,27 @@ impl<'s> KeyScan<'s> {
         format!("\u{0}{}", self.unnamed)
     }
 
-    fn define(&mut self, path: Vec<String>) {
+    /// Notes a definition; returns whether the path was defined before.
+    fn define(&mut self, path: Vec<String>) -> bool {
         let place = self.last_key.clone();
-        match self.defined.get(&path) {
-            Some(first) => drop(self.repeated.insert(place.start, first.clone())),
+        let first = self.defined.get(&path).cloned();
+        let is_repeated = first.is_some();
+        match first {
+            Some(first) => drop(self.repeated.insert(place.start, first)),
             None => drop(self.defined.insert(path, place)),
+        }
+        is_repeated
+    }
+
+    fn is_in_repeated_section(&self, at: usize) -> bool {
+        self.repeated_sections.iter().any(|section| section.contains(&at))
+    }
+
+    /// A header ends the section before it.
+    fn open_section(&mut self, header: Span) {
+        self.pending.clear();
+        if let Some(section) = self.repeated_sections.last_mut() {
+            section.end = section.end.min(header.start());
         }
     }
 
@@ -327,18 +346,20 @@ impl<'s> KeyScan<'s> {
 }
 
 impl EventReceiver for KeyScan<'_> {
-    fn std_table_open(&mut self, _span: Span, _error: &mut dyn ErrorSink) {
-        self.pending.clear();
+    fn std_table_open(&mut self, span: Span, _error: &mut dyn ErrorSink) {
+        self.open_section(span);
     }
 
-    fn std_table_close(&mut self, _span: Span, _error: &mut dyn ErrorSink) {
+    fn std_table_close(&mut self, span: Span, _error: &mut dyn ErrorSink) {
         let path = self.header_path();
-        self.define(path.clone());
+        if self.define(path.clone()) {
+            self.repeated_sections.push(span.end()..usize::MAX);
+        }
         self.section = path;
     }
 
-    fn array_table_open(&mut self, _span: Span, _error: &mut dyn ErrorSink) {
-        self.pending.clear();
+    fn array_table_open(&mut self, span: Span, _error: &mut dyn ErrorSink) {
+        self.open_section(span);
     }
 
     fn array_table_close(&mut self, _span: Span, _error: &mut dyn ErrorSink) {
@@ -475,6 +496,7 @@ mod tests {
         for (source, place, first) in [
             ("a = 1\nb = 2\na = 3\n", "3:1", "line 1"),
             ("[x.day]\na = 1\n[y.day]\n[x.day]\nb = 1\n", "4:4", "line 1"),
+            ("[x.day]\na = 1\n[x.day]\na = 1\n[z]\n", "3:4", "line 1"),
             ("[[l]]\na = 1\n[[l]]\na = 1\nb = { a = 1 }\na = 2\n", "6:1", "line 4"),
             ("[[l]]\n[l.m]\na = 1\n[[l]]\n[l.m]\na = 1\n[l.m]\n", "7:4", "line 5"),
             ("k = { a = 1, a = 2 }\n", "1:14", "line 1"),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
 
-/// A sound model, small enough to be read whole. What is told of the broken ones beside it is tested with them.
+/// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
 
 fn load(source: &str) -> Model {
@@ -44,7 +44,10 @@ fn a_model_that_is_no_file() {
 fn a_wrong_model_is_an_error_of_kind_model() {
     let error = Model::parse("name = 1", "wrong.toml").unwrap_err().into_error();
     assert_eq!(error.kind(), ErrorKind::Model);
-    assert!(error.to_string().contains("wrong.toml:1:8: model: `name` must be a string"), "{error}");
+    assert!(
+        error.to_string().contains("wrong.toml:1:8: error[AW006]: model: `name` must be a string"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn one_change_must_fit_into_a_transaction() {
         assert_eq!(
             problems(&counted_into(rollups, on_expiry)),
             format!(
-                "library.toml:11:11: entity `book`: its items count into {targets} rollups, so one change could need \
+                "library.toml:11:11: error[AW045]: entity `book`: its items count into {targets} rollups, so one change could need \
                  {actions} actions in a transaction, which holds 100; count into fewer"
             )
         );

@@ -157,8 +157,8 @@ impl Comparison {
 }
 
 impl Pattern {
-    /// Whether the condition holds. `read` gives the value of a term, `None` if there is none; values are read as they
-    /// are needed, fields in the order of the model file, until the answer is certain.
+    /// Whether the condition holds. `read` returns the value of a term, `None` if it is absent; values are read when they
+    /// are needed, fields in the order of the model file, until the result is certain.
     ///
     /// # Errors
     /// Those of `read`.

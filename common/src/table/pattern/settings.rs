@@ -20,16 +20,16 @@ use crate::table::value_type::ValueType;
 const NUMERIC_GRAMMAR: &str = "`numeric` takes [\"=\", number], one bound like [\">=\", 0], or a lower and then an upper: [\">\", 0, \"<=\", 5]";
 
 /// Compiles the patterns of one owner ("aggregate `a`", "aggregate `a`: measure `m`").
-pub(in crate::table) struct PatternCompiler<'c, 's> {
-    pub(in crate::table) owner: &'c str,
-    pub(in crate::table) scope: NameScope<'c>,
-    pub(in crate::table) interner: &'c mut AttributeInterner,
-    pub(in crate::table) problems: &'c mut ProblemCollector<'s>,
+pub(crate) struct PatternCompiler<'c, 's> {
+    pub(crate) owner: &'c str,
+    pub(crate) scope: NameScope<'c>,
+    pub(crate) interner: &'c mut AttributeInterner,
+    pub(crate) problems: &'c mut ProblemCollector<'s>,
 }
 
 impl PatternCompiler<'_, '_> {
     /// Compiles a `when` and reports what is wrong with it.
-    pub(in crate::table) fn compile(&mut self, when: RawValue<'_>) -> Option<Pattern> {
+    pub(crate) fn compile(&mut self, when: RawValue<'_>) -> Option<Pattern> {
         let owner = format!("{}: `when`", self.owner);
         let table = reader::table(&owner, when, self.problems)?;
         if table.is_empty() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use afterwrite::Result;
 use afterwrite::table::Model;
-use afterwrite_demo::report::Report;
+use afterwrite_demo::report::DemoReport;
 use afterwrite_demo::{Demo, workloads};
 use clap::Args;
 
@@ -43,7 +43,7 @@ impl DemoArguments {
     pub(crate) async fn run(&self) -> Result<bool> {
         let datasets = self.datasets.clone().unwrap_or_else(|| std::env::temp_dir().join("afterwrite-demo"));
         let workload = workloads::of(&self.model)?;
-        let size = self.attempts.unwrap_or_else(|| workload.usual_size());
+        let size = self.attempts.unwrap_or(workload.usual_size);
         let demo = Demo { workload, seed: self.seed, size, datasets };
         let mut report = Box::pin(demo.run()).await?;
         if cfg!(feature = "sql") {
@@ -55,7 +55,7 @@ impl DemoArguments {
 }
 
 /// Asks the workload's questions, as `afterwrite query` would.
-async fn answer_questions(report: &mut Report) -> Result<()> {
+async fn answer_questions(report: &mut DemoReport) -> Result<()> {
     let model = Model::load(report.model)?;
     let place = Place::Folder(report.datasets.folder.clone());
     for question in &mut report.datasets.questions {

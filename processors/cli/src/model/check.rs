@@ -46,7 +46,7 @@ impl CheckArguments {
         } else {
             print(&lines(&report))?;
         }
-        Ok(report.model.is_some() && !(self.deny_warnings && !report.problems.is_empty()))
+        Ok(if self.deny_warnings { report.problems.is_empty() } else { report.model.is_some() })
     }
 }
 
@@ -235,5 +235,17 @@ mod tests {
         let model = Model::load(Model::DEFAULT_NAME).unwrap();
         let extent = extent(&model);
         assert!(extent.contains(&format!("{} entities", model.entities.len())), "{extent}");
+    }
+
+    #[test]
+    fn warnings_fail_only_if_they_are_denied() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let unused = "name = \"t\"\ngeneration = 1\n[tables.t]\nkey = [\"a\"]\n\
+                      [rollups.r]\nkey = { PK = \"R\", SK = \"R\" }\n";
+        std::fs::write(file.path(), unused).unwrap();
+        let model = || ModelArgument { model: Some(file.path().to_string_lossy().into_owned()) };
+        let check = |deny_warnings| CheckArguments { model: model(), deny_warnings, json: true }.run();
+        assert!(check(false).unwrap());
+        assert!(!check(true).unwrap());
     }
 }

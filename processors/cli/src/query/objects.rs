@@ -11,7 +11,7 @@ use afterwrite::config::s3_client;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::Bucket as _;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{ObjectPart, ObjectRange};
+use afterwrite::sink::s3::{ObjectPart, ObjectRange};
 use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use futures::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};

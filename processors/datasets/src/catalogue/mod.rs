@@ -6,16 +6,16 @@
 //! query   ──▶ queries/<name>.sql      as written in the model
 //! ```
 //!
-//! This module only makes text. The `SELECT` of a view and the saved queries are portable SQL, so that other engines run the same text
-//! as Athena: names are quoted, and the order of nulls is explicit.
+//! This module only makes text. The `SELECT` of a view and the saved queries are portable SQL, so that other engines run the same
+//! text as Athena: names are quoted, and the order of nulls is explicit.
 
 mod table;
 mod view;
 
 use afterwrite::table::{Dataset, Model};
 
-pub use self::table::create_table;
-pub use self::view::{create_view, select_newest};
+use self::table::create_table;
+pub use self::view::create_view;
 
 /// The placeholder for the bucket's name. Athena's own placeholder, `${dt}`, stays in the text.
 pub const BUCKET: &str = "${bucket}";
@@ -26,38 +26,14 @@ pub const PARTITION: &str = "dt";
 /// One SQL statement of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogueStatement {
-    /// What it creates or queries.
-    pub kind: StatementKind,
-    /// The name of the table, the view or the saved query.
-    pub name: String,
+    /// Its file, such as `tables/attempts_log.sql`.
+    pub path: String,
     /// Its text, without a trailing `;` or line break.
     pub sql: String,
 }
 
-/// What a statement creates or queries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatementKind {
-    /// The table of a dataset's rows.
-    Table,
-    /// The view of a dataset's items. Needs the table.
-    View,
-    /// A saved query. Needs the views, and may need the tables.
-    Query,
-}
-
 impl CatalogueStatement {
-    /// Its file, such as `tables/attempts_log.sql`.
-    #[must_use]
-    pub fn path(&self) -> String {
-        let folder = match self.kind {
-            StatementKind::Table => "tables",
-            StatementKind::View => "views",
-            StatementKind::Query => "queries",
-        };
-        format!("{folder}/{}.sql", self.name)
-    }
-
-    /// The content of that file.
+    /// The content of its file.
     #[must_use]
     pub fn file(&self) -> String {
         format!("{}\n", self.sql)
@@ -68,18 +44,15 @@ impl CatalogueStatement {
 #[must_use]
 pub fn statements(model: &Model) -> Vec<CatalogueStatement> {
     let tables = model.datasets.iter().map(|dataset| CatalogueStatement {
-        kind: StatementKind::Table,
-        name: log_name(dataset),
+        path: format!("tables/{}.sql", log_name(dataset)),
         sql: create_table(dataset),
     });
     let views = model.datasets.iter().map(|dataset| CatalogueStatement {
-        kind: StatementKind::View,
-        name: dataset.name.to_string(),
+        path: format!("views/{}.sql", dataset.name),
         sql: create_view(model, dataset),
     });
     let queries = model.queries.iter().map(|query| CatalogueStatement {
-        kind: StatementKind::Query,
-        name: query.name.to_string(),
+        path: format!("queries/{}.sql", query.name),
         // A block comment: the AWS command line would take a text that begins with `--` for an option.
         sql: format!("/* {} */\n{}", query.about.trim().replace("*/", "* /"), query.sql.trim()),
     });

@@ -13,12 +13,11 @@ const OUTPUT_FORMAT: &str = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetO
 
 /// The `CREATE EXTERNAL TABLE` of a dataset's rows.
 ///
-/// It uses partition projection: Athena derives the folders to read from the days in a query, so new days need no registration. The range
-/// begins with [`NO_DAY`], the partition of rows without a day, and ends with the dataset's last day.
-#[must_use]
-pub fn create_table(dataset: &Dataset) -> String {
+/// It uses partition projection: Athena derives the folders to read from the days in a query, so new days need no registration.
+/// The range begins with [`NO_DAY`], the partition of rows without a day, and ends with the dataset's last day.
+pub(super) fn create_table(dataset: &Dataset) -> String {
     let columns = dataset.columns.iter().map(|column| (&*column.name, &column.column_type));
-    let columns = columns.chain(COMMON_COLUMNS.iter().map(|column| (column.name, &column.column_type)));
+    let columns = columns.chain(COMMON_COLUMNS.iter().map(|(name, column_type, _)| (*name, column_type)));
     let columns: Vec<String> =
         columns.map(|(name, column_type)| format!("  `{name}` {}", hive_type(column_type))).collect();
     let (files, last) = (dataset_files(dataset), &dataset.days.1);

@@ -104,7 +104,7 @@ fn the_view_identifies_items_by_their_whole_key_and_shows_the_models_columns() {
 fn the_model_decides_whether_the_view_shows_expired_items() {
     let model = model();
     let condition =
-        |dataset: usize| select_newest(&model, &model.datasets[dataset]).lines().last().map(str::to_owned);
+        |dataset: usize| create_view(&model, &model.datasets[dataset]).lines().last().map(str::to_owned);
     assert_eq!(condition(0).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')"#);
     assert_eq!(condition(1).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE')"#);
 }
@@ -112,7 +112,7 @@ fn the_model_decides_whether_the_view_shows_expired_items() {
 #[test]
 fn tables_come_before_views_and_views_before_queries() {
     let statements = statements(&model());
-    let paths: Vec<String> = statements.iter().map(CatalogueStatement::path).collect();
+    let paths: Vec<String> = statements.iter().map(|statement| statement.path.clone()).collect();
     let expected = [
         "tables/books_log.sql",
         "tables/loans_log.sql",

@@ -1,10 +1,10 @@
-//! The view of a dataset: the newest row of each item, without deleted items. It is exact even if rows are duplicated or late and while files are
-//! being compacted, because a row's key and position identify its change.
+//! The view of a dataset: the newest row of each item, without deleted items. It is exact even if rows are duplicated or late and
+//! while files are being compacted, because a row's key and position identify its change.
 //!
 //! # The newest row
 //!
-//! A row comes from the stream, where `_position` gives its exact place among the changes of its item, or from a reading of the table
-//! (`SNAPSHOT`), of which only the time is known. Let *s* be the time of the newest snapshot of the item:
+//! A row comes from the stream, where `_position` gives its exact place among the changes of its item, or from a reading of the
+//! table (`SNAPSHOT`), of which only the time is known. Let *s* be the time of the newest snapshot of the item:
 //!
 //! ```text
 //!         … s − 15 min            s                     time ─▶
@@ -15,8 +15,8 @@
 //! Without a snapshot every stream row counts. A stream row without a time always counts. The 15 minutes allow for the difference
 //! between a record's approximate time and what the reading saw.
 //!
-//! All rows of an item lie in one partition, so the newest row is determined by partition, and a condition on `dt` is pushed down to the
-//! files.
+//! All rows of an item lie in one partition, so the newest row is determined by partition, and a condition on `dt` is pushed down
+//! to the files.
 
 use afterwrite::projection::RowOperation;
 use afterwrite::table::{Dataset, Model, NO_DAY, OnExpiry};
@@ -28,21 +28,15 @@ use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED, SNAPSH
 const KEY_ONLY: &str = "_key_";
 
 /// The `CREATE OR REPLACE VIEW` of a dataset.
-#[must_use]
-pub fn create_view(model: &Model, dataset: &Dataset) -> String {
-    format!("CREATE OR REPLACE VIEW {} AS\n{}", quoted(&dataset.name), select_newest(model, dataset))
-}
-
-/// The `SELECT` of the view.
 ///
 /// Its columns are the model's, then `dt`, `_operation` (`EXPIRE` marks an item that time to live deleted and that the model keeps),
-/// `_changed_at` and `_rescued`. It reads only days that have partitions: the range of the table's days begins two thousand years ago, with
-/// the partition of rows without a day.
+/// `_changed_at` and `_rescued`. It reads only days that have partitions: the range of the table's days begins two thousand years
+/// ago, with the partition of rows without a day.
 ///
-/// Rows of one position are equal, with two exceptions: if the dataset was exported again with a corrected model, the row of the greatest
-/// generation wins; if a lookup's output became known in between, a row without `_rescued` wins.
+/// Rows of one position are equal, with two exceptions: if the dataset was exported again with a corrected model, the row of the
+/// greatest generation wins; if a lookup's output became known in between, a row without `_rescued` wins.
 #[must_use]
-pub fn select_newest(model: &Model, dataset: &Dataset) -> String {
+pub fn create_view(model: &Model, dataset: &Dataset) -> String {
     let shown = dataset.columns.iter().map(|column| &*column.name).filter(|name| !name.starts_with(KEY_ONLY));
     let shown: Vec<String> = shown
         .chain([PARTITION, OPERATION, CHANGED_AT, RESCUED])
@@ -60,7 +54,8 @@ pub fn select_newest(model: &Model, dataset: &Dataset) -> String {
         deletions.iter().map(|operation| format!("'{}'", operation.name())).collect();
     let (first, last) = &dataset.days;
     format!(
-        r#"SELECT
+        r#"CREATE OR REPLACE VIEW {name} AS
+SELECT
 {shown}
 FROM (
   SELECT
@@ -89,6 +84,7 @@ FROM (
   )
 )
 WHERE "_newest" = 1 AND "{OPERATION}" NOT IN ({deletions})"#,
+        name = quoted(&dataset.name),
         shown = shown.join(",\n"),
         item = item.join(", "),
         snapshot = RowOperation::Snapshot.name(),

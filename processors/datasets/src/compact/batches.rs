@@ -2,6 +2,7 @@
 
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
 
 /// The size of a batch that is read or written.
@@ -23,7 +24,10 @@ pub(super) fn gather_rows(batches: &[RecordBatch], rows: &[RowPlace]) -> Result<
         return Ok(None);
     }
     let batches: Vec<&RecordBatch> = batches.iter().collect();
-    let batch = interleave_record_batch(&batches, rows);
-    let unsorted = |error| Error::new(ErrorKind::State, "cannot put rows in order").caused_by(error);
-    batch.map(Some).map_err(unsorted)
+    interleave_record_batch(&batches, rows).map(Some).map_err(unsortable)
+}
+
+/// The error of rows that cannot be compared or put in order.
+pub(super) fn unsortable(error: ArrowError) -> Error {
+    Error::new(ErrorKind::State, "cannot sort rows").caused_by(error)
 }

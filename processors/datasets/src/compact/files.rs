@@ -6,7 +6,8 @@ use afterwrite::sink::{Bucket, ListedObject};
 use super::manifest::{StoredManifest, superseded_at};
 use crate::paths::{DatasetPartition, is_compacted_file, is_parquet_file};
 
-/// The maximum number of files that are compacted together: each is open meanwhile, and a Lambda function has 1,024 file descriptors.
+/// The maximum number of files that are compacted together: each is open meanwhile, and a Lambda function has 1,024 file
+/// descriptors.
 const GROUP_FILES: usize = 500;
 
 /// The Parquet files of a partition.

@@ -8,38 +8,33 @@ use std::fs::File;
 use afterwrite::Result;
 use arrow_array::RecordBatch;
 
-use super::batches::{RowPlace, gather_rows};
+use super::batches::{RowPlace, gather_rows, unsortable};
 use super::order::{DroppedRows, RowFilter, RowKeys, RowOrder};
-use super::temporary::SpillReader;
+use super::temporary::SpilledBatches;
 
 /// Merges sorted runs into one sequence.
 pub(super) struct RunMerger<'o> {
     order: &'o RowOrder,
     runs: Vec<SpilledRun>,
-    /// The next row of each run that has one, least first; among copies the row of the earlier run.
-    heads: BinaryHeap<Reverse<RunHead>>,
+    /// The sort key of the next row of each run that has one, and the run. Least first; among copies the row of the earlier run.
+    heads: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
     /// The batches of the runs from which rows are still to be written.
     batches: Vec<RecordBatch>,
     /// How many rows a merged batch has.
     batch_rows: usize,
     /// The rows of the next merged batch.
     chosen: Vec<RowPlace>,
-    filter: RowFilter<RowPlace>,
+    /// Counts on from the rows that were dropped when the runs were made.
+    pub(super) filter: RowFilter<RowPlace>,
 }
 
 /// A run that is being read.
 struct SpilledRun {
-    reader: SpillReader,
+    reader: SpilledBatches,
     keys: RowKeys,
     /// The index of the batch that it reads, in [`RunMerger::batches`].
     batch: usize,
     row: usize,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct RunHead {
-    key: Vec<u8>,
-    run: usize,
 }
 
 impl<'o> RunMerger<'o> {
@@ -60,11 +55,11 @@ impl<'o> RunMerger<'o> {
             filter: RowFilter::new(dropped),
         };
         for file in files {
-            let mut reader = SpillReader::open(file)?;
+            let mut reader = SpilledBatches::open(file)?;
             let Some(batch) = reader.next_batch()? else { continue };
-            let keys = order.keys(&batch)?;
+            let keys = order.keys(&batch).map_err(unsortable)?;
             let run = merger.runs.len();
-            merger.heads.push(Reverse(RunHead { key: keys.bytes(0).to_vec(), run }));
+            merger.heads.push(Reverse((keys.bytes(0).to_vec(), run)));
             merger.runs.push(SpilledRun { reader, keys, batch: run, row: 0 });
             merger.batches.push(batch);
         }
@@ -73,7 +68,8 @@ impl<'o> RunMerger<'o> {
 
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while !self.heads.is_empty() || self.filter.pending().is_some() {
-            // The rows of a batch that has been read to its end stay in memory until they are merged: limit the number of such batches.
+            // The rows of a batch that has been read to its end stay in memory until they are merged: limit the number of such
+            // batches.
             let max_batches = self.runs.len() * 2 + 8;
             while self.chosen.len() < self.batch_rows && self.batches.len() < max_batches {
                 if !self.take_row()? {
@@ -92,15 +88,11 @@ impl<'o> RunMerger<'o> {
         Ok(None)
     }
 
-    /// How many rows were dropped so far, those of the runs included.
-    pub(super) fn dropped(&self) -> DroppedRows {
-        self.filter.dropped()
-    }
-
     /// Takes the least row; returns `false` if there is none.
     fn take_row(&mut self) -> Result<bool> {
         let Some(mut head) = self.heads.peek_mut() else { return Ok(false) };
-        let Some(run) = self.runs.get_mut(head.0.run) else { return Ok(false) };
+        let (key, run) = &mut head.0;
+        let Some(run) = self.runs.get_mut(*run) else { return Ok(false) };
         self.chosen.extend(self.filter.push((run.batch, run.row), &run.keys, run.row));
         run.row += 1;
         if run.row == run.keys.len() {
@@ -108,11 +100,12 @@ impl<'o> RunMerger<'o> {
                 PeekMut::pop(head);
                 return Ok(true);
             };
-            (run.keys, run.batch, run.row) = (self.order.keys(&batch)?, self.batches.len(), 0);
+            (run.keys, run.batch, run.row) =
+                (self.order.keys(&batch).map_err(unsortable)?, self.batches.len(), 0);
             self.batches.push(batch);
         }
-        head.0.key.clear();
-        head.0.key.extend_from_slice(run.keys.bytes(run.row));
+        key.clear();
+        key.extend_from_slice(run.keys.bytes(run.row));
         Ok(true)
     }
 

@@ -5,7 +5,7 @@
 //!    │  list          without files that a manifest supersedes, and without large files              files
 //!    │  fetch         to temporary files; a file whose columns have other types is left alone        inputs
 //!    │  sort          runs within a memory budget, spilled if there are several, then merged         sort, merge
-//!    │                  copies of a row are dropped; outdated rows too, if the model says so         order
+//!    │                  copies of a row are dropped; outdated rows too, if the model allows it       order
 //!    │  write         temporary files again, of the target size                                      output
 //!    ▼  upload        the run's mark, then its files                                                 run
 //! datasets/<name>/dt=<day>/compacted-<run>-<number>.parquet
@@ -16,7 +16,7 @@
 //!    ▼  sweep         if all outputs exist: the inputs are removed, then the manifest                sweep
 //! ```
 //!
-//! [`partition`] runs these steps for one partition. Imports go one way: this module → `partition` → the steps → `batches`,
+//! `partition` runs these steps for one partition. Imports go one way: this module → `partition` → the steps → `batches`,
 //! `temporary`, `totals` and the crate's `paths`.
 //!
 //! # Proof that no row is lost, whichever step is the last
@@ -27,27 +27,29 @@
 //! - **Before the manifest** files are only added, and their rows are in other files, too. The next compaction treats small ones
 //!   like any other file. If the compactor died, the mark of its run is still there hours later, and the sweep removes its files.
 //! - **The manifest** changes nothing for readers: it only states which files are not needed any more.
-//! - **Removing files** requires a manifest whose outputs all exist. The outputs stay as long as the manifest does: a manifest whose inputs
-//!   are outputs of another is swept after that one. If outputs are gone nevertheless (the manifest was written after they had been
-//!   superseded and swept, or somebody removed them), the manifest proves nothing: it is removed, and its inputs are treated like any other
-//!   file. Manifests never form a cycle, because an output is newer than its inputs, and because of the next point.
-//! - **Two compactors** of the same inputs write the same manifest key, and one is second. Of compactors with overlapping inputs, one sees before
-//!   its commit that the other has superseded or removed some of them. Neither of the two commits, and their files are swept like those of a
-//!   dead compactor. (If both look before either writes, both commit, and some rows are in two files.)
+//! - **Removing files** requires a manifest whose outputs all exist. The outputs stay as long as the manifest does: a manifest
+//!   whose inputs are outputs of another is swept after that one. If outputs are gone nevertheless (the manifest was written
+//!   after they had been superseded and swept, or somebody removed them), the manifest proves nothing: it is removed, and its
+//!   inputs are treated like any other file. Manifests never form a cycle, because an output is newer than its inputs, and
+//!   because of the next point.
+//! - **Two compactors** of the same inputs write the same manifest key, and one is second. Of compactors with overlapping inputs,
+//!   one sees before its commit that the other has superseded or removed some of them. In both cases it does not commit, and its
+//!   files are swept like those of a dead compactor. (If both look before either writes, both commit, and some rows are in two
+//!   files.)
 //! - **A file that is exported again** after the sweep is younger than every manifest that names it, and those manifests do not
 //!   apply to it.
-//! - **Outdated rows** are dropped only with [`RowHistory::Newest`](afterwrite::table::RowHistory), and only if a row that stays outdates them
-//!   whatever else is in the partition (`order`). The newest row of a key is never dropped, even if it is a `REMOVE` or an `EXPIRE`: otherwise a
-//!   late duplicate of an older row would bring the item back.
+//! - **Outdated rows** are dropped only with [`RowHistory::Newest`](afterwrite::table::RowHistory), and only if a row that stays
+//!   outdates them whatever else is in the partition (`order`). The newest row of a key is never dropped, even if it is a
+//!   `REMOVE` or an `EXPIRE`: otherwise a late duplicate of an older row would bring the item back.
 //!
 //! # Columns
 //!
 //! Files of an older model are compacted, too: columns that they lack are null. Columns that the model no longer has are kept, after
-//! the others: during a deployment the compactor may be the older one. A file that is not Parquet, that lacks a key column, or in which a column has
-//! another type than in the model is left alone ([`CompactionTotals::files_left_alone`]).
+//! the others: during a deployment the compactor may be the older one. A file that is not Parquet, that lacks a key column, or in
+//! which a column has another type than in the model is left alone ([`CompactionTotals::files_left_alone`]).
 //!
-//! Of copies of a row, the one of the model's greatest generation stays, if the copies are neighbours: copies that are sorted by different
-//! values both stay, and are one row to readers.
+//! Of copies of a row, the one of the model's greatest generation stays, if the copies are neighbours: copies that are sorted by
+//! different values both stay, and are one row to readers.
 
 mod batches;
 mod files;
@@ -103,8 +105,8 @@ impl<B: Bucket, C: Clock> DatasetCompactor<B, C> {
         &self.model
     }
 
-    /// Compacts one dataset or all, the partition of one day (`yyyy-mm-dd`) or all, and removes the files that were superseded a grace
-    /// period ago. It may be stopped at any moment: only its work is lost.
+    /// Compacts one dataset or all, the partition of one day (`yyyy-mm-dd`) or all, and removes the files that were superseded a
+    /// grace period ago. It may be stopped at any moment: only its work is lost.
     ///
     /// # Errors
     /// `Configuration` for a dataset that the model does not have or an invalid day; errors of the bucket. `State` for a file
@@ -124,8 +126,8 @@ impl<B: Bucket, C: Clock> DatasetCompactor<B, C> {
                     return Err(error);
                 }
                 // The cause may concern only this partition: a torn file, or one too large for the disk.
-                let day = compactor.partition.day;
-                tracing::warn!(dataset = &*dataset.name, day, %error, "a partition was not compacted");
+                let error = error.with("dataset", &*dataset.name).with("day", compactor.partition.day);
+                tracing::warn!(%error, "a partition was not compacted");
                 first_error.get_or_insert(error);
             }
         }

@@ -9,8 +9,8 @@ const MIB: u64 = 1024 * 1024;
 pub struct CompactionOptions {
     /// Files smaller than this are compacted.
     pub small_file_bytes: u64,
-    /// A compacted file ends soon after it has reached this size. At least twice [`CompactionOptions::small_file_bytes`], or compacted
-    /// files would be compacted again and again.
+    /// A compacted file ends soon after it has reached this size. At least twice [`CompactionOptions::small_file_bytes`], or
+    /// compacted files would be compacted again and again.
     pub target_file_bytes: u64,
     /// The maximum size of rows and sort keys in memory. Writing takes up to one row group (64 MiB) in addition.
     pub memory_bytes: u64,
@@ -18,8 +18,8 @@ pub struct CompactionOptions {
     /// compactions. Temporary files take this much disk, first for the inputs, then for the outputs; and as much as the rows
     /// take uncompressed if that is more than [`CompactionOptions::memory_bytes`].
     pub group_bytes: u64,
-    /// How long a superseded file is kept: longer than any query runs that listed it before it was superseded. A query that lists it later may
-    /// fail to open it.
+    /// How long a superseded file is kept: longer than any query runs that listed it before it was superseded. A query that lists
+    /// it later may fail to open it.
     pub grace_period: Duration,
 }
 

@@ -1,13 +1,13 @@
 //! The order of rows in a compacted file, and which rows are dropped.
 //!
 //! Rows are sorted by the dataset's `sort` columns, then by its key, then by `_position`, `_operation` and `_changed_at`; nulls
-//! first, texts by their bytes. Rows are compared as bytes that encode this order (`arrow-row`), not value by value. Rows that are equal
-//! so far are copies of one row: the copy of the greatest `_generation` comes first and stays; among several, one without
+//! first, texts by their bytes. Rows are compared as bytes that encode this order (`arrow-row`), not value by value. Rows that
+//! are equal so far are copies of one row: the copy of the greatest `_generation` comes first and stays; among several, one without
 //! `_rescued`.
 //!
 //! The newest row of a key is defined as in the views. Let `s` be the time of the key's newest snapshot. A stream row counts if its
-//! `_changed_at` is null or later than `s` − 15 minutes. The newest row is the counting row with the greatest `_position`, or, without one,
-//! the newest snapshot. A row is dropped ([`RowRelation::Outdated`]) if the next row has the same key and
+//! `_changed_at` is null or later than `s` − 15 minutes. The newest row is the counting row with the greatest `_position`, or,
+//! without one, the newest snapshot. A row is dropped ([`RowRelation::Outdated`]) if the next row has the same key and
 //!
 //! - both are stream rows, the next row has the greater position, and it counts whenever this row counts; or
 //! - both are snapshots, and the next row is newer; or
@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use afterwrite::projection::RowOperation;
 use afterwrite::table::{Dataset, RowHistory};
-use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
@@ -32,12 +31,13 @@ use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED, SNAPSH
 
 const SNAPSHOT_LAG_MS: i64 = SNAPSHOT_LAG_MINUTES * 60 * 1000;
 
-/// The columns of a sort key after the item's: `_position`, then `_operation`, `_changed_at`, `_generation`, and whether `_rescued` is set.
+/// The columns of a sort key after the item's: `_position`, then `_operation`, `_changed_at`, `_generation`, and whether
+/// `_rescued` is set.
 const COLUMNS_AFTER_ITEM: usize = 5;
 const COLUMNS_AFTER_POSITION: usize = 4;
 
-/// The bytes at the end of a sort key in which copies of a row may differ: `_generation` has one for null and eight for the number, `_rescued`
-/// two.
+/// The bytes at the end of a sort key in which copies of a row may differ: `_generation` has one for null and eight for the
+/// number, `_rescued` two.
 const COPY_BYTES: usize = 11;
 
 /// The order of a dataset's rows.
@@ -55,15 +55,7 @@ pub(super) struct RowOrder {
 }
 
 impl RowOrder {
-    pub(super) fn new(dataset: &Dataset, schema: &Schema) -> Result<Self> {
-        Self::of_columns(dataset, schema).map_err(|error| {
-            Error::new(ErrorKind::State, "cannot sort the rows of a dataset")
-                .with("dataset", &*dataset.name)
-                .caused_by(error)
-        })
-    }
-
-    fn of_columns(dataset: &Dataset, schema: &Schema) -> Result<Self, ArrowError> {
+    pub(super) fn new(dataset: &Dataset, schema: &Schema) -> Result<Self, ArrowError> {
         let mut columns = Vec::new();
         for column in dataset.sort.iter().chain(&dataset.key).filter_map(|at| dataset.columns.get(*at)) {
             let at = schema.index_of(&column.name)?;
@@ -100,12 +92,7 @@ impl RowOrder {
     }
 
     /// The sort keys of a batch's rows.
-    pub(super) fn keys(&self, batch: &RecordBatch) -> Result<RowKeys> {
-        let keys = self.encode(batch);
-        keys.map_err(|error| Error::new(ErrorKind::State, "cannot compare rows").caused_by(error))
-    }
-
-    fn encode(&self, batch: &RecordBatch) -> Result<RowKeys, ArrowError> {
+    pub(super) fn keys(&self, batch: &RecordBatch) -> Result<RowKeys, ArrowError> {
         let mut columns: Vec<_> = self.columns.iter().map(|at| batch.column(*at).clone()).collect();
         columns.extend([batch.column(self.generation).clone(), is_valid(batch.column(self.rescued))]);
         let rows = self.converter.convert_columns(&columns)?;
@@ -118,13 +105,13 @@ impl RowOrder {
             (item.convert_columns(item_columns)?, position.convert_columns(position_columns)?);
         let operations = batch.column(self.operation).as_string::<i32>();
         let changed_at = batch.column(self.changed_at).as_primitive::<TimestampMillisecondType>();
-        let change = |row: usize| KeyedChange {
+        let changes = (0..batch.num_rows()).map(|row| KeyedChange {
             item_bytes: items.row_len(row),
             position_bytes: positions.row_len(row),
             is_snapshot: operations.value(row) == RowOperation::Snapshot.name(),
             changed_at: changed_at.is_valid(row).then(|| changed_at.value(row)),
-        };
-        Ok(RowKeys { rows, changes: (0..batch.num_rows()).map(change).collect() })
+        });
+        Ok(RowKeys { rows, changes: changes.collect() })
     }
 }
 
@@ -197,7 +184,8 @@ pub(super) struct RowFilter<P> {
     pending: Option<(P, Option<KeyedChange>)>,
     /// The sort key of the pending row. Its allocation is reused.
     bytes: Vec<u8>,
-    dropped: DroppedRows,
+    /// The rows that were dropped so far.
+    pub(super) dropped: DroppedRows,
 }
 
 impl<P> RowFilter<P> {
@@ -232,11 +220,6 @@ impl<P> RowFilter<P> {
     /// The place of the row that is not decided yet.
     pub(super) fn pending(&mut self) -> Option<&mut P> {
         self.pending.as_mut().map(|(place, _)| place)
-    }
-
-    /// How many rows were dropped so far.
-    pub(super) fn dropped(&self) -> DroppedRows {
-        self.dropped
     }
 }
 

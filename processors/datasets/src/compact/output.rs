@@ -98,8 +98,8 @@ fn unwritten(error: ParquetError) -> Error {
     Error::new(ErrorKind::State, "cannot write rows as Parquet").caused_by(error)
 }
 
-/// Uses encodings that ZSTD compresses better, for values without a dictionary: differences for integers and times, lengths before texts. Athena
-/// (Trino), Spark, DuckDB and Arrow read both. The exporter does not use them: its files are soon compacted.
+/// Uses encodings that ZSTD compresses better, for values without a dictionary: differences for integers and times, lengths
+/// before texts. Athena (Trino), Spark, DuckDB and Arrow read both. The exporter does not use them: its files are soon compacted.
 fn use_difference_encodings(
     mut properties: WriterPropertiesBuilder,
     schema: &SchemaDescriptor,

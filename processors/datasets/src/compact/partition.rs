@@ -7,6 +7,7 @@ use afterwrite::sink::{Bucket, ListedObject, ObjectBody, PutOutcome};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 
+use super::batches::unsortable;
 use super::files::{group_files, is_worth_compacting, list_needed_files};
 use super::inputs::CompactionInputs;
 use super::manifest::CompactionManifest;
@@ -14,7 +15,7 @@ use super::options::CompactionOptions;
 use super::order::RowOrder;
 use super::output::{OutputFile, OutputWriter};
 use super::run::CompactionRun;
-use super::sort::{RowSorter, SortBudget};
+use super::sort::RowSorter;
 use super::sweep::sweep_partition;
 use super::totals::{CompactionTotals, count};
 use crate::paths::DatasetPartition;
@@ -57,8 +58,8 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         let keys = inputs.keys().map(str::to_owned).collect();
         let files = self.sort(inputs, totals)?;
         let rows: u64 = files.iter().map(|file| file.rows).sum();
-        // The run begins after all files are written: a compaction that fails for lack of disk leaves nothing in the bucket, however often
-        // it is retried.
+        // The run begins after all files are written: a compaction that fails for lack of disk leaves nothing in the bucket,
+        // however often it is retried.
         let run = CompactionRun::begin(self.bucket, &self.partition, begun).await?;
         let outputs = self.upload(&run, files, totals).await?;
         let fingerprint = fingerprint(self.model, self.partition.dataset);
@@ -79,9 +80,9 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
     /// Sorts the rows of the inputs into temporary files.
     fn sort(&self, inputs: CompactionInputs, totals: &mut CompactionTotals) -> Result<Vec<OutputFile>> {
         let CompactionOptions { memory_bytes, target_file_bytes, .. } = *self.options;
-        let order = RowOrder::new(self.partition.dataset, &inputs.schema)?;
+        let order = RowOrder::new(self.partition.dataset, &inputs.schema).map_err(unsortable)?;
         let mut output = OutputWriter::new(inputs.schema.clone(), &order, target_file_bytes)?;
-        let mut sorter = RowSorter::new(&order, SortBudget::new(memory_bytes, target_file_bytes));
+        let mut sorter = RowSorter::new(&order, memory_bytes, target_file_bytes);
         let mut rows_in = 0;
         for input in &inputs.files {
             totals.files_in += 1;
@@ -94,19 +95,12 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         }
         // Their disk is needed for the outputs.
         drop(inputs);
-        let mut sorted = sorter.finish()?;
-        while let Some(batch) = sorted.next_batch()? {
-            output.write(&batch)?;
-        }
-        let (files, dropped) = (output.finish()?, sorted.dropped());
+        let dropped = sorter.finish(|batch| output.write(batch))?;
+        let files = output.finish()?;
         let rows_out = files.iter().map(|file| file.rows).sum::<u64>();
         if rows_out + dropped.duplicates + dropped.outdated != rows_in {
-            return Err(Error::new(
-                ErrorKind::State,
-                "rows went missing during sorting; nothing is superseded",
-            )
-            .with("dataset", &*self.partition.dataset.name)
-            .with("day", &*self.partition.day));
+            let message = "rows went missing during sorting; nothing is superseded";
+            return Err(Error::new(ErrorKind::State, message));
         }
         totals.rows_in += rows_in;
         totals.rows_out += rows_out;
@@ -135,8 +129,8 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         Ok(keys)
     }
 
-    /// Writes the manifest and ends the run; returns `false` if another compactor was faster: this run's files are then swept like those of a
-    /// dead compactor.
+    /// Writes the manifest and ends the run; returns `false` if another compactor was faster: this run's files are then swept
+    /// like those of a dead compactor.
     async fn commit(&self, run: &CompactionRun<'_>, manifest: &CompactionManifest) -> Result<bool> {
         // Inputs that another compactor has superseded are in its outputs, even if its manifest has been swept since.
         let needed = list_needed_files(self.bucket, &self.partition).await?;

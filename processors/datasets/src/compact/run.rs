@@ -1,8 +1,8 @@
 //! Runs: the marks that distinguish the files of a compaction that died from files that supersede others.
 //!
-//! A run writes its mark before its first file, and removes the mark once its manifest is written. The files of a run that died before that,
-//! or that was overtaken by another compactor, look like any other file; large ones are not compacted again, and every query would
-//! read them. Their mark is still there: after [`ABANDONED_AFTER`] the sweep removes them.
+//! A run writes its mark before its first file, and removes the mark once its manifest is written. The files of a run that died
+//! before that, or that was overtaken by another compactor, look like any other file; large ones are not compacted again, and
+//! every query would read them. Their mark is still there: after [`ABANDONED_AFTER`] the sweep removes them.
 //!
 //! No row is lost with them: no manifest names them as outputs, so nothing was removed because of them. A run must not commit
 //! while its files are being removed, so it does not commit after half that time.

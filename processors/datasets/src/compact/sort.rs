@@ -1,44 +1,31 @@
 //! Sorting rows within a memory budget.
 //!
-//! Rows are collected until the budget is full, and sorted as a *run*. If there are several runs, each is spilled to a temporary file,
-//! and the runs are merged. Sorting moves 16 bytes per row: eight bytes of its sort key, and its place. Rows with equal eight bytes are
-//! sorted by the next eight after the first byte in which they differ, and so on. So most comparisons compare neighbouring
-//! numbers and touch no row.
+//! Rows are collected until the budget is full, and sorted as a *run*. If there are several runs, each is spilled to a temporary
+//! file, and the runs are merged. Sorting moves 16 bytes per row: eight bytes of its sort key, and its place. Rows with equal
+//! eight bytes are sorted by the next eight after the first byte in which they differ, and so on. So most comparisons compare
+//! neighbouring numbers and touch no row.
 
 use std::fs::File;
 
 use afterwrite::Result;
 use arrow_array::RecordBatch;
 
-use super::batches::{BATCH_BYTES, RowPlace, gather_rows, rows_per_batch};
+use super::batches::{BATCH_BYTES, RowPlace, gather_rows, rows_per_batch, unsortable};
 use super::merge::RunMerger;
 use super::order::{DroppedRows, RowFilter, RowKeys, RowOrder};
-use super::temporary::SpillWriter;
+use super::temporary::spill_batches;
 use super::totals::count;
 
 /// The size of a batch of a spilled run: merging holds one batch of each run in memory.
 const SPILLED_BATCH_BYTES: u64 = 1024 * 1024;
 
-/// How much a sorter holds in memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SortBudget {
-    /// The size of a run.
-    pub(super) memory_bytes: u64,
-    /// The approximate size of a sorted batch.
-    pub(super) batch_bytes: u64,
-}
-
-impl SortBudget {
-    /// A budget for files of this size: several batches make a file.
-    pub(super) fn new(memory_bytes: u64, target_file_bytes: u64) -> Self {
-        Self { memory_bytes, batch_bytes: (target_file_bytes / 8).min(BATCH_BYTES) }
-    }
-}
-
 /// Collects rows and sorts them.
 pub(super) struct RowSorter<'o> {
     order: &'o RowOrder,
-    budget: SortBudget,
+    /// The maximum size of a run in memory.
+    memory_bytes: u64,
+    /// The approximate size of a sorted batch.
+    batch_bytes: u64,
     batches: Vec<RecordBatch>,
     keys: Vec<RowKeys>,
     /// The size of the batches and keys.
@@ -51,19 +38,13 @@ pub(super) struct RowSorter<'o> {
     dropped: DroppedRows,
 }
 
-/// Rows in order, batch by batch.
-pub(super) enum SortedRows<'o> {
-    /// All rows are in memory.
-    Memory(Box<MemoryRun>),
-    /// The rows are in temporary files.
-    Merged(Box<RunMerger<'o>>),
-}
-
 impl<'o> RowSorter<'o> {
-    pub(super) fn new(order: &'o RowOrder, budget: SortBudget) -> Self {
+    /// A sorter for files of this size: several batches make a file.
+    pub(super) fn new(order: &'o RowOrder, memory_bytes: u64, target_file_bytes: u64) -> Self {
         Self {
             order,
-            budget,
+            memory_bytes,
+            batch_bytes: (target_file_bytes / 8).min(BATCH_BYTES),
             batches: Vec::new(),
             keys: Vec::new(),
             held_bytes: 0,
@@ -79,9 +60,9 @@ impl<'o> RowSorter<'o> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let keys = self.order.keys(&batch)?;
+        let keys = self.order.keys(&batch).map_err(unsortable)?;
         let bytes = count(batch.get_array_memory_size() + keys.size() + batch.num_rows() * size_of::<u128>());
-        if self.held_bytes + bytes > self.budget.memory_bytes && !self.batches.is_empty() {
+        if self.held_bytes + bytes > self.memory_bytes && !self.batches.is_empty() {
             self.spill()?;
         }
         self.held_bytes += bytes;
@@ -93,10 +74,10 @@ impl<'o> RowSorter<'o> {
     }
 
     /// Sorts the rows in memory.
-    fn sort(&mut self, batch_bytes: u64, dropped: DroppedRows) -> MemoryRun {
+    fn sort(&mut self, batch_bytes: u64) -> MemoryRun {
         self.held_bytes = 0;
         let (batches, keys) = (std::mem::take(&mut self.batches), std::mem::take(&mut self.keys));
-        MemoryRun::new(batches, keys, self.batch_rows(batch_bytes), dropped)
+        MemoryRun::new(batches, keys, self.batch_rows(batch_bytes), self.dropped)
     }
 
     fn batch_rows(&self, batch_bytes: u64) -> usize {
@@ -104,49 +85,34 @@ impl<'o> RowSorter<'o> {
     }
 
     fn spill(&mut self) -> Result<()> {
-        let mut run = self.sort(self.budget.batch_bytes.min(SPILLED_BATCH_BYTES), self.dropped);
-        let Some(schema) = run.batches.first().map(RecordBatch::schema) else { return Ok(()) };
-        let mut spilled = SpillWriter::new(&schema)?;
-        while let Some(batch) = run.next_batch()? {
-            spilled.write(&batch)?;
-        }
-        self.dropped = run.filter.dropped();
-        self.spilled.push(spilled.finish()?);
+        let Some(schema) = self.batches.first().map(RecordBatch::schema) else { return Ok(()) };
+        let mut run = self.sort(self.batch_bytes.min(SPILLED_BATCH_BYTES));
+        self.spilled.push(spill_batches(&schema, || run.next_batch())?);
+        self.dropped = run.filter.dropped;
         Ok(())
     }
 
-    /// The rows in order.
-    pub(super) fn finish(mut self) -> Result<SortedRows<'o>> {
+    /// Writes all rows in order, batch by batch; returns how many were dropped.
+    pub(super) fn finish(mut self, mut write: impl FnMut(&RecordBatch) -> Result<()>) -> Result<DroppedRows> {
         if self.spilled.is_empty() {
-            return Ok(SortedRows::Memory(Box::new(self.sort(self.budget.batch_bytes, self.dropped))));
+            let mut run = self.sort(self.batch_bytes);
+            while let Some(batch) = run.next_batch()? {
+                write(&batch)?;
+            }
+            return Ok(run.filter.dropped);
         }
         self.spill()?;
-        let rows = self.batch_rows(self.budget.batch_bytes);
-        let merger = RunMerger::new(self.order, self.spilled, rows, self.dropped)?;
-        Ok(SortedRows::Merged(Box::new(merger)))
-    }
-}
-
-impl SortedRows<'_> {
-    /// The next batch.
-    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        match self {
-            Self::Memory(run) => run.next_batch(),
-            Self::Merged(merger) => merger.next_batch(),
+        let batch_rows = self.batch_rows(self.batch_bytes);
+        let mut merger = RunMerger::new(self.order, self.spilled, batch_rows, self.dropped)?;
+        while let Some(batch) = merger.next_batch()? {
+            write(&batch)?;
         }
-    }
-
-    /// How many rows were dropped: all of them after the last batch.
-    pub(super) fn dropped(&self) -> DroppedRows {
-        match self {
-            Self::Memory(run) => run.filter.dropped(),
-            Self::Merged(merger) => merger.dropped(),
-        }
+        Ok(merger.filter.dropped)
     }
 }
 
 /// A run in memory.
-pub(super) struct MemoryRun {
+struct MemoryRun {
     batches: Vec<RecordBatch>,
     keys: Vec<RowKeys>,
     entries: std::vec::IntoIter<u128>,
@@ -182,7 +148,8 @@ impl MemoryRun {
     }
 }
 
-/// An entry: eight bytes of a sort key (zero at first), then the batch, then the row. Compares by the key, and then by which row came first.
+/// An entry: eight bytes of a sort key (zero at first), then the batch, then the row. Compares by the key, and then by which row
+/// came first.
 fn entry_of((batch, row): RowPlace) -> u128 {
     let number = |index: usize| u128::from(u32::try_from(index).unwrap_or(u32::MAX));
     number(batch) << 32 | number(row)

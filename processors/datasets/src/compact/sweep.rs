@@ -1,5 +1,5 @@
-//! Removing files that have been superseded for the grace period, and files that dead compactors left. The sweep may stop after any step; a
-//! step may be repeated, and two sweeps may run at once.
+//! Removing files that have been superseded for the grace period, and files that dead compactors left. The sweep may stop after
+//! any step; a step may be repeated, and two sweeps may run at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

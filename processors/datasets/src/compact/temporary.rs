@@ -1,7 +1,7 @@
 //! Temporary files: creating them, and spilling record batches to them (Arrow IPC, uncompressed).
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
+use std::io::{BufReader, BufWriter, Seek as _, SeekFrom};
 
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
@@ -23,33 +23,26 @@ pub(super) fn temporary_file_error(cause: impl Into<Box<dyn std::error::Error + 
         .caused_by(cause)
 }
 
-/// Writes batches to a temporary file.
-pub(super) struct SpillWriter(StreamWriter<BufWriter<File>>);
-
-impl SpillWriter {
-    pub(super) fn new(schema: &Schema) -> Result<Self> {
-        let file = BufWriter::with_capacity(BUFFER_BYTES, temporary_file()?);
-        StreamWriter::try_new(file, schema).map(Self).map_err(temporary_file_error)
+/// Writes batches to a temporary file, which is positioned at its begin.
+pub(super) fn spill_batches(
+    schema: &Schema,
+    mut next_batch: impl FnMut() -> Result<Option<RecordBatch>>,
+) -> Result<File> {
+    let file = BufWriter::with_capacity(BUFFER_BYTES, temporary_file()?);
+    let mut writer = StreamWriter::try_new(file, schema).map_err(temporary_file_error)?;
+    while let Some(batch) = next_batch()? {
+        writer.write(&batch).map_err(temporary_file_error)?;
     }
-
-    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.0.write(batch).map_err(temporary_file_error)
-    }
-
-    /// The file, positioned at its begin.
-    pub(super) fn finish(self) -> Result<File> {
-        let mut file = self.0.into_inner().map_err(temporary_file_error)?;
-        file.flush().map_err(temporary_file_error)?;
-        let mut file = file.into_inner().map_err(|error| temporary_file_error(error.into_error()))?;
-        file.seek(SeekFrom::Start(0)).map_err(temporary_file_error)?;
-        Ok(file)
-    }
+    let file = writer.into_inner().map_err(temporary_file_error)?;
+    let mut file = file.into_inner().map_err(|error| temporary_file_error(error.into_error()))?;
+    file.seek(SeekFrom::Start(0)).map_err(temporary_file_error)?;
+    Ok(file)
 }
 
 /// Reads the batches of a temporary file.
-pub(super) struct SpillReader(StreamReader<BufReader<File>>);
+pub(super) struct SpilledBatches(StreamReader<BufReader<File>>);
 
-impl SpillReader {
+impl SpilledBatches {
     pub(super) fn open(file: File) -> Result<Self> {
         let file = BufReader::with_capacity(BUFFER_BYTES, file);
         StreamReader::try_new(file, None).map(Self).map_err(temporary_file_error)

@@ -280,16 +280,18 @@ fn view(rows: &BTreeSet<AttemptRow>) -> BTreeMap<(String, String), AttemptRow> {
     for row in rows {
         items.entry((row.project.clone(), row.attempt.clone())).or_default().push(row);
     }
-    let newest = |rows: Vec<&AttemptRow>| {
-        let (snapshots, changes): (Vec<&AttemptRow>, Vec<&AttemptRow>) =
-            rows.into_iter().partition(|row| row.operation == "SNAPSHOT");
-        let snapshot = snapshots.into_iter().max_by_key(|row| (row.changed_at, &row.position));
-        let read_at = snapshot.and_then(|row| row.changed_at);
-        let counts = |change: &&AttemptRow| match (change.changed_at, read_at) {
-            (None, _) | (_, None) => true,
-            (Some(changed_at), Some(read_at)) => changed_at > read_at - 15 * 60 * 1000,
-        };
-        changes.into_iter().filter(counts).max_by_key(|row| &row.position).or(snapshot).unwrap().clone()
+    items.into_iter().map(|(key, rows)| (key, newest_row(rows).clone())).collect()
+}
+
+/// The newest of the rows of one key.
+fn newest_row(rows: Vec<&AttemptRow>) -> &AttemptRow {
+    let (snapshots, changes): (Vec<&AttemptRow>, Vec<&AttemptRow>) =
+        rows.into_iter().partition(|row| row.operation == "SNAPSHOT");
+    let snapshot = snapshots.into_iter().max_by_key(|row| (row.changed_at, &row.position));
+    let read_at = snapshot.and_then(|row| row.changed_at);
+    let counts = |change: &&AttemptRow| match (change.changed_at, read_at) {
+        (None, _) | (_, None) => true,
+        (Some(changed_at), Some(read_at)) => changed_at > read_at - 15 * 60 * 1000,
     };
-    items.into_iter().map(|(key, rows)| (key, newest(rows))).collect()
+    changes.into_iter().filter(counts).max_by_key(|row| &row.position).or(snapshot).unwrap()
 }

@@ -1,7 +1,7 @@
 //! The values of one column → an Arrow array.
 //!
-//! A value either fits its column exactly or not at all: a number is not rounded into a decimal, a text is not parsed as a number. A value
-//! that does not fit leaves a null in the column; the caller stores it in `_rescued`.
+//! A value either fits its column exactly or not at all: a number is not rounded into a decimal, a text is not parsed as a
+//! number. A value that does not fit leaves a null in the column; the caller stores it in `_rescued`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,23 +28,15 @@ pub(super) trait ColumnBuilder: Send + Sync {
     /// Appends a value, or null. Returns `false` if the value does not fit; then a null was appended.
     fn append(&mut self, value: Option<&Operand<'_>>) -> bool;
 
-    /// Whether a value fits.
-    fn fits(&self, value: &Operand<'_>) -> bool;
-
     /// The approximate size of the values, in bytes.
     fn bytes(&self) -> usize;
 
     /// The values as an array. The column is empty afterwards.
     fn finish(&mut self) -> ArrayRef;
 
-    /// Whether a value within a list, a map or a struct fits: `NULL` always does.
-    fn fits_nested(&self, value: &Operand<'_>) -> bool {
-        value.is_null() || self.fits(value)
-    }
-
-    /// Appends a value within a list, a map or a struct, if there is one. It fits.
-    fn append_nested(&mut self, value: Option<Operand<'_>>) {
-        self.append(value.filter(|value| !value.is_null()).as_ref());
+    /// Appends a value of a list, a map or a struct, where `NULL` is null.
+    fn append_nested(&mut self, value: Option<&AttributeValue<'_>>) -> bool {
+        self.append(value.filter(|value| !value.is_null()).map(Operand::Value).as_ref())
     }
 }
 
@@ -162,10 +154,6 @@ where
         fits
     }
 
-    fn fits(&self, value: &Operand<'_>) -> bool {
-        (self.read)(value).is_some()
-    }
-
     fn bytes(&self) -> usize {
         self.builder.value_bytes()
     }
@@ -186,12 +174,12 @@ impl NestedLengths {
         Self { ends: vec![0], validity: NullBufferBuilder::new(0) }
     }
 
-    /// Appends a list or map of this length, or null.
-    fn push(&mut self, length: Option<usize>) {
+    /// Appends a list or map of this length, or null. Behind a null the column may have values: they are not part of any list or
+    /// map.
+    fn push(&mut self, length: usize, is_valid: bool) {
         let last = self.ends.last().copied().unwrap_or(0);
-        let length_or_zero = i32::try_from(length.unwrap_or(0)).unwrap_or(i32::MAX);
-        self.ends.push(last.saturating_add(length_or_zero));
-        self.validity.append(length.is_some());
+        self.ends.push(last.saturating_add(i32::try_from(length).unwrap_or(i32::MAX)));
+        self.validity.append(is_valid);
     }
 
     fn bytes(&self) -> usize {
@@ -212,16 +200,15 @@ struct ListColumn {
 
 impl ColumnBuilder for ListColumn {
     fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
-        let fitting = value.filter(|value| self.fits(value));
-        let append = |element: Operand<'_>| self.elements.append_nested(Some(element));
-        self.lengths.push(fitting.and_then(|list| visit_elements(list, append)));
-        fitting.is_some() == value.is_some()
-    }
-
-    fn fits(&self, value: &Operand<'_>) -> bool {
-        let mut all_fit = true;
-        let length = visit_elements(value, |element| all_fit &= self.elements.fits_nested(&element));
-        length.is_some() && all_fit
+        let (mut length, mut all_fit) = (0, true);
+        let is_list = value.is_some_and(|value| {
+            visit_elements(value, |element| {
+                all_fit &= self.elements.append_nested(Some(element));
+                length += 1;
+            })
+        });
+        self.lengths.push(length, is_list && all_fit);
+        value.is_none() || (is_list && all_fit)
     }
 
     fn bytes(&self) -> usize {
@@ -243,19 +230,14 @@ struct MapColumn {
 
 impl ColumnBuilder for MapColumn {
     fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
-        let fitting = value.filter(|value| self.fits(value)).and_then(members);
-        for (name, member) in fitting.into_iter().flatten() {
+        let members = value.and_then(members);
+        let mut fits = members.is_some();
+        for (name, member) in members.into_iter().flatten() {
             self.keys.append_value(name);
-            self.values.append_nested(Some(Operand::Value(member)));
+            fits &= self.values.append_nested(Some(member));
         }
-        self.lengths.push(fitting.map(BTreeMap::len));
-        fitting.is_some() == value.is_some()
-    }
-
-    fn fits(&self, value: &Operand<'_>) -> bool {
-        members(value).is_some_and(|members| {
-            members.values().all(|member| self.values.fits_nested(&Operand::Value(member)))
-        })
+        self.lengths.push(members.map_or(0, BTreeMap::len), fits);
+        value.is_none() || fits
     }
 
     fn bytes(&self) -> usize {
@@ -279,21 +261,13 @@ struct StructColumn {
 
 impl ColumnBuilder for StructColumn {
     fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
-        let fitting = value.filter(|value| self.fits(value)).and_then(members);
+        let members = value.and_then(members);
+        let mut fits = members.is_some();
         for (field, column) in self.fields.iter().zip(&mut self.columns) {
-            let member = fitting.and_then(|members| members.get(field.name().as_str()));
-            column.append_nested(member.map(Operand::Value));
+            fits &= column.append_nested(members.and_then(|members| members.get(field.name().as_str())));
         }
-        self.validity.append(fitting.is_some());
-        fitting.is_some() == value.is_some()
-    }
-
-    fn fits(&self, value: &Operand<'_>) -> bool {
-        let Some(members) = members(value) else { return false };
-        self.fields.iter().zip(&self.columns).all(|(field, column)| {
-            let member = members.get(field.name().as_str());
-            member.is_none_or(|member| column.fits_nested(&Operand::Value(member)))
-        })
+        self.validity.append(fits);
+        value.is_none() || fits
     }
 
     fn bytes(&self) -> usize {
@@ -306,29 +280,24 @@ impl ColumnBuilder for StructColumn {
     }
 }
 
-/// Visits the elements of a list or a set. Returns how many there are; `None` if the value is neither.
-fn visit_elements(value: &Operand<'_>, mut visit: impl FnMut(Operand<'_>)) -> Option<usize> {
-    let Operand::Value(value) = value else { return None };
-    let mut length = 0;
-    let mut visit = |element: &AttributeValue<'_>| {
-        visit(Operand::Value(element));
-        length += 1;
-    };
+/// Visits the elements of a list or a set. Returns `false` if the value is neither.
+fn visit_elements(value: &Operand<'_>, mut visit: impl FnMut(&AttributeValue<'_>)) -> bool {
+    let Operand::Value(value) = value else { return false };
     match value {
         AttributeValue::L(elements) => elements.iter().for_each(visit),
         AttributeValue::Ss(texts) => texts.iter().for_each(|text| visit(&AttributeValue::from(&**text))),
         AttributeValue::Ns(all) => all.iter().for_each(|number| visit(&AttributeValue::N(number.clone()))),
         AttributeValue::Bs(all) => {
-            all.iter().for_each(|bytes| visit(&AttributeValue::B(Cow::Borrowed(bytes))))
+            all.iter().for_each(|bytes| visit(&AttributeValue::B(Cow::Borrowed(bytes))));
         }
         AttributeValue::S(_)
         | AttributeValue::N(_)
         | AttributeValue::B(_)
         | AttributeValue::Bool(_)
         | AttributeValue::Null
-        | AttributeValue::M(_) => return None,
+        | AttributeValue::M(_) => return false,
     }
-    Some(length)
+    true
 }
 
 fn members<'o, 'v>(value: &'o Operand<'v>) -> Option<&'o BTreeMap<Cow<'v, str>, AttributeValue<'v>>> {

@@ -17,7 +17,8 @@ const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 /// Decompresses an object chunk by chunk.
 pub(super) struct LineBlocks {
     decoder: MultiGzDecoder<ArrivedChunk>,
-    /// A buffer for one block, or for one line if that is longer. It is filled up to `filled`; the text before `returned` is the last block.
+    /// A buffer for one block, or for one line if that is longer. It is filled up to `filled`; the text before `returned` is the
+    /// last block.
     text: Vec<u8>,
     filled: usize,
     returned: usize,

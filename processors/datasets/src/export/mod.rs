@@ -7,10 +7,10 @@
 //!             ─▶ datasets/<name>/dt=<day>/<hash of the object's key>-<fingerprint of model and schema>.parquet
 //! ```
 //!
-//! The file's key is derived from the object's, and the file is only written if it does not exist (`If-None-Match: *`): exporting an object
-//! again changes nothing. Duplicates of a change within an object are exported once. A line that is not a change record of the model's tables
-//! is written to `rejected/` with its number and the reason; the other lines are exported. An object that cannot be read to its end, or
-//! that has only changes of unknown tables, fails as a whole, before anything is written.
+//! The file's key is derived from the object's, and the file is only written if it does not exist (`If-None-Match: *`): exporting
+//! an object again changes nothing. Duplicates of a change within an object are exported once. A line that is not a change record
+//! of the model's tables is written to `rejected/` with its number and the reason; the other lines are exported. An object that
+//! cannot be read to its end, or that has only changes of unknown tables, fails as a whole, before anything is written.
 
 mod column;
 mod event;
@@ -19,8 +19,6 @@ mod json;
 mod lines;
 mod object;
 mod partition_writer;
-mod rejected;
-mod totals;
 
 use std::sync::Arc;
 
@@ -33,13 +31,15 @@ use futures::TryStreamExt as _;
 
 pub use self::json::plain_json;
 use self::lines::LineBlocks;
+pub use self::object::ExportTotals;
 use self::object::ObjectExport;
-pub use self::totals::ExportTotals;
 use crate::paths::{ARCHIVE, DatasetPartition, rejected_lines};
 use crate::schema::fingerprint;
 
+/// How many bytes of rows are staged before they are encoded, for all partitions of an object together. Encoding ends a row group
+/// of every partition, so a smaller value takes less memory and makes smaller row groups. A column of an Arrow batch holds at
+/// most 2 GiB.
 const STAGED_BYTES: usize = 32 * 1024 * 1024;
-const MAX_STAGED_BYTES: usize = 1024 * 1024 * 1024;
 
 /// Exports the archive of a bucket.
 #[derive(Debug)]
@@ -65,14 +65,6 @@ impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
         Self { model, tables, bucket, remembered, staged_bytes: STAGED_BYTES }
     }
 
-    /// Stages about this many bytes of rows before they are encoded, for all partitions of an object together. The default is 32 MiB, the
-    /// maximum 1 GiB: a column of an Arrow batch holds at most 2 GiB. Encoding ends a row group of every partition, so a smaller value
-    /// takes less memory and makes smaller row groups.
-    #[must_use]
-    pub fn staging(self, bytes: usize) -> Self {
-        Self { staged_bytes: bytes.min(MAX_STAGED_BYTES), ..self }
-    }
-
     /// The model.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
@@ -82,8 +74,9 @@ impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
     /// Exports one object. An object outside `archive/` is ignored.
     ///
     /// # Errors
-    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was written. Otherwise
-    /// as [`Bucket`] and [`Tables::read`]: some files may be written, and exporting the object again writes the others.
+    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was
+    /// written. Otherwise as [`Bucket`] and [`Tables::read`]: some files may be written, and exporting the object again writes
+    /// the others.
     pub async fn export(&self, key: &str) -> Result<ExportTotals> {
         if !key.starts_with(ARCHIVE) {
             return Ok(ExportTotals { foreign: 1, ..ExportTotals::default() });

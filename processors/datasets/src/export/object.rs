@@ -1,5 +1,6 @@
 //! One archive object: its lines become rows, and its rows files.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
@@ -15,15 +16,43 @@ use afterwrite::{Error, ErrorKind, Result};
 use arrow_schema::SchemaRef;
 use hashbrown::hash_map::EntryRef;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
+use serde::Serialize;
 
 use super::lines::lines;
 use super::partition_writer::PartitionWriter;
-use super::rejected::RejectedLines;
-use super::totals::ExportTotals;
 use crate::schema::arrow_schema;
 
 /// A guess that avoids growing the list of a block's lines.
 const TYPICAL_LINE_BYTES: usize = 1024;
+
+/// An object with more rejected lines, or more bytes of them, is not of the archive. They are held in memory.
+const MAX_REJECTED_LINES: usize = 10_000;
+const MAX_REJECTED_MEBIBYTES: usize = 64;
+
+/// What was exported of one object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportTotals {
+    /// Objects outside the archive, which were ignored: 0 or 1.
+    pub foreign: usize,
+    /// Lines that were read.
+    pub lines: usize,
+    /// Rows that were made of them.
+    pub rows: usize,
+    /// Duplicates of changes earlier in the object.
+    pub duplicates: usize,
+    /// Changes of items that match no entity.
+    pub unmatched: usize,
+    /// Lines that are not change records; they are in `rejected/`.
+    pub rejected: usize,
+    /// Rows with values that do not fit their columns; they are in `_rescued`.
+    pub rescued: usize,
+    /// Files that were written.
+    pub files: usize,
+    /// Files that existed from an earlier export.
+    pub existing_files: usize,
+    /// Bytes of the files that were written.
+    pub file_bytes: usize,
+}
 
 /// The export of an object, as far as it has been read.
 pub(super) struct ObjectExport<'e, T> {
@@ -40,7 +69,8 @@ pub(super) struct ObjectExport<'e, T> {
     seen: HashSet<ChangeFingerprint>,
     hashers: (RandomState, DefaultHashBuilder),
     lookups: KnownLookups,
-    rejected: RejectedLines,
+    /// The rejected lines, as JSON lines.
+    rejected: Vec<u8>,
     /// Whether there was a change of one of the model's tables.
     has_known_table: bool,
     /// A table that is not one of the model's.
@@ -65,6 +95,14 @@ type ChangeFingerprint = [u64; 2];
 /// The partitions of an object, its rejected lines in JSON, and the counts.
 type FinishedExport<'e> = (Vec<(&'e Dataset, String, PartitionWriter)>, Vec<u8>, ExportTotals);
 
+/// A line of the object under `rejected/`.
+#[derive(Serialize)]
+struct RejectedLine<'l> {
+    line: usize,
+    reason: String,
+    text: Cow<'l, str>,
+}
+
 /// A line that is a change record, decoded.
 struct DecodedLine<'b> {
     line: usize,
@@ -79,6 +117,7 @@ struct ItemChange<'c, 'b> {
     identity: ItemIdentity<'c, 'c>,
     /// The old image, if a row is made of it.
     old: Option<Image<'b>>,
+    fingerprint: ChangeFingerprint,
 }
 
 impl<'b> ItemChange<'_, 'b> {
@@ -111,7 +150,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             seen: HashSet::new(),
             hashers: Default::default(),
             lookups: HashMap::new(),
-            rejected: RejectedLines::default(),
+            rejected: Vec::new(),
             has_known_table: false,
             unknown_table: None,
             line: 0,
@@ -126,18 +165,18 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         let keys = changes.iter().map(|line| SourceKey::of_keys(model, line.table, &line.record.keys));
         let keys: Vec<_> = keys.collect();
         let mut items = Vec::with_capacity(changes.len());
-        let mut fingerprints = Vec::with_capacity(changes.len());
         for (line, key) in changes.iter().zip(&keys) {
             match self.identify(&line.record, key.as_ref()) {
-                Ok(Some((item, fingerprint))) => {
-                    items.push(item);
-                    fingerprints.push(fingerprint);
-                }
+                Ok(Some(item)) => items.push(item),
                 Ok(None) => self.totals.unmatched += 1,
                 Err(error) => self.reject(line.line, line.text, &error)?,
             }
         }
-        self.drop_duplicates(&mut items, fingerprints);
+        // All changes of a block one after the other: the set does not fit into a processor's cache, and this way the waits for
+        // memory overlap.
+        let identified = items.len();
+        items.retain(|item| self.seen.insert(item.fingerprint));
+        self.totals.duplicates += identified - items.len();
         self.look_up(&items).await?;
         items.iter().try_for_each(|item| self.append(item))?;
         self.unmeasured += items.len();
@@ -180,13 +219,13 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         Ok(DecodedLine { line: self.line, text, record, table })
     }
 
-    /// A change as a change of an item that matches an entity, and its fingerprint; `None` if it matches none. A copy whose old image cannot
-    /// be decoded has no fingerprint, so it does not count as the first copy.
+    /// The item of a change; `None` if it matches no entity. A copy whose old image cannot be decoded is an error, so it does not
+    /// count as the first copy.
     fn identify<'c, 'b>(
         &self,
         record: &'c ChangeRecord<'b>,
         key: Option<&'c SourceKey<'c>>,
-    ) -> Result<Option<(ItemChange<'c, 'b>, ChangeFingerprint)>>
+    ) -> Result<Option<ItemChange<'c, 'b>>>
     where
         'e: 'c,
     {
@@ -198,22 +237,27 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         let old = decode_old_image(self.model, &identity, record)?;
         let (secret, fast) = &self.hashers;
         let fingerprint = [secret.hash_one((key, &record.position)), fast.hash_one((key, &record.position))];
-        Ok(Some((ItemChange { record, identity, old }, fingerprint)))
-    }
-
-    /// Keeps each change once. All changes of a block are looked up one after the other: the set does not fit into a processor's cache, and this way
-    /// the waits for memory overlap.
-    fn drop_duplicates(&mut self, items: &mut Vec<ItemChange<'_, '_>>, fingerprints: Vec<ChangeFingerprint>) {
-        let is_new: Vec<bool> = fingerprints.into_iter().map(|one| self.seen.insert(one)).collect();
-        let (before, mut is_new) = (items.len(), is_new.into_iter());
-        items.retain(|_| is_new.next().unwrap_or(true));
-        self.totals.duplicates += before - items.len();
+        Ok(Some(ItemChange { record, identity, old, fingerprint }))
     }
 
     fn reject(&mut self, line: usize, text: &[u8], error: &Error) -> Result<()> {
-        let Err(too_many) = self.rejected.add(line, text, error) else { return Ok(()) };
-        self.refuse_unknown_tables()?;
-        Err(too_many)
+        self.totals.rejected += 1;
+        if self.totals.rejected > MAX_REJECTED_LINES
+            || self.rejected.len() + text.len() > MAX_REJECTED_MEBIBYTES * 1024 * 1024
+        {
+            self.refuse_unknown_tables()?;
+            let message = format!(
+                "an archive object has more than {MAX_REJECTED_LINES} lines that are not change records, or more than \
+                 {MAX_REJECTED_MEBIBYTES} MiB of them; nothing of it was exported"
+            );
+            return Err(Error::new(ErrorKind::Rejected, message)
+                .hint("It is not an object of the archive; move it elsewhere"));
+        }
+        let rejected = RejectedLine { line, reason: error.to_string(), text: String::from_utf8_lossy(text) };
+        // Cannot fail: texts and numbers.
+        self.rejected.extend(serde_json::to_vec(&rejected).unwrap_or_default());
+        self.rejected.push(b'\n');
+        Ok(())
     }
 
     /// Refuses an object that has changes of unknown tables alone: most likely a setting is wrong, which would lose every object.
@@ -267,7 +311,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         Ok(())
     }
 
-    /// Encodes the staged rows if they are large. Measuring visits every partition, so it happens once for at least as many new rows.
+    /// Encodes the staged rows if they are large. Measuring visits every partition, so it happens once for at least as many new
+    /// rows.
     fn encode_if_large(&mut self) -> Result<()> {
         if self.unmeasured < self.datasets.iter().map(|dataset| dataset.days.len()).sum() {
             return Ok(());
@@ -288,11 +333,10 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
     /// Ends the object.
     pub(super) fn finish(self) -> Result<FinishedExport<'e>> {
         self.refuse_unknown_tables()?;
-        let totals = ExportTotals { rejected: self.rejected.len(), ..self.totals };
         let partitions = self.datasets.into_iter().flat_map(|DatasetExport { dataset, days, .. }| {
             days.into_iter().map(move |(day, partition)| (dataset, day, partition))
         });
-        Ok((partitions.collect(), self.rejected.into_json(), totals))
+        Ok((partitions.collect(), self.rejected, self.totals))
     }
 }
 

@@ -19,8 +19,8 @@ use super::column::{ColumnBuilder, ScalarBuilder as _, column_builder, timestamp
 use super::json::dynamodb_json;
 use crate::schema::writer_properties;
 
-/// The maximum size of a column's dictionary, in bytes: less than in compacted files, because row groups may be small, and each has its
-/// own dictionaries.
+/// The maximum size of a column's dictionary, in bytes: less than in compacted files, because row groups may be small, and each
+/// has its own dictionaries.
 const DICTIONARY_BYTES: usize = 4 * 1024;
 
 /// Writes the file of a partition.
@@ -28,18 +28,13 @@ pub(super) struct PartitionWriter {
     schema: SchemaRef,
     /// The dataset's columns.
     columns: Vec<Box<dyn ColumnBuilder>>,
-    common: CommonBuilders,
-    generation: i64,
-    rows: usize,
-    writer: ArrowWriter<Vec<u8>>,
-}
-
-/// The columns that every row has, but for the generation, which is the same in all.
-struct CommonBuilders {
     position: StringBuilder,
     operation: StringBuilder,
     changed_at: TimestampMillisecondBuilder,
     rescued: StringBuilder,
+    generation: i64,
+    rows: usize,
+    writer: ArrowWriter<Vec<u8>>,
 }
 
 impl PartitionWriter {
@@ -55,12 +50,10 @@ impl PartitionWriter {
         Ok(Self {
             schema: schema.clone(),
             columns: dataset.columns.iter().map(|column| column_builder(&column.column_type)).collect(),
-            common: CommonBuilders {
-                position: texts(),
-                operation: texts(),
-                changed_at: timestamp_builder(),
-                rescued: texts(),
-            },
+            position: texts(),
+            operation: texts(),
+            changed_at: timestamp_builder(),
+            rescued: texts(),
             generation: i64::try_from(model.generation).unwrap_or(i64::MAX),
             rows: 0,
             writer: writer.map_err(unwritten)?,
@@ -81,16 +74,15 @@ impl PartitionWriter {
                 rescued.insert(&column.name, rescued_value(value.as_ref()));
             }
         }
-        let CommonBuilders { position, operation, changed_at, rescued: rescued_json } = &mut self.common;
         // Writing to a builder cannot fail. The text written becomes part of the value that is appended next.
-        let _ = write!(position, "{}", record.position);
-        position.append_value("");
-        operation.append_value(row.operation.name());
-        changed_at.append_option(record.created_at.map(|time| time.epoch_ms()));
+        let _ = write!(self.position, "{}", record.position);
+        self.position.append_value("");
+        self.operation.append_value(row.operation.name());
+        self.changed_at.append_option(record.created_at.map(|time| time.epoch_ms()));
         let has_rescued = !rescued.is_empty();
         // Cannot fail: names, and JSON.
         let json = has_rescued.then(|| serde_json::to_string(&rescued).unwrap_or_default());
-        rescued_json.append_option(json);
+        self.rescued.append_option(json);
         self.rows += 1;
         has_rescued
     }
@@ -98,9 +90,8 @@ impl PartitionWriter {
     /// The approximate size of the rows that are not encoded yet, in bytes.
     pub(super) fn staged_bytes(&self) -> usize {
         let columns: usize = self.columns.iter().map(|column| column.bytes()).sum();
-        let CommonBuilders { position, operation, changed_at, rescued } = &self.common;
-        let texts: usize = [position, operation, rescued].map(|text| text.value_bytes()).into_iter().sum();
-        columns + texts + changed_at.value_bytes()
+        let texts = self.position.value_bytes() + self.operation.value_bytes() + self.rescued.value_bytes();
+        columns + texts + self.changed_at.value_bytes()
     }
 
     /// Encodes the staged rows as a row group.
@@ -110,10 +101,10 @@ impl PartitionWriter {
             return Ok(());
         }
         let common: [ArrayRef; 5] = [
-            Arc::new(self.common.position.finish()),
-            Arc::new(self.common.operation.finish()),
-            Arc::new(self.common.changed_at.finish()),
-            Arc::new(self.common.rescued.finish()),
+            Arc::new(self.position.finish()),
+            Arc::new(self.operation.finish()),
+            Arc::new(self.changed_at.finish()),
+            Arc::new(self.rescued.finish()),
             Arc::new(Int64Array::from_value(self.generation, rows)),
         ];
         let arrays = self.columns.iter_mut().map(|column| column.finish()).chain(common).collect();

@@ -118,7 +118,8 @@ fn staged(object: &[u8], bytes: usize) -> Vec<(String, Vec<String>, usize)> {
     let bucket = Arc::new(MemoryObjects::default());
     let key = "archive/dt=2026-02-06/hh=14/a.gz";
     block_on(bucket.put(key, object.to_vec())).unwrap();
-    block_on(exporter(&bucket).staging(bytes).export(key)).unwrap();
+    let exporter = ArchiveExporter { staged_bytes: bytes, ..exporter(&bucket) };
+    block_on(exporter.export(key)).unwrap();
     let groups = |file: &Vec<u8>| {
         let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(file.clone())).unwrap();
         reader.metadata().num_row_groups()

@@ -1,17 +1,18 @@
-//! A company's skills: people register, say what they can, get better at it, are endorsed, forget, and leave.
+//! A company's skills: people register, add skills, improve, are endorsed, drop skills, and leave.
 
 use fastrand::Rng;
 use jiff::Timestamp;
 
-use super::tools::{Actor, day, in_a_hundred, instant, moment, one_of, play, share, short_id, table, time};
-use super::{LANES, Question, Workload};
+use super::tools::{
+    LANES, LaneWriter, chance, day, instant, key, moment, one_of, play, share, short_id, single_table,
+};
 use crate::chart::Chart;
-use crate::exact::Exact;
-use crate::item::{Item, item, number, number_of, text, text_of, whole};
-use crate::recount::{Countable, Counted, Key, Outcome};
-use crate::rollups::{Rollups, number as measure};
-use crate::script::{Lane, PAST, Script};
-use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
+use crate::exact::ExactNumber;
+use crate::item::{SdkItem, TableItem, number, number_of, text, text_of, with};
+use crate::recount::{Recount, RollupSums};
+use crate::rollups::{RollupKey, RollupSet, number as measure};
+use crate::script::{PAST, Script, ScriptLane};
+use crate::workload::{Workload, WorkloadQuestion};
 
 const TABLE: &str = "glad-entities";
 const SKILLS: [&str; 12] = [
@@ -30,152 +31,123 @@ const SKILLS: [&str; 12] = [
 ];
 const LEVELS: [&str; 4] = ["Beginner", "Intermediate", "Advanced", "Expert"];
 
-/// The company.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Glad;
+pub(super) const WORKLOAD: Workload = Workload {
+    model: "glad",
+    about: "A month of a company's skills",
+    unit: "skills that people add",
+    usual_size: 2000,
+    questions: &[WorkloadQuestion::Sql(
+        "The most experienced experts' skills",
+        "SELECT skill_name, count(*) AS experts, max(years_of_experience) AS years FROM skills \
+         WHERE proficiency_level = 'Expert' GROUP BY skill_name ORDER BY experts DESC, skill_name LIMIT 5",
+    )],
+    tables: || single_table(TABLE, &["GSI1"]),
+    script,
+    recount: |outcome| Recount::of(outcome, count),
+    charts: |_, rollups| vec![skills(rollups)],
+};
 
-impl Workload for Glad {
-    fn model(&self) -> &'static str {
-        "glad"
-    }
-
-    fn about(&self) -> &'static str {
-        "A month of a company's skills"
-    }
-
-    fn unit(&self) -> &'static str {
-        "skills that people add"
-    }
-
-    fn tables(&self) -> Vec<TableDefinition> {
-        let key = |prefix: &str| KeyDefinition::new(&format!("{prefix}PK"), &format!("{prefix}SK"));
-        vec![table(TABLE, key(""), &[("GSI1", key("GSI1"))], true)]
-    }
-
-    fn script(&self, seed: u64, size: u64, now: i64) -> Script {
-        let (mut random, now) = (Rng::with_seed(seed), time(now));
-        let offices = (0..LANES).map(|number| {
-            let people = share(size.div_ceil(5).max(8), LANES, number);
-            let people = (0..people).map(|_| format!("user-{}", short_id(&mut random))).collect();
-            Office { random: random.fork(), people, now }
-        });
-        let offices: Vec<Office> = offices.collect();
-        play(size, offices, None)
-    }
-
-    fn recount(&self, outcome: &Outcome) -> Counted {
-        let mut counted = Counted::default();
-        outcome.countable().for_each(|countable| count(countable, &mut counted));
-        counted
-    }
-
-    fn charts(&self, _: &Outcome, rollups: &Rollups) -> Vec<Chart> {
-        let users = rollups.number("USERS", "ROLLUP#TOTAL", "users");
-        let columns =
-            ["skill", "Beginner", "Intermediate", "Advanced", "Expert", "endorsements", "years", "people"];
-        let title = format!("Who can do what ({users} people, counted in ten shards)");
-        let mut chart = Chart::new(title, &columns);
-        for (skill, total) in rollups.each("SKILL#", "ROLLUP#TOTAL") {
-            let partition = format!("SKILL#{skill}");
-            let at =
-                |level| rollups.number(&partition, &format!("ROLLUP#LEVEL#{level}"), "users").to_string();
-            let mut cells = vec![skill.to_owned()];
-            cells.extend(LEVELS.map(at));
-            cells.extend(
-                ["endorsements_sum", "years_sum", "users"].map(|name| measure(total, name).to_string()),
-            );
-            chart.bar(cells, measure(total, "users"));
-        }
-        vec![chart.top(SKILLS.len())]
-    }
-
-    fn questions(&self) -> &'static [Question] {
-        &[Question::Sql(
-            "The most experienced experts' skills",
-            "SELECT skill_name, count(*) AS experts, max(years_of_experience) AS years FROM skills \
-             WHERE proficiency_level = 'Expert' GROUP BY skill_name ORDER BY experts DESC, skill_name LIMIT 5",
-        )]
-    }
+fn script(mut random: Rng, size: u64, now: Timestamp) -> Script {
+    let writers = (0..LANES).map(|lane| {
+        let people = share(size.div_ceil(5).max(8), LANES, lane);
+        let people = (0..people).map(|_| format!("user-{}", short_id(&mut random))).collect();
+        SkillWriter { random: random.fork(), people, now }
+    });
+    play(size, writers.collect(), None)
 }
 
-/// Some of the people, written one after the other.
+fn skills(rollups: &RollupSet) -> Chart {
+    let users = rollups.number("USERS", "ROLLUP#TOTAL", "users");
+    let columns =
+        ["skill", "Beginner", "Intermediate", "Advanced", "Expert", "endorsements", "years", "people"];
+    let title = format!("Who can do what ({users} people, counted in ten shards)");
+    let mut chart = Chart::new(title, &columns);
+    for (skill, total) in rollups.each("SKILL#", "ROLLUP#TOTAL") {
+        let partition = format!("SKILL#{skill}");
+        let of_level = |level| rollups.number(&partition, &format!("ROLLUP#LEVEL#{level}"), "users");
+        let totals = ["endorsements_sum", "years_sum", "users"].map(|name| measure(total, name));
+        let numbers = LEVELS.map(of_level).into_iter().chain(totals).map(|number| number.to_string());
+        chart.add_bar(std::iter::once(skill.to_owned()).chain(numbers).collect(), measure(total, "users"));
+    }
+    chart.top(SKILLS.len())
+}
+
+/// Writes some of the people, one after the other.
 #[derive(Debug)]
-struct Office {
+struct SkillWriter {
     random: Rng,
     people: Vec<String>,
     now: Timestamp,
 }
 
-/// What someone can do.
+/// A skill of a person.
 #[derive(Clone, Debug)]
-struct Skill {
+struct PersonSkill {
     person: String,
     name: &'static str,
     level: &'static str,
-    /// In half years.
+    /// The experience in half years.
     halves: i64,
     endorsements: i64,
     added_at: Timestamp,
 }
 
-impl Skill {
-    fn key(&self) -> Item {
-        key(&self.person, &format!("SKILL#{}", self.name))
+impl PersonSkill {
+    fn key(&self) -> SdkItem {
+        person_key(&self.person, &format!("SKILL#{}", self.name))
     }
 
     fn indexed(&self) -> String {
         format!("LEVEL#{}#USER#{}", self.level, self.person)
     }
 
-    fn item(&self) -> Item {
+    fn item(&self) -> SdkItem {
         let at = instant(self.added_at);
-        let mut skill = self.key();
-        skill.extend(item([
+        let attributes = [
             ("EntityType", text("UserSkill")),
             ("Username", text(&self.person)),
             ("SkillName", text(self.name)),
             ("ProficiencyLevel", text(self.level)),
-            ("YearsOfExperience", number(Exact::hundredths(50 * self.halves))),
-            ("Endorsements", whole(self.endorsements)),
+            ("YearsOfExperience", number(ExactNumber::hundredths(50 * self.halves))),
+            ("Endorsements", number(self.endorsements)),
             ("LastUsedDate", text(day(self.added_at))),
             ("CreatedAt", text(&at)),
             ("UpdatedAt", text(at)),
             ("GSI1PK", text(format!("SKILL#{}", self.name))),
             ("GSI1SK", text(self.indexed())),
-        ]));
-        skill
+        ];
+        with(self.key(), attributes)
     }
 }
 
-fn key(person: &str, sort: &str) -> Item {
-    item([("PK", text(format!("USER#{person}"))), ("SK", text(sort))])
+fn person_key(person: &str, sort: &str) -> SdkItem {
+    key(&format!("USER#{person}"), sort)
 }
 
-/// What bcrypt would make of a password: 60 letters that must go nowhere.
+/// Text in the form of a bcrypt hash: 60 letters that must not be passed on to anywhere.
 fn password_hash(random: &mut Rng) -> String {
     let letters = std::iter::repeat_with(|| random.alphanumeric()).take(53);
     format!("$2a$10${}", letters.collect::<String>())
 }
 
-impl Office {
-    fn profile(&mut self, person: &str) -> Item {
+impl SkillWriter {
+    fn profile(&mut self, person: &str) -> SdkItem {
         let at = instant(moment(&mut self.random, self.now, 0));
-        let mut profile = key(person, "PROFILE");
-        profile.extend(item([
+        let attributes = [
             ("EntityType", text("User")),
             ("Username", text(person)),
             ("Name", text("Émile \"Œ\" 試験")),
             ("PasswordHash", text(password_hash(&mut self.random))),
             ("CreatedAt", text(&at)),
             ("UpdatedAt", text(at)),
-        ]));
-        profile
+        ];
+        with(person_key(person, "PROFILE"), attributes)
     }
 
-    fn change_later(&mut self, mut skill: Skill, lane: &mut Lane) {
+    fn change_later(&mut self, mut skill: PersonSkill, lane: &mut ScriptLane) {
         let key = skill.key();
         match self.random.u8(..100) {
-            // On to another level.
+            // Another level.
             0..20 => {
                 skill.level = one_of(&mut self.random, &LEVELS);
                 let level = ("ProficiencyLevel", text(skill.level));
@@ -183,23 +155,23 @@ impl Office {
             }
             20..40 => {
                 let endorsements = skill.endorsements + self.random.i64(1..=5);
-                lane.set(TABLE, key, [("Endorsements", whole(endorsements))]);
+                lane.set(TABLE, key, [("Endorsements", number(endorsements))]);
             }
             40..46 => {
-                let years = number(Exact::hundredths(50 * (skill.halves + 1)));
+                let years = number(ExactNumber::hundredths(50 * (skill.halves + 1)));
                 lane.set(TABLE, key, [("YearsOfExperience", years)]);
             }
             46..56 => lane.delete(TABLE, key),
-            // A skill that was only tried out: time to live takes it, and it stays counted.
-            56..64 => lane.set(TABLE, key, [("ttl", whole(PAST))]),
-            // Written down for the wrong person.
+            // Deleted by time to live: it stays counted.
+            56..64 => lane.set(TABLE, key, [("ttl", number(PAST))]),
+            // Moved to another person.
             64..72 => {
                 let Some(other) = self.random.choice(&self.people).cloned() else { return };
                 skill.person = other;
                 lane.delete(TABLE, key);
                 lane.put(TABLE, skill.item());
             }
-            // On no level.
+            // Without a level.
             72..76 => {
                 let mut bare = skill.item();
                 bare.remove("ProficiencyLevel");
@@ -209,34 +181,32 @@ impl Office {
         }
     }
 
-    /// A new password; someone leaves, and perhaps comes back.
-    fn change_person(&mut self, person: &str, lane: &mut Lane) {
-        if in_a_hundred(&mut self.random, 10) {
+    /// A new password; a person leaves, and perhaps returns.
+    fn change_person(&mut self, person: &str, lane: &mut ScriptLane) {
+        if chance(&mut self.random, 10) {
             let hash = text(password_hash(&mut self.random));
-            lane.set(TABLE, key(person, "PROFILE"), [("PasswordHash", hash)]);
+            lane.set(TABLE, person_key(person, "PROFILE"), [("PasswordHash", hash)]);
         }
-        if in_a_hundred(&mut self.random, 5) {
-            lane.delete(TABLE, key(person, "PROFILE"));
+        if chance(&mut self.random, 5) {
+            lane.delete(TABLE, person_key(person, "PROFILE"));
             if self.random.bool() {
-                let profile = self.profile(person);
-                lane.put(TABLE, profile);
+                lane.put(TABLE, self.profile(person));
             }
         }
     }
 }
 
-impl Actor for Office {
-    fn open(&mut self, lane: &mut Lane) {
+impl LaneWriter for SkillWriter {
+    fn open(&mut self, lane: &mut ScriptLane) {
         for person in self.people.clone() {
             lane.put(TABLE, self.profile(&person));
         }
     }
 
-    /// Adds so many skills in this round of the month.
-    fn act(&mut self, skills: u64, round: usize, lane: &mut Lane) {
+    fn write_round(&mut self, skills: u64, round: usize, lane: &mut ScriptLane) {
         for _ in 0..skills {
             let Some(person) = self.random.choice(&self.people).cloned() else { return };
-            let skill = Skill {
+            let skill = PersonSkill {
                 person: person.clone(),
                 name: one_of(&mut self.random, &SKILLS),
                 level: one_of(&mut self.random, &LEVELS),
@@ -251,20 +221,21 @@ impl Actor for Office {
     }
 }
 
-/// What must be derived of one item.
-fn count(Countable { item, expired, .. }: Countable<'_>, counted: &mut Counted) {
+/// What must be derived from an item, computed without the model.
+fn count(sums: &mut RollupSums<'_>, TableItem { item, .. }: &TableItem) {
     let (partition, sort) = (text_of(item, "PK"), text_of(item, "SK"));
+    let one = ExactNumber::one;
     if sort == "PROFILE" {
-        counted.add(&Key::new("USERS", "ROLLUP#TOTAL"), &[("users", Exact::ONE)], expired);
+        sums.add(RollupKey::new("USERS", "ROLLUP#TOTAL"), &[("users", one())]);
     }
     let Some(skill) = sort.strip_prefix("SKILL#") else { return };
     let endorsements = ("endorsements_sum", number_of(item, "Endorsements").unwrap_or_default());
     let years = ("years_sum", number_of(item, "YearsOfExperience").unwrap_or_default());
-    let of_skill = |sort: &str| Key::new(format!("SKILL#{skill}"), sort);
-    counted.add(&of_skill("ROLLUP#TOTAL"), &[("users", Exact::ONE), endorsements, years], expired);
-    counted.add(&Key::new(partition, "ROLLUP#SKILLS"), &[("skills", Exact::ONE), endorsements], expired);
+    let of_skill = |sort: &str| RollupKey::new(format!("SKILL#{skill}"), sort);
+    sums.add(of_skill("ROLLUP#TOTAL"), &[("users", one()), endorsements.clone(), years]);
+    sums.add(RollupKey::new(partition, "ROLLUP#SKILLS"), &[("skills", one()), endorsements]);
     let level = text_of(item, "ProficiencyLevel");
     if !level.is_empty() {
-        counted.add(&of_skill(&format!("ROLLUP#LEVEL#{level}")), &[("users", Exact::ONE)], expired);
+        sums.add(of_skill(&format!("ROLLUP#LEVEL#{level}")), &[("users", one())]);
     }
 }

@@ -1,6 +1,6 @@
 //! algoitny: histories and usage logs are rows.
 
-use afterwrite_demo::item::{Item, text_of, whole_of};
+use afterwrite_demo::item::{SdkItem as Item, integer_of, text_of};
 
 use super::{ExpectedRow, key, present};
 
@@ -20,7 +20,7 @@ pub(super) fn cache_keys(_: &str, item: &Item) -> Vec<String> {
         ]),
         ("PROB", _) => present([key(["problem", id])]),
         ("HIST", _) => {
-            let public = (whole_of(item, "icp") == Some(1)).then(|| "public_history".to_owned());
+            let public = (integer_of(item, "icp") == Some(1)).then(|| "public_history".to_owned());
             present([key(["user_history", of("uid")]), public])
         }
         ("PLAN", _) => present([key(["plan", id]), Some("plans".to_owned())]),

@@ -8,7 +8,7 @@ mod shop;
 
 use std::collections::BTreeSet;
 
-use afterwrite_demo::item::Item;
+use afterwrite_demo::item::SdkItem as Item;
 use afterwrite_tests::datasets::TextRow;
 
 use self::row::{ExpectedRow, timestamp_text};

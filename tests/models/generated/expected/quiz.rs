@@ -1,6 +1,6 @@
 //! quiz: five tables; sessions, progress and wrong answers are rows.
 
-use afterwrite_demo::item::{Item, text_of};
+use afterwrite_demo::item::{SdkItem as Item, text_of};
 
 use super::{ExpectedRow, key, present};
 

@@ -1,6 +1,6 @@
 //! A row of a dataset, built column by column from an item.
 
-use afterwrite_demo::item::{Item, at};
+use afterwrite_demo::item::{SdkItem as Item, value_at};
 use afterwrite_tests::datasets::TextRow;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
@@ -32,7 +32,7 @@ impl<'i> ExpectedRow<'i> {
 
     /// The text or the digits at a path of the item.
     fn value(&self, path: &str) -> Option<&'i str> {
-        let value = at(self.item, path)?;
+        let value = value_at(self.item, path)?;
         value.as_s().or_else(|_| value.as_n()).ok().map(String::as_str)
     }
 
@@ -63,7 +63,7 @@ impl<'i> ExpectedRow<'i> {
 
     /// A list of texts, as Arrow formats it.
     pub(super) fn list(self, column: &str, path: &str) -> Self {
-        let texts = at(self.item, path).and_then(|value| value.as_l().ok()).map(|values| {
+        let texts = value_at(self.item, path).and_then(|value| value.as_l().ok()).map(|values| {
             let texts: Vec<&str> =
                 values.iter().filter_map(|value| Some(value.as_s().ok()?.as_str())).collect();
             format!("[{}]", texts.join(", "))
@@ -72,7 +72,7 @@ impl<'i> ExpectedRow<'i> {
     }
 
     pub(super) fn json(self, column: &str, path: &str) -> Self {
-        let value = at(self.item, path).map(|value| plain_json(value).to_string());
+        let value = value_at(self.item, path).map(|value| plain_json(value).to_string());
         self.text(column, value.as_deref())
     }
 }

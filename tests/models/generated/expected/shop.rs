@@ -1,6 +1,6 @@
 //! shop: orders, reviews and readings are rows.
 
-use afterwrite_demo::item::{Item, text_of};
+use afterwrite_demo::item::{SdkItem as Item, text_of};
 
 use super::{ExpectedRow, key, present};
 

@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// A number: its digits, least significant first, times a power of ten. Neither end of the digits is 0; zero has no digits.
+/// A number: its digits, least significant first, times a power of ten. Neither end of the digits is 0; zero has no
+/// digits.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SchoolbookNumber {
     is_negative: bool,

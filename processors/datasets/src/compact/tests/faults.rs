@@ -22,7 +22,7 @@ struct ObservedTimes {
 }
 
 /// At any moment every row is in some file, and a removed file was superseded a grace period ago, or its run is abandoned.
-fn nothing_is_lost(rows: BTreeSet<AttemptRow>, known: &Arc<Mutex<ObservedTimes>>) -> Arc<BucketCheck> {
+fn check_no_row_is_lost(rows: BTreeSet<AttemptRow>, known: &Arc<Mutex<ObservedTimes>>) -> Arc<BucketCheck> {
     let known = Arc::clone(known);
     // Reading all files is slow: read them only after the list of files has changed.
     let seen = Mutex::new(Vec::new());
@@ -61,7 +61,7 @@ fn at_hour(bucket: &MemoryObjects, known: &Mutex<ObservedTimes>, hour: u32) -> T
     now
 }
 
-fn late(model: &Model, bucket: &MemoryObjects, hour: u32) {
+fn put_late_duplicate(model: &Model, bucket: &MemoryObjects, hour: u32) {
     if hour == 2 {
         put(bucket, &exported(model, DAY, 100), parquet(model, &[row(1, 1, 100, "INSERT")]));
     }
@@ -74,7 +74,7 @@ fn compact_with_fault(fails_at: Option<(usize, bool)>) -> bool {
     put(&bucket, &exported(&model, DAY, 99), parquet(&model, &[row(1, 1, 100, "INSERT")]));
     let rows = distinct(&bucket);
     let known = Arc::default();
-    let check = nothing_is_lost(rows.clone(), &known);
+    let check = check_no_row_is_lost(rows.clone(), &known);
     let options = CompactionOptions {
         small_file_bytes: 12_000,
         target_file_bytes: 6_000,
@@ -83,7 +83,7 @@ fn compact_with_fault(fails_at: Option<(usize, bool)>) -> bool {
     };
     let mut operations = 0;
     for hour in 0..HOURS {
-        late(&model, &bucket, hour);
+        put_late_duplicate(&model, &bucket, hour);
         let now = at_hour(&bucket, &known, hour);
         let fails_at =
             fails_at.and_then(|(at, takes_effect)| Some((at.checked_sub(operations)?, takes_effect)));
@@ -121,14 +121,14 @@ fn row_count(bucket: &MemoryObjects) -> usize {
     objects.map(|(_, file)| rows_of_file(file).len()).sum()
 }
 
-/// One operation of a compaction fails, which leaves files that are too large to be compacted again. They are removed. Returns whether there was
-/// such an operation.
+/// One operation of a compaction fails, which leaves files that are too large to be compacted again. They are removed. Returns
+/// whether there was such an operation.
 fn remove_after_fault(fails_at: (usize, bool)) -> bool {
     let model = plain();
     let bucket = bucket(&model, &history(&mut SeededRandom::new(7), 80, 4));
     let rows = distinct(&bucket);
     let known = Arc::default();
-    let check = nothing_is_lost(rows.clone(), &known);
+    let check = check_no_row_is_lost(rows.clone(), &known);
     let options = CompactionOptions {
         small_file_bytes: 6_000,
         target_file_bytes: 12_000,
@@ -167,7 +167,7 @@ fn concurrent_compactors_lose_no_row() {
         let bucket = bucket(&model, &history(&mut random, 40, 3));
         let rows = distinct(&bucket);
         let known = Arc::default();
-        let check = nothing_is_lost(rows.clone(), &known);
+        let check = check_no_row_is_lost(rows.clone(), &known);
         for hour in 0..HOURS {
             let now = at_hour(&bucket, &known, hour);
             let compactor = |seed, fails_at| {

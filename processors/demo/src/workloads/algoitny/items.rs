@@ -1,30 +1,25 @@
-//! The judge's items, as its design document has them: abbreviated names, flags of 1 and 0, times in epoch seconds.
+//! The judge's items, as its design document defines them: abbreviated names, flags of 1 and 0, times in epoch seconds.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::item::{Item, item, map, text, texts, whole};
+use crate::item::{SdkItem, flag, item, map, number, text, texts, with};
 
 /// The table's name, as the model knows it.
 pub(super) const TABLE: &str = "algoitny-main";
-/// Where problems come from.
+/// The platforms of the problems.
 pub(super) const PLATFORMS: [&str; 3] = ["baekjoon", "codeforces", "leetcode"];
-/// How long usage logs live.
+/// The time to live of usage logs.
 pub(super) const USAGE_LIFE: i64 = 90 * 86_400;
 
-pub(super) fn key(partition: &str, sort: &str) -> Item {
+pub(super) fn key(partition: &str, sort: &str) -> SdkItem {
     item([("pk", text(partition)), ("sk", text(sort))])
 }
 
-fn with<const N: usize>(mut key: Item, attributes: [(&str, AttributeValue); N]) -> Item {
-    key.extend(item(attributes));
-    key
-}
-
-pub(super) fn user_key(id: &str) -> Item {
+pub(super) fn user_key(id: &str) -> SdkItem {
     key(&format!("USER#{id}"), "META")
 }
 
-pub(super) fn user(id: &str, plan: AttributeValue, is_active: bool, at: i64) -> Item {
+pub(super) fn user(id: &str, plan: AttributeValue, is_active: bool, at: i64) -> SdkItem {
     let email = format!("{id}@example.com");
     with(
         user_key(id),
@@ -34,26 +29,27 @@ pub(super) fn user(id: &str, plan: AttributeValue, is_active: bool, at: i64) -> 
             ("nm", text("Émile \"Œ\" 試験")),
             ("gid", AttributeValue::Null(true)),
             ("sp", plan),
-            ("ia", whole(i64::from(is_active))),
-            ("is", whole(0)),
-            ("ca", whole(at)),
+            ("ia", flag(is_active)),
+            ("is", number(0)),
+            ("ca", number(at)),
             ("gsi1pk", text(format!("EMAIL#{email}"))),
             ("gsi1sk", text("META")),
         ],
     )
 }
 
-pub(super) fn plan(name: &str, at: i64) -> Item {
-    let attributes = [("et", text("PLAN")), ("nm", text(name)), ("mepd", whole(50)), ("ca", whole(at))];
+pub(super) fn plan(name: &str, at: i64) -> SdkItem {
+    let attributes = [("et", text("PLAN")), ("nm", text(name)), ("mepd", number(50)), ("ca", number(at))];
     with(key(&format!("PLAN#{name}"), "META"), attributes)
 }
 
-pub(super) fn problem_key(id: &str) -> Item {
+pub(super) fn problem_key(id: &str) -> SdkItem {
     key(&format!("PROB#{id}"), "META")
 }
 
-/// A problem, which says of itself that it has been run so often.
-pub(super) fn problem(id: &str, platform: &str, is_completed: bool, runs: Option<i64>, at: i64) -> Item {
+/// A problem, with its own count of runs if it has one.
+pub(super) fn problem(id: &str, platform: &str, is_completed: bool, runs: Option<i64>, at: i64) -> SdkItem {
+    let metadata = runs.map(|runs| map([("exec_count", number(runs)), ("level", number(3))]));
     let mut problem = with(
         problem_key(id),
         [
@@ -63,38 +59,34 @@ pub(super) fn problem(id: &str, platform: &str, is_completed: bool, runs: Option
             ("nm", text("A+B")),
             ("tgs", texts(["math"])),
             ("lg", text("python")),
-            ("ic", whole(i64::from(is_completed))),
-            ("id", whole(0)),
-            ("ca", whole(at)),
+            ("ic", flag(is_completed)),
+            ("id", number(0)),
+            ("ca", number(at)),
             ("gsi2pk", text(format!("PROBALT#{platform}#10{id}"))),
             ("gsi2sk", text("META")),
         ],
     );
+    problem.extend(metadata.map(|metadata| ("md".to_owned(), metadata)));
     problem
-        .extend(runs.map(|runs| ("md".to_owned(), map([("exec_count", whole(runs)), ("level", whole(3))]))));
-    problem
 }
 
-pub(super) fn testcase_key(problem: &str, number: u64) -> Item {
-    key(&format!("PROB#{problem}"), &format!("TC#{number:05}"))
+pub(super) fn testcase_key(problem: &str, index: u64) -> SdkItem {
+    key(&format!("PROB#{problem}"), &format!("TC#{index:05}"))
 }
 
-pub(super) fn testcase(problem: &str, number: u64, at: i64) -> Item {
-    let attributes = [("et", text("TESTCASE")), ("tin", text("1 2")), ("tout", text("3")), ("ca", whole(at))];
-    with(testcase_key(problem, number), attributes)
-}
-
-pub(super) fn history_key(id: &str) -> Item {
-    key(&format!("HIST#{id}"), "META")
+pub(super) fn testcase(problem: &str, index: u64, at: i64) -> SdkItem {
+    let attributes =
+        [("et", text("TESTCASE")), ("tin", text("1 2")), ("tout", text("3")), ("ca", number(at))];
+    with(testcase_key(problem, index), attributes)
 }
 
 /// A run of a solution.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct SolutionRun {
     pub(super) id: String,
-    /// Its user by key, or nobody.
+    /// The key of its user, if it has one.
     pub(super) user: Option<String>,
-    /// Its problem by key; not everything that is run is one.
+    /// The key of its problem, or of a contest.
     pub(super) problem: String,
     pub(super) platform: &'static str,
     pub(super) passed: i64,
@@ -103,12 +95,12 @@ pub(super) struct Run {
     pub(super) at: i64,
 }
 
-impl Run {
-    pub(super) fn key(&self) -> Item {
-        history_key(&self.id)
+impl SolutionRun {
+    pub(super) fn key(&self) -> SdkItem {
+        key(&format!("HIST#{}", self.id), "META")
     }
 
-    pub(super) fn item(&self) -> Item {
+    pub(super) fn item(&self) -> SdkItem {
         let newest_first = 9_999_999_999 - self.at;
         let status = if self.failed == 0 { "passed" } else { "partial" };
         let user = self.user.as_ref().map_or(AttributeValue::Null(true), text);
@@ -124,30 +116,30 @@ impl Run {
                 ("lg", text("python")),
                 ("cd", text("print()")),
                 ("rs", map([("status", text(status))])),
-                ("pc", whole(self.passed)),
-                ("fc", whole(self.failed)),
-                ("tc", whole(self.passed + self.failed)),
-                ("icp", whole(i64::from(self.is_public))),
-                ("ca", whole(self.at)),
+                ("pc", number(self.passed)),
+                ("fc", number(self.failed)),
+                ("tc", number(self.passed + self.failed)),
+                ("icp", flag(self.is_public)),
+                ("ca", number(self.at)),
             ],
         );
         if let Some(user) = &self.user {
-            history.insert("gsi1pk".to_owned(), text(user));
-            history.insert("gsi1sk".to_owned(), text(format!("HIST#{newest_first}")));
+            let newest_first = text(format!("HIST#{newest_first}"));
+            history = with(history, [("gsi1pk", text(user)), ("gsi1sk", newest_first)]);
         }
         if self.is_public {
-            history.insert("gsi2pk".to_owned(), text("PUBLIC#1"));
-            history.insert("gsi2sk".to_owned(), text(newest_first.to_string()));
+            let newest_first = text(newest_first.to_string());
+            history = with(history, [("gsi2pk", text("PUBLIC#1")), ("gsi2sk", newest_first)]);
         }
         history
     }
 }
 
-pub(super) fn usage_key(user: &str, day: &str, action: &str, at: i64) -> Item {
+pub(super) fn usage_key(user: &str, day: &str, action: &str, at: i64) -> SdkItem {
     key(&format!("USER#{user}"), &format!("USAGE#{day}#{action}#{at}"))
 }
 
-pub(super) fn usage(user: &str, day: &str, action: &str, at: i64) -> Item {
+pub(super) fn usage(user: &str, day: &str, action: &str, at: i64) -> SdkItem {
     with(
         usage_key(user, day, action, at),
         [
@@ -155,32 +147,32 @@ pub(super) fn usage(user: &str, day: &str, action: &str, at: i64) -> Item {
             ("ac", text(action)),
             ("pid", text("PROB#1")),
             ("md", map([("task_id", text("t")), ("language", text("python"))])),
-            ("ca", whole(at)),
-            ("ttl", whole(at + USAGE_LIFE)),
+            ("ca", number(at)),
+            ("ttl", number(at + USAGE_LIFE)),
         ],
     )
 }
 
-pub(super) fn job_key(id: &str) -> Item {
+pub(super) fn job_key(id: &str) -> SdkItem {
     key(&format!("JOB#{id}"), "META")
 }
 
-pub(super) fn job(id: &str, at: i64) -> Item {
+pub(super) fn job(id: &str, at: i64) -> SdkItem {
     with(
         job_key(id),
         [
             ("et", text("JOB")),
             ("st", text("PENDING")),
             ("err", AttributeValue::Null(true)),
-            ("ca", whole(at)),
+            ("ca", number(at)),
             ("gsi2pk", text(format!("TASK#{id}"))),
             ("gsi2sk", text("META")),
         ],
     )
 }
 
-pub(super) fn task_result(id: &str, at: i64, ttl: i64) -> Item {
+pub(super) fn task_result(id: &str, at: i64, ttl: i64) -> SdkItem {
     let attributes =
-        [("et", text("TASKRESULT")), ("st", text("SUCCESS")), ("ca", whole(at)), ("ttl", whole(ttl))];
+        [("et", text("TASKRESULT")), ("st", text("SUCCESS")), ("ca", number(at)), ("ttl", number(ttl))];
     with(key(&format!("TASK#{id}"), "META"), attributes)
 }

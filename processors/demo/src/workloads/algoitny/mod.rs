@@ -1,126 +1,99 @@
-//! A judge of algorithms: users run their solutions of problems, within a daily allowance; some runs are public.
+//! A judge of algorithms: users run their solutions of problems within a daily allowance; some runs are public.
 
 mod items;
 mod recount;
+mod solutions;
 mod staff;
-mod user;
 
+use afterwrite_local::dynamodb::KeyDefinition;
 use fastrand::Rng;
+use jiff::Timestamp;
 
 use self::items::{PLATFORMS, TABLE};
-use self::staff::Staff;
-use self::user::Coders;
-use super::tools::{day, play, share, table, time};
-use super::{LANES, Question, Workload};
-use crate::chart::{Chart, percent};
-use crate::exact::Exact;
-use crate::item::{Value, at, text_of};
-use crate::recount::{Counted, Outcome};
-use crate::rollups::{Rollups, number};
+use self::solutions::SolutionWriter;
+use self::staff::ProblemEditor;
+use super::tools::{LANES, day, play, share, table};
+use crate::chart::{Chart, cells, percent};
+use crate::item::{ItemValue, text_of, value_at};
+use crate::recount::WorkloadOutcome;
+use crate::rollups::{RollupSet, number};
 use crate::script::Script;
-use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
+use crate::workload::{Workload, WorkloadQuestion};
 
-const SHOWN: usize = 10;
+/// The rows of a chart.
+const ROWS: usize = 10;
 
-/// The judge.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Algoitny;
+pub(super) const WORKLOAD: Workload = Workload {
+    model: "algoitny",
+    about: "A month of a judge of algorithms",
+    unit: "runs of solutions",
+    usual_size: 2000,
+    questions: &[WorkloadQuestion::Sql(
+        "Runs by platform",
+        "SELECT platform, count(*) AS runs, sum(CASE WHEN failed = 0 THEN 1 ELSE 0 END) AS solved, \
+         count(DISTINCT user_id) AS users FROM history GROUP BY platform ORDER BY runs DESC, platform",
+    )],
+    tables: || {
+        let index = |number| KeyDefinition::new(&format!("gsi{number}pk"), &format!("gsi{number}sk"));
+        vec![table(TABLE, KeyDefinition::new("pk", "sk"), &[("GSI1", index(1)), ("GSI2", index(2))], true)]
+    },
+    script,
+    recount: recount::recount,
+    charts: |outcome, rollups| vec![problems(outcome, rollups), platforms(rollups), usage(outcome, rollups)],
+};
 
-impl Workload for Algoitny {
-    fn model(&self) -> &'static str {
-        "algoitny"
-    }
-
-    fn about(&self) -> &'static str {
-        "A month of a judge of algorithms"
-    }
-
-    fn unit(&self) -> &'static str {
-        "runs of solutions"
-    }
-
-    fn tables(&self) -> Vec<TableDefinition> {
-        let indexes = [
-            ("GSI1", KeyDefinition::new("gsi1pk", "gsi1sk")),
-            ("GSI2", KeyDefinition::new("gsi2pk", "gsi2sk")),
-        ];
-        vec![table(TABLE, KeyDefinition::new("pk", "sk"), &indexes, true)]
-    }
-
-    fn script(&self, seed: u64, size: u64, now: i64) -> Script {
-        let (mut random, now) = (Rng::with_seed(seed), time(now));
-        let problems: Vec<String> = (1..=size.div_ceil(40).clamp(4, 60)).map(|id| id.to_string()).collect();
-        let coders = (0..LANES).map(|number| {
-            let users = share(size.div_ceil(15).max(8), LANES, number);
-            Coders::new(random.fork(), number, users, problems.clone(), now)
-        });
-        let coders: Vec<Coders> = coders.collect();
-        play(size, coders, Some(&mut Staff::new(random.fork(), problems, now)))
-    }
-
-    fn recount(&self, outcome: &Outcome) -> Counted {
-        recount::recount(outcome)
-    }
-
-    fn charts(&self, outcome: &Outcome, rollups: &Rollups) -> Vec<Chart> {
-        vec![problems(outcome, rollups), platforms(rollups), usage(outcome, rollups)]
-    }
-
-    fn questions(&self) -> &'static [Question] {
-        &[Question::Sql(
-            "Runs by platform",
-            "SELECT platform, count(*) AS runs, sum(CASE WHEN failed = 0 THEN 1 ELSE 0 END) AS solved, \
-             count(DISTINCT user_id) AS users FROM history GROUP BY platform ORDER BY runs DESC, platform",
-        )]
-    }
+fn script(mut random: Rng, size: u64, now: Timestamp) -> Script {
+    let problems: Vec<String> = (1..=size.div_ceil(40).clamp(4, 60)).map(|id| id.to_string()).collect();
+    let writers = (0..LANES).map(|lane| {
+        let users = share(size.div_ceil(15).max(8), LANES, lane);
+        SolutionWriter::new(random.fork(), lane, users, problems.clone(), now)
+    });
+    let writers = writers.collect();
+    play(size, writers, Some(&mut ProblemEditor::new(random.fork(), problems, now)))
 }
 
-/// The problems that were run most, and what their own items show.
-fn problems(outcome: &Outcome, rollups: &Rollups) -> Chart {
+/// The problems with the most runs, and the count of their own items.
+fn problems(outcome: &WorkloadOutcome, rollups: &RollupSet) -> Chart {
     let public = rollups.number("PUBLIC#1", "ROLLUP#HISTORY", "executions");
     let title = format!("The problems that were run most ({public} runs are public, counted in ten shards)");
-    let mut chart =
-        Chart::new(title, &["problem", "md.exec_count", "tests", "solved", "passed tests", "runs"]);
-    let items = || outcome.items.iter().map(|placed| &placed.item);
+    let columns = ["problem", "md.exec_count", "tests", "solved", "passed tests", "runs"];
+    let mut chart = Chart::new(title, &columns);
     for (problem, runs) in rollups.each("PROB#", "ROLLUP#EXECUTIONS") {
         let partition = format!("PROB#{problem}");
-        let own = items().find(|item| text_of(item, "pk") == partition && text_of(item, "sk") == "META");
-        let shown = own.and_then(|item| at(item, "md.exec_count")).map(Value::of);
+        let is_own = |item: &_| text_of(item, "pk") == partition && text_of(item, "sk") == "META";
+        let own = outcome.items.iter().map(|stored| &stored.item).find(|item| is_own(item));
+        let shown = own.and_then(|item| value_at(item, "md.exec_count")).map(ItemValue::of);
         let (passed, failed) = (number(runs, "passed_sum"), number(runs, "failed_sum"));
-        chart.bar(
-            vec![
-                problem.to_owned(),
-                shown.map_or_else(|| "deleted".to_owned(), |shown| shown.to_string()),
-                rollups.number(&partition, "ROLLUP#TESTCASES", "testcases").to_string(),
-                number(runs, "solved").to_string(),
-                percent(passed, passed + failed),
-                number(runs, "executions").to_string(),
-            ],
-            number(runs, "executions"),
-        );
+        let cells = vec![
+            problem.to_owned(),
+            shown.map_or_else(|| "deleted".to_owned(), |shown| shown.to_string()),
+            rollups.number(&partition, "ROLLUP#TESTCASES", "testcases").to_string(),
+            number(runs, "solved").to_string(),
+            percent(&passed, &passed.plus(&failed)),
+            number(runs, "executions").to_string(),
+        ];
+        chart.add_bar(cells, number(runs, "executions"));
     }
-    chart.top(SHOWN)
+    chart.top(ROWS)
 }
 
-fn platforms(rollups: &Rollups) -> Chart {
+fn platforms(rollups: &RollupSet) -> Chart {
     let mut chart = Chart::new("Problems by platform", &["platform", "drafts", "problems"]);
     for platform in PLATFORMS {
         let of = |name| rollups.number(&format!("PLATFORM#{platform}"), "ROLLUP#PROBLEMS", name);
         let cells = vec![platform.to_owned(), of("drafts").to_string(), of("problems").to_string()];
-        chart.bar(cells, of("problems"));
+        chart.add_bar(cells, of("problems"));
     }
     chart
 }
 
-/// What the check of the rate limit reads: one item for each user, day and action.
-fn usage(outcome: &Outcome, rollups: &Rollups) -> Chart {
-    let today = day(time(outcome.now));
+/// The items that a rate limit would read: one for each user, day and action.
+fn usage(outcome: &WorkloadOutcome, rollups: &RollupSet) -> Chart {
+    let today = day(Timestamp::from_second(outcome.now).unwrap_or_default());
     let mut chart =
         Chart::new(format!("The rate limit's counters of {today}, fullest first"), &["user", "uses"]);
-    let sort = format!("ROLLUP#USAGE#{today}#execution");
-    for (user, measures) in rollups.each("USER#", &sort) {
-        let uses: Exact = number(measures, "uses");
-        chart.bar(vec![user.to_owned(), uses.to_string()], uses);
+    for (user, measures) in rollups.each("USER#", &format!("ROLLUP#USAGE#{today}#execution")) {
+        chart.add_bar(cells(user, measures, &["uses"], "0"), number(measures, "uses"));
     }
-    chart.top(SHOWN / 2)
+    chart.top(ROWS / 2)
 }

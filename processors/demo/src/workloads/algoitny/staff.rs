@@ -1,4 +1,4 @@
-//! The writer behind the judge: problems are drafted, completed, moved, deleted softly or wholly; jobs make their test cases.
+//! The writer behind the judge: problems are drafted, completed, moved, marked as deleted or deleted; jobs generate test cases.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use jiff::Timestamp;
 use super::items::{
     PLATFORMS, TABLE, job, job_key, plan, problem, problem_key, task_result, testcase, testcase_key,
 };
-use crate::item::{text, whole};
-use crate::script::{Lane, PAST};
-use crate::workloads::tools::{Actor, in_a_hundred, one_of, short_id};
+use crate::item::{flag, number, text};
+use crate::script::{PAST, ScriptLane};
+use crate::workloads::tools::{LaneWriter, chance, one_of, short_id};
 
-/// Keeps problems, test cases, plans and jobs.
+/// Writes problems, test cases, plans and jobs.
 #[derive(Debug)]
-pub(super) struct Staff {
+pub(super) struct ProblemEditor {
     random: Rng,
     problems: Vec<String>,
-    /// How many test cases each problem has had.
+    /// The number of test cases that each problem has ever had.
     testcases: BTreeMap<String, u64>,
     now: i64,
 }
 
-impl Staff {
+impl ProblemEditor {
     pub(super) fn new(random: Rng, problems: Vec<String>, now: Timestamp) -> Self {
         Self { random, problems, testcases: BTreeMap::new(), now: now.as_second() }
     }
 
-    fn write_problem(&mut self, id: &str, lane: &mut Lane) {
+    fn write_problem(&mut self, id: &str, lane: &mut ScriptLane) {
         let random = &mut self.random;
         let platform = one_of(random, &PLATFORMS);
         let runs = random.bool().then(|| random.i64(0..=150));
-        lane.put(TABLE, problem(id, platform, !in_a_hundred(random, 30), runs, self.now));
+        lane.put(TABLE, problem(id, platform, !chance(random, 30), runs, self.now));
     }
 
-    fn add_testcases(&mut self, id: &str, lane: &mut Lane) {
+    fn add_testcases(&mut self, id: &str, lane: &mut ScriptLane) {
         let numbers = self.testcases.entry(id.to_owned()).or_default();
         for _ in 0..self.random.u8(1..=4) {
             *numbers += 1;
@@ -42,17 +42,16 @@ impl Staff {
         }
     }
 
-    fn change_problem(&mut self, id: &str, lane: &mut Lane) {
+    fn change_problem(&mut self, id: &str, lane: &mut ScriptLane) {
         let key = problem_key(id);
         match self.random.u8(..100) {
-            0..15 => lane.set(TABLE, key, [("ic", whole(i64::from(self.random.bool())))]),
-            // Deleted, and still there; or back again.
-            15..25 => lane.set(TABLE, key, [("id", whole(i64::from(self.random.bool())))]),
+            0..15 => lane.set(TABLE, key, [("ic", flag(self.random.bool()))]),
+            // Marked as deleted, or not any more.
+            15..25 => lane.set(TABLE, key, [("id", flag(self.random.bool()))]),
             25..35 => {
-                let platform = one_of(&mut self.random, &PLATFORMS);
-                lane.set(TABLE, key, [("pf", text(platform))]);
+                lane.set(TABLE, key, [("pf", text(one_of(&mut self.random, &PLATFORMS)))]);
             }
-            // Saved whole, with a count of its own or none.
+            // Saved as a whole, with a count of its own or without.
             35..50 => self.write_problem(id, lane),
             50..56 => {
                 lane.delete(TABLE, key);
@@ -69,27 +68,27 @@ impl Staff {
         }
     }
 
-    fn run_job(&mut self, lane: &mut Lane) {
+    fn run_job(&mut self, lane: &mut ScriptLane) {
         let id = short_id(&mut self.random);
         lane.put(TABLE, job(&id, self.now));
         let end = one_of(&mut self.random, &["RUNNING", "COMPLETED", "COMPLETED", "FAILED"]);
         for status in ["RUNNING", end] {
             lane.set(TABLE, job_key(&id), [("st", text(status))]);
         }
-        if in_a_hundred(&mut self.random, 30) {
+        if chance(&mut self.random, 30) {
             lane.put(TABLE, task_result(&id, self.now, PAST));
         }
         match self.random.u8(..100) {
             0..15 => lane.delete(TABLE, job_key(&id)),
-            15..30 => lane.set(TABLE, job_key(&id), [("ttl", whole(PAST))]),
+            15..30 => lane.set(TABLE, job_key(&id), [("ttl", number(PAST))]),
             _ => {}
         }
     }
 }
 
-impl Actor for Staff {
-    /// Plans, and the first problems: some know how often they were run, wrongly; some do not even have a map for it.
-    fn open(&mut self, lane: &mut Lane) {
+impl LaneWriter for ProblemEditor {
+    /// Plans, and the first problems: some have a wrong count of runs, some have no map for it.
+    fn open(&mut self, lane: &mut ScriptLane) {
         for name in ["Free", "Pro"] {
             lane.put(TABLE, plan(name, self.now));
         }
@@ -100,7 +99,7 @@ impl Actor for Staff {
     }
 
     /// Every problem may change, and some jobs run.
-    fn act(&mut self, _: u64, _: usize, lane: &mut Lane) {
+    fn write_round(&mut self, _: u64, _: usize, lane: &mut ScriptLane) {
         for id in self.problems.clone() {
             self.change_problem(&id, lane);
         }

@@ -1,84 +1,105 @@
-//! The writer that edits: questions come and go; projects are archived, overwritten with stale counts, deleted, re-created.
+//! The writer of projects: questions are added and deleted; projects are archived, overwritten with stale counts, deleted, created
+//! again.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use fastrand::Rng;
 
-use super::generator::{Course, World};
-use super::items::{TABLE, question, question_key};
+use super::items::{TABLE, question, question_key, user};
+use super::world::{ExamWorld, ProjectQuestions};
 use crate::item::text;
-use crate::script::Lane;
-use crate::workloads::tools::{instant, moment, new_id};
+use crate::script::ScriptLane;
+use crate::workloads::tools::{LaneWriter, earliest, instant, moment, new_id};
 
 /// Edits the projects of all admins.
 #[derive(Debug)]
-pub(super) struct Editor {
+pub(super) struct ProjectEditor<'w> {
+    world: &'w ExamWorld,
     random: Rng,
-    drafts: Vec<Draft>,
+    drafts: Vec<ProjectDraft>,
 }
 
 /// A project as its editor knows it.
 #[derive(Debug)]
-struct Draft {
-    course: Course,
+struct ProjectDraft {
+    questions: ProjectQuestions,
     is_archived: bool,
-    is_there: bool,
+    exists: bool,
 }
 
-impl Editor {
-    pub(super) fn new(courses: &[Course], random: Rng) -> Self {
-        let draft = |course: &Course| Draft { course: course.clone(), is_archived: false, is_there: true };
-        Self { random, drafts: courses.iter().map(draft).collect() }
+impl<'w> ProjectEditor<'w> {
+    pub(super) fn new(world: &'w ExamWorld, random: Rng) -> Self {
+        let draft = |questions: &ProjectQuestions| ProjectDraft {
+            questions: questions.clone(),
+            is_archived: false,
+            exists: true,
+        };
+        Self { world, random, drafts: world.projects.iter().map(draft).collect() }
+    }
+}
+
+impl LaneWriter for ProjectEditor<'_> {
+    /// Admins, projects, then questions.
+    fn open(&mut self, lane: &mut ScriptLane) {
+        let created_at = instant(earliest(self.world.now));
+        for id in &self.world.admins {
+            lane.put(TABLE, user(id, "ADMIN", &created_at));
+        }
+        for ProjectQuestions { project, stored_count, .. } in &self.world.projects {
+            lane.put(TABLE, project.item(false, *stored_count));
+        }
+        for ProjectQuestions { project, questions, .. } in &self.world.projects {
+            for (order, id) in (1..).zip(questions) {
+                lane.put(TABLE, question(&project.id, id, order, &created_at));
+            }
+        }
     }
 
-    /// One round of edits.
-    pub(super) fn edit(&mut self, world: &World, round: usize, lane: &mut Lane) {
+    fn write_round(&mut self, _: u64, round: usize, lane: &mut ScriptLane) {
         for draft in &mut self.drafts {
-            draft.change_questions(world, &mut self.random, round, lane);
+            draft.change_questions(self.world, &mut self.random, round, lane);
             draft.change_project(&mut self.random, lane);
         }
     }
 }
 
-impl Draft {
+impl ProjectDraft {
     /// Adds some questions and deletes some.
-    fn change_questions(&mut self, world: &World, random: &mut Rng, round: usize, lane: &mut Lane) {
-        let project = &self.course.project;
+    fn change_questions(&mut self, world: &ExamWorld, random: &mut Rng, round: usize, lane: &mut ScriptLane) {
+        let ProjectQuestions { project, questions, .. } = &mut self.questions;
         for _ in 0..random.usize(0..=3) {
             let id = new_id(random);
             let created_at = instant(moment(random, world.now, round));
             lane.put(TABLE, question(&project.id, &id, 99, &created_at));
-            self.course.questions.push(id);
+            questions.push(id);
         }
-        for _ in 0..random.usize(0..=2).min(self.course.questions.len()) {
-            let id = self.course.questions.swap_remove(random.usize(..self.course.questions.len()));
-            lane.delete(TABLE, question_key(&project.id, &id).item());
+        for _ in 0..random.usize(0..=2).min(questions.len()) {
+            let id = questions.swap_remove(random.usize(..questions.len()));
+            lane.delete(TABLE, question_key(&project.id, &id));
         }
     }
 
-    fn change_project(&mut self, random: &mut Rng, lane: &mut Lane) {
-        let project = &self.course.project;
-        let key = project.key().item();
+    fn change_project(&mut self, random: &mut Rng, lane: &mut ScriptLane) {
+        let project = &self.questions.project;
         match random.u8(..100) {
-            // Archived, or taken up again.
+            // Archived, or active again.
             0..30 => {
                 self.is_archived = !self.is_archived;
-                if self.is_there {
+                if self.exists {
                     let status = format!("ADMIN#{}#STATUS#{}", project.admin_id, self.is_archived);
                     let archived = AttributeValue::Bool(self.is_archived);
-                    lane.set(TABLE, key, [("archived", archived), ("GSI3PK", text(status))]);
+                    lane.set(TABLE, project.key(), [("archived", archived), ("GSI3PK", text(status))]);
                 }
             }
-            // Saved whole by a client that read it long ago: the count that it shows is stale. If it was deleted, it is
-            // there again.
+            // Saved by a client that read it long ago, with a stale count. If it was deleted, it exists again.
             30..55 => {
                 lane.put(TABLE, project.item(self.is_archived, random.i64(0..=50)));
-                self.is_there = true;
+                self.exists = true;
             }
-            // Deleted, and perhaps re-created at once with no count yet.
+            // Deleted, and perhaps created again at once, without a count yet.
             55..75 => {
-                lane.delete(TABLE, key);
-                self.is_there = random.bool();
-                if self.is_there {
+                lane.delete(TABLE, project.key());
+                self.exists = random.bool();
+                if self.exists {
                     lane.put(TABLE, project.item(self.is_archived, 0));
                 }
             }

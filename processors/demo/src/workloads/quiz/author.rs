@@ -3,51 +3,51 @@
 use fastrand::Rng;
 use jiff::Timestamp;
 
-use super::items::{QUESTIONS, Question};
-use crate::item::{text, whole};
-use crate::script::Lane;
-use crate::workloads::tools::{Actor, earliest, instant, one_of};
+use super::items::{QUESTIONS, QuizQuestion};
+use crate::item::{number, text};
+use crate::script::ScriptLane;
+use crate::workloads::tools::{LaneWriter, earliest, instant, one_of};
 
 const CERTIFICATES: [(&str, &str); 4] = [("AWS", "SAA"), ("AWS", "DVA"), ("CNCF", "CKA"), ("SAP", "試験")];
 const LANGUAGES: [&str; 3] = ["EN", "DE", "FR"];
 
-/// Keeps the questions.
+/// Writes the questions.
 #[derive(Debug)]
-pub(super) struct Author {
+pub(super) struct QuestionAuthor {
     random: Rng,
-    questions: Vec<Question>,
+    questions: Vec<QuizQuestion>,
     created_at: String,
 }
 
-impl Author {
+impl QuestionAuthor {
     pub(super) fn new(mut random: Rng, ids: Vec<String>, now: Timestamp) -> Self {
         let question = |id: String| {
             let (provider, certificate) = one_of(&mut random, &CERTIFICATES);
             let (language, difficulty) = (one_of(&mut random, &LANGUAGES), random.i64(1..=5));
-            Question { id, provider, certificate, language, difficulty }
+            QuizQuestion { id, provider, certificate, language, difficulty }
         };
         let questions = ids.into_iter().map(question).collect();
         Self { random, questions, created_at: instant(earliest(now)) }
     }
 }
 
-impl Actor for Author {
-    /// All questions, as they are at first.
-    fn open(&mut self, lane: &mut Lane) {
+impl LaneWriter for QuestionAuthor {
+    /// All questions in their first state.
+    fn open(&mut self, lane: &mut ScriptLane) {
         for question in &self.questions {
             lane.put(QUESTIONS, question.item(&self.created_at));
         }
     }
 
     /// Every question may change.
-    fn act(&mut self, _: u64, _: usize, lane: &mut Lane) {
+    fn write_round(&mut self, _: u64, _: usize, lane: &mut ScriptLane) {
         let random = &mut self.random;
         for question in &mut self.questions {
             let key = question.key();
             match random.u8(..100) {
                 0..15 => {
                     question.difficulty = random.i64(1..=5);
-                    lane.set(QUESTIONS, key, [("difficulty", whole(question.difficulty))]);
+                    lane.set(QUESTIONS, key, [("difficulty", number(question.difficulty))]);
                 }
                 15..22 => {
                     question.language = one_of(random, &LANGUAGES);

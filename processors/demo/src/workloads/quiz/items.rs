@@ -1,8 +1,8 @@
-//! The quiz's items, as its design document has them: five tables, one kind of item in each.
+//! The quiz's items, as its design document defines them: five tables, one kind of item in each.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::item::{Item, item, map, text, texts, whole};
+use crate::item::{SdkItem, flag, item, map, number, text, texts, with};
 
 pub(super) const USERS: &str = "quiz-users";
 pub(super) const QUESTIONS: &str = "quiz-questions";
@@ -10,11 +10,11 @@ pub(super) const SESSIONS: &str = "quiz-sessions";
 pub(super) const PROGRESS: &str = "quiz-progress";
 pub(super) const WRONG_ANSWERS: &str = "quiz-wrong-answers";
 
-pub(super) fn user_key(id: &str) -> Item {
+pub(super) fn user_key(id: &str) -> SdkItem {
     item([("userId", text(id))])
 }
 
-pub(super) fn user(id: &str, at: &str) -> Item {
+pub(super) fn user(id: &str, at: &str) -> SdkItem {
     item([
         ("userId", text(id)),
         ("email", text(format!("{id}@example.com"))),
@@ -25,9 +25,9 @@ pub(super) fn user(id: &str, at: &str) -> Item {
     ])
 }
 
-/// What a question is about.
+/// A question.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct QuizQuestion {
     pub(super) id: String,
     pub(super) provider: &'static str,
     pub(super) certificate: &'static str,
@@ -35,39 +35,38 @@ pub(super) struct Question {
     pub(super) difficulty: i64,
 }
 
-impl Question {
+impl QuizQuestion {
     fn category(&self) -> String {
         format!("Cloud#{}#{}", self.provider, self.certificate)
     }
 
-    pub(super) fn key(&self) -> Item {
+    pub(super) fn key(&self) -> SdkItem {
         item([("questionId", text(&self.id)), ("category", text(self.category()))])
     }
 
-    pub(super) fn item(&self, at: &str) -> Item {
+    pub(super) fn item(&self, at: &str) -> SdkItem {
         let Self { id, provider, certificate, language, difficulty } = self;
-        let mut question = self.key();
-        question.extend(item([
+        let attributes = [
             ("question", text("Which of these?")),
             ("answers", texts(["this", "that"])),
-            ("correctAnswers", AttributeValue::L(vec![whole(0)])),
+            ("correctAnswers", AttributeValue::L(vec![number(0)])),
             ("type", text("SINGLE_CHOICE")),
             ("provider", text(*provider)),
             ("certificate", text(*certificate)),
             ("language", text(*language)),
-            ("difficulty", whole(*difficulty)),
+            ("difficulty", number(*difficulty)),
             ("createdAt", text(at)),
             ("language#difficulty", text(format!("{language}#{difficulty}"))),
             ("provider#certificate", text(format!("{provider}#{certificate}"))),
             ("language#questionId", text(format!("{language}#{id}"))),
-        ]));
-        question
+        ];
+        with(self.key(), attributes)
     }
 }
 
-/// A run through some questions.
+/// A session of some questions.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub(super) struct QuizSession {
     pub(super) id: String,
     pub(super) user: String,
     pub(super) started_at: String,
@@ -75,31 +74,30 @@ pub(super) struct Session {
     pub(super) wrong: Vec<String>,
 }
 
-impl Session {
-    pub(super) fn key(&self) -> Item {
+impl QuizSession {
+    pub(super) fn key(&self) -> SdkItem {
         item([("sessionId", text(&self.id)), ("userId", text(&self.user))])
     }
 
-    pub(super) fn item(&self) -> Item {
-        let mut session = self.key();
-        session.extend(item([
-            ("config", map([("size", whole(10))])),
+    pub(super) fn item(&self) -> SdkItem {
+        let attributes = [
+            ("config", map([("size", number(10))])),
             ("sources", texts(["aws"])),
-            ("totalQuestions", whole(10)),
-            ("currentQuestion", whole(0)),
+            ("totalQuestions", number(10)),
+            ("currentQuestion", number(0)),
             ("answeredQuestions", texts(&self.answered)),
             ("wrongAnswers", texts(&self.wrong)),
             ("startedAt", text(&self.started_at)),
             ("status", text("ACTIVE")),
             ("status#startedAt", text(format!("ACTIVE#{}", self.started_at))),
-        ]));
-        session
+        ];
+        with(self.key(), attributes)
     }
 }
 
-/// How far a learner has come with one question.
+/// A learner's progress with one question.
 #[derive(Clone, Debug)]
-pub(super) struct Progress {
+pub(super) struct LearningProgress {
     pub(super) user: String,
     pub(super) question: String,
     pub(super) session: String,
@@ -110,50 +108,47 @@ pub(super) struct Progress {
     pub(super) is_wrong: bool,
 }
 
-impl Progress {
-    pub(super) fn key(&self) -> Item {
+impl LearningProgress {
+    pub(super) fn key(&self) -> SdkItem {
         item([("userId", text(&self.user)), ("questionId", text(&self.question))])
     }
 
-    /// What an answer changes.
-    pub(super) fn changing(&self, at: &str) -> [(&'static str, AttributeValue); 7] {
+    /// The attributes that an answer changes.
+    pub(super) fn changed(&self, at: &str) -> [(&'static str, AttributeValue); 7] {
         [
-            ("attempts", whole(self.attempts)),
-            ("correctAttempts", whole(self.correct)),
-            ("incorrectAttempts", whole(self.attempts - self.correct)),
+            ("attempts", number(self.attempts)),
+            ("correctAttempts", number(self.correct)),
+            ("incorrectAttempts", number(self.attempts - self.correct)),
             ("lastAttemptAt", text(at)),
-            ("masteryLevel", whole(self.mastery)),
+            ("masteryLevel", number(self.mastery)),
             ("isInWrongPool", AttributeValue::Bool(self.is_wrong)),
             ("isInWrongPool#firstSeenAt", text(format!("{}#{}", self.is_wrong, self.first_seen_at))),
         ]
     }
 
-    pub(super) fn item(&self, at: &str) -> Item {
-        let mut progress = self.key();
-        progress.extend(item(self.changing(at)));
-        progress.extend(item([
+    pub(super) fn item(&self, at: &str) -> SdkItem {
+        let attributes = [
             ("sessionId", text(&self.session)),
             ("firstSeenAt", text(&self.first_seen_at)),
-            ("wrongAnswerCount", whole(i64::from(self.is_wrong))),
-        ]));
-        progress
+            ("wrongAnswerCount", flag(self.is_wrong)),
+        ];
+        with(with(self.key(), self.changed(at)), attributes)
     }
 }
 
-pub(super) fn wrong_key(user: &str, at: &str) -> Item {
+pub(super) fn wrong_key(user: &str, at: &str) -> SdkItem {
     item([("userId", text(user)), ("timestamp", text(at))])
 }
 
-pub(super) fn wrong_answer(progress: &Progress, at: &str) -> Item {
-    let mut wrong = wrong_key(&progress.user, at);
-    wrong.extend(item([
+pub(super) fn wrong_answer(progress: &LearningProgress, at: &str) -> SdkItem {
+    let attributes = [
         ("questionId", text(&progress.question)),
         ("sessionId", text(&progress.session)),
-        ("remainingTries", whole(2)),
+        ("remainingTries", number(2)),
         ("lastAttemptAt", text(at)),
         ("shuffledAnswers", texts(["that", "this"])),
         ("attempts", AttributeValue::L(vec![map([("answer", text("that"))])])),
         ("remainingTries#timestamp", text(format!("2#{at}"))),
-    ]));
-    wrong
+    ];
+    with(wrong_key(&progress.user, at), attributes)
 }

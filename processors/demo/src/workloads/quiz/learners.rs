@@ -1,4 +1,4 @@
-//! One writer's learners: they answer, fail, repeat, pause, finish; guests hand their progress to their accounts.
+//! One writer's learners: they answer, fail, repeat, pause, finish; guests move their progress to their accounts.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,30 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 
 use super::items::{
-    PROGRESS, Progress, SESSIONS, Session, USERS, WRONG_ANSWERS, user, user_key, wrong_answer, wrong_key,
+    LearningProgress, PROGRESS, QuizSession, SESSIONS, USERS, WRONG_ANSWERS, user, user_key, wrong_answer,
+    wrong_key,
 };
-use crate::item::{map, text, texts, whole};
-use crate::script::{Lane, PAST};
-use crate::workloads::tools::{Actor, in_a_hundred, instant, moment, new_id, short_id};
+use crate::item::{map, number, text, texts};
+use crate::script::{PAST, ScriptLane};
+use crate::workloads::tools::{LaneWriter, chance, instant, moment, new_id, one_of, short_id};
 
-/// Some of the learners, written one after the other.
+/// Writes some of the learners, one after the other.
 #[derive(Debug)]
-pub(super) struct Learners {
+pub(super) struct LearnerWriter {
     random: Rng,
     users: Vec<String>,
     questions: Vec<String>,
     now: Timestamp,
-    progress: BTreeMap<(String, String), Progress>,
-    /// Each learner's session, while it goes on.
-    sessions: BTreeMap<String, Session>,
-    /// What is to be repeated: when it was missed, and how many tries are left.
+    progress: BTreeMap<(String, String), LearningProgress>,
+    /// Each learner's current session.
+    sessions: BTreeMap<String, QuizSession>,
+    /// The questions to repeat: when they were missed, and the remaining tries.
     wrong: BTreeMap<(String, String), (String, i64)>,
-    /// Sessions that expired, to be restored under the same key.
-    to_restore: Vec<Session>,
+    /// Expired sessions that are restored under the same key.
+    to_restore: Vec<QuizSession>,
 }
 
-impl Learners {
+impl LearnerWriter {
     pub(super) fn new(random: &mut Rng, users: u64, questions: Vec<String>, now: Timestamp) -> Self {
         let users = (0..users).map(|_| format!("u-{}", short_id(random))).collect();
         Self {
@@ -43,21 +44,21 @@ impl Learners {
         }
     }
 
-    fn write_user(&mut self, id: &str, lane: &mut Lane) {
+    fn write_user(&mut self, id: &str, lane: &mut ScriptLane) {
         let mut user = user(id, &instant(moment(&mut self.random, self.now, 0)));
         if self.random.bool() {
-            let (streak, attempts) = (whole(self.random.i64(0..=9)), whole(self.random.i64(0..=99)));
+            let (streak, attempts) = (number(self.random.i64(0..=9)), number(self.random.i64(0..=99)));
             user.insert("stats".to_owned(), map([("streak", streak), ("attempts", attempts)]));
         }
         lane.put(USERS, user);
     }
 
-    /// The session that goes on; or a new one.
-    fn session(&mut self, user: &str, at: Timestamp, lane: &mut Lane) -> String {
+    /// The learner's current session, or a new one.
+    fn session(&mut self, user: &str, at: Timestamp, lane: &mut ScriptLane) -> String {
         if let Some(session) = self.sessions.get(user) {
             return session.id.clone();
         }
-        let session = Session {
+        let session = QuizSession {
             id: new_id(&mut self.random),
             user: user.to_owned(),
             started_at: instant(at),
@@ -70,11 +71,11 @@ impl Learners {
         id
     }
 
-    fn answer(&mut self, (user, question): (&str, &str), session: String, at: &str, lane: &mut Lane) {
-        let is_correct = in_a_hundred(&mut self.random, 60);
+    fn answer(&mut self, (user, question): (&str, &str), session: String, at: &str, lane: &mut ScriptLane) {
+        let is_correct = chance(&mut self.random, 60);
         let place = (user.to_owned(), question.to_owned());
         let is_first = !self.progress.contains_key(&place);
-        let progress = self.progress.entry(place.clone()).or_insert_with(|| Progress {
+        let progress = self.progress.entry(place.clone()).or_insert_with(|| LearningProgress {
             user: user.to_owned(),
             question: question.to_owned(),
             session,
@@ -91,7 +92,7 @@ impl Learners {
         if is_first {
             lane.put(PROGRESS, progress.item(at));
         } else {
-            lane.set(PROGRESS, progress.key(), progress.changing(at));
+            lane.set(PROGRESS, progress.key(), progress.changed(at));
         }
         if !is_correct {
             lane.put(WRONG_ANSWERS, wrong_answer(progress, at));
@@ -107,14 +108,14 @@ impl Learners {
         }
     }
 
-    /// What was missed was right this time. Once no tries are left it is forgotten: at once, by time to live, or later.
-    fn repeat(&mut self, place: (String, String), missed_at: String, tries: i64, lane: &mut Lane) {
+    /// A missed question was answered correctly. Without remaining tries its item goes: at once, by time to live, or later.
+    fn repeat(&mut self, place: (String, String), missed_at: String, tries: i64, lane: &mut ScriptLane) {
         let key = wrong_key(&place.0, &missed_at);
-        lane.set(WRONG_ANSWERS, key.clone(), [("remainingTries", whole(tries))]);
+        lane.set(WRONG_ANSWERS, key.clone(), [("remainingTries", number(tries))]);
         if tries > 0 {
-            // Time to live may take it although it is still open: then it counts no more.
-            if in_a_hundred(&mut self.random, 20) {
-                lane.set(WRONG_ANSWERS, key, [("ttl", whole(PAST))]);
+            // Time to live may delete it although it is still open: then it no longer counts.
+            if chance(&mut self.random, 20) {
+                lane.set(WRONG_ANSWERS, key, [("ttl", number(PAST))]);
             } else {
                 self.wrong.insert(place, (missed_at, tries));
             }
@@ -122,20 +123,20 @@ impl Learners {
         }
         match self.random.u8(..3) {
             0 => lane.delete(WRONG_ANSWERS, key),
-            1 => lane.set(WRONG_ANSWERS, key, [("ttl", whole(PAST))]),
+            1 => lane.set(WRONG_ANSWERS, key, [("ttl", number(PAST))]),
             _ => {
                 let later = self.now + SignedDuration::from_hours(24 * 90);
-                lane.set(WRONG_ANSWERS, key, [("ttl", whole(later.as_second()))]);
+                lane.set(WRONG_ANSWERS, key, [("ttl", number(later.as_second()))]);
             }
         }
     }
 
-    fn change_session(&mut self, user: &str, at: Timestamp, lane: &mut Lane) {
+    fn change_session(&mut self, user: &str, at: Timestamp, lane: &mut ScriptLane) {
         let Some(session) = self.sessions.get(user).cloned() else { return };
         let key = session.key();
         let status = |status: &str| ("status", text(status));
         match self.random.u8(..100) {
-            // Completed, and taken by time to live at once or in a month: it stays counted.
+            // Completed, and deleted by time to live at once or in a month: it stays counted.
             0..12 => {
                 self.sessions.remove(user);
                 let ends = at + SignedDuration::from_hours(24 * 30);
@@ -146,7 +147,7 @@ impl Learners {
                     ("completedAt", text(instant(at))),
                     ("answeredQuestions", texts(&session.answered)),
                     ("wrongAnswers", texts(&session.wrong)),
-                    ("ttl", whole(ttl)),
+                    ("ttl", number(ttl)),
                 ];
                 lane.set(SESSIONS, key, completed);
                 if is_over && self.random.bool() {
@@ -161,18 +162,18 @@ impl Learners {
             }
             _ => {
                 let answered = i64::try_from(session.answered.len()).unwrap_or(0);
-                lane.set(SESSIONS, key, [("currentQuestion", whole(answered))]);
+                lane.set(SESSIONS, key, [("currentQuestion", number(answered))]);
             }
         }
     }
 
-    /// A guest's progress becomes that of an account; or someone begins anew.
-    fn change_progress(&mut self, place: (String, String), at: &str, lane: &mut Lane) {
+    /// A guest's progress moves to an account; or a learner starts again.
+    fn change_progress(&mut self, place: (String, String), at: &str, lane: &mut ScriptLane) {
         match self.random.u8(..100) {
             0..5 => {
                 let Some(mut progress) = self.progress.remove(&place) else { return };
                 lane.delete(PROGRESS, progress.key());
-                progress.user = self.random.choice(&self.users).cloned().unwrap_or_default();
+                progress.user = one_of(&mut self.random, &self.users);
                 lane.put(PROGRESS, progress.item(at));
                 self.progress.insert((progress.user.clone(), progress.question.clone()), progress);
             }
@@ -185,8 +186,8 @@ impl Learners {
         }
     }
 
-    /// The learner's own item is saved with stale statistics or none, deleted, made anew.
-    fn change_user(&mut self, user: &str, lane: &mut Lane) {
+    /// The learner's own item is saved with stale statistics or none, deleted, created again.
+    fn change_user(&mut self, user: &str, lane: &mut ScriptLane) {
         match self.random.u8(..100) {
             0..4 => self.write_user(user, lane),
             4..6 => {
@@ -200,18 +201,17 @@ impl Learners {
     }
 }
 
-impl Actor for Learners {
-    /// Most learners have an item of their own, with a map for statistics or without; guests have none.
-    fn open(&mut self, lane: &mut Lane) {
+impl LaneWriter for LearnerWriter {
+    /// Most learners have an item of their own, with or without a map for statistics; guests have none.
+    fn open(&mut self, lane: &mut ScriptLane) {
         for id in self.users.clone() {
-            if !in_a_hundred(&mut self.random, 15) {
+            if !chance(&mut self.random, 15) {
                 self.write_user(&id, lane);
             }
         }
     }
 
-    /// Gives so many answers in this round of the month.
-    fn act(&mut self, answers: u64, round: usize, lane: &mut Lane) {
+    fn write_round(&mut self, answers: u64, round: usize, lane: &mut ScriptLane) {
         for session in std::mem::take(&mut self.to_restore) {
             lane.put(SESSIONS, session.item());
         }

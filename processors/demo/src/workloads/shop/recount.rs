@@ -1,55 +1,30 @@
-//! What must be derived of the shop's items, found out by hand.
+//! What must be derived from the shop's items, computed without the model.
 
-use super::super::tools::hour_of;
-use crate::exact::Exact;
-use crate::item::{Item, Placed, Value, number_of, text_of};
-use crate::recount::{Countable, Counted, Keep, Key, Outcome, within};
+use crate::exact::ExactNumber;
+use crate::item::{ItemValue, SdkItem, TableItem, number_of, text_of};
+use crate::recount::{ExtremeRule, Recount, RollupSums, WorkloadOutcome, after};
+use crate::rollups::RollupKey;
+use crate::workloads::tools::start_of_hour;
 
-const DAY: i64 = 86_400;
+const DAY_SECONDS: i64 = 86_400;
 
-pub(super) fn recount(outcome: &Outcome) -> Counted {
-    let mut counted = Counted::default();
-    for Countable { item, expired, .. } in outcome.countable().filter(|countable| is_counted(countable.item))
-    {
-        match kind(item) {
-            Kind::Order { customer } => {
-                let total = number_of(item, "total").unwrap_or_default();
-                let measures = [("orderCount", Exact::ONE), ("totalSpent", total)];
-                counted.add(&orders(customer), &measures, expired);
-            }
-            Kind::Line { order } => {
-                let quantity = number_of(item, "quantity").unwrap_or_default();
-                let price = number_of(item, "price").unwrap_or_default();
-                let measures = [("itemCount", quantity), ("subtotal", quantity.times(price))];
-                counted.add(&lines(order), &measures, expired);
-            }
-            Kind::Review { product } => {
-                let rating = number_of(item, "rating").unwrap_or_default();
-                let measures = [("reviewCount", Exact::ONE), ("ratingSum", rating)];
-                counted.add(&reviews(product), &measures, expired);
-            }
-            Kind::Reading { sensor, hour } => {
-                let temperature = number_of(item, "temperature").unwrap_or_default();
-                let measures = [("readingCount", Exact::ONE), ("temperatureSum", temperature)];
-                counted.add(&sensor_hour(sensor, hour), &measures, expired);
-            }
-            Kind::Other => {}
+pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
+    let mut recount = Recount::of(outcome, |sums, TableItem { item, .. }| {
+        if is_counted(item) {
+            count(item, sums);
         }
-    }
-    outcome
-        .images
-        .iter()
-        .filter(|placed| is_counted(&placed.item))
-        .for_each(|placed| see(placed, &mut counted));
-    counted.drop_expired(outcome.now);
-    counted.average("ratingAvg", "ratingSum", "reviewCount");
-    counted.average("avgTemperature", "temperatureSum", "readingCount");
-    outcome.items.iter().for_each(|placed| show(&placed.item, &mut counted));
-    counted
+    });
+    let images = outcome.images.iter().map(|image| &image.item);
+    images.filter(|item| is_counted(item)).for_each(|item| see(item, &mut recount));
+    recount.drop_expired(outcome.now);
+    recount.average("ratingAvg", "ratingSum", "reviewCount");
+    recount.average("avgTemperature", "temperatureSum", "readingCount");
+    outcome.items.iter().for_each(|stored| mirror(&stored.item, &mut recount));
+    recount
 }
 
-/// What an order, a line, a review or a reading is of.
-enum Kind<'i> {
+/// The kind of a counted item, and its subject.
+enum ShopItem<'i> {
     Order { customer: &'i str },
     Line { order: &'i str },
     Review { product: &'i str },
@@ -57,87 +32,107 @@ enum Kind<'i> {
     Other,
 }
 
-fn kind(item: &Item) -> Kind<'_> {
+fn kind(item: &SdkItem) -> ShopItem<'_> {
     let (partition, sort) = (text_of(item, "PK"), text_of(item, "SK"));
     match (partition.split_once('#'), sort.split_once('#')) {
-        (Some(("USER", customer)), Some(("ORDER", _))) => Kind::Order { customer },
-        (Some(("ORDER", order)), Some(("ITEM", _))) => Kind::Line { order },
-        (Some(("PRODUCT", product)), Some(("REVIEW", _))) => Kind::Review { product },
+        (Some(("USER", customer)), Some(("ORDER", _))) => ShopItem::Order { customer },
+        (Some(("ORDER", order)), Some(("ITEM", _))) => ShopItem::Line { order },
+        (Some(("PRODUCT", product)), Some(("REVIEW", _))) => ShopItem::Review { product },
         (Some(("SENSOR", rest)), Some(("TIMESTAMP", _))) => match rest.split_once("#HOUR#") {
-            Some((sensor, hour)) => Kind::Reading { sensor, hour },
-            None => Kind::Other,
+            Some((sensor, hour)) => ShopItem::Reading { sensor, hour },
+            None => ShopItem::Other,
         },
-        _ => Kind::Other,
+        _ => ShopItem::Other,
     }
 }
 
-/// What was deleted softly counts nowhere, and a cancelled order not either.
-fn is_counted(item: &Item) -> bool {
-    match (text_of(item, "status"), kind(item)) {
-        ("DELETED", _) | ("CANCELLED", Kind::Order { .. }) => false,
-        (
-            _,
-            Kind::Order { .. } | Kind::Line { .. } | Kind::Review { .. } | Kind::Reading { .. } | Kind::Other,
-        ) => true,
+/// Items that are marked as deleted count nowhere; nor do cancelled orders.
+fn is_counted(item: &SdkItem) -> bool {
+    match text_of(item, "status") {
+        "DELETED" => false,
+        "CANCELLED" => !matches!(kind(item), ShopItem::Order { .. }),
+        _ => true,
     }
 }
 
-/// What does not retract: the last order, and how cold and warm it has been.
-fn see(Placed { item, .. }: &Placed, counted: &mut Counted) {
+fn count(item: &SdkItem, sums: &mut RollupSums<'_>) {
+    let sum = |name: &str| number_of(item, name).unwrap_or_default();
+    let one = ExactNumber::one();
     match kind(item) {
-        Kind::Order { customer } => {
-            let day = text_of(item, "orderDate").get(..10).unwrap_or_default();
-            counted.see(&orders(customer), "lastOrderDate", Value::Text(day.to_owned()), Keep::Largest);
+        ShopItem::Order { customer } => {
+            sums.add(orders(customer), &[("orderCount", one), ("totalSpent", sum("total"))]);
         }
-        Kind::Reading { sensor, hour } => {
+        ShopItem::Line { order } => {
+            let subtotal = sum("quantity").times(&sum("price"));
+            sums.add(lines(order), &[("itemCount", sum("quantity")), ("subtotal", subtotal)]);
+        }
+        ShopItem::Review { product } => {
+            sums.add(reviews(product), &[("reviewCount", one), ("ratingSum", sum("rating"))]);
+        }
+        ShopItem::Reading { sensor, hour } => {
+            let measures = [("readingCount", one), ("temperatureSum", sum("temperature"))];
+            sums.add(sensor_hour(sensor, hour), &measures);
+        }
+        ShopItem::Other => {}
+    }
+}
+
+/// Sees what never goes back: the last order, and the coldest and warmest temperatures.
+fn see(item: &SdkItem, recount: &mut Recount) {
+    match kind(item) {
+        ShopItem::Order { customer } => {
+            let day = ItemValue::Text(text_of(item, "orderDate").get(..10).unwrap_or_default().to_owned());
+            recount.see(&orders(customer), "lastOrderDate", day, ExtremeRule::Largest);
+        }
+        ShopItem::Reading { sensor, hour } => {
             let key = sensor_hour(sensor, hour);
-            let temperature = Value::Number(number_of(item, "temperature").unwrap_or_default());
-            counted.see(&key, "minTemperature", temperature.clone(), Keep::Smallest);
-            counted.see(&key, "maxTemperature", temperature, Keep::Largest);
-            if let Some(begun) = hour_of(hour) {
-                counted.expiries.insert(key, begun + 30 * DAY);
+            let temperature = ItemValue::Number(number_of(item, "temperature").unwrap_or_default());
+            recount.see(&key, "minTemperature", temperature.clone(), ExtremeRule::Smallest);
+            recount.see(&key, "maxTemperature", temperature, ExtremeRule::Largest);
+            if let Some(begun) = start_of_hour(hour) {
+                recount.expire_at(key, begun + 30 * DAY_SECONDS);
             }
         }
-        Kind::Line { .. } | Kind::Review { .. } | Kind::Other => {}
+        ShopItem::Line { .. } | ShopItem::Review { .. } | ShopItem::Other => {}
     }
 }
 
-fn show(item: &Item, counted: &mut Counted) {
+/// The rollup's measures that an own item of a customer, an order or a product shows: sums, and one computed value.
+fn mirror(item: &SdkItem, recount: &mut Recount) {
     let (partition, sort) = (text_of(item, "PK"), text_of(item, "SK"));
-    let place = format!("{partition} {sort}");
-    let mut sums = |key: &Key, names: [&str; 2]| {
-        for name in names {
-            counted.show(&place, item, name, counted.sum(key, name));
-        }
-    };
     if sort != "METADATA" {
         return;
     }
-    if let Some(customer) = within(partition, "USER#", "") {
-        let key = orders(customer);
-        sums(&key, ["orderCount", "totalSpent"]);
-        counted.show(&place, item, "lastOrderDate", counted.computed(&key, "lastOrderDate"));
-    } else if let Some(order) = within(partition, "ORDER#", "") {
-        sums(&lines(order), ["itemCount", "subtotal"]);
-    } else if let Some(product) = within(partition, "PRODUCT#", "") {
-        let key = reviews(product);
-        sums(&key, ["reviewCount", "ratingSum"]);
-        counted.show(&place, item, "ratingAvg", counted.computed(&key, "ratingAvg"));
+    let (key, sums, computed) = if let Some(customer) = after(partition, "USER#") {
+        (orders(customer), ["orderCount", "totalSpent"], Some("lastOrderDate"))
+    } else if let Some(order) = after(partition, "ORDER#") {
+        (lines(order), ["itemCount", "subtotal"], None)
+    } else if let Some(product) = after(partition, "PRODUCT#") {
+        (reviews(product), ["reviewCount", "ratingSum"], Some("ratingAvg"))
+    } else {
+        return;
+    };
+    let place = format!("{partition} {sort}");
+    for name in sums {
+        recount.mirror(&place, item, name, recount.sum(&key, name));
+    }
+    if let Some(name) = computed {
+        recount.mirror(&place, item, name, recount.computed(&key, name));
     }
 }
 
-fn orders(customer: &str) -> Key {
-    Key::new(format!("USER#{customer}"), "ROLLUP#ORDERS")
+fn orders(customer: &str) -> RollupKey {
+    RollupKey::new(format!("USER#{customer}"), "ROLLUP#ORDERS")
 }
 
-fn lines(order: &str) -> Key {
-    Key::new(format!("ORDER#{order}"), "ROLLUP#ITEMS")
+fn lines(order: &str) -> RollupKey {
+    RollupKey::new(format!("ORDER#{order}"), "ROLLUP#ITEMS")
 }
 
-fn reviews(product: &str) -> Key {
-    Key::new(format!("PRODUCT#{product}"), "ROLLUP#REVIEWS")
+fn reviews(product: &str) -> RollupKey {
+    RollupKey::new(format!("PRODUCT#{product}"), "ROLLUP#REVIEWS")
 }
 
-fn sensor_hour(sensor: &str, hour: &str) -> Key {
-    Key::new(format!("SENSOR#{sensor}#AGG#HOURLY"), format!("HOUR#{hour}"))
+fn sensor_hour(sensor: &str, hour: &str) -> RollupKey {
+    RollupKey::new(format!("SENSOR#{sensor}#AGG#HOURLY"), format!("HOUR#{hour}"))
 }
