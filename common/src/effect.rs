@@ -1,20 +1,20 @@
-//! Effects: what to write and on what condition, without saying to which service or how.
+//! Effects: what to write and on which condition, independent of any service.
 //!
-//! Every write of Afterwrite to DynamoDB is a [`Write`]. Sinks turn it into their service's request, and all of them
-//! give it the same meaning (one conformance suite holds them to it).
+//! Every write of Afterwrite to DynamoDB is a [`Write`]. An implementation of [`Tables`](crate::sink::Tables) translates it into
+//! requests; a conformance suite tests that all implementations give it the same meaning.
 
 use std::sync::Arc;
 
-use crate::record::{AttributeValue, Decimal, Item};
+use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 
 /// The primary key of one item of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemKey {
-    /// The table, by the name it has where it lives (after `AFTERWRITE_TABLES`).
+    /// The table's name in the account (see `AFTERWRITE_TABLES`).
     pub table: Arc<str>,
     /// Name and value of the partition key.
     pub partition: KeyAttribute,
-    /// Name and value of the sort key, for a table that has one.
+    /// Name and value of the sort key, if the table has one.
     pub sort: Option<KeyAttribute>,
 }
 
@@ -27,23 +27,23 @@ pub struct KeyAttribute {
     pub value: AttributeValue<'static>,
 }
 
-/// One write to one item, carried out if its condition holds.
+/// A write to one item, carried out if its condition holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// Which item.
+    /// The item's key.
     pub key: ItemKey,
-    /// What must hold of the item as it is stored.
+    /// The condition on the stored item.
     pub condition: WriteCondition,
-    /// What is done to it.
+    /// What to do with the item.
     pub action: WriteAction,
 }
 
-/// What a [`Write`] does.
+/// The action of a [`Write`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteAction {
-    /// Replaces the whole item; the key's own attributes are added to those given.
+    /// Replaces the whole item; the key attributes are added.
     Put(Item),
-    /// Changes single attributes; an item that is not there is created.
+    /// Changes single attributes; a missing item is created.
     Update(Vec<AttributeChange>),
     /// Deletes the item.
     Delete,
@@ -52,110 +52,47 @@ pub enum WriteAction {
 /// A change of one attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttributeChange {
-    /// Sets it. Setting inside a map that is not there is [`WriteRefusal::Invalid`].
-    Set(Path, AttributeValue<'static>),
-    /// Adds to a number, starting at nought where there is none.
-    Add(Path, Decimal),
-    /// Removes it, if it is there.
-    Remove(Path),
+    /// Sets the attribute. If a map on the path is missing, the write is refused as [`WriteRefusal::Invalid`].
+    Set(AttributePath, AttributeValue<'static>),
+    /// Adds to a number; a missing attribute counts as zero.
+    Add(AttributePath, Decimal),
+    /// Removes the attribute, if it exists.
+    Remove(AttributePath),
 }
 
-/// The place of an attribute in an item.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Path {
-    /// The top-level attribute.
-    pub root: Arc<str>,
-    /// The names within it, outermost first; mostly none.
-    pub within: Vec<Arc<str>>,
-}
-
-impl Path {
-    /// The place that is written with dots: `stats.books`.
-    #[must_use]
-    pub fn dotted(written: &str) -> Self {
-        let mut names = written.split('.').map(Arc::from);
-        Self { root: names.next().unwrap_or_else(|| Arc::from("")), within: names.collect() }
-    }
-
-    /// All names, outermost first.
-    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        std::iter::once(&self.root).chain(&self.within)
-    }
-
-    /// The innermost map around the attribute, by its names; `None` for a top-level attribute.
-    #[must_use]
-    pub fn parent(&self) -> Option<(&Arc<str>, &[Arc<str>])> {
-        self.within.split_last().map(|(_, within)| (&self.root, within))
-    }
-
-    /// The maps around the attribute, outermost first.
-    pub fn maps(&self) -> impl Iterator<Item = Self> {
-        let map = |depth| {
-            let within = self.within.get(..depth).unwrap_or_default().to_vec();
-            Self { root: Arc::clone(&self.root), within }
-        };
-        (0..self.within.len()).map(map)
-    }
-
-    /// Whether one of the two is the other, or lies within it.
-    #[must_use]
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.names().zip(other.names()).all(|(mine, theirs)| mine == theirs)
-    }
-}
-
-impl From<&str> for Path {
-    /// A top-level attribute of this very name (dots are part of it).
-    fn from(name: &str) -> Self {
-        Self { root: Arc::from(name), within: Vec::new() }
-    }
-}
-
-impl From<Arc<str>> for Path {
-    fn from(name: Arc<str>) -> Self {
-        Self { root: name, within: Vec::new() }
-    }
-}
-
-impl From<&Arc<str>> for Path {
-    fn from(name: &Arc<str>) -> Self {
-        Self::from(Arc::clone(name))
-    }
-}
-
-/// What must hold of the stored item. On an item that is not there every attribute is absent.
+/// The condition of a [`Write`] on the stored item. A missing item has no attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteCondition {
-    /// Nothing.
+    /// Always true.
     Always,
-    /// All of these.
+    /// All of these hold.
     All(Vec<WriteCondition>),
-    /// At least one of these.
+    /// At least one of these holds.
     Any(Vec<WriteCondition>),
-    /// The item is there.
+    /// The item exists.
     ItemExists,
-    /// The item is not there.
+    /// The item does not exist.
     ItemAbsent,
-    /// The attribute is not there.
-    Absent(Path),
-    /// The attribute is there and equals the value.
-    Equals(Path, AttributeValue<'static>),
-    /// The attribute is there and is another value. (An absent attribute fails it: say [`WriteCondition::Absent`] too.)
-    Differs(Path, AttributeValue<'static>),
-    /// The attribute is there, of the same type, and less than the value.
-    Less(Path, AttributeValue<'static>),
+    /// The attribute does not exist.
+    Absent(AttributePath),
+    /// The attribute exists and equals the value.
+    Equals(AttributePath, AttributeValue<'static>),
+    /// The attribute exists and differs from the value. An absent attribute fails the condition; to accept it, add
+    /// [`WriteCondition::Absent`].
+    Differs(AttributePath, AttributeValue<'static>),
+    /// The attribute exists, has the value's type, and is less than the value.
+    Less(AttributePath, AttributeValue<'static>),
 }
 
-/// Why one write was not carried out, as in DynamoDB's `CancellationReasons`.
+/// Why a write was not carried out, as in DynamoDB's `CancellationReasons`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteRefusal {
-    /// Its condition does not hold; the item as it is stored, if there is one.
+    /// Its condition does not hold. Contains the stored item, if it exists.
     Condition(Option<Item>),
     /// Another request was writing the item (`TransactionConflict`).
     Conflict,
     /// `ThrottlingError` or `ProvisionedThroughputExceeded`.
     Throttled,
-    /// It can never succeed as it is (`ValidationError`, `ItemCollectionSizeLimitExceeded`); the service's words, which name no
-    /// item contents.
+    /// It can never succeed (`ValidationError`, `ItemCollectionSizeLimitExceeded`). Contains the reason, without item contents.
     Invalid(String),
 }

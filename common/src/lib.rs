@@ -15,6 +15,7 @@
 //! Up to `projection` no module does I/O or reads a clock. Only `sink`, `commit` and `relay` are asynchronous. Only
 //! `config` reads the environment.
 
+pub mod clock;
 pub mod commit;
 pub mod config;
 pub mod effect;
@@ -23,6 +24,7 @@ mod error;
 pub mod projection;
 pub mod record;
 pub mod relay;
+pub mod retry;
 pub mod sink;
 pub mod table;
 

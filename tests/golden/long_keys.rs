@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use afterwrite::record::{AttributeValue, Timestamp};
-use afterwrite::sink::memory::MemoryTables;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;
@@ -45,7 +45,7 @@ fn attempt(status: &str) -> Value {
 }
 
 /// An aggregator that counts a project's attempts.
-struct AttemptCounter(Aggregator<MemoryTables, StillClock>);
+struct AttemptCounter(StreamAggregator<MemoryTables, StillClock>);
 
 impl AttemptCounter {
     fn new() -> Self {

@@ -7,8 +7,8 @@ mod processes;
 mod stored;
 mod throttled;
 
-use afterwrite_tests::random::Random;
-use afterwrite_tests::replay::Replay;
+use afterwrite_tests::random::SeededRandom;
+use afterwrite_tests::replay::RecordingReplay;
 
 use self::stored::MirroringProject;
 
@@ -17,7 +17,7 @@ const RECORDING: &str = "exam-42";
 #[tokio::test]
 async fn batches_of_any_size_produce_the_golden_results() {
     for size in [1, 7, 100, 1_000] {
-        let mut replay = Replay::new(RECORDING);
+        let mut replay = RecordingReplay::new(RECORDING);
         replay.deliver_all(size).await;
         replay.assert_golden(&format!("batches of {size}"));
     }
@@ -25,7 +25,7 @@ async fn batches_of_any_size_produce_the_golden_results() {
 
 #[tokio::test]
 async fn delivering_everything_twice_changes_nothing() {
-    let mut replay = Replay::new(RECORDING);
+    let mut replay = RecordingReplay::new(RECORDING);
     replay.deliver_all(100).await;
     let once = replay.totals();
     replay.rewind();
@@ -36,15 +36,15 @@ async fn delivering_everything_twice_changes_nothing() {
 
 #[tokio::test]
 async fn replaying_a_subset_of_old_records_changes_nothing() {
-    let mut replay = Replay::new(RECORDING);
+    let mut replay = RecordingReplay::new(RECORDING);
     replay.deliver_all(100).await;
-    replay.deliver_subset(200, &mut Random::new(42)).await;
+    replay.deliver_subset(200, &mut SeededRandom::new(42)).await;
     replay.assert_golden("a lone subset");
 }
 
 #[tokio::test]
 async fn delivering_every_batch_again_after_the_next_changes_nothing() {
-    let mut replay = Replay::new(RECORDING);
+    let mut replay = RecordingReplay::new(RECORDING);
     replay.deliver_with_echoes(50).await;
     replay.assert_golden("echoes");
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use afterwrite::commit::Ledger;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::Tables;
-use afterwrite::sink::memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite::table::Model;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
+use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;
@@ -30,10 +30,10 @@ pub(crate) fn tables() -> MemoryTables {
 }
 
 /// An aggregator with these tables.
-pub(crate) fn aggregator<T: Tables>(tables: T) -> Aggregator<T, StillClock> {
+pub(crate) fn aggregator<T: Tables>(tables: T) -> StreamAggregator<T, StillClock> {
     let model = Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"));
     let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
-    Aggregator::new(Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock))
+    StreamAggregator::new(Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock))
 }
 
 /// An item with its keys in the table and the index.

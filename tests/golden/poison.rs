@@ -5,10 +5,10 @@
 
 use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::sink::memory::MemoryTables;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use afterwrite_tests::replay::STATE;
@@ -62,7 +62,10 @@ fn rollup((partition, sort): (&str, &str), measure: &'static str, value: Attribu
 }
 
 /// Delivers an event; returns the reported failures. The response must name the first of them.
-async fn deliver<T: Tables>(aggregator: &Aggregator<T, StillClock>, event: &str) -> Vec<(String, ErrorKind)> {
+async fn deliver<T: Tables>(
+    aggregator: &StreamAggregator<T, StillClock>,
+    event: &str,
+) -> Vec<(String, ErrorKind)> {
     let handled = aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
     let handled = handled.expect("an event");
     let failures = handled.failures.iter().map(|failed| {

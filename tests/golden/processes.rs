@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use afterwrite_tests::deployment::{Deployment, SOURCE, STATE, event};
+use afterwrite_tests::deployment::{FunctionDeployment, SOURCE, STATE, event};
 use afterwrite_tests::fault_proxy::FaultProxy;
-use afterwrite_tests::faults::Rates;
+use afterwrite_tests::faults::FaultRates;
 use afterwrite_tests::programs::program;
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::runtime_api::InvocationResult;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
@@ -23,13 +23,13 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn two_concurrent_release_processes_with_faults_produce_the_golden_results() {
-    let recording = Recording::load(RECORDING);
-    let deployment = Deployment::new().await;
+    let recording = StreamRecording::load(RECORDING);
+    let deployment = FunctionDeployment::new().await;
     for item in recording.last_images().iter().chain(&recording.items) {
         let put = deployment.client().put_item().table_name(SOURCE).set_item(Some(attributes(item)));
         put.send().await.expect("an item of the recording");
     }
-    let proxy = FaultProxy::start(&deployment.endpoint(), Rates::SOME, 42).await.expect("a proxy");
+    let proxy = FaultProxy::start(&deployment.endpoint(), FaultRates::SOME, 42).await.expect("a proxy");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
     let end = i64::try_from(now).expect("a time") - 60;
     let shards: Vec<Vec<Value>> =
@@ -48,7 +48,7 @@ async fn two_concurrent_release_processes_with_faults_produce_the_golden_results
 /// Delivers all shards to one process, one batch of each in turn, redelivering from the first failed record; in reverse
 /// order if `reversed`.
 async fn consume(
-    deployment: &Deployment,
+    deployment: &FunctionDeployment,
     proxy: &FaultProxy,
     binary: &Path,
     shards: &[Vec<Value>],
@@ -85,7 +85,7 @@ async fn consume(
     assert!(output.contains("CloudWatchMetrics"), "the process handled no batch: {output}");
 }
 
-async fn assert_golden(deployment: &Deployment, recording: &Recording) {
+async fn assert_golden(deployment: &FunctionDeployment, recording: &StreamRecording) {
     let mut rollups = BTreeMap::new();
     for item in deployment.scan(STATE).await {
         if item.get("EntityType").and_then(|kind| kind.as_s().ok()).is_some_and(|kind| kind == "ROLLUP") {

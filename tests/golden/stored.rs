@@ -1,14 +1,14 @@
 //! A project whose item has a count from before Afterwrite was deployed.
 
 use afterwrite::record::{Decimal, Timestamp};
-use afterwrite::sink::memory::MemoryTables;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
+use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 
 use crate::platform::{TABLE, aggregator, created, item, tables};
 
 /// A project, after all its questions have been counted.
-pub(crate) struct MirroringProject(Aggregator<MemoryTables, StillClock>);
+pub(crate) struct MirroringProject(StreamAggregator<MemoryTables, StillClock>);
 
 impl MirroringProject {
     /// The item exists with the count `stored`; then `questions` are written in one batch.

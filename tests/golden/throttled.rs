@@ -2,8 +2,8 @@
 
 use afterwrite::ErrorKind;
 use afterwrite::record::{Item, Timestamp};
-use afterwrite_functions::Handled;
-use afterwrite_tests::faults::{Faulty, Rates};
+use afterwrite_functions::AggregatedBatch;
+use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::replay::STATE;
 
 use crate::platform::{NOW, TABLE, aggregator, counted, created, item, tables};
@@ -14,10 +14,10 @@ const TIME_LIMIT_MS: i64 = 30_000;
 const THREE_IN_A_ROW: u64 = 3;
 
 /// Delivers a batch with a question whose project only the index has, then a project and its question.
-async fn batch(rates: Rates, seed: u64) -> (Handled, Vec<Item>) {
+async fn batch(rates: FaultRates, seed: u64) -> (AggregatedBatch, Vec<Item>) {
     let tables = tables();
     tables.put(TABLE, item("ADMIN#a9", "PROJECT#p9", "PROJECT#p9")).expect("a project");
-    let aggregator = aggregator(Faulty::new(tables, rates, seed));
+    let aggregator = aggregator(FaultyTables::new(tables, rates, seed));
     let event =
         created([("PROJECT#p9", "QUESTION#q9"), ("ADMIN#a1", "PROJECT#p1"), ("PROJECT#p1", "QUESTION#q1")]);
     let deadline = Timestamp::from_epoch_ms(NOW * 1_000 + TIME_LIMIT_MS);
@@ -32,7 +32,7 @@ fn questions(state: &[Item], admin: &str) -> Option<i64> {
 
 #[tokio::test]
 async fn items_that_need_no_throttled_index_are_committed() {
-    let (handled, state) = batch(Rates { index_throttle: 1_000, ..Rates::NONE }, 1).await;
+    let (handled, state) = batch(FaultRates { index_throttle: 1_000, ..FaultRates::NONE }, 1).await;
     let failed: Vec<_> = handled
         .failures
         .iter()
@@ -44,7 +44,8 @@ async fn items_that_need_no_throttled_index_are_committed() {
 
 #[tokio::test]
 async fn a_throttled_index_query_is_retried_in_the_same_invocation() {
-    let (handled, state) = batch(Rates { index_throttle: 750, ..Rates::NONE }, THREE_IN_A_ROW).await;
+    let (handled, state) =
+        batch(FaultRates { index_throttle: 750, ..FaultRates::NONE }, THREE_IN_A_ROW).await;
     assert!(handled.failures.is_empty(), "{:?}", handled.failures);
     assert_eq!((questions(&state, "ADMIN#a1"), questions(&state, "ADMIN#a9")), (Some(1), Some(1)));
     assert_eq!(handled.totals.retries, 3);

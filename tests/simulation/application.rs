@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::oracle::is_poison;
 use super::store::{EVENTS, MAIN, Store, key};
@@ -17,7 +17,7 @@ const DAY: u64 = 86_400;
 /// An application with random actions.
 #[derive(Debug)]
 pub(crate) struct SimulatedApplication {
-    random: Random,
+    random: SeededRandom,
     /// Writes with a wrong type, per thousand.
     poison: u64,
     /// Items that the application has read; it may put these old versions back.
@@ -27,7 +27,7 @@ pub(crate) struct SimulatedApplication {
 type NamedValue = (&'static str, AttributeValue<'static>);
 
 impl SimulatedApplication {
-    pub(crate) fn new(random: Random, poison: u64) -> Self {
+    pub(crate) fn new(random: SeededRandom, poison: u64) -> Self {
         Self { random, poison, copies: BTreeMap::new() }
     }
 

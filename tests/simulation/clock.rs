@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 /// The time of a run.
 #[derive(Debug)]
 pub(crate) struct SimulatedTime {
     now_ms: AtomicI64,
-    jitter: Mutex<Random>,
+    jitter: Mutex<SeededRandom>,
 }
 
 impl SimulatedTime {
-    pub(crate) fn new(start: Timestamp, jitter: Random) -> Arc<Self> {
+    pub(crate) fn new(start: Timestamp, jitter: SeededRandom) -> Arc<Self> {
         Arc::new(Self { now_ms: AtomicI64::new(start.epoch_ms()), jitter: Mutex::new(jitter) })
     }
 

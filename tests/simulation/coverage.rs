@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite_tests::faults::Injected;
+use afterwrite_tests::faults::InjectedFaults;
 
-/// What a full run of seeds must have, in addition to the counters of [`Injected`].
+/// What a full run of seeds must have, in addition to the counters of [`InjectedFaults`].
 const EXPECTED: [&str; 24] = [
     "consumer crashed",
     "invocation overtaken by a second delivery",
@@ -50,9 +50,16 @@ impl FaultCoverage {
         }
     }
 
-    pub(crate) fn record_injected(&mut self, injected: Injected) {
-        let Injected { conflicts, throttles, unavailable, lost_answers, slow, index_lags, index_throttles } =
-            injected;
+    pub(crate) fn record_injected(&mut self, injected: InjectedFaults) {
+        let InjectedFaults {
+            conflicts,
+            throttles,
+            unavailable,
+            lost_answers,
+            slow,
+            index_lags,
+            index_throttles,
+        } = injected;
         let all = [
             ("conflict", conflicts),
             ("throttle", throttles),

@@ -3,6 +3,7 @@
 //! A call completes while its future is polled, so the scheduler decides as in memory and a seed has the same steps in
 //! both. Changes are found by reading the items before and after a call; nothing else writes in between.
 
+use afterwrite_memory::ItemChange;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::memory::ItemChange;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, Result};
-use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
-use afterwrite_cli::local::table::{KeyDefinition, TableDefinition, create_table};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use tokio::runtime::Runtime;
 
 use super::store::{EVENTS, MAIN, STATE, Store};
@@ -37,7 +36,7 @@ struct ServerState {
 /// Starts a server with the run's tables; dropping the result stops it.
 pub(crate) fn start() -> HttpTables {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let server = runtime.block_on(EmbeddedDynamoDb::start(Options::default())).unwrap();
+    let server = runtime.block_on(EmbeddedDynamoDb::start()).unwrap();
     let client = server.client();
     let table = |name: &str, key: KeyDefinition, indexes: &[&str]| TableDefinition {
         name: name.to_owned(),
@@ -46,16 +45,15 @@ pub(crate) fn start() -> HttpTables {
             .iter()
             .map(|name| ((*name).to_owned(), KeyDefinition::new("GSI1PK", "GSI1SK")))
             .collect(),
-        stream: false,
-        ttl_attribute: None,
+        ..TableDefinition::default()
     };
-    let without_sort_key = KeyDefinition { sort: None, ..KeyDefinition::new("id", "-") };
+    let without_sort_key = KeyDefinition::partition_only("id");
     for table in [
         table(MAIN, KeyDefinition::new("PK", "SK"), &["GSI1"]),
         table(EVENTS, without_sort_key, &[]),
         table(STATE, KeyDefinition::new("PK", "SK"), &[]),
     ] {
-        runtime.block_on(create_table(&client, &table)).unwrap();
+        runtime.block_on(server.create_table(&table)).unwrap();
     }
     let state =
         ServerState { now: Timestamp::from_epoch_ms(0), keys: BTreeMap::new(), changes: BTreeMap::new() };

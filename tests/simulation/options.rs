@@ -1,7 +1,7 @@
 //! The options of a run, drawn from its seed: some runs have few kinds of faults, others all of them.
 
-use afterwrite_tests::faults::Rates;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::faults::FaultRates;
+use afterwrite_tests::random::SeededRandom;
 
 /// The options of a run.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct RunOptions {
     /// The number of Lambda processes.
     pub(crate) consumers: usize,
     /// The rates of faults in their calls.
-    pub(crate) rates: Rates,
+    pub(crate) rates: FaultRates,
     /// The retries before a batch goes to the on-failure bucket; `None`: no limit.
     pub(crate) retries: Option<u32>,
     /// Writes with a wrong type, per thousand.
@@ -31,7 +31,7 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
-    pub(crate) fn draw(random: &mut Random) -> Self {
+    pub(crate) fn draw(random: &mut SeededRandom) -> Self {
         // Without a limit, a record that cannot be counted would block its shard forever.
         let poison = if random.chance(400) { 120 } else { 0 };
         let malformed = if random.chance(400) { 40 } else { 0 };
@@ -39,7 +39,7 @@ impl RunOptions {
         Self {
             writes: 25 + u32::try_from(random.below(45)).unwrap_or(0),
             consumers: 2 + usize::from(random.chance(400)),
-            rates: if random.chance(800) { Rates::SOME } else { Rates::NONE },
+            rates: if random.chance(800) { FaultRates::SOME } else { FaultRates::NONE },
             retries: has_limit.then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
             poison,
             malformed,

@@ -19,9 +19,9 @@ use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem as Ledge
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
-use afterwrite_functions::{Aggregator, Handled};
-use afterwrite_tests::faults::{Faulty, Rates};
-use afterwrite_tests::random::Random;
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_tests::faults::{FaultRates, FaultyTables};
+use afterwrite_tests::random::SeededRandom;
 
 use super::application::SimulatedApplication;
 use super::clock::{SimulatedTime, SkewedClock};
@@ -33,13 +33,13 @@ use super::stream::{StreamSet, TABLES};
 use super::trace::RunTrace;
 use super::watcher::StateWatcher;
 
-pub(crate) type LedgerProcess<S> = Aggregator<Arc<Faulty<S>>, SkewedClock>;
+pub(crate) type LedgerProcess<S> = StreamAggregator<Arc<FaultyTables<S>>, SkewedClock>;
 type TaskFuture = Pin<Box<dyn Future<Output = afterwrite::Result<TaskResult>>>>;
 
 /// The result of a task.
 #[derive(Debug)]
 pub(crate) enum TaskResult {
-    Handled(Box<Handled>),
+    AggregatedBatch(Box<AggregatedBatch>),
     Reconciled(CommitOutcome),
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum TaskKind {
     /// A shard's next batch.
     Deliver { shard: usize },
     /// Records that were delivered before.
-    Replay,
+    RecordingReplay,
     /// Records of the on-failure bucket.
     Redrive,
     /// A reconciliation of an item.
@@ -76,9 +76,9 @@ struct ConsumerProcess<S> {
 
 pub(crate) struct SimulationRun<S> {
     pub(crate) options: RunOptions,
-    pub(crate) random: Random,
+    pub(crate) random: SeededRandom,
     pub(crate) time: Arc<SimulatedTime>,
-    pub(crate) tables: Arc<Faulty<S>>,
+    pub(crate) tables: Arc<FaultyTables<S>>,
     pub(crate) streams: StreamSet,
     consumers: Vec<ConsumerProcess<S>>,
     pub(crate) tasks: Vec<ConsumerTask>,
@@ -112,13 +112,13 @@ pub(crate) fn model(generation: u64) -> Arc<Model> {
 
 impl<S: Store + 'static> SimulationRun<S> {
     pub(crate) fn new(seed: u64, is_traced: bool, store: S) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let options = RunOptions::draw(&mut random);
         let start =
             Timestamp::from_epoch_seconds(1_770_000_000 + i64::try_from(random.below(86_400 * 200)).unwrap());
         let time = SimulatedTime::new(start, random.split());
         store.set_time(start);
-        let tables = Arc::new(Faulty::new(store, options.rates, random.number()));
+        let tables = Arc::new(FaultyTables::new(store, options.rates, random.number()));
         let streams = StreamSet::new(start, options.malformed, &mut random);
         let application = SimulatedApplication::new(random.split(), options.poison);
         let relay = SecondReader::new(random.split(), Arc::clone(&time));
@@ -155,7 +155,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         let names = TABLES.map(Arc::from).to_vec();
         let clock = SkewedClock { time: Arc::clone(&self.time), skew_ms };
         let ledger = Ledger::new(model(generation), names, Arc::from(STATE), Arc::clone(&self.tables), clock);
-        Arc::new(Aggregator::new(ledger))
+        Arc::new(StreamAggregator::new(ledger))
     }
 
     pub(crate) fn note(&mut self, words: &[u64], describe: impl FnOnce() -> String) {
@@ -227,7 +227,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         let event = self.streams.event(&records, self.options.malformed > 0);
         self.spawn(kind, records, |process, deadline| {
             Box::pin(async move {
-                Ok(TaskResult::Handled(Box::new(process.handle(event.as_bytes(), deadline).await?)))
+                Ok(TaskResult::AggregatedBatch(Box::new(process.handle(event.as_bytes(), deadline).await?)))
             })
         })
     }
@@ -306,7 +306,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         match task.kind {
             TaskKind::Deliver { shard } => self.fail_delivery(shard, task.id, 0, &task.records),
             TaskKind::Redrive => self.failed_batches.push(task.records),
-            TaskKind::Replay | TaskKind::Reconcile => {}
+            TaskKind::RecordingReplay | TaskKind::Reconcile => {}
         }
     }
 
@@ -335,7 +335,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     fn complete(&mut self, task: ConsumerTask, result: afterwrite::Result<TaskResult>) {
         let ConsumerTask { id, kind, records, .. } = task;
         let handled = match result {
-            Ok(TaskResult::Handled(handled)) => handled,
+            Ok(TaskResult::AggregatedBatch(handled)) => handled,
             Ok(TaskResult::Reconciled(outcome)) => {
                 self.note(&[6, id], || format!("task {id} reconciled: {:?}", outcome.failures));
                 return self.check_reconciliation(records[0], &outcome);
@@ -366,7 +366,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         match (kind, failed) {
             (TaskKind::Deliver { shard }, failed) => self.complete_delivery(shard, id, failed, &records),
             (TaskKind::Redrive, Some(failed)) => self.failed_batches.push(records[failed..].to_vec()),
-            (TaskKind::Redrive, None) | (TaskKind::Replay | TaskKind::Reconcile, _) => {}
+            (TaskKind::Redrive, None) | (TaskKind::RecordingReplay | TaskKind::Reconcile, _) => {}
         }
     }
 
@@ -379,7 +379,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     }
 
     /// The index in the batch of the first record that is redelivered; checks the response.
-    fn first_failed(&mut self, records: &[usize], handled: &Handled) -> Option<usize> {
+    fn first_failed(&mut self, records: &[usize], handled: &AggregatedBatch) -> Option<usize> {
         let failures = &handled.response.batch_item_failures;
         if failures.len() > 1 || failures.is_empty() != handled.failures.is_empty() {
             self.problems.push(format!("a response with {} identifiers", failures.len()));
@@ -448,7 +448,7 @@ impl<S: Store + 'static> SimulationRun<S> {
 
     /// Ends the faults; failures are problems from now on.
     pub(crate) fn end_faults(&mut self) {
-        self.tables.set_rates(Rates::NONE);
+        self.tables.set_rates(FaultRates::NONE);
         self.may_fail = false;
     }
 }

@@ -179,7 +179,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             past[from..until].iter().copied().filter(|record| is_included(record)).collect();
         if !records.is_empty() {
             self.coverage.record("batch delivered again");
-            self.invoke(TaskKind::Replay, records);
+            self.invoke(TaskKind::RecordingReplay, records);
         }
     }
 
@@ -277,7 +277,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     fn redrive_without_faults(&mut self) {
         self.drain();
         self.redrive_all();
-        self.tables.set_rates(afterwrite_tests::faults::Rates::NONE);
+        self.tables.set_rates(afterwrite_tests::faults::FaultRates::NONE);
         (self.options.retries, self.options.malformed) = (None, 0);
         for _ in 0..6 {
             self.drain();
@@ -344,7 +344,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         for _ in 0..15 {
             let record = self.below(self.streams.records.len());
             self.coverage.record("old record replayed at the end");
-            self.invoke(TaskKind::Replay, vec![record]);
+            self.invoke(TaskKind::RecordingReplay, vec![record]);
             if self.random.chance(500) {
                 self.finish_tasks();
             }

@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::relay::archive::Archiver;
+use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
-use afterwrite::sink::firehose::DeliveryStream;
-use afterwrite::sink::s3::ObjectStore;
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::ObjectStore;
 use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::{Relay, Relayed, SourceTables};
-use afterwrite_tests::random::Random;
+use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
+use afterwrite_tests::random::SeededRandom;
 
 use super::clock::SimulatedTime;
 use super::coverage::FaultCoverage;
@@ -54,7 +54,7 @@ impl Clock for PatientClock {
 /// The state outside the process: cache, delivery stream and bucket.
 #[derive(Debug)]
 struct ExternalState {
-    random: Random,
+    random: SeededRandom,
     /// Calls per thousand that fail, and whose response is lost.
     faults: u64,
     /// The number of records in the streams so far.
@@ -110,7 +110,7 @@ impl Cache for ExternalServices {
             }
             results.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
         }
-        InvalidatedKeys { answers: results, commands: 0 }
+        InvalidatedKeys { results, commands: 0 }
     }
 }
 
@@ -147,7 +147,7 @@ impl ObjectStore for ExternalServices {
 }
 
 type RelayProcess =
-    Relay<ExternalServices, ExternalServices, ExternalServices, ExternalServices, PatientClock>;
+    StreamRelay<ExternalServices, ExternalServices, ExternalServices, ExternalServices, PatientClock>;
 
 /// The position of this reader in a shard.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,11 +164,11 @@ struct RelayTask {
     deadline: Timestamp,
     /// Whether failures are allowed: a task that started before the end of the faults may fail.
     may_fail: bool,
-    future: Pin<Box<dyn Future<Output = afterwrite::Result<Relayed>>>>,
+    future: Pin<Box<dyn Future<Output = afterwrite::Result<RelayedBatch>>>>,
 }
 
 pub(crate) struct SecondReader {
-    random: Random,
+    random: SeededRandom,
     time: Arc<SimulatedTime>,
     services: ExternalServices,
     process: Arc<RelayProcess>,
@@ -179,7 +179,7 @@ pub(crate) struct SecondReader {
 }
 
 impl SecondReader {
-    pub(crate) fn new(mut random: Random, time: Arc<SimulatedTime>) -> Self {
+    pub(crate) fn new(mut random: SeededRandom, time: Arc<SimulatedTime>) -> Self {
         let outside = ExternalState {
             faults: if random.chance(700) { 60 } else { 0 },
             random: random.split(),
@@ -358,9 +358,9 @@ fn process(services: &ExternalServices, time: &Arc<SimulatedTime>) -> Arc<RelayP
         Some(services.clone()),
         clock.clone(),
     );
-    let archiver = Archiver::new(services.clone(), services.clone(), clock.clone());
+    let archiver = ChangeArchiver::new(services.clone(), services.clone(), clock.clone());
     let tables = SourceTables::new(model, TABLES.map(Arc::from).to_vec());
-    Arc::new(Relay::new(tables, Some(invalidator), Some(archiver), clock))
+    Arc::new(StreamRelay::new(tables, Some(invalidator), Some(archiver), clock))
 }
 
 /// The cache keys with a copy of a changed item, computed without code of the product.

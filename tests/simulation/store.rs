@@ -5,7 +5,7 @@ use std::sync::Arc;
 use afterwrite::effect::ItemKey;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::Tables;
-use afterwrite::sink::memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
+use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
 
 pub(crate) const MAIN: &str = "main";
 pub(crate) const EVENTS: &str = "events";

@@ -6,8 +6,8 @@
 use std::fmt::{self, Write as _};
 
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::memory::ItemChange;
-use afterwrite_tests::random::Random;
+use afterwrite_memory::ItemChange;
+use afterwrite_tests::random::SeededRandom;
 
 use super::store::{EVENTS, MAIN};
 
@@ -85,13 +85,13 @@ pub(crate) struct StreamSet {
 }
 
 impl StreamSet {
-    pub(crate) fn new(now: Timestamp, malformed: u64, random: &mut Random) -> Self {
+    pub(crate) fn new(now: Timestamp, malformed: u64, random: &mut SeededRandom) -> Self {
         let mut shards = Vec::new();
         let streams = [(); 2].map(|()| Self::create(now, random, &mut shards));
         Self { records: Vec::new(), shards, streams, malformed }
     }
 
-    fn create(now: Timestamp, random: &mut Random, shards: &mut Vec<StreamShard>) -> TableStream {
+    fn create(now: Timestamp, random: &mut SeededRandom, shards: &mut Vec<StreamShard>) -> TableStream {
         let first_shard = shards.len();
         shards.extend((0..SHARDS).map(|_| StreamShard::default()));
         // Near a power of ten, so that sequence numbers of different lengths occur.
@@ -100,13 +100,18 @@ impl StreamSet {
     }
 
     /// Disables the table's stream and enables it again.
-    pub(crate) fn recreate(&mut self, table: &str, now: Timestamp, random: &mut Random) {
+    pub(crate) fn recreate(&mut self, table: &str, now: Timestamp, random: &mut SeededRandom) {
         let stream = Self::create(now, random, &mut self.shards);
         self.streams[usize::from(table == EVENTS)] = stream;
     }
 
     /// Appends changes.
-    pub(crate) fn append(&mut self, table: &'static str, changes: Vec<ItemChange>, random: &mut Random) {
+    pub(crate) fn append(
+        &mut self,
+        table: &'static str,
+        changes: Vec<ItemChange>,
+        random: &mut SeededRandom,
+    ) {
         for change in changes {
             let stream = &mut self.streams[usize::from(table == EVENTS)];
             stream.next += 1 + u128::from(random.below(3));

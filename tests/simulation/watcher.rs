@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::sink::memory::ItemChange;
+use afterwrite_memory::ItemChange;
 
 use super::state::{StateKind, state_kind};
 use super::store::text;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use super::batch::LedgerBatch;
-use super::clock::Clock;
 use super::decide::decide;
 use super::item_state::{CommitOutcome, ItemObservation, ItemProgress, LedgerItemState, SourceItem};
 use super::lookup::{DelayedLookups, LookupKeyRef, LookupResults, PendingLookups};
 use super::tally::CommitTally;
 use super::{InvocationContext, Ledger};
+use crate::clock::Clock;
 use crate::effect::{ItemKey, KeyAttribute};
 use crate::entity::key_value;
 use crate::projection::{LookupKey, RollupTargets, lookup_keys, offered_outputs};

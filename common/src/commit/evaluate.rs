@@ -1,16 +1,16 @@
 //! From an item's decision to its plan: which images count, and what they contribute.
 
-use super::clock::Clock;
 use super::decide::RecordIndexes;
 use super::item_state::{ItemObservation, ItemProgress, LedgerItemState};
 use super::lookup::LookupResults;
 use super::plan::{ItemPlan, ItemPlanner, NewState};
 use super::{InvocationContext, Ledger};
 use crate::Result;
+use crate::clock::Clock;
 use crate::projection::{ExtremeValue, ImageProjection, ItemContributions, RollupTargets, contributions};
 use crate::record::{Image, Position};
 use crate::sink::{MAX_TRANSACTION_ACTIONS, Tables};
-use crate::table::{Aggregate, MeasureKind};
+use crate::table::Aggregate;
 
 type ExpirySettlement<'r> = (Position<'r>, ItemContributions);
 
@@ -188,8 +188,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     fn has_extremes(&self, item: &LedgerItemState<'_>) -> bool {
-        let mut kinds =
-            self.aggregates(item).flat_map(|aggregate| &aggregate.measures).map(|measure| &measure.kind);
-        kinds.any(|kind| matches!(kind, MeasureKind::Max(..) | MeasureKind::Min(..)))
+        let mut measures = self.aggregates(item).flat_map(|aggregate| &aggregate.measures);
+        measures.any(|measure| measure.kind.function().is_extreme())
     }
 }

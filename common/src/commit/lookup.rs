@@ -16,10 +16,10 @@ use std::time::Duration;
 use futures::stream::{StreamExt as _, iter};
 use hashbrown::{Equivalent, HashMap};
 
-use super::clock::Clock;
 use super::keys::StateKeys;
 use super::requests::CONCURRENCY;
 use super::{InvocationContext, Ledger, keys};
+use crate::clock::Clock;
 use crate::effect::{KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::entity::SourceKey;
 use crate::projection::{LookupAnswers, LookupKey, LookupOutputs, offered_outputs};

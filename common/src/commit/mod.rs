@@ -55,7 +55,6 @@
 //! **Mirrors** are copies that carry the rollup's `rev`, which only grows: see `commit::mirror`.
 
 mod batch;
-mod clock;
 pub mod decide;
 mod driver;
 mod entry;
@@ -73,7 +72,6 @@ mod transact;
 
 use std::sync::Arc;
 
-pub use clock::{Clock, SystemClock, backoff, wait_to_retry};
 pub use entry::LedgerEntry;
 pub use item_state::{CommitOutcome, ItemRecord, ItemRecords, RecordFailure, SourceItem};
 pub use lookup::RememberedLookups;
@@ -82,6 +80,7 @@ pub use tally::{CommitTotals, SharedCounter};
 use self::keys::StateKeys;
 use self::lookup::LookupCache;
 use self::tally::CommitTally;
+pub use crate::clock::{Clock, SystemClock};
 use crate::record::Timestamp;
 use crate::sink::Tables;
 use crate::table::Model;

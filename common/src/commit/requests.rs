@@ -1,8 +1,9 @@
 //! Single requests, retried until they succeed, cannot succeed, or the deadline is reached.
 
-use super::clock::{Clock, wait_to_retry};
 use super::{InvocationContext, Ledger};
+use crate::clock::Clock;
 use crate::effect::{ItemKey, Write, WriteRefusal};
+use crate::retry::RetryPolicy;
 use crate::sink::{ReadSnapshot, Tables, WriteError};
 use crate::{Error, ErrorKind, Result};
 
@@ -76,7 +77,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// Waits before another attempt; returns `false` if the deadline leaves no time for one.
     pub(super) async fn wait(&self, attempt: u32, invocation: &InvocationContext) -> bool {
-        let is_time = wait_to_retry(&self.clock, attempt, invocation.deadline).await;
+        let is_time = RetryPolicy::STANDARD.wait(attempt, invocation.deadline, &self.clock).await;
         invocation.tally.retries.add(u64::from(is_time));
         is_time
     }

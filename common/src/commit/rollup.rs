@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::keys::{self, StateKeys};
 use super::pack::RollupUpdate;
-use crate::effect::{AttributeChange, Path, Write, WriteAction, WriteCondition};
+use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
 use crate::projection::{ExtremeRule, ExtremeValue, RollupTarget};
-use crate::record::{AttributeValue, Decimal, Item};
+use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 use crate::table::{AverageMeasure, Rollup};
 use crate::{Error, ErrorKind, Result};
 
@@ -32,7 +32,8 @@ pub(super) fn rollup_write(
     })?;
     let mut changes = Vec::with_capacity(update.measures.len() + update.settled.len() + 4);
     let names = state_keys.names();
-    let mut set = |name: &Arc<str>, value| changes.push(AttributeChange::Set(Path::from(name), value));
+    let mut set =
+        |name: &Arc<str>, value| changes.push(AttributeChange::Set(AttributePath::from(name), value));
     set(&names.entity_type, "ROLLUP".into());
     if let Some(updated_at) = updated_at {
         set(&names.updated_at, AttributeValue::text(updated_at));
@@ -40,16 +41,20 @@ pub(super) fn rollup_write(
     if let Some(expires_at) = target.expires_at {
         set(&names.expires_at, Decimal::from(expires_at.epoch_seconds()).into());
     }
-    changes.push(AttributeChange::Add(Path::from(&names.rev), Decimal::ONE));
+    changes.push(AttributeChange::Add(AttributePath::from(&names.rev), Decimal::ONE));
     let mut condition = WriteCondition::Always;
     if let Some((rollup, stored)) = computed {
         condition = unchanged(stored);
         changes.extend(extreme_changes(&update.extremes, stored));
         changes.extend(rollup.averages.iter().map(|average| average_change(average, &update, stored)));
     }
-    let add = |name: Path, number: Decimal| (!number.is_zero()).then_some(AttributeChange::Add(name, number));
-    changes.extend(update.measures.into_iter().filter_map(|(name, number)| add(Path::from(name), number)));
-    let settled = |name: Arc<str>| Path::from([keys::SETTLED, &name].concat().as_str());
+    let add = |name: AttributePath, number: Decimal| {
+        (!number.is_zero()).then_some(AttributeChange::Add(name, number))
+    };
+    changes.extend(
+        update.measures.into_iter().filter_map(|(name, number)| add(AttributePath::from(name), number)),
+    );
+    let settled = |name: Arc<str>| AttributePath::from([keys::SETTLED, &name].concat().as_str());
     changes.extend(update.settled.into_iter().filter_map(|(name, number)| add(settled(name), number)));
     Ok(Write { key, condition, action: WriteAction::Update(changes) })
 }
@@ -59,10 +64,10 @@ fn unchanged(stored: Option<&Item>) -> WriteCondition {
     match stored {
         None => WriteCondition::ItemAbsent,
         Some(item) => match item.get(keys::REV) {
-            Some(rev) => WriteCondition::Equals(Path::from(keys::REV), rev.clone()),
+            Some(rev) => WriteCondition::Equals(AttributePath::from(keys::REV), rev.clone()),
             None => WriteCondition::All(vec![
                 WriteCondition::ItemExists,
-                WriteCondition::Absent(Path::from(keys::REV)),
+                WriteCondition::Absent(AttributePath::from(keys::REV)),
             ]),
         },
     }
@@ -84,7 +89,7 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
     winners.retain(|winner| stored_value(&winner.measure).is_none_or(|known| beats(winner, known)));
     winners
         .into_iter()
-        .map(|winner| AttributeChange::Set(Path::from(&winner.measure), winner.value))
+        .map(|winner| AttributeChange::Set(AttributePath::from(&winner.measure), winner.value))
         .collect()
 }
 
@@ -109,7 +114,7 @@ fn average_change(average: &AverageMeasure, update: &RollupUpdate, stored: Optio
     };
     let quotient = total(&average.sum).zip(total(&average.count));
     match quotient.and_then(|(sum, count)| sum.divided_by(&count, AVERAGE_PLACES)) {
-        Some(quotient) => AttributeChange::Set(Path::from(&average.name), quotient.into()),
-        None => AttributeChange::Remove(Path::from(&average.name)),
+        Some(quotient) => AttributeChange::Set(AttributePath::from(&average.name), quotient.into()),
+        None => AttributeChange::Remove(AttributePath::from(&average.name)),
     }
 }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use futures::stream::{StreamExt as _, iter};
 
 use super::batch::{LedgerBatch, RenderedTransaction, WritePurpose};
-use super::clock::Clock;
 use super::decide::TOMBSTONE_LIFETIME;
 use super::item_state::LedgerItemState;
 use super::pack::{PackableItem, TransactionBatch, pack};
@@ -16,9 +15,10 @@ use super::plan::ItemPlan;
 use super::requests::CONCURRENCY;
 use super::rollup::rollup_write;
 use super::{InvocationContext, Ledger, keys};
-use crate::effect::{ItemKey, Path, Write, WriteAction, WriteCondition};
+use crate::clock::Clock;
+use crate::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use crate::projection::{RollupTargets, TargetId};
-use crate::record::{AttributeValue, Decimal, Item, Position};
+use crate::record::{AttributePath, AttributeValue, Decimal, Item, Position};
 use crate::sink::{Tables, TransactError, WriteError};
 use crate::table::Rollup;
 use crate::{ErrorKind, Result};
@@ -92,7 +92,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let encoded = item.plan.as_ref()?.entry.encode(targets);
         let condition = match &item.entry {
             None => WriteCondition::ItemAbsent,
-            Some(entry) => WriteCondition::Equals(Path::from(&self.keys.names().rev), revision(entry.rev)),
+            Some(entry) => {
+                WriteCondition::Equals(AttributePath::from(&self.keys.names().rev), revision(entry.rev))
+            }
         };
         let key = item.entry_key.take().unwrap_or_else(|| self.keys.entry(&self.model, item.source));
         Some(Write { key, condition, action: WriteAction::Put(encoded) })

@@ -187,6 +187,7 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
             let label = bin(scope, of, *width, labels)?;
             Ok(label.map(|label| MeasureAmount::Number(label, Decimal::ONE)))
         }
+        MeasureKind::Average { .. } => Ok(None),
     }
 }
 

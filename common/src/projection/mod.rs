@@ -14,13 +14,13 @@ mod rows;
 mod scope;
 mod target;
 
-pub use archive::{AttributePath, archive_line};
+pub use archive::archive_line;
 pub use contributions::{
     Contribution, ExtremeRule, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, TargetIds,
     contributions,
 };
-pub use invalidation::{StaleCaches, StaleKey, StalePath};
-pub use rows::{DatasetRow, RecordImages, RowOperation, old_image, rows};
+pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
+pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 

@@ -10,7 +10,7 @@ use super::LookupKey;
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
-    AttributePath, BoundPiece, BoundTemplate, DerivationKind, Entity, LookupUse, Model, Operand, Term,
+    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, Model, Operand, Term,
     ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
@@ -290,12 +290,12 @@ fn name(name: Option<&Arc<str>>) -> &str {
     name.map_or("?", |name| name)
 }
 
-fn has_declared_type(value: &AttributeValue<'_>, path: &AttributePath) -> bool {
+fn has_declared_type(value: &AttributeValue<'_>, path: &InternedPath) -> bool {
     path.declared.is_none_or(|declared| value.is_of_type(declared) || value.is_null())
 }
 
 /// The value at a path in an image.
-pub fn attribute<'i, 'a>(image: &'i Image<'a>, path: &AttributePath) -> Option<&'i AttributeValue<'a>> {
+pub fn attribute<'i, 'a>(image: &'i Image<'a>, path: &InternedPath) -> Option<&'i AttributeValue<'a>> {
     path.within.iter().try_fold(image.get(path.root)?, |value, name| {
         if let AttributeValue::M(map) = value { map.get(name.as_ref()) } else { None }
     })

@@ -28,11 +28,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::stream::{StreamExt as _, iter};
 
 use super::batch::LedgerBatch;
-use super::clock::Clock;
 use super::item_state::LedgerItemState;
 use super::lookup::{LookupResults, PendingLookups};
 use super::requests::CONCURRENCY;
 use super::{InvocationContext, Ledger, keys};
+use crate::clock::Clock;
 use crate::projection::{
     ImageScope, LookupAnswers as _, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
     offered_outputs,

@@ -1,14 +1,14 @@
 //! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
 
-use super::super::clock::Clock;
 use super::super::item_state::LedgerItemState;
 use super::super::lookup::LookupResults;
 use super::super::{InvocationContext, Ledger};
 use crate::Result;
-use crate::effect::{AttributeChange, ItemKey, Path, Write, WriteAction, WriteCondition};
+use crate::clock::Clock;
+use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use crate::entity::ItemIdentity;
 use crate::projection::{ImageScope, LookupAnswers as _, RollupTarget};
-use crate::record::{AttributeValue, Image, Item};
+use crate::record::{AttributePath, AttributeValue, Image, Item};
 use crate::sink::Tables;
 use crate::table::Mirror;
 
@@ -59,7 +59,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let place: Vec<&str> = place.into_iter().flatten().collect();
         let name = format!("{SEEN_AT}{}", place.join("#"));
         let place = place.into_iter().map(AttributeValue::text).collect();
-        let note = AttributeChange::Set(Path::from(name.as_str()), AttributeValue::L(place));
+        let note = AttributeChange::Set(AttributePath::from(name.as_str()), AttributeValue::L(place));
         let write = Write {
             key: self.keys.lookup(&self.model, &lookup_key),
             condition: WriteCondition::ItemExists,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::clock::Clock;
 use super::super::{InvocationContext, Ledger};
 use crate::Result;
-use crate::effect::{AttributeChange, ItemKey, Path, Write, WriteAction, WriteCondition, WriteRefusal};
-use crate::record::AttributeValue;
+use crate::clock::Clock;
+use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
+use crate::record::{AttributePath, AttributeValue};
 use crate::sink::{Tables, WriteError};
 use crate::table::{Mirror, MirroredAttribute};
 
@@ -45,7 +45,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     /// Creates the missing maps around a nested copy, outermost first, if the item exists.
-    async fn create_maps(&self, key: &ItemKey, copy: &Path, invocation: &InvocationContext) -> Result<()> {
+    async fn create_maps(
+        &self,
+        key: &ItemKey,
+        copy: &AttributePath,
+        invocation: &InvocationContext,
+    ) -> Result<()> {
         for path in copy.maps() {
             let is_missing =
                 WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Absent(path.clone())]);

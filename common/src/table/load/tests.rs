@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
 
-/// A sound model, small enough to be read whole. What is told of the broken ones beside it is tested with them.
+/// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
 
 fn load(source: &str) -> Model {
@@ -44,7 +44,10 @@ fn a_model_that_is_no_file() {
 fn a_wrong_model_is_an_error_of_kind_model() {
     let error = Model::parse("name = 1", "wrong.toml").unwrap_err().into_error();
     assert_eq!(error.kind(), ErrorKind::Model);
-    assert!(error.to_string().contains("wrong.toml:1:8: model: `name` must be a string"), "{error}");
+    assert!(
+        error.to_string().contains("wrong.toml:1:8: error[AW006]: model: `name` must be a string"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -110,13 +113,13 @@ fn everything_else_that_a_model_can_say() {
     let aggregate = &model.aggregates[1];
     let expiry = aggregate.into[0].expires.as_ref().unwrap();
     assert_eq!(expiry.after, std::time::Duration::from_secs(14 * 24 * 60 * 60));
-    // The average is the rollup's.
-    assert_eq!(aggregate.measures.len(), 5);
+    assert_eq!(aggregate.measures.len(), 6);
+    assert!(matches!(aggregate.measures[4].kind, MeasureKind::Average { .. }));
     let MeasureKind::Sum(product) = &aggregate.measures[1].kind else { panic!("{:?}", aggregate.measures) };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
     assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, ValueFormat::Day)));
-    let MeasureKind::Histogram { labels, .. } = &aggregate.measures[4].kind else {
+    let MeasureKind::Histogram { labels, .. } = &aggregate.measures[5].kind else {
         panic!("{:?}", aggregate.measures)
     };
     assert_eq!(
@@ -148,7 +151,7 @@ fn one_change_must_fit_into_a_transaction() {
         assert_eq!(
             problems(&counted_into(rollups, on_expiry)),
             format!(
-                "library.toml:11:11: entity `book`: its items count into {targets} rollups, so one change could need \
+                "library.toml:11:11: error[AW045]: entity `book`: its items count into {targets} rollups, so one change could need \
                  {actions} actions in a transaction, which holds 100; count into fewer"
             )
         );
@@ -175,7 +178,7 @@ fn what_is_cached_and_what_is_archived() {
     assert_eq!(model.archive, crate::table::ArchiveScope::Matched);
     let [shelf, book] = model.entities.as_slice() else { panic!("{:?}", model.entities) };
     assert_eq!((&shelf.caches, &book.caches), (&vec![0], &vec![1, 2]));
-    assert_eq!(book.secrets, ["notes".into(), crate::effect::Path::dotted("tags.inner")]);
+    assert_eq!(book.secrets, ["notes".into(), crate::record::AttributePath::dotted("tags.inner")]);
     let [of_shelf, _, of_book] = model.caches.as_slice() else { panic!("{:?}", model.caches) };
     assert_eq!((of_shelf.of, of_shelf.remedy), (0, crate::table::CacheRemedy::Delete));
     assert!(matches!(of_shelf.keys[0].pieces[1], BoundPiece::Value(Term::Key(1), ValueFormat::Plain)));
