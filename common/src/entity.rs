@@ -13,8 +13,8 @@ use crate::table::{Entity, KeySchema, KeyType, Model};
 
 /// The key of a source item: its table and the texts of its primary key.
 ///
-/// A number is its decimal digits, binary is base64. Each key attribute of a table has one type, so two items never have
-/// the same texts.
+/// A number is its decimal digits, binary is base64. Each key attribute of a table has one type, so two items never
+/// have the same texts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceKey<'r> {
     /// The table: an index into [`Model::tables`].

@@ -8,7 +8,7 @@ use super::oracle::{
     self, CountError, FixedPoint, ItemKind, MeasureSums, ONE, RememberedOutputs, RollupKey, item_kind,
 };
 use super::run::SimulationRun;
-use super::state::{StateTable, stored};
+use super::state::{StateTable, StoredContribution, StoredEntry, stored};
 use super::store::{EVENTS, MAIN, STATE, Store, text};
 use super::stream::{StreamRecord, TABLES};
 
@@ -154,19 +154,7 @@ fn check_entries(state: &StateTable, items: &[(&str, Item)], generation: u64) ->
     }
     let mut problems = Vec::new();
     for (key, entry) in &state.entries {
-        let mut stored_sums = MeasureSums::new();
-        for contribution in entry
-            .contributions
-            .iter()
-            .filter(|contribution| generation == 1 || contribution.aggregate != "task_days")
-        {
-            let unsharded = contribution.target.0.split("#SHARD#").next().unwrap_or_default().to_owned();
-            for (measure, amount) in &contribution.measures {
-                *stored_sums
-                    .entry(((unsharded.clone(), contribution.target.1.clone()), measure.clone()))
-                    .or_default() += amount;
-            }
-        }
+        let stored_sums = unsharded_sums(entry, generation);
         let mut wanted = MeasureSums::new();
         if let Some((table, item)) = by_key.get(key) {
             let (_, partition) = key.0.split_at(format!("LEDGER#{table}#").len());
@@ -194,6 +182,21 @@ fn check_entries(state: &StateTable, items: &[(&str, Item)], generation: u64) ->
         }
     }
     problems
+}
+
+/// The contributions of an entry by rollup, shards added up. Generation 2 of the model has no aggregate `task_days`.
+fn unsharded_sums(entry: &StoredEntry, generation: u64) -> MeasureSums {
+    let mut sums = MeasureSums::new();
+    let is_known =
+        |contribution: &&StoredContribution| generation == 1 || contribution.aggregate != "task_days";
+    for contribution in entry.contributions.iter().filter(is_known) {
+        let (partition, sort) = &contribution.target;
+        let unsharded = partition.split("#SHARD#").next().unwrap_or_default().to_owned();
+        for (measure, amount) in &contribution.measures {
+            *sums.entry(((unsharded.clone(), sort.clone()), measure.clone())).or_default() += amount;
+        }
+    }
+    sums
 }
 
 /// The sums that expiries must have settled, from the streams' records and the observed markers.

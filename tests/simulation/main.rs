@@ -173,6 +173,11 @@ fn run_seeds(first: u64, seeds: u64, is_traced: bool) -> Result<(), String> {
             Err(format!("{seeds} seeds never had: {}", missing.join(", ")))
         };
     }
+    Err(report_failures(&failed, seeds))
+}
+
+/// The problems of the first failing seeds, and the command that repeats the first.
+fn report_failures(failed: &[(u64, Vec<String>)], seeds: u64) -> String {
     let mut report = format!("{} of {seeds} seeds failed:", failed.len());
     for (seed, problems) in failed.iter().take(PRINTED_SEEDS) {
         report.push_str(&format!("\nseed {seed}:"));
@@ -187,7 +192,7 @@ fn run_seeds(first: u64, seeds: u64, is_traced: bool) -> Result<(), String> {
             "\nto repeat the first: cargo test -p afterwrite-tests --test simulation -- --seed {seed} --trace"
         ));
     }
-    Err(report)
+    report
 }
 
 /// Runs each seed with DynamoDB over HTTP and in memory; both must end without problems and with the same tables.

@@ -69,20 +69,18 @@ impl LookupCache {
 }
 
 /// The results of the lookups that a batch needs.
+///
+/// A lookup without outputs has an error, or none if the index has no item. It is not repeated within an invocation.
 #[derive(Debug, Default)]
-pub(super) struct LookupResults {
-    outputs: OutputsByKey,
-    /// Lookups without outputs; the error is absent if the index has no item. They are not repeated within an invocation.
-    failures: HashMap<LookupKey<'static>, Option<Error>>,
-}
+pub(super) struct LookupResults(HashMap<LookupKey<'static>, Result<SharedOutputs, Option<Error>>>);
 
 impl LookupAnswers for LookupResults {
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
-        self.outputs.get(&LookupKeyRef(key)).map(AsRef::as_ref)
+        self.0.get(&LookupKeyRef(key))?.as_deref().ok()
     }
 
     fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
-        self.failures.get(&LookupKeyRef(key))?.as_ref().map(Error::restated)
+        self.0.get(&LookupKeyRef(key))?.as_ref().err()?.as_ref().map(Error::restated)
     }
 }
 
@@ -103,13 +101,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         pending: &mut PendingLookups,
         lookups: &mut LookupResults,
     ) {
-        if lookups.outputs(&key).is_some() || lookups.failures.contains_key(&LookupKeyRef(&key)) {
+        if lookups.0.contains_key(&LookupKeyRef(&key)) {
             return;
         }
         let cached = self.lookups.get(&key);
         let key = key.into_owned();
         if let Some(outputs) = cached {
-            lookups.outputs.insert(key, outputs);
+            lookups.0.insert(key, Ok(outputs));
             return;
         }
         let known_offer = pending.entry(key).or_default();
@@ -150,7 +148,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 match result {
                     Ok(Some(outputs)) => {
                         self.lookups.insert(key.clone(), Arc::clone(&outputs));
-                        lookups.outputs.insert(key, outputs);
+                        lookups.0.insert(key, Ok(outputs));
                     }
                     Ok(None) => open.push((key, None)),
                     Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
@@ -158,7 +156,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                         delayed.insert(key, error);
                     }
                     Err(error) => {
-                        lookups.failures.insert(key, Some(error));
+                        lookups.0.insert(key, Err(Some(error)));
                     }
                 }
             }
@@ -169,7 +167,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             }
             self.clock.sleep(pause).await;
         }
-        lookups.failures.extend(open.into_iter().map(|(key, _)| (key, None)));
+        lookups.0.extend(open.into_iter().map(|(key, _)| (key, Err(None))));
         Ok(delayed)
     }
 
@@ -269,8 +267,8 @@ fn remembered_outputs(model: &Model, key: &LookupKey<'_>, item: &Item) -> Option
     outputs.collect::<Option<Vec<_>>>().map(Into::into)
 }
 
-/// Reads remembered lookups without querying an index: for the exporter, which makes rows of changes long after they were
-/// counted.
+/// Reads remembered lookups without querying an index: for the exporter, which makes rows of changes long after they
+/// were counted.
 #[derive(Clone, Debug)]
 pub struct RememberedLookups<T> {
     model: Arc<Model>,

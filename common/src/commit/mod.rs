@@ -1,7 +1,7 @@
 //! The ledger: commits changes to rollups, exactly once in effect.
 //!
-//! In: the records of a batch, grouped by source item ([`SourceItem`]). Out: committed transactions, and the records that
-//! could not be counted ([`CommitOutcome`]).
+//! In: the records of a batch, grouped by source item ([`SourceItem`]). Out: committed transactions, and the records
+//! that could not be counted ([`CommitOutcome`]).
 //!
 //! ```text
 //!               ┌───────────────────── next round, with what was learned ◀────────────────────┐
@@ -17,8 +17,8 @@
 //!
 //! Let `E` be the ledger entry of an item, `E.current` the contributions of the item that are counted now, and `S` the
 //! settled contributions. The ledger guarantees: **at every moment, regardless of how often records are delivered, each
-//! rollup equals the sum of `current` over all entries plus `S`; and once every change has been delivered at least once,
-//! `E.current = C(item)`.**
+//! rollup equals the sum of `current` over all entries plus `S`; and once every change has been delivered at least
+//! once, `E.current = C(item)`.**
 //!
 //! **The sum holds at every moment.** Entries and rollups change only through a [`plan`]. A plan writes, in one
 //! transaction, an entry whose `current` differs by `d`, expiry markers, and `ADD`s of exactly `d` plus the
@@ -39,9 +39,9 @@
 //! with all records that follow it. A change that is lost nevertheless (a dead letter) is part of `C(item)` when the
 //! item next changes: that difference is computed from `E.current`, not from the previous image.
 //!
-//! **Expiries.** A TTL expiry is an event, not a state: `C(OldImage)` is settled once, however late the record arrives. A
-//! marker, written with `attribute_not_exists` in the transaction that settles, makes this happen once. The item's state
-//! is counted by its entry, as for every other record.
+//! **Expiries.** A TTL expiry is an event, not a state: `C(OldImage)` is settled once, however late the record arrives.
+//! A marker, written with `attribute_not_exists` in the transaction that settles, makes this happen once. The item's
+//! state is counted by its entry, as for every other record.
 //!
 //! **Reconciling** ([`Ledger::reconcile`]) reads the entry first and the item second, both strongly consistent, and
 //! writes on the entry's `rev`. A change that is counted in between fails the condition. A change made after the item

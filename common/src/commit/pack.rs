@@ -120,16 +120,10 @@ impl TransactionBatch {
 
     /// Whether no sum exceeds DynamoDB's limits on numbers.
     fn can_add(&self, addition: &PlannedAddition<'_>) -> bool {
-        let fits = |sums: &MeasureAmounts, added: &MeasureAmounts| {
-            added.iter().all(|(name, number)| {
-                let sum = sums.iter().find(|(known, _)| known == name);
-                sum.is_none_or(|(_, sum)| sum.plus(number).is_ok())
-            })
-        };
         addition.targets.iter().all(|target| {
             let known = self.indexes.get(target).and_then(|index| self.rollups.get(*index));
             known.is_none_or(|(_, update)| {
-                fits(&update.measures, addition.measures) && fits(&update.settled, addition.settled)
+                sums_fit(&update.measures, addition.measures) && sums_fit(&update.settled, addition.settled)
             })
         })
     }
@@ -170,6 +164,13 @@ impl TransactionBatch {
 fn has_long_numbers(plan: &ItemPlan<'_>) -> bool {
     let is_long = |measures: &MeasureAmounts| measures.iter().any(|(_, number)| number.to_i64().is_none());
     plan.additions().any(|addition| is_long(addition.measures) || is_long(addition.settled))
+}
+
+fn sums_fit(sums: &MeasureAmounts, added: &MeasureAmounts) -> bool {
+    added.iter().all(|(name, number)| {
+        let sum = sums.iter().find(|(known, _)| known == name);
+        sum.is_none_or(|(_, sum)| sum.plus(number).is_ok())
+    })
 }
 
 fn add_all(sums: &mut MeasureAmounts, measures: &MeasureAmounts) {

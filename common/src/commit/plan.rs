@@ -244,8 +244,8 @@ impl ItemPlanner<'_> {
     }
 }
 
-/// The difference between two states of an item: the indexes of the contributions in `after` that have no counterpart in
-/// `before`, and the deltas of all others. A counterpart has the same aggregate and the same rollups.
+/// The difference between two states of an item: the indexes of the contributions in `after` that have no counterpart
+/// in `before`, and the deltas of all others. A counterpart has the same aggregate and the same rollups.
 fn difference(
     before: &ItemContributions,
     after: &ItemContributions,
@@ -295,11 +295,8 @@ fn merge_deltas(plan: &mut ItemPlan<'_>) -> Result<()> {
             let targets = TargetIds::from_slice(&[*target]);
             let empty = || RollupDelta { targets, measures: Vec::new(), settled: Vec::new() };
             let sum = by_target.entry(*target).or_insert_with(empty);
-            for (name, number) in &delta.measures {
-                add(&mut sum.measures, name, number)?;
-            }
-            for (name, number) in &delta.settled {
-                add(&mut sum.settled, name, number)?;
+            for (sums, added) in [(&mut sum.measures, &delta.measures), (&mut sum.settled, &delta.settled)] {
+                added.iter().try_for_each(|(name, number)| add(sums, name, number))?;
             }
         }
     }

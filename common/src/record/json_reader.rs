@@ -435,8 +435,8 @@ fn special_bytes(bytes: u64) -> u64 {
     const fn each(byte: u8) -> u64 {
         u64::from_ne_bytes([byte; 8])
     }
-    // A byte less than the subtrahend borrows from its highest bit. With the second bit flipped, a quote becomes a space,
-    // and control characters remain less than a space.
+    // A byte less than the subtrahend borrows from its highest bit. With the second bit flipped, a quote becomes a
+    // space, and control characters remain less than a space.
     let quote_or_control = (bytes ^ each(b'"' ^ b' ')).wrapping_sub(each(b' ' + 1));
     let backslash = (bytes ^ each(b'\\')).wrapping_sub(each(1));
     (quote_or_control | backslash) & !bytes & each(0x80)

@@ -91,25 +91,22 @@ impl AttributeValue<'_> {
     /// The same value with owned content.
     #[must_use]
     pub fn into_owned(self) -> AttributeValue<'static> {
-        fn text(text: Cow<'_, str>) -> Cow<'static, str> {
-            Cow::Owned(text.into_owned())
-        }
-        fn bytes(bytes: Cow<'_, [u8]>) -> Cow<'static, [u8]> {
-            Cow::Owned(bytes.into_owned())
+        fn owned<T: ToOwned + ?Sized>(value: Cow<'_, T>) -> Cow<'static, T> {
+            Cow::Owned(value.into_owned())
         }
         match self {
-            Self::S(value) => AttributeValue::S(text(value)),
+            Self::S(value) => AttributeValue::S(owned(value)),
             Self::N(number) => AttributeValue::N(number),
-            Self::B(value) => AttributeValue::B(bytes(value)),
+            Self::B(value) => AttributeValue::B(owned(value)),
             Self::Bool(value) => AttributeValue::Bool(value),
             Self::Null => AttributeValue::Null,
             Self::M(map) => AttributeValue::M(
-                map.into_iter().map(|(name, value)| (text(name), value.into_owned())).collect(),
+                map.into_iter().map(|(name, value)| (owned(name), value.into_owned())).collect(),
             ),
             Self::L(list) => AttributeValue::L(list.into_iter().map(AttributeValue::into_owned).collect()),
-            Self::Ss(set) => AttributeValue::Ss(set.into_iter().map(text).collect()),
+            Self::Ss(set) => AttributeValue::Ss(set.into_iter().map(owned).collect()),
             Self::Ns(set) => AttributeValue::Ns(set),
-            Self::Bs(set) => AttributeValue::Bs(set.into_iter().map(bytes).collect()),
+            Self::Bs(set) => AttributeValue::Bs(set.into_iter().map(owned).collect()),
         }
     }
 }

@@ -39,7 +39,7 @@ use crate::projection::{
 };
 use crate::record::{AttributeValue, Decimal, Image, Item};
 use crate::sink::Tables;
-use crate::table::{Mirror, MirroredAttribute, Term, ValueFormat};
+use crate::table::{Mirror, MirroredAttribute, Rollup, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
 
 /// The values of a mirror's attributes; `None` for an absent attribute.
@@ -285,16 +285,17 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// The values that the copies must have: 0 for a count or sum without contributions; a computed measure without
     /// contributions is absent.
     fn mirror_values(&self, mirror: &Mirror, rollup: Option<&Item>) -> MirrorValues {
-        let is_computed = |measure: &str| {
-            self.model.rollups.get(mirror.from).is_some_and(|rollup| {
-                rollup.averages.iter().any(|average| *average.name == *measure)
-                    || rollup.extremes.iter().any(|extreme| **extreme == *measure)
-            })
-        };
+        let declared = self.model.rollups.get(mirror.from);
+        let is_computed = |measure: &str| declared.is_some_and(|rollup| is_computed_measure(rollup, measure));
         let value = |shown: &MirroredAttribute| {
             let stored = rollup.and_then(|item| item.get(shown.measure.as_ref())).cloned();
             stored.or_else(|| (!is_computed(&shown.measure)).then_some(Decimal::ZERO.into()))
         };
         mirror.attributes.iter().map(value).collect()
     }
+}
+
+fn is_computed_measure(rollup: &Rollup, measure: &str) -> bool {
+    rollup.averages.iter().any(|average| *average.name == *measure)
+        || rollup.extremes.iter().any(|extreme| **extreme == *measure)
 }
