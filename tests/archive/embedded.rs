@@ -21,8 +21,8 @@ async fn records_are_concatenated_under_the_hour_of_their_arrival() {
     assert!(!put.send().await.unwrap().record_id().is_empty());
     let put =
         client.put_record_batch().delivery_stream_name(STREAM).records(record("b")).records(record("c\n"));
-    let answer = put.send().await.unwrap();
-    assert_eq!((answer.failed_put_count(), answer.request_responses().len()), (0, 2));
+    let response = put.send().await.unwrap();
+    assert_eq!((response.failed_put_count(), response.request_responses().len()), (0, 2));
     let objects = archive.read_back().await;
     let (key, text) = objects.first_key_value().unwrap();
     assert_eq!((objects.len(), text.as_str()), (1, "a\nbc\n"));

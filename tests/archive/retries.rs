@@ -1,7 +1,6 @@
 //! Retries by a script: what is sent again, what is reported, and when the archiver gives up.
 
 use std::collections::VecDeque;
-use std::future::Future;
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,11 +23,9 @@ impl Clock for SleepClock {
         *self.0.lock().unwrap()
     }
 
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        async move {
-            let mut now = self.0.lock().unwrap();
-            *now = now.plus(duration);
-        }
+    async fn sleep(&self, duration: Duration) {
+        let mut now = self.0.lock().unwrap();
+        *now = now.plus(duration);
     }
 
     fn permille(&self) -> u32 {

@@ -84,9 +84,9 @@ async fn exactly_the_stale_keys_are_deleted() {
         assert!(outcome.totals.keys_gone_ms.is_some());
         keys += outcome.totals.keys;
     }
-    let gone = keys_of_all(first);
-    assert!(keys >= gone.len() && gone.len() > 100 && gone.len() < all.len());
-    assert_eq!(keys_in(&server).await, preloaded.difference(&gone).cloned().collect());
+    let stale = keys_of_all(first);
+    assert!(keys >= stale.len() && stale.len() > 100 && stale.len() < all.len());
+    assert_eq!(keys_in(&server).await, preloaded.difference(&stale).cloned().collect());
     // All records, so the first half is delivered a second time.
     for batch in records.chunks(1_000) {
         let outcome = deliver(&invalidator, &model, batch, deadline(30)).await;

@@ -26,7 +26,7 @@ use super::delivery::{deadline, model, question};
 /// A relay whose cache and archive are in memory.
 type MemoryRelay = StreamRelay<MemoryCache, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
 
-/// The keys that the cache was asked to invalidate.
+/// The keys that were invalidated in the cache.
 fn invalidated(cache: &MemoryCache) -> BTreeSet<String> {
     cache.published().into_iter().collect()
 }

@@ -151,7 +151,7 @@ impl<T: Tables> FaultyTables<T> {
         }
     }
 
-    fn answer_is_lost(&self) -> bool {
+    fn response_is_lost(&self) -> bool {
         self.lock().occurs(|rates| rates.lost_answer, |injected| &mut injected.lost_answers)
     }
 
@@ -220,8 +220,8 @@ impl<T: Tables> Tables for FaultyTables<T> {
             Some(EarlyFault::Throttle) => return Err(WriteError::Refused(WriteRefusal::Throttled)),
             None => {}
         }
-        let answer = self.tables.write(write).await;
-        if self.answer_is_lost() { Err(WriteError::Failed(lost())) } else { answer }
+        let result = self.tables.write(write).await;
+        if self.response_is_lost() { Err(WriteError::Failed(lost())) } else { result }
     }
 
     async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
@@ -236,8 +236,8 @@ impl<T: Tables> Tables for FaultyTables<T> {
             }
             None => {}
         }
-        let answer = self.tables.transact(writes).await;
-        if self.answer_is_lost() { Err(TransactError::Failed(lost())) } else { answer }
+        let result = self.tables.transact(writes).await;
+        if self.response_is_lost() { Err(TransactError::Failed(lost())) } else { result }
     }
 
     async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
@@ -342,8 +342,8 @@ mod tests {
             (FaultRates { unavailable: 1000, ..FaultRates::NONE }, 0),
         ] {
             let tables = tables(rates, 1);
-            let (answer, _) = run(tables.write(&write));
-            assert!(matches!(answer, Err(WriteError::Failed(error)) if error.is_retryable()));
+            let (result, _) = run(tables.write(&write));
+            assert!(matches!(result, Err(WriteError::Failed(error)) if error.is_retryable()));
             assert_eq!(tables.inner().scan("t").len(), items);
         }
     }
@@ -352,8 +352,8 @@ mod tests {
     fn a_conflict_has_no_effect_and_refuses_at_least_one_action() {
         for seed in 0..50 {
             let tables = tables(FaultRates { conflict: 1000, ..FaultRates::NONE }, seed);
-            let (answer, _) = run(tables.transact(&[increment("a"), increment("b")]));
-            let Err(TransactError::Cancelled(reasons)) = answer else { panic!("not cancelled") };
+            let (result, _) = run(tables.transact(&[increment("a"), increment("b")]));
+            let Err(TransactError::Cancelled(reasons)) = result else { panic!("not cancelled") };
             assert_eq!(reasons.len(), 2);
             assert!(reasons.contains(&Some(WriteRefusal::Conflict)));
             assert!(tables.inner().scan("t").is_empty());
@@ -365,8 +365,8 @@ mod tests {
         let trace = |seed| {
             let tables = tables(FaultRates::SOME, seed);
             let write = increment("a");
-            let answers: Vec<String> = (0..200).map(|_| format!("{:?}", run(tables.write(&write)))).collect();
-            (answers, tables.injected(), tables.inner().scan("t"))
+            let results: Vec<String> = (0..200).map(|_| format!("{:?}", run(tables.write(&write)))).collect();
+            (results, tables.injected(), tables.inner().scan("t"))
         };
         assert_eq!(trace(5), trace(5));
         assert_ne!(trace(5).0, trace(6).0);

@@ -1,7 +1,7 @@
 //! A bucket that is a local folder, for measurements in which reads and writes should cost what files cost.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use afterwrite::record::Timestamp;
@@ -61,19 +61,25 @@ impl Bucket for FolderBucket {
     }
 
     async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
-        let mut file = match File::create_new(self.object_path(key)?) {
+        let path = self.object_path(key)?;
+        let mut file = match File::create_new(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Ok(PutOutcome::AlreadyExists);
             }
             Err(error) => return Err(file_error(error)),
         };
-        match body {
-            ObjectBody::Bytes(bytes) => io::copy(&mut bytes.as_ref(), &mut file),
-            ObjectBody::File(path) => File::open(path).and_then(|mut body| io::copy(&mut body, &mut file)),
+        let written = match body {
+            ObjectBody::Bytes(bytes) => file.write_all(&bytes),
+            ObjectBody::File(body) => fs::copy(body, &path).map(drop),
+        };
+        match written {
+            Ok(()) => Ok(PutOutcome::Written),
+            Err(error) => {
+                fs::remove_file(&path).map_err(file_error)?;
+                Err(file_error(error))
+            }
         }
-        .map_err(file_error)?;
-        Ok(PutOutcome::Written)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {

@@ -121,8 +121,8 @@ impl RedisServer {
             command.arg(*word);
         });
         let mut connection = self.connection().await;
-        let answer = command.query_async(&mut connection).await;
-        answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        let response = command.query_async(&mut connection).await;
+        response.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 }
 

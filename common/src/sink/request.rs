@@ -113,7 +113,7 @@ impl ServiceRequest<'_> {
         ))
     }
 
-    /// The error for a request that was not sent, or not answered: a setting is missing, or the network failed.
+    /// The error for a request that was not sent or got no response: a setting is missing, or the network failed.
     fn unsent_error(self, cause: &str) -> Error {
         let lowercase = cause.to_lowercase();
         if lowercase.contains("region") {

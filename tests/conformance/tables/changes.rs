@@ -1,4 +1,4 @@
-//! Put, delete, and every kind of change: set, add and remove, nested and where parents are missing.
+//! Put, delete, and every kind of change: set, add and remove, nested and with missing parents.
 
 use afterwrite::effect::{AttributeChange, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item};
@@ -40,16 +40,16 @@ fn on_an_item() -> Vec<(&'static str, Vec<AttributeChange>, ExpectedOutcome)> {
         ("set: reserved words are names", vec![set("size", "y")], with(item([("size", text("y"))]))),
         ("set: below a missing map", vec![set("nowhere/s", "y")], ExpectedOutcome::Invalid),
         ("set: below a missing map in a map", vec![set("m/nowhere/s", "y")], ExpectedOutcome::Invalid),
-        ("set: below what is no map", vec![set("n/s", "y")], ExpectedOutcome::Invalid),
+        ("set: below a value that is not a map", vec![set("n/s", "y")], ExpectedOutcome::Invalid),
         ("set: below a list", vec![set("l/s", "y")], ExpectedOutcome::Invalid),
         ("add: to a number", vec![add("n", "5")], with(item([("n", number("15"))]))),
         ("add: nothing", vec![add("n", "0")], with(Item::new())),
-        ("add: down to nought", vec![add("n", "-10")], with(item([("n", number("0"))]))),
-        ("add: below nought", vec![add("n", "-10.25")], with(item([("n", number("-0.25"))]))),
-        ("add: to none", vec![add("x", "7")], with(item([("x", number("7"))]))),
+        ("add: down to zero", vec![add("n", "-10")], with(item([("n", number("0"))]))),
+        ("add: below zero", vec![add("n", "-10.25")], with(item([("n", number("-0.25"))]))),
+        ("add: to a missing attribute", vec![add("x", "7")], with(item([("x", number("7"))]))),
         ("add: nested", vec![add("m/n", "0.5")], with(m("2", "x"))),
         (
-            "add: nested, to none",
+            "add: nested, to a missing attribute",
             vec![add("m/deep/n", "3")],
             with(item([(
                 "m",
@@ -57,17 +57,17 @@ fn on_an_item() -> Vec<(&'static str, Vec<AttributeChange>, ExpectedOutcome)> {
             )])),
         ),
         ("add: below a missing map", vec![add("nowhere/n", "1")], ExpectedOutcome::Invalid),
-        ("add: below what is no map", vec![add("s/n", "1")], ExpectedOutcome::Invalid),
+        ("add: below a value that is not a map", vec![add("s/n", "1")], ExpectedOutcome::Invalid),
         ("add: to a text", vec![add("s", "1")], ExpectedOutcome::Invalid),
         ("add: to a map", vec![add("m", "1")], ExpectedOutcome::Invalid),
-        ("remove: is there", vec![remove("s")], without("s")),
-        ("remove: is not there", vec![remove("nowhere")], with(Item::new())),
+        ("remove: present", vec![remove("s")], without("s")),
+        ("remove: missing", vec![remove("nowhere")], with(Item::new())),
         (
             "remove: nested",
             vec![remove("m/deep/s")],
             with(item([("m", map([("n", number("1.5")), ("deep", map([]))]))])),
         ),
-        ("remove: nested, is not there", vec![remove("m/deep/t")], with(Item::new())),
+        ("remove: nested, missing", vec![remove("m/deep/t")], with(Item::new())),
         ("remove: below a missing map", vec![remove("nowhere/s")], ExpectedOutcome::Invalid),
         (
             "many at once",
@@ -80,7 +80,7 @@ fn on_an_item() -> Vec<(&'static str, Vec<AttributeChange>, ExpectedOutcome)> {
                 ExpectedOutcome::Stored(Some(item))
             },
         ),
-        ("one wrong change undoes all", vec![set("x", "y"), add("s", "1")], ExpectedOutcome::Invalid),
+        ("one invalid change prevents all", vec![set("x", "y"), add("s", "1")], ExpectedOutcome::Invalid),
         ("paths overlap: equal", vec![set("x", "y"), add("x", "1")], ExpectedOutcome::InvalidRequest),
         (
             "paths overlap: parent and child",
@@ -97,7 +97,7 @@ fn on_no_item() -> Vec<(&'static str, Vec<AttributeChange>, ExpectedOutcome)> {
     vec![
         ("no item: set", vec![set("x", "y")], ExpectedOutcome::Stored(Some(item([("x", text("y"))])))),
         ("no item: add", vec![add("n", "-7")], ExpectedOutcome::Stored(Some(item([("n", number("-7"))])))),
-        ("no item: remove makes it", vec![remove("x")], ExpectedOutcome::Stored(Some(Item::new()))),
+        ("no item: remove creates it", vec![remove("x")], ExpectedOutcome::Stored(Some(Item::new()))),
         ("no item: add below a map", vec![add("m/n", "1")], ExpectedOutcome::Invalid),
     ]
 }
@@ -118,7 +118,7 @@ fn numbers() -> Vec<(&'static str, &'static str, &'static str, Option<&'static s
         ("largest", "9E+125", "9E+124", Some("9.9E+125")),
         ("beyond the largest", "9E+125", "9E+125", None),
         ("cancels exactly", "0.1", "-0.1", Some("0")),
-        ("no float: a tenth three times", "0.2", "0.1", Some("0.3")),
+        ("decimal: three tenths", "0.2", "0.1", Some("0.3")),
     ]
 }
 
@@ -151,18 +151,18 @@ async fn whole_items(store: &impl TableStore) {
         ),
         ("put: creates", None, WriteAction::Put(replaced.clone()), ExpectedOutcome::Stored(Some(replaced))),
         (
-            "put: nothing but a key",
+            "put: only a key",
             Some(stored()),
             WriteAction::Put(Item::new()),
             ExpectedOutcome::Stored(Some(Item::new())),
         ),
-        ("delete: is there", Some(stored()), WriteAction::Delete, ExpectedOutcome::Stored(None)),
-        ("delete: is not there", None, WriteAction::Delete, ExpectedOutcome::Stored(None)),
+        ("delete: present", Some(stored()), WriteAction::Delete, ExpectedOutcome::Stored(None)),
+        ("delete: missing", None, WriteAction::Delete, ExpectedOutcome::Stored(None)),
     ];
     for (name, stored, action, expected) in cases {
         WriteCase { name, stored, condition: WriteCondition::Always, action, expected }.run(store).await;
     }
-    // A put may repeat its key's attributes, and the key is what counts.
+    // A put may repeat its key attributes; those of the key count.
     let repeats = item([("PK", text("put: repeats its key")), ("x", text("y"))]);
     let expected = ExpectedOutcome::Stored(Some(item([("x", text("y"))])));
     let action = WriteAction::Put(repeats);

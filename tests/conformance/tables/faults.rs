@@ -1,4 +1,4 @@
-//! What DynamoDB's failures become: which are worth another try, which took no effect, and what the user is told.
+//! The meaning of DynamoDB's errors: which can be retried, which had no effect, and what the user reads.
 
 use afterwrite::ErrorKind;
 use afterwrite::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
@@ -14,13 +14,13 @@ fn actions() -> [Write; 3] {
         .map(|action| always(pair("secret", "secret"), action))
 }
 
-/// What a single write, a transaction and a read make of an answer.
+/// A response, and its meaning for a single write, a transaction and a read.
 struct FaultCase {
-    answer: ScriptedResponse,
+    response: ScriptedResponse,
     write: WriteOutcome,
     transaction: ErrorKind,
     read: ErrorKind,
-    /// What the error of a read says.
+    /// Words in the error of a read.
     words: &'static [&'static str],
 }
 
@@ -28,7 +28,7 @@ fn cases() -> Vec<FaultCase> {
     use ErrorKind::{Configuration, Rejected, Unavailable};
     let refused = |reason| WriteOutcome::Refused(vec![Some(reason)]);
     let case = |status, code: &str, message: &str, write, kind, words| FaultCase {
-        answer: ScriptedResponse::error(status, code, message),
+        response: ScriptedResponse::error(status, code, message),
         write,
         transaction: kind,
         read: kind,
@@ -60,7 +60,7 @@ fn cases() -> Vec<FaultCase> {
         denied("InvalidSignatureException"),
         broken(500, "InternalServerError"),
         broken(503, "ServiceUnavailable"),
-        broken(502, "what a load balancer says"),
+        broken(502, "the error of a load balancer"),
         broken(400, "TransactionInProgressException"),
         case(
             400,
@@ -111,10 +111,10 @@ fn cases() -> Vec<FaultCase> {
             &["SomethingNewException"],
         ),
     ];
-    for answer in [ScriptedResponse::HangUp, ScriptedResponse::ok("no JSON")] {
+    for response in [ScriptedResponse::HangUp, ScriptedResponse::ok("no JSON")] {
         let write = WriteOutcome::Failed(Unavailable);
         cases.push(FaultCase {
-            answer,
+            response,
             write,
             transaction: Unavailable,
             read: Unavailable,
@@ -125,20 +125,20 @@ fn cases() -> Vec<FaultCase> {
 }
 
 #[tokio::test]
-async fn each_fault_has_its_meaning() {
-    for FaultCase { answer, write, transaction, read, words } in cases() {
-        let service = ScriptedService::start(vec![answer.clone()]).await;
+async fn every_error_has_its_meaning() {
+    for FaultCase { response, write, transaction, read, words } in cases() {
+        let service = ScriptedService::start(vec![response.clone()]).await;
         let tables = service.tables();
         for (sent, action) in actions().iter().enumerate() {
             let result = tables.write(action).await;
             assert!(!format!("{result:?}").replace("S(\"secret\")", "").contains("secret"), "{result:?}");
-            assert_eq!(WriteOutcome::from(result), write, "{answer:?}");
-            assert_eq!(service.requests().len(), sent + 1, "{answer:?}: a write is sent once");
+            assert_eq!(WriteOutcome::from(result), write, "{response:?}");
+            assert_eq!(service.requests().len(), sent + 1, "{response:?}: a write is sent once");
         }
         let result = tables.transact(&actions()[..1]).await;
         assert!(!format!("{result:?}").contains("secret"), "{result:?}");
-        assert_eq!(WriteOutcome::from(result), WriteOutcome::Failed(transaction), "{answer:?}");
-        assert_eq!(service.requests().len(), 4, "{answer:?}: a transaction is sent once");
+        assert_eq!(WriteOutcome::from(result), WriteOutcome::Failed(transaction), "{response:?}");
+        assert_eq!(service.requests().len(), 4, "{response:?}: a transaction is sent once");
 
         let error = tables.read(&[pair("secret", "secret")]).await.unwrap_err();
         let shown = format!("{error} {error:?}");
@@ -148,7 +148,7 @@ async fn each_fault_has_its_meaning() {
 }
 
 #[tokio::test]
-async fn each_cancellation_reason_has_its_meaning() {
+async fn every_cancellation_reason_has_its_meaning() {
     let reasons = [
         (r#"{"Code":"None"}"#, None),
         (
@@ -173,7 +173,7 @@ async fn each_cancellation_reason_has_its_meaning() {
     assert_eq!(WriteOutcome::from(result), WriteOutcome::Refused(expected));
     assert_eq!(service.requests().len(), 1);
 
-    // Reasons that cannot be told apart by action are no reasons.
+    // Reasons that do not align with the actions are not used.
     let result = service.tables().transact(&writes[..2]).await;
     assert_eq!(WriteOutcome::from(result), WriteOutcome::Failed(ErrorKind::Unavailable));
 
@@ -194,7 +194,7 @@ fn cancelled(reasons: &str) -> ScriptedResponse {
 }
 
 #[tokio::test]
-async fn a_failed_condition_shows_the_item() {
+async fn a_failed_condition_returns_the_item() {
     let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"x":{"S":"y"}}}"#;
     let service = ScriptedService::start(vec![ScriptedResponse::Http {
         status: 400,
@@ -214,7 +214,7 @@ async fn a_failed_condition_shows_the_item() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_say_what_was_consumed() {
+async fn a_response_without_consumed_capacity_counts_zero_units() {
     let service = ScriptedService::start(vec![ScriptedResponse::ok("{}")]).await;
     for write in actions() {
         assert_eq!(WriteOutcome::from(service.tables().write(&write).await), WriteOutcome::Done(0));
@@ -226,7 +226,7 @@ const NOTHING: &str = r#"{"Responses":{}}"#;
 const UNPROCESSED: &str = r#"{"Responses":{},"UnprocessedKeys":{"pair":{"Keys":[{"PK":{"S":"1"},"SK":{"S":"1"}}],"ConsistentRead":true}}}"#;
 
 #[tokio::test]
-async fn unprocessed_keys_are_asked_for_again() {
+async fn unprocessed_keys_are_requested_again() {
     let found = r#"{"Responses":{"pair":[{"PK":{"S":"1"},"SK":{"S":"1"},"x":{"S":"y"}}]}}"#;
     let service = ScriptedService::start(vec![
         ScriptedResponse::ok(UNPROCESSED),
@@ -245,7 +245,7 @@ async fn unprocessed_keys_are_asked_for_again() {
 }
 
 #[tokio::test]
-async fn keys_never_processed_are_a_throttle() {
+async fn keys_that_are_never_processed_count_as_throttled() {
     let service = ScriptedService::start(vec![ScriptedResponse::ok(UNPROCESSED)]).await;
     let error = service.tables().read(&[pair("1", "1")]).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
@@ -262,7 +262,7 @@ async fn a_read_is_retried() {
 }
 
 #[tokio::test]
-async fn the_servers_time_is_the_earliest_of_its_answers() {
+async fn the_server_time_is_the_earliest_of_its_responses() {
     let dates =
         ["Sat, 21 Nov 2026 01:00:02 GMT", "Sat, 21 Nov 2026 01:00:01 GMT", "Sat, 21 Nov 2026 01:00:03 GMT"];
     let service =
@@ -273,9 +273,9 @@ async fn the_servers_time_is_the_earliest_of_its_answers() {
     assert_eq!(snapshot.server_time, Timestamp::parse("2026-11-21T01:00:01Z").unwrap());
 }
 
-/// Our own clock stands in, at a moment before the answer.
+/// The local clock is used instead, at a moment before the response.
 #[tokio::test]
-async fn a_server_without_a_clock() {
+async fn a_response_without_a_date() {
     let now = || {
         Timestamp::from_epoch_ms(i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap())
     };
@@ -286,7 +286,7 @@ async fn a_server_without_a_clock() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_region_or_credentials() {
+async fn a_client_without_region_or_credentials_is_a_configuration_error() {
     use aws_sdk_dynamodb::config::{Credentials, Region};
     let credentials = Credentials::new("test", "test", None, None, "test");
     let region = Region::from_static("us-east-1");
@@ -312,7 +312,7 @@ async fn a_client_without_a_region_or_credentials() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there() {
+async fn an_unreachable_server_is_retryable() {
     use aws_sdk_dynamodb::config::{Credentials, Region};
     let tables = tables(
         configuration()

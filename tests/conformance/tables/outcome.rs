@@ -1,4 +1,4 @@
-//! What became of a write, in a form that cases can state and stores be compared by; and the words the cases are written in.
+//! The outcome of a write in a comparable form, and the helpers that cases are written with.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,18 @@ use afterwrite::sink::{ConsumedUnits, TransactError, WriteError};
 
 use super::store::{TableStore, pair};
 
-/// What became of a write or a transaction.
+/// The outcome of a write or a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum WriteOutcome {
-    /// It was carried out, for so many write units.
+    /// Carried out; the write units that it consumed.
     Done(u64),
-    /// It was refused, each action for this reason.
+    /// Refused; the reason for each action.
     Refused(Vec<Option<RefusalReason>>),
-    /// It failed as a whole.
+    /// Failed as a whole.
     Failed(ErrorKind),
 }
 
-/// Why an action was refused, without the words.
+/// Why an action was refused, without the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RefusalReason {
     Condition(Option<Item>),
@@ -62,12 +62,12 @@ impl From<Result<ConsumedUnits, TransactError>> for WriteOutcome {
     }
 }
 
-/// What a case says must become of a single write.
+/// The expected outcome of a single write.
 #[derive(Clone, Debug)]
 pub(super) enum ExpectedOutcome {
-    /// The item is then this, beside its key; `None`: there is none.
+    /// The item then has these attributes, in addition to its key; `None`: it does not exist.
     Stored(Option<Item>),
-    /// Its condition does not hold: nothing changes, and the refusal holds the item.
+    /// Its condition does not hold: nothing changes, and the refusal contains the item.
     ConditionFails,
     /// It can never succeed on this item.
     Invalid,
@@ -75,10 +75,10 @@ pub(super) enum ExpectedOutcome {
     InvalidRequest,
 }
 
-/// One write to one item, and what must become of it.
+/// A write to one item, and its expected outcome.
 pub(super) struct WriteCase {
     pub(super) name: &'static str,
-    /// The attributes of the item beside its key; `None`: there is no item.
+    /// The attributes of the item before, without its key; `None`: it does not exist.
     pub(super) stored: Option<Item>,
     pub(super) condition: WriteCondition,
     pub(super) action: WriteAction,
@@ -86,7 +86,7 @@ pub(super) struct WriteCase {
 }
 
 impl WriteCase {
-    /// Tries the case alone and as the only action of a transaction.
+    /// Runs the case as a single write and as the only action of a transaction.
     pub(super) async fn run(&self, store: &impl TableStore) {
         for kind in ["alone", "transacted"] {
             let key = pair(self.name, kind);
@@ -158,7 +158,7 @@ pub(super) fn bytes(bytes: &[u8]) -> AttributeValue<'static> {
     AttributeValue::B(Cow::Owned(bytes.to_vec()))
 }
 
-/// A path by its names, separated by slashes.
+/// A path from its names, separated by slashes.
 pub(super) fn path(names: &str) -> AttributePath {
     let mut names = names.split('/').map(Into::into);
     AttributePath::nested(names.next().expect("a name"), names)

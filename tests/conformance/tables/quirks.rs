@@ -1,5 +1,5 @@
-//! Where the embedded DynamoDB is known to differ from AWS. Each test states what AWS does and the memory with it, and what
-//! the embedded one does instead; when that changes, the test fails and the quirk can go.
+//! Known differences between the embedded DynamoDB and AWS. Each test states what AWS and the in-memory tables do, and what the embedded
+//! DynamoDB does instead. When that changes, the test fails and the quirk can be removed.
 
 use afterwrite::ErrorKind;
 use afterwrite::effect::{Write, WriteAction, WriteCondition};
@@ -9,9 +9,9 @@ use afterwrite::sink::Tables;
 use super::outcome::{RefusalReason, WriteOutcome, always, item, path, set, text};
 use super::store::{PAIR, embedded, in_memory, pair};
 
-/// AWS refuses a comparison by order with a value that has none; the embedded one takes it for false.
+/// AWS refuses a comparison by order with a value of a type without an order; the embedded DynamoDB evaluates it as false.
 #[tokio::test]
-async fn a_comparison_by_order_with_what_has_none() {
+async fn a_comparison_by_order_with_an_unordered_value() {
     let (memory, server) = (in_memory(), embedded().await);
     for operand in [AttributeValue::Bool(true), AttributeValue::Null, AttributeValue::L(Vec::new())] {
         let write = Write {
@@ -26,14 +26,14 @@ async fn a_comparison_by_order_with_what_has_none() {
             WriteOutcome::from(memory.transact(writes).await),
             WriteOutcome::Failed(ErrorKind::Rejected)
         );
-        let false_there = WriteOutcome::Refused(vec![Some(RefusalReason::Condition(None))]);
-        assert_eq!(WriteOutcome::from(server.write(&write).await), false_there);
-        assert_eq!(WriteOutcome::from(server.transact(writes).await), false_there);
+        let evaluated_as_false = WriteOutcome::Refused(vec![Some(RefusalReason::Condition(None))]);
+        assert_eq!(WriteOutcome::from(server.write(&write).await), evaluated_as_false);
+        assert_eq!(WriteOutcome::from(server.transact(writes).await), evaluated_as_false);
     }
 }
 
-/// AWS refuses an update of a key attribute wherever it stands; the embedded one carries it out in a transaction, and leaves
-/// an item whose key is not the one it is found under.
+/// AWS refuses an update of a key attribute; the embedded DynamoDB carries it out in a transaction, and leaves an item whose key
+/// differs from the key it is stored under.
 #[tokio::test]
 async fn an_update_of_a_key_attribute() {
     let (memory, server) = (in_memory(), embedded().await);
@@ -49,7 +49,7 @@ async fn an_update_of_a_key_attribute() {
     }
 }
 
-/// On AWS a write that changes nothing does not show in the stream; in the embedded one's it does.
+/// On AWS a write that changes nothing does not appear in the stream; in the stream of the embedded DynamoDB it does.
 #[tokio::test]
 async fn a_write_that_changes_nothing() {
     let memory = in_memory();

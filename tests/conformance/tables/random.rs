@@ -1,4 +1,4 @@
-//! SeededRandom sequences of writes: whatever they are, both stores answer alike and hold the same in the end.
+//! Random sequences of writes: both implementations return the same results and hold the same items in the end.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ const SEEDS: u64 = 3;
 const STEPS: usize = 300;
 
 #[tokio::test]
-async fn both_stores_answer_alike() {
+async fn both_implementations_return_the_same_results() {
     for seed in 0..SEEDS {
         let (memory, server) = (in_memory(), embedded().await);
         let mut random = SeededRandom::new(seed);
@@ -38,15 +38,15 @@ async fn both_stores_answer_alike() {
                 WriteOutcome::Failed(_) => failed += 1,
             }
         }
-        let (held, held_there) = (TableStore::scan(&memory, PAIR).await, server.scan(PAIR).await);
-        // A sequence in which nearly all went one way would say little.
+        let (in_memory, on_server) = (TableStore::scan(&memory, PAIR).await, server.scan(PAIR).await);
+        // A sequence with nearly equal outcomes would prove little.
         assert!(done > 60 && refused > 60 && failed > 10, "seed {seed}: {done} {refused} {failed}");
-        assert!(!held.is_empty());
-        assert_eq!(held, held_there, "seed {seed}");
+        assert!(!in_memory.is_empty());
+        assert_eq!(in_memory, on_server, "seed {seed}");
     }
 }
 
-/// One to five writes, now and then two to the same item.
+/// One to five writes, occasionally two to the same item.
 fn writes(random: &mut SeededRandom) -> Vec<Write> {
     let count = if random.chance(500) { 1 } else { 1 + random.below(5) };
     let mut writes: Vec<Write> = Vec::new();
@@ -80,22 +80,22 @@ fn attributes(random: &mut SeededRandom) -> Item {
     (0..count).map(|_| (Cow::Owned(name(random).to_owned()), value(random))).collect()
 }
 
-/// Names of attributes; the nested ones, with slashes, are paths.
+/// A top-level attribute name.
 fn name(random: &mut SeededRandom) -> &'static str {
     random.pick(&["a", "b", "n", "m", "l", "set", "GSI1PK", "GSI1SK", "GSI2PK"]).unwrap()
 }
 
-fn place(random: &mut SeededRandom) -> afterwrite::record::AttributePath {
+fn random_path(random: &mut SeededRandom) -> afterwrite::record::AttributePath {
     const NESTED: [&str; 6] = ["m/a", "m/n", "m/m", "m/m/n", "a/n", "nowhere/n"];
     if random.chance(300) { path(random.pick(&NESTED).unwrap()) } else { path(name(random)) }
 }
 
 fn change(random: &mut SeededRandom) -> AttributeChange {
     match random.below(6) {
-        0 | 1 => AttributeChange::Set(place(random), value(random)),
-        2 => AttributeChange::Remove(place(random)),
-        // Mostly to a number, or there would be few sums.
-        3 => AttributeChange::Add(place(random), number(random)),
+        0 | 1 => AttributeChange::Set(random_path(random), value(random)),
+        2 => AttributeChange::Remove(random_path(random)),
+        // Mostly to a number, so that there are many sums.
+        3 => AttributeChange::Add(random_path(random), number(random)),
         _ => AttributeChange::Add(path("n"), number(random)),
     }
 }
@@ -106,10 +106,10 @@ fn condition(random: &mut SeededRandom, depth: u64) -> WriteCondition {
     match random.below(if depth < 2 { 12 } else { 8 }) {
         0..=2 => WriteCondition::Always,
         3 => WriteCondition::ItemExists,
-        4 => WriteCondition::Absent(place(random)),
-        5 => WriteCondition::Equals(place(random), value(random)),
-        6 => WriteCondition::Differs(place(random), value(random)),
-        7 => WriteCondition::Less(place(random), AttributeValue::N(number(random))),
+        4 => WriteCondition::Absent(random_path(random)),
+        5 => WriteCondition::Equals(random_path(random), value(random)),
+        6 => WriteCondition::Differs(random_path(random), value(random)),
+        7 => WriteCondition::Less(random_path(random), AttributeValue::N(number(random))),
         8 => WriteCondition::ItemAbsent,
         9 => WriteCondition::All(parts(random)),
         _ => WriteCondition::Any(parts(random)),

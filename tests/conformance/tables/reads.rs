@@ -1,4 +1,4 @@
-//! Reads of many items, queries of indexes, and what a wrong set-up gets.
+//! Reads of many items, queries of indexes, and the errors of wrong configurations.
 
 use afterwrite::ErrorKind;
 use afterwrite::effect::{ItemKey, WriteAction};
@@ -11,33 +11,33 @@ use super::store::{BINARY, NUMBERED, PAIR, TableStore, attribute, pair};
 pub(super) async fn suite(store: &impl TableStore) {
     many_keys(store).await;
     keys_of_other_types(store).await;
-    wrong_set_ups(store).await;
+    wrong_configurations(store).await;
     indexes(store).await;
     an_index_of_several_pages(store).await;
 }
 
-/// More than two batches, some keys twice, some of nothing, of two tables.
+/// More than two batches, with repeated keys and missing items, from two tables.
 async fn many_keys(store: &impl TableStore) {
     let mut keys = Vec::new();
     let mut expected = Vec::new();
-    for place in 0..250 {
-        let key = if place % 7 == 0 {
-            let partition = attribute("ID", number(&format!("{place}.5")));
+    for index in 0..250 {
+        let key = if index % 7 == 0 {
+            let partition = attribute("ID", number(&format!("{index}.5")));
             ItemKey { table: NUMBERED.into(), partition, sort: None }
         } else {
-            pair("many", &place.to_string())
+            pair("many", &index.to_string())
         };
-        let attributes = item([("place", number(&place.to_string()))]);
-        let is_there = place % 3 != 0;
-        if is_there {
+        let attributes = item([("index", number(&index.to_string()))]);
+        let exists = index % 3 != 0;
+        if exists {
             store.write(&always(key.clone(), WriteAction::Put(attributes.clone()))).await.unwrap();
         }
-        expected.push(is_there.then(|| keyed(attributes, &key)));
+        expected.push(exists.then(|| keyed(attributes, &key)));
         keys.push(key);
     }
-    for place in [249, 0, 100, 100, 3] {
-        keys.push(keys[place].clone());
-        expected.push(expected[place].clone());
+    for index in [249, 0, 100, 100, 3] {
+        keys.push(keys[index].clone());
+        expected.push(expected[index].clone());
     }
     let snapshot = store.read(&keys).await.unwrap();
     assert_eq!(snapshot.items, expected);
@@ -62,7 +62,7 @@ async fn keys_of_other_types(store: &impl TableStore) {
     }
 }
 
-async fn wrong_set_ups(store: &impl TableStore) {
+async fn wrong_configurations(store: &impl TableStore) {
     let key = |table: &str, partition: &str, sort: Option<&str>| ItemKey {
         table: table.into(),
         partition: attribute(partition, text("secret")),

@@ -1,5 +1,5 @@
-//! A stand-in for DynamoDB that answers each request with the next of its answers, whatever was asked: for what a real one
-//! does too seldom to be tested.
+//! A stand-in for DynamoDB with scripted responses, independent of the requests, for errors that a real service returns too rarely to be
+//! tested.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,12 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Builder, Credentials, Region};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How one request is answered.
+/// The response to one request.
 #[derive(Clone, Debug)]
 pub(super) enum ScriptedResponse {
-    /// A status, a body and, for some, a date.
+    /// A status, a body and optionally a date.
     Http { status: u16, body: String, date: Option<&'static str> },
-    /// The connection is closed without a word: the request may have taken effect.
+    /// The connection is closed without a response: the request may have taken effect.
     HangUp,
 }
 
@@ -32,22 +32,22 @@ impl ScriptedResponse {
         }
     }
 
-    /// An error as DynamoDB writes it.
+    /// An error in DynamoDB's format.
     pub(super) fn error(status: u16, code: &str, message: &str) -> Self {
         let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{code}","message":"{message}"}}"#);
         Self::Http { status, body, date: None }
     }
 }
 
-/// The service and what it was asked.
+/// The service and its requests.
 pub(super) struct ScriptedService {
     endpoint: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl ScriptedService {
-    /// Answers with each of `answers` once, then with the last one for ever.
-    pub(super) async fn start(answers: Vec<ScriptedResponse>) -> Self {
+    /// Sends each of the `responses` once, then always the last one.
+    pub(super) async fn start(responses: Vec<ScriptedResponse>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -55,7 +55,7 @@ impl ScriptedService {
         tokio::spawn(async move {
             loop {
                 let Ok((connection, _)) = listener.accept().await else { return };
-                answer(connection, &answers, &seen).await;
+                respond(connection, &responses, &seen).await;
             }
         });
         Self { endpoint, requests }
@@ -73,7 +73,7 @@ impl ScriptedService {
     }
 }
 
-/// A configuration without region, credentials or endpoint; retries hardly wait.
+/// A configuration without region, credentials or endpoint, with short retry delays.
 pub(super) fn configuration() -> Builder {
     aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
@@ -85,8 +85,8 @@ pub(super) fn tables(configuration: Builder) -> DynamoDb {
     DynamoDb::new(Client::from_conf(configuration.build()))
 }
 
-/// Reads one request, answers it and closes the connection.
-async fn answer(mut connection: TcpStream, answers: &[ScriptedResponse], requests: &Mutex<Vec<String>>) {
+/// Reads one request, responds to it and closes the connection.
+async fn respond(mut connection: TcpStream, responses: &[ScriptedResponse], requests: &Mutex<Vec<String>>) {
     let mut request = Vec::new();
     let body = loop {
         let text = String::from_utf8_lossy(&request).into_owned();
@@ -107,13 +107,13 @@ async fn answer(mut connection: TcpStream, answers: &[ScriptedResponse], request
         requests.push(body);
         requests.len() - 1
     };
-    if let Some(ScriptedResponse::Http { status, body, date }) = answers.get(number).or(answers.last()) {
+    if let Some(ScriptedResponse::Http { status, body, date }) = responses.get(number).or(responses.last()) {
         let date = date.map(|date| format!("date: {date}\r\n")).unwrap_or_default();
         let head = format!(
             "HTTP/1.1 {status} x\r\ncontent-type: application/x-amz-json-1.0\r\n{date}connection: close\r\n"
         );
         let text = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-        // A client that is gone does not want its answer.
+        // The client may be gone already.
         let _ = connection.write_all(text.as_bytes()).await;
     }
 }

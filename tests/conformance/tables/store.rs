@@ -1,4 +1,4 @@
-//! The two stores, and the tables that every case finds in them.
+//! The two implementations, and the tables that every case uses.
 
 use afterwrite::Error;
 use afterwrite::effect::{ItemKey, KeyAttribute, Write};
@@ -13,16 +13,16 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType,
 };
 
-/// Keys `PK`, `SK` (texts); indexes `GSI1` (`GSI1PK`, `GSI1SK`) and `GSI2` (`GSI2PK`).
+/// Keys `PK`, `SK` (strings); indexes `GSI1` (`GSI1PK`, `GSI1SK`) and `GSI2` (`GSI2PK`).
 pub(super) const PAIR: &str = "pair";
 /// Key `ID`, a number.
 pub(super) const NUMBERED: &str = "numbered";
 /// Keys `ID` and `AT`, bytes and a number.
 pub(super) const BINARY: &str = "binary";
 
-/// A store under test: tables, and all items of one of them.
+/// Tables under test.
 pub(super) trait TableStore: Tables {
-    /// All items, in an order that depends on them only.
+    /// All items of a table, in an order that depends only on the items.
     async fn scan(&self, table: &str) -> Vec<Item>;
 }
 
@@ -50,14 +50,14 @@ impl TableStore for MemoryTables {
     }
 }
 
-/// The embedded DynamoDB and the client that speaks to it.
+/// The embedded DynamoDB with a client.
 pub(super) struct EmbeddedTables {
     pub(super) client: Client,
     tables: DynamoDb,
     _server: EmbeddedDynamoDb,
 }
 
-/// Starts an embedded DynamoDB with the tables; it ends when it is dropped.
+/// Starts an embedded DynamoDB with the tables; dropping it stops it.
 pub(super) async fn embedded() -> EmbeddedTables {
     let server = EmbeddedDynamoDb::start().await.unwrap();
     let client = server.client();
@@ -141,7 +141,7 @@ impl Tables for EmbeddedTables {
 }
 
 impl TableStore for EmbeddedTables {
-    /// Scans [`PAIR`] for the keys that are there, then reads the items as the product does.
+    /// Scans [`PAIR`] for keys, then reads the items as the product does.
     async fn scan(&self, table: &str) -> Vec<Item> {
         assert_eq!(table, PAIR);
         let scan = self.client.scan().table_name(table).consistent_read(true).into_paginator().items().send();

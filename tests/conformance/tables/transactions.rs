@@ -13,7 +13,7 @@ pub(super) async fn suite(store: &impl TableStore) {
     cancels_all_with_a_reason_each(store).await;
     a_condition_makes_it_repeatable(store).await;
     limits(store).await;
-    wrong_set_ups(store).await;
+    wrong_configurations(store).await;
 }
 
 async fn get(store: &impl TableStore, key: &ItemKey) -> Option<Item> {
@@ -75,7 +75,7 @@ async fn cancels_all_with_a_reason_each(store: &impl TableStore) {
     }
 }
 
-/// What the product rests on: the same transaction again is refused, and shows what the first one left.
+/// The basis of the product: a repeated transaction is refused, and returns the result of the first one.
 async fn a_condition_makes_it_repeatable(store: &impl TableStore) {
     let (entry, target) = (pair("repeated", "entry"), pair("repeated", "target"));
     let writes = [
@@ -87,10 +87,10 @@ async fn a_condition_makes_it_repeatable(store: &impl TableStore) {
         always(target.clone(), WriteAction::Update(vec![add("count", "5"), add("rev", "1")])),
     ];
     assert_eq!(WriteOutcome::from(store.transact(&writes).await), WriteOutcome::Done(4));
-    let left = RefusalReason::Condition(Some(keyed(item([("rev", number("1"))]), &entry)));
+    let existing = RefusalReason::Condition(Some(keyed(item([("rev", number("1"))]), &entry)));
     assert_eq!(
         WriteOutcome::from(store.transact(&writes).await),
-        WriteOutcome::Refused(vec![Some(left), None])
+        WriteOutcome::Refused(vec![Some(existing), None])
     );
     let counted = item([("count", number("5")), ("rev", number("1"))]);
     assert_eq!(get(store, &target).await, Some(keyed(counted, &target)));
@@ -110,7 +110,7 @@ async fn limits(store: &impl TableStore) {
     twice.push(always(pair("limits", "0"), WriteAction::Delete));
     assert_eq!(WriteOutcome::from(store.transact(&twice).await), rejected);
 
-    // 4 MB in eleven items of 390,000 bytes is too much, in ten it is not.
+    // Eleven items of 390,000 bytes exceed 4 MB; ten do not.
     let large = |count: usize| -> Vec<Write> {
         let put = |number: usize| {
             let key = pair("large", &number.to_string());
@@ -122,7 +122,7 @@ async fn limits(store: &impl TableStore) {
     assert_eq!(WriteOutcome::from(store.transact(&large(10)).await), WriteOutcome::Done(10 * 2 * 381));
 }
 
-async fn wrong_set_ups(store: &impl TableStore) {
+async fn wrong_configurations(store: &impl TableStore) {
     let fine = always(pair("set-up", "fine"), WriteAction::Update(vec![set("x", "y")]));
     let key = |table: &str, partition: &str, sort: Option<&str>| ItemKey {
         table: table.into(),

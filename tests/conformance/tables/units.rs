@@ -1,4 +1,4 @@
-//! What writes cost, in figures: the item's larger image in kilobytes begun, twice that in a transaction, and the indexes.
+//! The write units of writes: one per started kilobyte of the larger image, twice that in a transaction, and those of the indexes.
 
 use afterwrite::effect::WriteAction;
 use afterwrite::record::{AttributeValue, Item};
@@ -6,7 +6,7 @@ use afterwrite::record::{AttributeValue, Item};
 use super::outcome::{WriteOutcome, add, always, item, map, remove, set, text};
 use super::store::{TableStore, pair};
 
-/// An item, a write to it, what that costs the table and what it costs the indexes.
+/// An item, a write to it, and the write units of the table and of the indexes.
 struct WriteCost {
     name: &'static str,
     stored: Option<Item>,
@@ -18,7 +18,7 @@ struct WriteCost {
 /// The key of an item, "PK" + "units" + "SK" + one letter.
 const KEY_BYTES: usize = 10;
 
-/// Attributes that make an item of so many bytes.
+/// Attributes of an item with this many bytes.
 fn sized(bytes: usize) -> Item {
     item([("x", text(&"x".repeat(bytes - KEY_BYTES - 1)))])
 }
@@ -62,14 +62,14 @@ fn without_indexes() -> Vec<WriteCost> {
         update("to a kilobyte", Some(1024 - 3), set("y", "zz"), 1),
         update("over a kilobyte", Some(1024 - 2), set("y", "zz"), 2),
         update("shrinks", Some(1025), remove("x"), 2),
-        update("makes one", None, add("n", "1"), 1),
+        update("creates one", None, add("n", "1"), 1),
         update("a number of two digits a byte", Some(1024 - 4), add("n", "1234"), 1),
         update("and a byte for the sign", Some(1024 - 4), add("n", "-1234"), 2),
-        update("a fraction rounds by itself", Some(1024 - 4), add("n", "12.5"), 1),
+        update("a fraction rounds up separately", Some(1024 - 4), add("n", "12.5"), 1),
         update("a fraction of a digit more", Some(1024 - 4), add("n", "12.345"), 2),
         update("a list of 250 maps of four bytes and three", Some(1024 - 1 - 3 - 1000), set("l", list), 1),
         update("changes nothing", Some(1500), remove("nowhere"), 2),
-        delete("what is not there", None, 1),
+        delete("a missing item", None, 1),
         delete("two kilobytes", Some(2048), 2),
     ]
 }
@@ -93,7 +93,13 @@ fn with_indexes() -> Vec<WriteCost> {
         cost("another key of one index", Some(indexed(100)), update(set("GSI1SK", "z")), 1, 3),
         cost("another key, by kilobytes", Some(indexed(1500)), update(set("GSI2PK", "z")), 2, 6),
         cost("put the same again", Some(indexed(1500)), WriteAction::Put(indexed(1500)), 2, 0),
-        cost("half a key is no entry", None, WriteAction::Put(item([("GSI1PK", text("a"))])), 1, 0),
+        cost(
+            "an incomplete key is not an entry",
+            None,
+            WriteAction::Put(item([("GSI1PK", text("a"))])),
+            1,
+            0,
+        ),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Every type of value goes in and comes out as it was; what DynamoDB cannot hold is refused.
+//! Every type of value is read back unchanged; what DynamoDB cannot store is refused.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use afterwrite::record::{AttributeValue, Decimal, Item};
 use super::outcome::{ExpectedOutcome, WriteCase, bytes, decimal, item, map, number, set, text};
 use super::store::TableStore;
 
-/// Values that are stored as they are.
+/// Values that are stored unchanged.
 fn storable() -> Vec<(&'static str, AttributeValue<'static>)> {
     let texts =
         |texts: &[&'static str]| AttributeValue::Ss(texts.iter().map(|text| Cow::Borrowed(*text)).collect());
@@ -46,14 +46,14 @@ fn storable() -> Vec<(&'static str, AttributeValue<'static>)> {
     ]
 }
 
-/// Values that DynamoDB refuses, whatever is stored.
+/// Values that DynamoDB refuses, regardless of the stored item.
 fn not_storable() -> Vec<(&'static str, AttributeValue<'static>)> {
     vec![
         ("empty set of texts", AttributeValue::Ss(Vec::new())),
         ("empty set of numbers", AttributeValue::Ns(Vec::new())),
         ("empty set in a list", AttributeValue::L(vec![AttributeValue::Bs(Vec::new())])),
-        ("a member twice", AttributeValue::Ss(vec!["a".into(), "a".into()])),
-        ("a number twice", AttributeValue::Ns(vec![decimal("1.0"), decimal("1")])),
+        ("a repeated member", AttributeValue::Ss(vec!["a".into(), "a".into()])),
+        ("a repeated number", AttributeValue::Ns(vec![decimal("1.0"), decimal("1")])),
         ("40 levels", nested(40)),
     ]
 }
@@ -90,7 +90,7 @@ pub(super) async fn suite(store: &impl TableStore) {
 /// The limit of 400 KB, to the byte.
 async fn sizes(store: &impl TableStore) {
     const LIMIT: usize = 400 * 1024;
-    // The key of a case: PK and its name, SK and "alone" or, longer by five, "transacted".
+    // The key of a case: PK and its name, SK and "alone" or the five bytes longer "transacted".
     let key = "PKsizesSKtransacted".len();
     let filled = |length: usize| item([("x", text(&"x".repeat(length - "x".len())))]);
     let fits = WriteAction::Put(filled(LIMIT - key));
@@ -115,7 +115,7 @@ async fn sizes(store: &impl TableStore) {
     .await;
 }
 
-/// A key attribute of an index may be missing, but not of another type, nor empty.
+/// An index's key attribute may be missing, but not empty or of another type.
 async fn index_keys(store: &impl TableStore) {
     for (name, value, expected) in [
         ("index key: a number", number("1"), ExpectedOutcome::Invalid),

@@ -1,7 +1,7 @@
 //! DynamoDB tables.
 //!
-//! A write is sent once: only the caller knows what its condition says about a second attempt. Reads are retried by the SDK's standard
-//! retries, and here when a batch is answered in part.
+//! A write is sent once: only the caller knows what its condition means for a second attempt. Reads are retried by the SDK, and here if
+//! a response leaves keys unprocessed.
 
 mod expression;
 mod fault;

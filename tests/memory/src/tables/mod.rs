@@ -138,11 +138,11 @@ impl MemoryTables {
     /// `Configuration` for a missing table.
     pub fn sweep(&self, table: &str, attribute: &str) -> Result<usize, Error> {
         let now = self.time().epoch_seconds();
-        let has_expired = |item: &Item| {
-            let at = item.get(attribute).and_then(AttributeValue::as_number);
-            at.is_some_and(|at| *at < now.into())
-        };
-        let expired: Vec<Item> = self.scan(table).into_iter().filter(has_expired).collect();
+        let mut expired = self.scan(table);
+        expired.retain(|item| {
+            let expires = item.get(attribute).and_then(AttributeValue::as_number);
+            expires.is_some_and(|expires| *expires < now.into())
+        });
         for item in &expired {
             let key = self.key_of(table, item)?;
             let mut state = self.lock();
