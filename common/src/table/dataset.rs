@@ -6,8 +6,8 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::column_type::{ColumnType, is_column_name};
-use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
+use super::load::problem::ProblemCode;
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
 use super::load::scope::{ResolvedName, base_name, interned_path, position};
 use super::load::suggestion::{did_you_mean, listed, suggestion};

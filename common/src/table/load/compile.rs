@@ -48,7 +48,8 @@ pub(super) fn compile<'s>(
     let mut compiler = ModelCompiler::new(problems, source, model);
     compiler.check_name("model", name);
     each_named(&mut compiler, &settings, "tables", source_table::compile);
-    if settings.get("tables").is_none_or(|tables| tables.get_ref().as_table().is_none_or(DeTable::is_empty)) {
+    if settings.get("tables").is_none_or(|tables| tables.get_ref().as_table().is_some_and(DeTable::is_empty))
+    {
         let message = "model: no source table; declare one: `[tables.<name>]` with `key = [\"PK\", \"SK\"]`";
         compiler.problems.report(ProblemCode::MissingKey, 0, message);
         compiler.problems.mark_incomplete();

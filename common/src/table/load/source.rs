@@ -54,49 +54,30 @@ impl<'s> SourceMap<'s> {
         let Some((token, rest)) = self.tokens.get(index..).and_then(<[Token]>::split_first) else {
             return start;
         };
-        match token.kind() {
-            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => end_of_brackets(token, rest),
-            TokenKind::Atom => {
-                let is_number = self.source.get(start..).is_some_and(begins_as_number);
-                let more = rest
-                    .iter()
-                    .take_while(|next| is_number && matches!(next.kind(), TokenKind::Atom | TokenKind::Dot));
-                more.last().unwrap_or(token).span().end()
-            }
-            TokenKind::LiteralString
-            | TokenKind::BasicString
-            | TokenKind::MlLiteralString
-            | TokenKind::MlBasicString => token.span().end(),
-            TokenKind::Dot
-            | TokenKind::Equals
-            | TokenKind::Comma
-            | TokenKind::RightSquareBracket
-            | TokenKind::RightCurlyBracket => token.span().end(),
-            TokenKind::Whitespace | TokenKind::Comment | TokenKind::Newline | TokenKind::Eof => start,
+        let kind = token.kind();
+        if is_opening(kind) {
+            return end_of_brackets(token, rest);
         }
+        if matches!(kind, TokenKind::Whitespace | TokenKind::Comment | TokenKind::Newline | TokenKind::Eof) {
+            return start;
+        }
+        let is_number = kind == TokenKind::Atom && self.source.get(start..).is_some_and(begins_as_number);
+        let is_more = |next: &&Token| is_number && matches!(next.kind(), TokenKind::Atom | TokenKind::Dot);
+        rest.iter().take_while(is_more).last().unwrap_or(token).span().end()
     }
+}
+
+fn is_opening(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket)
 }
 
 /// The end of the bracket that closes this one; its own end if none does.
 fn end_of_brackets(open: &Token, rest: &[Token]) -> usize {
     let mut depth = 1_usize;
     for token in rest {
-        match token.kind() {
-            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => depth += 1,
-            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => depth -= 1,
-            TokenKind::Dot
-            | TokenKind::Equals
-            | TokenKind::Comma
-            | TokenKind::Whitespace
-            | TokenKind::Comment
-            | TokenKind::Newline
-            | TokenKind::LiteralString
-            | TokenKind::BasicString
-            | TokenKind::MlLiteralString
-            | TokenKind::MlBasicString
-            | TokenKind::Atom
-            | TokenKind::Eof => {}
-        }
+        let kind = token.kind();
+        depth += usize::from(is_opening(kind));
+        depth -= usize::from(matches!(kind, TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket));
         if depth == 0 {
             return token.span().end();
         }
