@@ -82,13 +82,7 @@ async fn objects_are_written_by_size_by_time_and_at_the_end() {
         let records = ["1\n", "2\n", "3\n", "4\n", "5\n"].map(record).to_vec();
         let put = firehose.client().put_record_batch().delivery_stream_name(&name).set_records(Some(records));
         put.send().await.unwrap();
-        let written = || async {
-            let all = objects(&s3_client, BUCKET).await;
-            let of_stream = all.into_iter().filter(|(key, _)| key.contains(&name)).map(|(_, text)| text);
-            let mut texts: Vec<String> = of_stream.collect();
-            texts.sort();
-            texts
-        };
+        let written = || objects_of_stream(&s3_client, &name);
         for _ in 0..100 {
             if written().await.len() >= expected.len() {
                 break;
@@ -100,6 +94,15 @@ async fn objects_are_written_by_size_by_time_and_at_the_end() {
         assert_eq!(written().await.concat(), "1\n2\n3\n4\n5\n", "{name}: everything, once it has stopped");
     }
     s3.stop().await.unwrap();
+}
+
+/// The texts of a stream's objects, sorted.
+async fn objects_of_stream(client: &aws_sdk_s3::Client, stream: &str) -> Vec<String> {
+    let all = objects(client, BUCKET).await;
+    let of_stream = all.into_iter().filter(|(key, _)| key.contains(stream)).map(|(_, text)| text);
+    let mut texts: Vec<String> = of_stream.collect();
+    texts.sort();
+    texts
 }
 
 #[tokio::test]

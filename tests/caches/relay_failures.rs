@@ -220,25 +220,27 @@ async fn a_dead_cache_fails_only_the_records_with_stale_keys() {
     assert_eq!(relayed.response.batch_item_failures, []);
 }
 
+/// A record of this view type with the keys and images that it contains.
+fn record_with_view(view: &str, operation: &str, sort: &str) -> Value {
+    let keys = json!({ "PK": { "S": "CANDIDATE#1" }, "SK": { "S": sort } });
+    let mut record = at(question("p", "1"), "301");
+    record["eventName"] = json!(operation);
+    record["dynamodb"]["StreamViewType"] = json!(view);
+    record["dynamodb"]["Keys"] = keys.clone();
+    match (view, operation) {
+        ("NEW_IMAGE", "INSERT" | "MODIFY") => record["dynamodb"]["NewImage"] = keys,
+        _ => {
+            record["dynamodb"].as_object_mut().unwrap().remove("NewImage");
+        }
+    }
+    record
+}
+
 /// An archive cannot be completed later, so a stream without the images that datasets need must be reported.
 #[tokio::test]
 async fn a_stream_without_the_images_of_rows_is_not_archived() {
     let model = model();
     let (relay, stream) = in_memory(&model, None);
-    let record = |view: &str, operation: &str, sort: &str| {
-        let keys = json!({ "PK": { "S": "CANDIDATE#1" }, "SK": { "S": sort } });
-        let mut record = at(question("p", "1"), "301");
-        record["eventName"] = json!(operation);
-        record["dynamodb"]["StreamViewType"] = json!(view);
-        record["dynamodb"]["Keys"] = keys.clone();
-        match (view, operation) {
-            ("NEW_IMAGE", "INSERT" | "MODIFY") => record["dynamodb"]["NewImage"] = keys,
-            _ => {
-                record["dynamodb"].as_object_mut().unwrap().remove("NewImage");
-            }
-        }
-        event(&[record])
-    };
     let attempt = "ATTEMPT#1";
     for (view, operation, sort) in [
         ("KEYS_ONLY", "INSERT", attempt),
@@ -247,7 +249,7 @@ async fn a_stream_without_the_images_of_rows_is_not_archived() {
         ("NEW_IMAGE", "REMOVE", attempt),
         ("OLD_IMAGE", "INSERT", attempt),
     ] {
-        let event = record(view, operation, sort);
+        let event = event(&[record_with_view(view, operation, sort)]);
         let error = relay.handle(event.as_bytes(), deadline(2)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Stream, "{view} {operation}");
         assert!(
@@ -257,12 +259,24 @@ async fn a_stream_without_the_images_of_rows_is_not_archived() {
     }
     assert!(stream.contents().is_empty());
     for (operation, sort) in [("INSERT", attempt), ("REMOVE", "STRANGER")] {
-        let event = record("NEW_IMAGE", operation, sort);
+        let event = event(&[record_with_view("NEW_IMAGE", operation, sort)]);
         assert_eq!(relay.handle(event.as_bytes(), deadline(2)).await.unwrap().archived.unwrap().lines, 1);
     }
 }
 
-/// Items of no entity are left out if the model says so. Records that cannot be identified are kept, and no line contains a secret.
+/// The records, except those at the positions `left_out`, without their notes.
+fn without_notes(records: &[Value], left_out: &[usize]) -> Vec<Value> {
+    let mut kept = Vec::new();
+    for (_, record) in records.iter().enumerate().filter(|(position, _)| !left_out.contains(position)) {
+        let mut record = record.clone();
+        let images = record["dynamodb"].as_object_mut().unwrap().values_mut();
+        images.filter_map(Value::as_object_mut).for_each(|image| drop(image.remove("notes")));
+        kept.push(record);
+    }
+    kept
+}
+
+/// With `archive = "matched"`, items of no entity are not archived. Records that cannot be identified are kept, and no line contains a secret.
 #[tokio::test]
 async fn with_archive_matched_items_of_no_entity_are_not_archived() {
     let notes = json!({ "notes": { "S": "LEAK" }, "seen": { "BOOL": true } });
@@ -278,15 +292,7 @@ async fn with_archive_matched_items_of_no_entity_are_not_archived() {
         price("307", 1),
     ];
     let matched = SHOP.replace("generation = 1", "generation = 1\narchive = \"matched\"");
-    let all_but = |left_out: &[usize]| -> Vec<Value> {
-        let mut kept = records.to_vec();
-        for record in &mut kept {
-            let images = record["dynamodb"].as_object_mut().unwrap().values_mut();
-            images.filter_map(Value::as_object_mut).for_each(|image| drop(image.remove("notes")));
-        }
-        let positions = kept.into_iter().enumerate().filter(|(position, _)| !left_out.contains(position));
-        positions.map(|(_, record)| record).collect()
-    };
+    let all_but = |left_out: &[usize]| without_notes(&records, left_out);
     // An image that cannot be searched for secrets is never archived; its record is reported.
     for (model, expected) in [(SHOP, all_but(&[5])), (&matched, all_but(&[1, 5]))] {
         let model = shop(model);

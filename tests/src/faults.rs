@@ -360,14 +360,16 @@ mod tests {
         }
     }
 
+    /// The results of 200 writes with this seed, the injected faults and the items.
+    fn trace(seed: u64) -> (Vec<String>, InjectedFaults, Vec<Item>) {
+        let tables = tables(FaultRates::SOME, seed);
+        let write = increment("a");
+        let results = (0..200).map(|_| format!("{:?}", run(tables.write(&write)))).collect();
+        (results, tables.injected(), tables.inner().scan("t"))
+    }
+
     #[test]
     fn a_seed_reproduces_its_faults() {
-        let trace = |seed| {
-            let tables = tables(FaultRates::SOME, seed);
-            let write = increment("a");
-            let results: Vec<String> = (0..200).map(|_| format!("{:?}", run(tables.write(&write)))).collect();
-            (results, tables.injected(), tables.inner().scan("t"))
-        };
         assert_eq!(trace(5), trace(5));
         assert_ne!(trace(5).0, trace(6).0);
         let (_, injected, _) = trace(5);

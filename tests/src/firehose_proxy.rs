@@ -159,15 +159,11 @@ impl FirehoseProxyState {
 
 /// The response to a request: the endpoint's results for forwarded records, and an error for each refused one.
 fn merged_response(are_refused: &[bool], taken: Vec<Value>) -> Value {
+    let refusal = json!({ "ErrorCode": "ServiceUnavailableException", "ErrorMessage": "Slow down." });
     let mut taken = taken.into_iter();
-    let entry = |is_refused: &bool| {
-        if *is_refused {
-            json!({ "ErrorCode": "ServiceUnavailableException", "ErrorMessage": "Slow down." })
-        } else {
-            taken.next().unwrap_or_default()
-        }
-    };
-    let entries: Vec<Value> = are_refused.iter().map(entry).collect();
+    let mut entry = |is_refused| if is_refused { Some(refusal.clone()) } else { taken.next() };
+    let entries: Vec<Value> =
+        are_refused.iter().map(|is_refused| entry(*is_refused).unwrap_or_default()).collect();
     let failed = are_refused.iter().filter(|is_refused| **is_refused).count();
     json!({ "FailedPutCount": failed, "Encrypted": false, "RequestResponses": entries })
 }

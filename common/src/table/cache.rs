@@ -33,7 +33,7 @@ pub struct CacheRule {
 }
 
 /// What is done to a stale cache key. Each is carried out by the cache itself in one step, so that it holds even if the function stops the
-/// instant the cache has replied; [`crate::sink::redis`] documents which race each closes and what readers must do for it.
+/// instant the cache has replied; [`crate::sink::Cache`] documents which races each closes and what readers must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheRemedy {
     /// The key is removed. A reader that read the item before the change may still store what it read afterwards.

@@ -24,33 +24,40 @@ struct FaultCase {
     words: &'static [&'static str],
 }
 
+fn case(
+    status: u16,
+    code: &str,
+    message: &str,
+    write: WriteOutcome,
+    kind: ErrorKind,
+    words: &'static [&'static str],
+) -> FaultCase {
+    let response = ScriptedResponse::error(status, code, message);
+    FaultCase { response, write, transaction: kind, read: kind, words }
+}
+
+fn refused(reason: RefusalReason) -> WriteOutcome {
+    WriteOutcome::Refused(vec![Some(reason)])
+}
+
+fn throttled(code: &str) -> FaultCase {
+    let write = refused(RefusalReason::Throttled);
+    case(400, code, "secret", write, ErrorKind::Unavailable, &["throttled", "pair"])
+}
+
+fn denied(code: &str) -> FaultCase {
+    let (message, kind) = ("User: secret is not authorized", ErrorKind::Configuration);
+    let words = &["permission denied", "pair", "dynamodb:BatchGetItem", "AWS_REGION"];
+    case(400, code, message, WriteOutcome::Failed(kind), kind, words)
+}
+
+fn broken(status: u16, code: &str) -> FaultCase {
+    let kind = ErrorKind::Unavailable;
+    case(status, code, "secret", WriteOutcome::Failed(kind), kind, &["pair"])
+}
+
 fn cases() -> Vec<FaultCase> {
     use ErrorKind::{Configuration, Rejected, Unavailable};
-    let refused = |reason| WriteOutcome::Refused(vec![Some(reason)]);
-    let case = |status, code: &str, message: &str, write, kind, words| FaultCase {
-        response: ScriptedResponse::error(status, code, message),
-        write,
-        transaction: kind,
-        read: kind,
-        words,
-    };
-    let throttled = |code| {
-        case(400, code, "secret", refused(RefusalReason::Throttled), Unavailable, &["throttled", "pair"])
-    };
-    let denied = |code| {
-        let words: &[&str] = &["permission denied", "pair", "dynamodb:BatchGetItem", "AWS_REGION"];
-        case(
-            400,
-            code,
-            "User: secret is not authorized",
-            WriteOutcome::Failed(Configuration),
-            Configuration,
-            words,
-        )
-    };
-    let broken = |status, code| {
-        case(status, code, "secret", WriteOutcome::Failed(Unavailable), Unavailable, &["pair"])
-    };
     let mut cases = vec![
         throttled("ProvisionedThroughputExceededException"),
         throttled("ThrottlingException"),

@@ -9,8 +9,8 @@ use afterwrite_local::dynamodb::EmbeddedDynamoDb;
 use afterwrite_memory::{IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, Projection, ProjectionType,
-    ScalarAttributeType,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType,
 };
 
 /// Keys `PK`, `SK` (strings); indexes `GSI1` (`GSI1PK`, `GSI1SK`) and `GSI2` (`GSI2PK`).
@@ -80,15 +80,6 @@ async fn create(
     keys: &[(&str, ScalarAttributeType)],
     indexes: &[(&str, &[&str])],
 ) {
-    let schema = |names: &[&str]| {
-        let roles = [aws_sdk_dynamodb::types::KeyType::Hash, aws_sdk_dynamodb::types::KeyType::Range];
-        let elements = names.iter().zip(roles);
-        elements
-            .map(|(name, role)| {
-                KeySchemaElement::builder().attribute_name(*name).key_type(role).build().unwrap()
-            })
-            .collect::<Vec<_>>()
-    };
     let index_keys = indexes.iter().flat_map(|(_, names)| names.iter());
     let definitions = keys
         .iter()
@@ -103,7 +94,7 @@ async fn create(
         .map(|(name, names)| {
             GlobalSecondaryIndex::builder()
                 .index_name(*name)
-                .set_key_schema(Some(schema(names)))
+                .set_key_schema(Some(key_schema(names)))
                 .projection(Projection::builder().projection_type(ProjectionType::All).build())
                 .build()
                 .unwrap()
@@ -113,13 +104,20 @@ async fn create(
     client
         .create_table()
         .table_name(table)
-        .set_key_schema(Some(schema(&names)))
+        .set_key_schema(Some(key_schema(&names)))
         .set_attribute_definitions(Some(definitions))
         .set_global_secondary_indexes((!indexes.is_empty()).then_some(indexes))
         .billing_mode(BillingMode::PayPerRequest)
         .send()
         .await
         .unwrap();
+}
+
+fn key_schema(names: &[&str]) -> Vec<KeySchemaElement> {
+    let elements = names.iter().zip([KeyType::Hash, KeyType::Range]);
+    elements
+        .map(|(name, role)| KeySchemaElement::builder().attribute_name(*name).key_type(role).build().unwrap())
+        .collect()
 }
 
 impl Tables for EmbeddedTables {

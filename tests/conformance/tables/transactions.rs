@@ -111,15 +111,14 @@ async fn limits(store: &impl TableStore) {
     assert_eq!(WriteOutcome::from(store.transact(&twice).await), rejected);
 
     // Eleven items of 390,000 bytes exceed 4 MB; ten do not.
-    let large = |count: usize| -> Vec<Write> {
-        let put = |number: usize| {
-            let key = pair("large", &number.to_string());
-            always(key, WriteAction::Put(item([("x", text(&"x".repeat(390_000)))])))
-        };
-        (0..count).map(put).collect()
-    };
-    assert_eq!(WriteOutcome::from(store.transact(&large(11)).await), rejected);
-    assert_eq!(WriteOutcome::from(store.transact(&large(10)).await), WriteOutcome::Done(10 * 2 * 381));
+    assert_eq!(WriteOutcome::from(store.transact(&large_puts(11)).await), rejected);
+    assert_eq!(WriteOutcome::from(store.transact(&large_puts(10)).await), WriteOutcome::Done(10 * 2 * 381));
+}
+
+fn large_puts(count: usize) -> Vec<Write> {
+    let large = item([("x", text(&"x".repeat(390_000)))]);
+    let put = |number: usize| always(pair("large", &number.to_string()), WriteAction::Put(large.clone()));
+    (0..count).map(put).collect()
 }
 
 async fn wrong_configurations(store: &impl TableStore) {

@@ -1,6 +1,6 @@
 //! The write units of writes: one per started kilobyte of the larger image, twice that in a transaction, and those of the indexes.
 
-use afterwrite::effect::WriteAction;
+use afterwrite::effect::{AttributeChange, WriteAction};
 use afterwrite::record::{AttributeValue, Item};
 
 use super::outcome::{WriteOutcome, add, always, item, map, remove, set, text};
@@ -29,28 +29,29 @@ fn indexed(bytes: usize) -> Item {
     keys
 }
 
+fn cost(
+    name: &'static str,
+    stored: Option<Item>,
+    action: WriteAction,
+    table: u64,
+    indexes: u64,
+) -> WriteCost {
+    WriteCost { name, stored, action, table, indexes }
+}
+
+fn put(name: &'static str, stored: Option<usize>, bytes: usize, table: u64) -> WriteCost {
+    cost(name, stored.map(sized), WriteAction::Put(sized(bytes)), table, 0)
+}
+
+fn update(name: &'static str, stored: Option<usize>, change: AttributeChange, table: u64) -> WriteCost {
+    cost(name, stored.map(sized), WriteAction::Update(vec![change]), table, 0)
+}
+
+fn delete(name: &'static str, stored: Option<usize>, table: u64) -> WriteCost {
+    cost(name, stored.map(sized), WriteAction::Delete, table, 0)
+}
+
 fn without_indexes() -> Vec<WriteCost> {
-    let put = |name, stored: Option<usize>, bytes, table| WriteCost {
-        name,
-        stored: stored.map(sized),
-        action: WriteAction::Put(sized(bytes)),
-        table,
-        indexes: 0,
-    };
-    let update = |name, stored: Option<usize>, change, table| WriteCost {
-        name,
-        stored: stored.map(sized),
-        action: WriteAction::Update(vec![change]),
-        table,
-        indexes: 0,
-    };
-    let delete = |name, stored: Option<usize>, table| WriteCost {
-        name,
-        stored: stored.map(sized),
-        action: WriteAction::Delete,
-        table,
-        indexes: 0,
-    };
     let list = AttributeValue::L(vec![map([]); 250]);
     vec![
         put("a small item", None, 100, 1),
@@ -75,13 +76,6 @@ fn without_indexes() -> Vec<WriteCost> {
 }
 
 fn with_indexes() -> Vec<WriteCost> {
-    let cost = |name, stored: Option<Item>, action, table, indexes| WriteCost {
-        name,
-        stored,
-        action,
-        table,
-        indexes,
-    };
     let update = |change| WriteAction::Update(vec![change]);
     vec![
         cost("into two indexes", None, WriteAction::Put(indexed(100)), 1, 2),

@@ -103,10 +103,10 @@ async fn read_batch(
         let response =
             Box::pin(call.send()).await.map_err(|error| request.fault(&error).into_error(request))?;
         let before = items.len();
-        for (table, of_table) in response.responses.unwrap_or_default() {
+        for (table, found) in response.responses.unwrap_or_default() {
             let Some(template) = keys.iter().find(|key| *key.table == *table) else { continue };
-            for item in of_table {
-                let item = item_from_sdk(item)?;
+            for item in found.into_iter().map(item_from_sdk) {
+                let item = item?;
                 items.insert(KeyText::of_item(&item, template), item);
             }
         }

@@ -88,31 +88,28 @@ impl RedisCluster {
         limit: Duration,
     ) -> InvalidatedKeys {
         let begun = Instant::now();
-        let mut results: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
         let slots = timeout_at(begun + limit, self.slots()).await.unwrap_or_else(|_| Err(timeout_error()));
         let slots = match slots {
             Ok(slots) => slots,
             Err(error) => {
-                let all: Vec<usize> = (0..keys.len()).collect();
-                fail(&mut results, &all, &error);
+                let results = keys.iter().map(|_| Err(error.restated())).collect();
                 return InvalidatedKeys { results, commands: 0 };
             }
         };
+        let mut results: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
         let mut sent = 0;
         let mut responsive = Vec::new();
         // The second half of the time is for publishing.
         let until = begun + limit / 2;
-        let mut pending = FuturesUnordered::new();
-        for batch in batches(keys, &slots, &mut results) {
-            pending.push(self.send(batch, keys, now, until));
-        }
+        let batches = batches(keys, &slots, &mut results).into_iter();
+        let mut pending: FuturesUnordered<_> =
+            batches.map(|batch| self.send(batch, keys, now, until)).collect();
         while let Some((batch, reply)) = pending.next().await {
             sent += batch.keys.len();
             match reply {
                 Ok(outcomes) => {
-                    for redirected in redirected(&batch, outcomes, &mut results) {
-                        pending.push(self.send(redirected, keys, now, until));
-                    }
+                    let redirected = redirected(&batch, outcomes, &mut results);
+                    pending.extend(redirected.into_iter().map(|batch| self.send(batch, keys, now, until)));
                     responsive.push(batch.node);
                 }
                 Err(error) => fail(&mut results, &batch.keys, &error),

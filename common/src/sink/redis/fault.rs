@@ -14,26 +14,33 @@ pub(super) fn timeout_error() -> Error {
     Error::new(ErrorKind::Unavailable, "the cache did not respond in time")
 }
 
-pub(super) fn cache_error(error: &RedisError, topology: CacheTopology) -> Error {
-    let kind = error.kind();
-    let code = error.code().unwrap_or_default();
-    let new_error = |kind, message: &str| Error::new(kind, message).with("code", code);
-    let is_cluster_disabled = error.detail().unwrap_or_default().contains("cluster support disabled");
+/// The error of a cache that is a cluster or a single node, contrary to its setting; or of a redirection that could not be followed.
+fn mode_error(error: &RedisError, topology: CacheTopology) -> Option<Error> {
     let is_redirected = matches!(
-        kind,
+        error.kind(),
         Kind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot)
     );
     // In cluster mode redirections are followed. A remaining one leads to a node that is gone.
     if is_redirected && topology == CacheTopology::Cluster {
-        return new_error(ErrorKind::Unavailable, "the node that has the key could not be reached");
+        return Some(Error::new(ErrorKind::Unavailable, "the node that has the key could not be reached"));
     }
-    if is_cluster_disabled {
-        return new_error(ErrorKind::Configuration, "the cache is not a cluster")
-            .hint("Set AFTERWRITE_CACHE_CLUSTER to false");
+    if error.detail().unwrap_or_default().contains("cluster support disabled") {
+        let message = "the cache is not a cluster";
+        return Some(
+            Error::new(ErrorKind::Configuration, message).hint("Set AFTERWRITE_CACHE_CLUSTER to false"),
+        );
     }
-    if is_redirected {
-        return new_error(ErrorKind::Configuration, "the cache is a cluster")
-            .hint("Set AFTERWRITE_CACHE_CLUSTER to true");
+    let message = "the cache is a cluster";
+    is_redirected
+        .then(|| Error::new(ErrorKind::Configuration, message).hint("Set AFTERWRITE_CACHE_CLUSTER to true"))
+}
+
+pub(super) fn cache_error(error: &RedisError, topology: CacheTopology) -> Error {
+    let kind = error.kind();
+    let code = error.code().unwrap_or_default();
+    let new_error = |kind, message: &str| Error::new(kind, message).with("code", code);
+    if let Some(mode_error) = mode_error(error, topology) {
+        return mode_error.with("code", code);
     }
     if matches!(kind, Kind::AuthenticationFailed | Kind::Server(ServerErrorKind::NoPerm))
         || matches!(code, "NOAUTH" | "WRONGPASS")

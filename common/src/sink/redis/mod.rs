@@ -187,16 +187,15 @@ mod tests {
         }
     }
 
+    fn words(command: &Cmd) -> String {
+        let packed = String::from_utf8(command.get_packed_command()).unwrap();
+        packed.lines().filter(|line| !line.starts_with(['*', '$'])).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn each_remedy_is_complete_in_its_commands() {
-        let packed = |remedy| -> Vec<String> {
-            let commands = commands(&stale("k", remedy), Timestamp::from_epoch_ms(1_700));
-            let words = |command: &Cmd| {
-                let packed = String::from_utf8(command.get_packed_command()).unwrap();
-                packed.lines().filter(|line| !line.starts_with(['*', '$'])).collect::<Vec<_>>().join(" ")
-            };
-            commands.iter().map(words).collect()
-        };
+        let now = Timestamp::from_epoch_ms(1_700);
+        let packed = |remedy| commands(&stale("k", remedy), now).iter().map(words).collect::<Vec<String>>();
         assert_eq!(
             packed(CacheRemedy::Tombstone(Duration::from_secs(5))),
             ["SET k afterwrite:tombstone PX 5000"]
