@@ -1,7 +1,7 @@
-//! Effects: what to write and on what condition, without saying to which service or how.
+//! Effects: what to write and on which condition, independent of any service.
 //!
-//! Every write of Afterwrite to DynamoDB is a [`Write`]. Sinks turn it into their service's request, and all of them
-//! give it the same meaning (one conformance suite holds them to it).
+//! Every write of Afterwrite to DynamoDB is a [`Write`]. An implementation of [`Tables`](crate::sink::Tables) translates it into
+//! requests; a conformance suite tests that all implementations give it the same meaning.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 /// The primary key of one item of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemKey {
-    /// The table, by the name it has where it lives (after `AFTERWRITE_TABLES`).
+    /// The table's name in the account (see `AFTERWRITE_TABLES`).
     pub table: Arc<str>,
     /// Name and value of the partition key.
     pub partition: KeyAttribute,
-    /// Name and value of the sort key, for a table that has one.
+    /// Name and value of the sort key, if the table has one.
     pub sort: Option<KeyAttribute>,
 }
 
@@ -27,23 +27,23 @@ pub struct KeyAttribute {
     pub value: AttributeValue<'static>,
 }
 
-/// One write to one item, carried out if its condition holds.
+/// A write to one item, carried out if its condition holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// Which item.
+    /// The item's key.
     pub key: ItemKey,
-    /// What must hold of the item as it is stored.
+    /// The condition on the stored item.
     pub condition: WriteCondition,
-    /// What is done to it.
+    /// What to do with the item.
     pub action: WriteAction,
 }
 
-/// What a [`Write`] does.
+/// The action of a [`Write`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteAction {
-    /// Replaces the whole item; the key's own attributes are added to those given.
+    /// Replaces the whole item; the key attributes are added.
     Put(Item),
-    /// Changes single attributes; an item that is not there is created.
+    /// Changes single attributes; a missing item is created.
     Update(Vec<AttributeChange>),
     /// Deletes the item.
     Delete,
@@ -52,47 +52,47 @@ pub enum WriteAction {
 /// A change of one attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttributeChange {
-    /// Sets it. Setting inside a map that is not there is [`WriteRefusal::Invalid`].
+    /// Sets the attribute. If a map on the path is missing, the write is refused as [`WriteRefusal::Invalid`].
     Set(AttributePath, AttributeValue<'static>),
-    /// Adds to a number, starting at nought where there is none.
+    /// Adds to a number; a missing attribute counts as zero.
     Add(AttributePath, Decimal),
-    /// Removes it, if it is there.
+    /// Removes the attribute, if it exists.
     Remove(AttributePath),
 }
 
-/// What must hold of the stored item. On an item that is not there every attribute is absent.
+/// The condition of a [`Write`] on the stored item. A missing item has no attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteCondition {
-    /// Nothing.
+    /// Always true.
     Always,
-    /// All of these.
+    /// All of these hold.
     All(Vec<WriteCondition>),
-    /// At least one of these.
+    /// At least one of these holds.
     Any(Vec<WriteCondition>),
-    /// The item is there.
+    /// The item exists.
     ItemExists,
-    /// The item is not there.
+    /// The item does not exist.
     ItemAbsent,
-    /// The attribute is not there.
+    /// The attribute does not exist.
     Absent(AttributePath),
-    /// The attribute is there and equals the value.
+    /// The attribute exists and equals the value.
     Equals(AttributePath, AttributeValue<'static>),
-    /// The attribute is there and is another value. (An absent attribute fails it: say [`WriteCondition::Absent`] too.)
+    /// The attribute exists and differs from the value. An absent attribute fails the condition; to accept it, add
+    /// [`WriteCondition::Absent`].
     Differs(AttributePath, AttributeValue<'static>),
-    /// The attribute is there, of the same type, and less than the value.
+    /// The attribute exists, has the value's type, and is less than the value.
     Less(AttributePath, AttributeValue<'static>),
 }
 
-/// Why one write was not carried out, as in DynamoDB's `CancellationReasons`.
+/// Why a write was not carried out, as in DynamoDB's `CancellationReasons`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteRefusal {
-    /// Its condition does not hold; the item as it is stored, if there is one.
+    /// Its condition does not hold. Contains the stored item, if it exists.
     Condition(Option<Item>),
     /// Another request was writing the item (`TransactionConflict`).
     Conflict,
     /// `ThrottlingError` or `ProvisionedThroughputExceeded`.
     Throttled,
-    /// It can never succeed as it is (`ValidationError`, `ItemCollectionSizeLimitExceeded`); the service's words, which name no
-    /// item contents.
+    /// It can never succeed (`ValidationError`, `ItemCollectionSizeLimitExceeded`). Contains the reason, without item contents.
     Invalid(String),
 }

@@ -1,35 +1,35 @@
 //! The one error type of the crate.
 //!
-//! An error says what was being done (`message`), to what (`context`, never an item's contents), whether trying the same
-//! again can help (`kind`), and what the user can do (`hint`).
+//! An error states what was being done (`message`), to what (`context`, never an item's contents), whether a retry can help (`kind`),
+//! and what the user can do (`hint`).
 
 use std::fmt;
 
-/// The result of everything here that can fail.
+/// The result of a fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, as far as it decides what happens next.
+/// What went wrong, as far as callers distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The invocation's event is not a DynamoDB stream event: the whole invocation fails.
+    /// The invocation's payload is not a DynamoDB stream event. The whole invocation fails.
     Event,
-    /// The stream does not carry what the model needs (view type), or comes from a table that the model does not know:
-    /// the whole invocation fails, lest a wrong setting consume a stream silently.
+    /// The stream's view type lacks what the model needs, or the stream's table is not in the model. The whole invocation fails:
+    /// otherwise a wrong setting would consume a stream silently.
     Stream,
-    /// One record is malformed: it alone fails.
+    /// A record is malformed. Only that record fails.
     Record,
-    /// The table model is wrong.
+    /// The table model is invalid.
     Model,
-    /// The environment, a table's existence, its keys or a permission is wrong.
+    /// A setting, a permission or a table's key schema is wrong, or a resource does not exist.
     Configuration,
-    /// The service throttled, timed out, or could not be reached: the same request may succeed later.
-    /// After a time-out the request may have taken effect.
+    /// The service throttled the request, did not respond in time, or could not be reached. The same request may succeed later; after
+    /// a timeout it may have taken effect.
     Unavailable,
-    /// Another writer was faster for longer than the time that was left: a later delivery will succeed.
+    /// Other writers held the item until the deadline. A later delivery will succeed.
     Conflict,
-    /// The service refused a request as invalid; the same request will be refused again.
+    /// The service refused a request as invalid, and will refuse it again.
     Rejected,
-    /// Something of ours that is stored (a ledger entry, say) cannot be read, or was written by a newer model.
+    /// A stored item of Afterwrite (a ledger entry, for example) is unreadable, or was written by a newer model.
     State,
 }
 
@@ -50,7 +50,7 @@ impl ErrorKind {
     }
 }
 
-/// An error: what was being done, to what, and what to do about it.
+/// An error with its kind, context and hint.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -61,39 +61,51 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind`; `message` says what was being done and what was wrong, and holds no item contents.
+    /// An error of `kind`. The `message` states what was being done and what went wrong, without item contents.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), context: Vec::new(), hint: None, source: None }
     }
 
-    /// The same error, naming one more thing it concerns.
+    /// Adds a name and a value to the context.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.context.push((name, value.into()));
         self
     }
 
-    /// The same error with the user's next step.
+    /// Sets the hint: what the user can do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same error with the error that caused it.
+    /// Sets the error that caused this one.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The same once more, for another record that it concerns; its source stays with the first.
+    /// A copy for another record that the error concerns. The source is not copied.
     #[must_use]
     pub fn restated(&self) -> Self {
         Self::new(self.kind, self.to_string())
     }
 
-    /// What went wrong.
+    /// The error and its causes, one per line.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut report = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            report.push_str(&format!("\n  because: {error}"));
+            cause = error.source();
+        }
+        report
+    }
+
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind

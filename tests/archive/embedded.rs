@@ -1,22 +1,21 @@
-//! The embedded delivery stream and S3 behave as AWS's, as far as Afterwrite relies on them.
+//! The embedded delivery stream behaves like Firehose where Afterwrite depends on it.
 
 use std::time::Duration;
 
-use afterwrite_cli::local::firehose::{EmbeddedFirehose, Options};
-use afterwrite_cli::local::s3::{self, EmbeddedS3};
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM, objects};
+use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
+use afterwrite_local::s3::EmbeddedS3;
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use aws_sdk_firehose::error::ProvideErrorMetadata as _;
 use aws_sdk_firehose::primitives::Blob;
 use aws_sdk_firehose::types::Record;
-use aws_sdk_s3::primitives::ByteStream;
 
 fn record(data: &str) -> Record {
     Record::builder().data(Blob::new(data)).build().unwrap()
 }
 
 #[tokio::test]
-async fn records_lie_one_after_the_other_under_the_hour_of_their_arrival() {
-    let archive = Archive::start().await;
+async fn records_are_concatenated_under_the_hour_of_their_arrival() {
+    let archive = EmbeddedArchive::start().await;
     let client = archive.firehose.client();
     let put = client.put_record().delivery_stream_name(STREAM).record(record("a\n"));
     assert!(!put.send().await.unwrap().record_id().is_empty());
@@ -32,12 +31,13 @@ async fn records_lie_one_after_the_other_under_the_hour_of_their_arrival() {
     let (day, hour) = (day.strip_prefix("dt=").unwrap(), hour.strip_prefix("hh=").unwrap());
     let tail = name.strip_prefix(&format!("{STREAM}-1-{day}-{hour}-")).unwrap().strip_suffix(".gz").unwrap();
     assert_eq!((tail.len(), hour.len(), day.len()), ("mm-ss-".len() + 36, 2, 10), "{key}");
-    assert_eq!(archive.firehose.flush().await.unwrap(), 0, "nothing is left");
+    archive.firehose.flush().await.unwrap();
+    assert_eq!(archive.read_back().await.len(), 1, "nothing remains buffered");
 }
 
 #[tokio::test]
-async fn errors_are_the_services() {
-    let archive = Archive::start().await;
+async fn errors_are_those_of_the_service() {
+    let archive = EmbeddedArchive::start().await;
     let client = archive.firehose.client();
     let put = |stream: &str, records: Vec<Record>| {
         client.put_record_batch().delivery_stream_name(stream).set_records(Some(records)).send()
@@ -59,17 +59,23 @@ async fn errors_are_the_services() {
 }
 
 #[tokio::test]
-async fn objects_are_written_by_size_by_time_and_when_the_stream_stops() {
-    let s3 = EmbeddedS3::start(s3::Options::default()).await.unwrap();
+async fn objects_are_written_by_size_by_time_and_at_the_end() {
+    let s3 = EmbeddedS3::start().await.unwrap();
     s3.create_bucket(BUCKET).await.unwrap();
     let s3_client = s3.client();
     for (options, expected) in [
-        (Options { buffer_bytes: 4, ..Options::new("by-size", BUCKET) }, vec!["1\n2\n", "3\n4\n"]),
         (
-            Options { buffer_for: Duration::from_millis(100), ..Options::new("by-time", BUCKET) },
+            DeliveryStreamOptions { buffer_bytes: 4, ..DeliveryStreamOptions::new("by-size", BUCKET) },
+            vec!["1\n2\n", "3\n4\n"],
+        ),
+        (
+            DeliveryStreamOptions {
+                buffer_for: Duration::from_millis(100),
+                ..DeliveryStreamOptions::new("by-time", BUCKET)
+            },
             vec!["1\n2\n3\n4\n5\n"],
         ),
-        (Options::new("at-the-end", BUCKET), vec![]),
+        (DeliveryStreamOptions::new("at-the-end", BUCKET), vec![]),
     ] {
         let name = options.stream.clone();
         let firehose = EmbeddedFirehose::start(options, &s3_client).await.unwrap();
@@ -78,10 +84,10 @@ async fn objects_are_written_by_size_by_time_and_when_the_stream_stops() {
         put.send().await.unwrap();
         let written = || async {
             let all = objects(&s3_client, BUCKET).await;
-            let ours = all.into_iter().filter(|(key, _)| key.contains(&name)).map(|(_, text)| text);
-            let mut ours: Vec<String> = ours.collect();
-            ours.sort();
-            ours
+            let of_stream = all.into_iter().filter(|(key, _)| key.contains(&name)).map(|(_, text)| text);
+            let mut texts: Vec<String> = of_stream.collect();
+            texts.sort();
+            texts
         };
         for _ in 0..100 {
             if written().await.len() >= expected.len() {
@@ -97,9 +103,10 @@ async fn objects_are_written_by_size_by_time_and_when_the_stream_stops() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_written_is_kept() {
-    let s3 = EmbeddedS3::start(s3::Options::default()).await.unwrap();
-    let firehose = EmbeddedFirehose::start(Options::new(STREAM, BUCKET), &s3.client()).await.unwrap();
+async fn records_stay_buffered_while_their_object_cannot_be_written() {
+    let s3 = EmbeddedS3::start().await.unwrap();
+    let firehose =
+        EmbeddedFirehose::start(DeliveryStreamOptions::new(STREAM, BUCKET), &s3.client()).await.unwrap();
     let put = firehose.client().put_record().delivery_stream_name(STREAM).record(record("kept\n"));
     put.send().await.unwrap();
     let error = firehose.flush().await.unwrap_err();
@@ -108,24 +115,4 @@ async fn an_object_that_cannot_be_written_is_kept() {
     firehose.flush().await.unwrap();
     let objects = objects(&s3.client(), BUCKET).await;
     assert_eq!(objects.into_values().collect::<Vec<_>>(), ["kept\n"]);
-}
-
-#[tokio::test]
-async fn of_many_who_write_a_key_if_it_is_not_there_one_wins() {
-    let s3 = EmbeddedS3::start(s3::Options::default()).await.unwrap();
-    s3.create_bucket(BUCKET).await.unwrap();
-    let client = s3.client();
-    for round in 0..5 {
-        let mut writers = tokio::task::JoinSet::new();
-        for writer in 0..8 {
-            let body = ByteStream::from(vec![b'0' + writer]);
-            let put =
-                client.put_object().bucket(BUCKET).key(format!("a/{round}")).if_none_match("*").body(body);
-            writers.spawn(async move { put.send().await.map_err(|error| error.into_service_error()) });
-        }
-        let results = writers.join_all().await;
-        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "round {round}");
-        let codes = results.iter().filter_map(|result| result.as_ref().err()?.code());
-        assert!(codes.into_iter().all(|code| code == "PreconditionFailed"));
-    }
 }

@@ -1,31 +1,28 @@
-//! The archive: what goes in comes out, whatever fails on the way.
+//! The archive contains every record that was delivered, whatever fails on the way.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that meets the unexpected must fail at once"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod cost;
 mod embedded;
 mod faults;
-mod in_part;
 mod limits;
 mod moto;
+mod partial_responses;
+mod retries;
 mod round_trip;
 
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::projection::archive_line;
 use afterwrite::record::{AttributePath, Timestamp};
 use afterwrite_tests::archive::event_id;
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::value::RawValue;
 
 const RECORDING: &str = "exam-42";
 
-/// So long from now.
+/// The time in this many seconds.
 fn deadline(seconds: u64) -> Timestamp {
     SystemClock.now().plus(Duration::from_secs(seconds))
 }
@@ -37,7 +34,7 @@ fn secrets(dotted: &[&str]) -> Vec<AttributePath> {
 
 /// Every record of the recording as a line, by event id.
 fn recorded_lines(secrets: &[AttributePath]) -> Vec<(String, String)> {
-    let recording = Recording::load(RECORDING);
+    let recording = StreamRecording::load(RECORDING);
     let line = |record: &RawValue| (event_id(record.get()), archive_line(record.get(), secrets).unwrap());
     recording.records().map(line).collect()
 }

@@ -1,17 +1,17 @@
-//! What is archived is what the stream delivered, field by field, secrets excepted.
+//! The archive contains each record as the stream delivered it, field by field, without secrets.
 
 use std::collections::BTreeMap;
 
 use afterwrite::projection::archive_line;
-use afterwrite_tests::archive::{Archive, by_event_id, lines};
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::archive::{EmbeddedArchive, by_event_id, lines};
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::{Value, json};
 
 use crate::{RECORDING, deadline, recorded_lines, secrets};
 
 #[tokio::test]
-async fn every_record_of_a_month_is_read_back_as_it_went_in_without_its_secrets() {
-    let (archive, secret) = (Archive::start().await, "email");
+async fn every_record_of_a_month_is_archived_without_its_secrets() {
+    let (archive, secret) = (EmbeddedArchive::start().await, "email");
     let archiver = archive.archiver(archive.stream());
     for batch in recorded_lines(&secrets(&[secret])).chunks(100) {
         let outcome = archiver.archive(&lines(batch), deadline(60)).await;
@@ -22,7 +22,7 @@ async fn every_record_of_a_month_is_read_back_as_it_went_in_without_its_secrets(
     let (archived, count) = by_event_id(objects.values());
     let mut expected = BTreeMap::new();
     let mut secrets_seen = 0;
-    for record in Recording::load(RECORDING).records() {
+    for record in StreamRecording::load(RECORDING).records() {
         let mut record: Value = serde_json::from_str(record.get()).unwrap();
         for image in ["NewImage", "OldImage"] {
             if let Some(image) = record["dynamodb"].get_mut(image).and_then(Value::as_object_mut) {
@@ -32,11 +32,11 @@ async fn every_record_of_a_month_is_read_back_as_it_went_in_without_its_secrets(
         expected.insert(record["eventID"].as_str().unwrap().to_owned(), record);
     }
     assert!(secrets_seen > 0, "the recording holds secrets");
-    assert_eq!((count, archived.len()), (expected.len(), expected.len()), "nothing is lost, nothing doubled");
+    assert_eq!((count, archived.len()), (expected.len(), expected.len()), "nothing is lost or duplicated");
     assert!(archived == expected, "a record differs");
 }
 
-/// A record with every type of value that DynamoDB has, at its limits, written with white space where JSON allows it.
+/// A record with every type of value, at the limits of DynamoDB.
 fn everything() -> Value {
     let digits = "12345678901234567890123456789012345678";
     let nested = json!({ "M": { "": { "S": "" }, "deep": { "L": [{ "M": { "n": { "N": digits } } }, { "NULL": true }] } } });
@@ -69,8 +69,8 @@ fn everything() -> Value {
 }
 
 #[tokio::test]
-async fn every_type_of_value_is_read_back_as_it_went_in() {
-    let archive = Archive::start().await;
+async fn every_type_of_value_is_archived_unchanged() {
+    let archive = EmbeddedArchive::start().await;
     let mut record = everything();
     let pretty = serde_json::to_string_pretty(&record).unwrap();
     let line = archive_line(&pretty, &secrets(&["card.pin"])).unwrap();

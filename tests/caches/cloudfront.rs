@@ -1,11 +1,11 @@
-//! CloudFront: within its limits, free when repeated, waited for when busy.
+//! CloudFront: requests within its limits, equal requests for equal batches, waiting while it is busy.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::ErrorKind;
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationOutcome};
 use afterwrite::relay::{MAX_PATHS, MAX_WILDCARDS};
@@ -13,16 +13,15 @@ use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::redis::RedisCache;
 use afterwrite::table::Model;
 use afterwrite_tests::clock::StillClock;
-use afterwrite_tests::cloudfront::{FakeCloudFront, client};
-use afterwrite_tests::moto::Moto;
-use aws_sdk_cloudfront::Client;
+use afterwrite_tests::cloudfront::{FakeCloudFront, InvalidationRequest, client};
+use afterwrite_tests::moto::MotoServer;
 use serde_json::Value;
 
 use super::delivery::{deliver, insert, model, question};
 
 const BEGIN: Timestamp = Timestamp::from_epoch_seconds(1_770_000_000);
 
-/// A still clock that the test can read too.
+/// A clock that the test can read, and that advances only by sleeps.
 #[derive(Clone)]
 struct SharedClock(Arc<StillClock>);
 
@@ -58,47 +57,46 @@ async fn invalidate(
 }
 
 #[tokio::test]
-async fn a_batch_that_comes_again_has_the_same_references() {
+async fn a_redelivered_batch_has_the_same_references() {
     let cloudfront = FakeCloudFront::start().await;
     let invalidator = invalidator(cloudfront.distribution());
     let mut records: Vec<Value> = (0..5).map(|id| question(&format!("p{id}"), "q")).collect();
     assert!(invalidate(&invalidator, &records).await.failures.is_empty());
     records.reverse();
     assert!(invalidate(&invalidator, &records).await.failures.is_empty());
-    let [first, second] = cloudfront.asked().try_into().unwrap();
-    assert_eq!((first.paths.len(), &first), (10, &second));
+    let [first, second] = cloudfront.requests().try_into().unwrap();
+    assert_eq!((first.paths.len(), first.is_started, second.is_started), (10, true, false));
+    assert_eq!((first.paths, first.reference), (second.paths, second.reference));
 }
 
 #[tokio::test]
-async fn many_changes_stay_within_the_limits() {
+async fn many_changes_are_coalesced_within_the_limits() {
     let cloudfront = FakeCloudFront::start().await;
     let records: Vec<Value> = (0..4_000).map(|id| question(&format!("p{id}"), "q")).collect();
     let outcome = invalidate(&invalidator(cloudfront.distribution()), &records).await;
     assert!(outcome.failures.is_empty());
     let wildcards = |path: &&String| path.ends_with('*');
-    for asked in cloudfront.asked() {
-        assert!(
-            asked.paths.len() <= MAX_PATHS && asked.paths.iter().filter(wildcards).count() <= MAX_WILDCARDS
-        );
+    for InvalidationRequest { paths, .. } in cloudfront.requests() {
+        assert!(paths.len() <= MAX_PATHS && paths.iter().filter(wildcards).count() <= MAX_WILDCARDS);
     }
-    // Four thousand wildcards come to that of the folder they are in, which covers everything else.
+    // Four thousand wildcards become that of their common folder, which covers all other paths.
     assert_eq!(outcome.totals.paths, 1);
-    assert_eq!(cloudfront.asked()[0].paths, ["/api/projects/*"]);
+    assert_eq!(cloudfront.requests()[0].paths, ["/api/projects/*"]);
 }
 
 #[tokio::test]
-async fn too_many_in_progress_is_waited_for() {
+async fn a_busy_distribution_is_waited_for() {
     let cloudfront = FakeCloudFront::start().await;
     cloudfront.busy_for(4);
     let outcome = invalidate(&invalidator(cloudfront.distribution()), &[question("p", "q")]).await;
     assert!(outcome.failures.is_empty());
-    let asked = cloudfront.asked();
-    assert_eq!((asked.len(), outcome.totals.requests), (5, 5));
-    assert!(asked.iter().all(|one| one.reference == asked[0].reference));
+    let requests = cloudfront.requests();
+    assert_eq!((requests.len(), outcome.totals.requests), (5, 5));
+    assert!(requests.iter().all(|request| request.reference == requests[0].reference));
 }
 
 #[tokio::test]
-async fn it_is_waited_for_ten_seconds_and_then_the_records_come_again() {
+async fn after_ten_seconds_of_waiting_the_records_fail() {
     let cloudfront = FakeCloudFront::start().await;
     cloudfront.busy_for(usize::MAX);
     let clock = SharedClock::at(BEGIN);
@@ -112,68 +110,27 @@ async fn it_is_waited_for_ten_seconds_and_then_the_records_come_again() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_refused_fails_its_own_record_only() {
+async fn a_refused_path_fails_only_its_own_record() {
     let cloudfront = FakeCloudFront::start().await;
     cloudfront.refuse("/api/projects/p3");
     let records: Vec<Value> = (0..7).map(|id| question(&format!("p{id}"), "q")).collect();
     let outcome = invalidate(&invalidator(cloudfront.distribution()), &records).await;
     assert_eq!(outcome.failures.keys().copied().collect::<Vec<_>>(), [3]);
     assert_eq!(outcome.failures[&3].kind(), ErrorKind::Rejected);
-    assert_eq!(outcome.totals.paths, 13, "every other path was begun");
-}
-
-/// A new distribution of moto's.
-async fn distribution(client: &Client) -> String {
-    use aws_sdk_cloudfront::types::{
-        DefaultCacheBehavior, DistributionConfig, Origin, Origins, S3OriginConfig, ViewerProtocolPolicy,
-    };
-    let bucket = S3OriginConfig::builder().origin_access_identity("").build();
-    let origin =
-        Origin::builder().id("o").domain_name("b.s3.amazonaws.com").s3_origin_config(bucket).build().unwrap();
-    let origins = Origins::builder().quantity(1).items(origin).build().unwrap();
-    let behavior = DefaultCacheBehavior::builder()
-        .target_origin_id("o")
-        .viewer_protocol_policy(ViewerProtocolPolicy::AllowAll)
-        .build()
-        .unwrap();
-    let configuration = DistributionConfig::builder()
-        .caller_reference("test")
-        .origins(origins)
-        .default_cache_behavior(behavior)
-        .comment("")
-        .enabled(true)
-        .build()
-        .unwrap();
-    let created = client.create_distribution().distribution_config(configuration).send().await.unwrap();
-    created.distribution().unwrap().id().to_owned()
-}
-
-/// The invalidations that moto holds, in the order in which they were asked for: their caller references, and their paths.
-async fn held(client: &Client, distribution: &str) -> Vec<(String, Vec<String>)> {
-    let list = client.list_invalidations().distribution_id(distribution).send().await.unwrap();
-    let list = list.invalidation_list().unwrap();
-    assert!(!list.is_truncated());
-    let mut held = Vec::new();
-    for summary in list.items() {
-        let request = client.get_invalidation().distribution_id(distribution).id(summary.id());
-        let answer = request.send().await.unwrap();
-        let batch = answer.invalidation().unwrap().invalidation_batch().unwrap();
-        held.push((batch.caller_reference().to_owned(), batch.paths().unwrap().items().to_vec()));
-    }
-    held
+    assert_eq!(outcome.totals.paths, 13, "every other path is invalidated");
 }
 
 #[tokio::test]
 #[ignore = "needs moto: run tests/run"]
-async fn what_moto_is_asked_is_what_it_holds() {
-    let moto = Moto::start();
+async fn moto_has_the_paths_of_a_batch() {
+    let moto = MotoServer::start();
     let client = client(moto.endpoint());
-    let id = distribution(&client).await;
+    let id = moto.create_distribution().await;
     let invalidator = invalidator(CloudFront::new(client.clone(), &id));
     let records = [question("p", "q"), question("ü b*", "q")];
     let outcome = invalidate(&invalidator, &records).await;
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-    let [(reference, mut paths)] = held(&client, &id).await.try_into().unwrap();
+    let [(reference, mut paths)] = moto.invalidations(&id).await.try_into().unwrap();
     assert!(reference.starts_with("afterwrite-"));
     paths.sort_unstable();
     let encoded = "/api/projects/%C3%BC%20b%2A";
@@ -183,7 +140,7 @@ async fn what_moto_is_asked_is_what_it_holds() {
     assert!(error.to_string().contains("AFTERWRITE_CLOUDFRONT_DISTRIBUTION"), "{error}");
 }
 
-/// Articles that are on two pages each, in folders that are gone through as a whole.
+/// Articles with two pages each, and folders that are invalidated as a whole.
 const LIBRARY: &str = r#"
 name = "library"
 generation = 1
@@ -215,10 +172,10 @@ paths = ["/halls/{hall_id}/*"]
 
 #[tokio::test]
 #[ignore = "needs moto: run tests/run"]
-async fn thousands_of_paths_are_asked_of_moto_within_the_limits_and_the_same_again() {
-    let moto = Moto::start();
+async fn thousands_of_paths_are_sent_within_the_limits_and_equal_when_redelivered() {
+    let moto = MotoServer::start();
     let client = client(moto.endpoint());
-    let id = distribution(&client).await;
+    let id = moto.create_distribution().await;
     let model = Arc::new(Model::parse(LIBRARY, "library").unwrap_or_else(|errors| panic!("{errors}")));
     let cloudfront = CloudFront::new(client.clone(), &id);
     let invalidator: CacheInvalidator<RedisCache, _, _> =
@@ -228,15 +185,15 @@ async fn thousands_of_paths_are_asked_of_moto_within_the_limits_and_the_same_aga
         .into_iter()
         .flat_map(|(kind, count)| (0..count).map(move |id| insert("Library", &format!("{kind}#{id}"), kind)))
         .collect();
-    let mut asked = Vec::new();
+    let mut deliveries = Vec::new();
     for _delivery in 0..2 {
         let outcome = deliver(&invalidator, &model, &records, BEGIN.plus(Duration::from_secs(600))).await;
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-        let held = held(&client, &id).await;
-        asked.push(held[asked.iter().map(Vec::len).sum()..].to_vec());
+        let invalidations = moto.invalidations(&id).await;
+        deliveries.push(invalidations[deliveries.iter().map(Vec::len).sum()..].to_vec());
         records.reverse();
     }
-    let [mut first, mut second] = asked.try_into().unwrap();
+    let [mut first, mut second] = deliveries.try_into().unwrap();
     assert!(first.len() > 1);
     for (_, paths) in &first {
         let wildcards = paths.iter().filter(|path| path.ends_with('*')).count();
@@ -244,7 +201,7 @@ async fn thousands_of_paths_are_asked_of_moto_within_the_limits_and_the_same_aga
     }
     let mut paths: Vec<String> = first.iter().flat_map(|(_, paths)| paths.clone()).collect();
     paths.sort_unstable();
-    // Twenty shelves and fourteen halls are too many wildcards: the larger family goes as one, and that makes fifteen.
+    // Twenty shelves and fourteen halls are too many wildcards: those of the shelves become one, which makes fifteen.
     let articles = (0..3_500).flat_map(|id| [format!("/articles/{id}"), format!("/api/articles/{id}")]);
     let wildcards = (0..14).map(|id| format!("/halls/{id}/*")).chain(["/shelves/*".to_owned()]);
     let expected: BTreeSet<String> = articles.chain(wildcards).collect();
@@ -253,5 +210,5 @@ async fn thousands_of_paths_are_asked_of_moto_within_the_limits_and_the_same_aga
     second.sort_unstable();
     let references: BTreeSet<&String> = first.iter().map(|(reference, _)| reference).collect();
     assert_eq!(references.len(), first.len());
-    assert!(first == second, "the same paths have other references the second time");
+    assert!(first == second, "the same paths have other references in the second delivery");
 }

@@ -1,14 +1,14 @@
-//! The recorded exam platform: exactly the keys that its records make stale go, and every other key stays.
+//! The recorded exam platform: exactly the keys that its records make stale are deleted.
 
 use std::collections::BTreeSet;
 
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::redis_server::RedisServer;
 use serde_json::Value;
 
-use super::delivery::{deadline, deliver, model, single};
+use super::delivery::{deadline, deliver, model, question, single};
 
-/// The keys of an image, written down here by hand and not by the model.
+/// The keys of an image, written by hand, independent of the model.
 fn keys_of(image: &Value) -> Vec<String> {
     let text = |name: &str| image[name]["S"].as_str();
     let (Some(pk), Some(sk)) = (text("PK"), text("SK")) else { return Vec::new() };
@@ -37,7 +37,7 @@ fn keys_of(image: &Value) -> Vec<String> {
     attempt.map(|attempt| format!("attempt:{attempt}:answers")).into_iter().collect()
 }
 
-/// The keys that these records must make go.
+/// The keys that these records make stale.
 pub(crate) fn keys_of_all<'r>(records: impl IntoIterator<Item = &'r Value>) -> BTreeSet<String> {
     let images = records
         .into_iter()
@@ -49,16 +49,15 @@ pub(crate) async fn keys_in(server: &RedisServer) -> BTreeSet<String> {
     server.run::<Vec<String>>(&["KEYS", "*"]).await.into_iter().collect()
 }
 
-/// The records of the platform, in order of time.
+/// The records of the platform, by time.
 pub(crate) fn recorded() -> Vec<Value> {
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     recording.records().map(|record| serde_json::from_str(record.get()).unwrap()).collect()
 }
 
-/// Fills a server with every key that any record names, and beside each the same with something before it, and with something after it.
-/// Returns what it holds then.
-pub(crate) async fn preload(server: &RedisServer, named: &BTreeSet<String>) -> BTreeSet<String> {
-    let keys = named.iter().flat_map(|key| [key.clone(), format!("{key}:1"), format!("x{key}")]);
+/// Fills a server with these keys, and for each with two others, one with a prefix and one with a suffix. Returns all of them.
+pub(crate) async fn preload(server: &RedisServer, keys: &BTreeSet<String>) -> BTreeSet<String> {
+    let keys = keys.iter().flat_map(|key| [key.clone(), format!("{key}:1"), format!("x{key}")]);
     let keys: BTreeSet<String> = keys.chain(["*".to_owned(), "project:*".to_owned()]).collect();
     let mut pipeline = redis::pipe();
     keys.iter().for_each(|key| {
@@ -70,7 +69,7 @@ pub(crate) async fn preload(server: &RedisServer, named: &BTreeSet<String>) -> B
 
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
-async fn exactly_the_keys_that_must_go_are_gone() {
+async fn exactly_the_stale_keys_are_deleted() {
     let records = recorded();
     let all = keys_of_all(&records);
     let server = RedisServer::start().await;
@@ -88,7 +87,7 @@ async fn exactly_the_keys_that_must_go_are_gone() {
     let gone = keys_of_all(first);
     assert!(keys >= gone.len() && gone.len() > 100 && gone.len() < all.len());
     assert_eq!(keys_in(&server).await, preloaded.difference(&gone).cloned().collect());
-    // The whole, and the first half a second time.
+    // All records, so the first half is delivered a second time.
     for batch in records.chunks(1_000) {
         let outcome = deliver(&invalidator, &model, batch, deadline(30)).await;
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
@@ -98,7 +97,7 @@ async fn exactly_the_keys_that_must_go_are_gone() {
 
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
-async fn keys_are_data() {
+async fn characters_in_an_id_have_no_meaning_in_its_keys() {
     let server = RedisServer::start().await;
     let (invalidator, model) = (single(&server), model());
     let long = "ü".repeat(2_000);
@@ -107,27 +106,9 @@ async fn keys_are_data() {
         for key in [key.as_str(), other.as_str(), "question:abc"] {
             server.run::<()>(&["SET", key, "cached"]).await;
         }
-        let outcome = deliver(&invalidator, &model, &[question_of(id)], deadline(10)).await;
+        let outcome = deliver(&invalidator, &model, &[question("p", id)], deadline(10)).await;
         assert!(outcome.failures.is_empty());
         assert_eq!(keys_in(&server).await, [other.clone(), "question:abc".to_owned()].into());
         server.run::<()>(&["FLUSHALL"]).await;
     }
-}
-
-fn question_of(id: &str) -> Value {
-    super::delivery::question("p", id)
-}
-
-#[tokio::test]
-#[ignore = "needs redis-server: run tests/run"]
-async fn listeners_are_told_which_keys_went() {
-    use futures::StreamExt as _;
-    let server = RedisServer::start().await;
-    let client = redis::Client::open(server.url()).unwrap();
-    let mut listener = client.get_async_pubsub().await.unwrap();
-    listener.subscribe(afterwrite::sink::redis::CHANNEL).await.unwrap();
-    let outcome = deliver(&single(&server), &model(), &[question_of("q")], deadline(10)).await;
-    assert!(outcome.failures.is_empty());
-    let message: String = listener.on_message().next().await.unwrap().get_payload().unwrap();
-    assert_eq!(serde_json::from_str::<Vec<String>>(&message).unwrap(), ["project:p:questions", "question:q"]);
 }

@@ -1,17 +1,13 @@
-//! Cache invalidation: exactly what must go is gone, from a real Redis and from CloudFront, whatever fails meanwhile.
+//! Cache invalidation by the relay: exactly the stale keys and paths are invalidated, in a real Redis and in CloudFront, whatever fails
+//! meanwhile. The contract of a cache itself, with its races, is tested in `tests/conformance`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that meets the unexpected must fail at once"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod apart;
 mod cloudfront;
 mod cluster;
 mod delivery;
 mod failure;
 mod golden;
-mod race;
+mod relay_failures;
+mod tcp_proxy;
 mod tls;
-mod way;

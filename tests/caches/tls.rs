@@ -4,7 +4,7 @@ use std::iter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use afterwrite::commit::{Clock, SystemClock};
+use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
@@ -21,7 +21,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A server for a name, whose certificate is this authority's.
+/// A server with a certificate for a name, signed by an authority.
 fn server(authority: &CertifiedIssuer<'static, KeyPair>, name: &str) -> RedisServer {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, authority).unwrap();
@@ -40,10 +40,10 @@ fn server(authority: &CertifiedIssuer<'static, KeyPair>, name: &str) -> RedisSer
     RedisServer::spawn(&["--port", "0", "--tls-port", &port.to_string()], port, &arguments)
 }
 
-/// Every name is this machine's.
-struct ThisMachine;
+/// Resolves every name to this machine.
+struct LoopbackResolver;
 
-impl AsyncDNSResolver for ThisMachine {
+impl AsyncDNSResolver for LoopbackResolver {
     fn resolve<'a, 'b: 'a>(
         &'a self,
         _name: &'b str,
@@ -54,7 +54,7 @@ impl AsyncDNSResolver for ThisMachine {
     }
 }
 
-/// A connection of the test's own to a server by its name, as soon as it answers.
+/// A connection for the test to a server by its name, as soon as it responds.
 async fn connection(
     server: &RedisServer,
     name: &str,
@@ -65,10 +65,10 @@ async fn connection(
     let client = Client::build_with_tls(url, certificates).unwrap();
     let limit = Instant::now() + Duration::from_secs(10);
     loop {
-        let settings = AsyncConnectionConfig::new().set_dns_resolver(ThisMachine);
+        let settings = AsyncConnectionConfig::new().set_dns_resolver(LoopbackResolver);
         match Box::pin(client.get_multiplexed_async_connection_with_config(&settings)).await {
             Ok(connection) => return connection,
-            Err(error) => assert!(Instant::now() < limit, "{name} does not answer: {error}"),
+            Err(error) => assert!(Instant::now() < limit, "{name} does not respond: {error}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -80,13 +80,13 @@ async fn keys(connection: &mut MultiplexedConnection) -> Vec<String> {
     keys
 }
 
-/// Makes the key `stale` go from the server, which is spoken to as `localhost`.
+/// Deletes the key `stale` on the server, under the name `localhost`.
 async fn invalidate(server: &RedisServer, authority: Option<String>) -> afterwrite::Result<()> {
     let url = format!("rediss://localhost:{}", server.port);
     let redis = RedisCache::new(&url, CacheTopology::Single, authority.map(String::into_bytes)).unwrap();
     let stale = StaleKey { key: "stale".to_owned(), remedy: CacheRemedy::Delete, records: vec![0], rule: 0 };
     let mut invalidated = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await;
-    invalidated.answers.pop().unwrap()
+    invalidated.results.pop().unwrap()
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn a_certificate_is_verified() {
     let (ours, other) = (authority(), authority());
     let good = server(&ours, "localhost");
     let elsewhere = server(&ours, "elsewhere.example");
-    // Both answer who asks for them by the names in their certificates.
+    // Both accept clients that use the names in their certificates.
     let mut at_good = connection(&good, "localhost", &ours).await;
     let mut at_elsewhere = connection(&elsewhere, "elsewhere.example", &ours).await;
     for connection in [&mut at_good, &mut at_elsewhere] {

@@ -1,48 +1,20 @@
-//! What a table must do, whoever keeps it: the same cases against the tables in memory and against the embedded DynamoDB,
-//! spoken to over HTTP through the AWS SDK. What the simulation proves on the one holds on the other because of this.
+//! The contracts of the sink traits: every implementation must pass the same suite.
 //!
-//! | file | |
-//! |---|---|
-//! | `store` | the two stores, and the tables that every case finds in them |
-//! | `conditions`, `changes`, `values` | single writes, each also as the only action of a transaction |
-//! | `transactions` | all or nothing, reasons, limits |
-//! | `reads` | batches, duplicates, indexes, wrong set-ups |
-//! | `units` | what writes cost, in figures |
-//! | `random` | random sequences of writes, which both stores must answer alike |
-//! | `service`, `faults` | what DynamoDB's failures become, by a stand-in that fails as told |
-//! | `quirks` | where the embedded DynamoDB is known to differ from AWS, each a test of its own |
+//! | suite | trait | implementations |
+//! |---|---|---|
+//! | `tables/` | `Tables` | memory, embedded DynamoDB |
+//! | `cache` | `Cache` | memory, Redis as one node, Redis as a cluster |
+//! | `distribution` | `Distribution` | CloudFront against a stand-in and against moto |
+//! | `delivery_stream` | `DeliveryStream` | memory, Firehose against the embedded stream and against moto |
+//! | `object_store` | `ObjectStore`, `Bucket` | memory, folder, S3 against the embedded server and against moto |
+//!
+//! A suite has one function for each rule of the contract, and runs them all against one implementation. What an implementation cannot
+//! show, or what only a service has (a missing resource), stands next to the suite with the reason.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod changes;
-mod conditions;
-mod faults;
-mod outcome;
-mod quirks;
-mod random;
-mod reads;
-mod service;
-mod store;
-mod transactions;
-mod units;
-mod values;
-
-/// Runs each suite against both stores.
-macro_rules! conformance {
-    ($($suite:ident),* $(,)?) => {
-        mod in_memory {
-            $(#[tokio::test]
-            async fn $suite() {
-                crate::$suite::suite(&crate::store::in_memory()).await;
-            })*
-        }
-        mod embedded {
-            $(#[tokio::test]
-            async fn $suite() {
-                crate::$suite::suite(&crate::store::embedded().await).await;
-            })*
-        }
-    };
-}
-
-conformance!(conditions, changes, values, transactions, reads, units);
+mod cache;
+mod delivery_stream;
+mod distribution;
+mod object_store;
+mod tables;

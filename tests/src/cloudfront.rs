@@ -1,4 +1,4 @@
-//! A stand-in of CloudFront's `CreateInvalidation` that remembers what it was asked, and refuses what it is told to.
+//! A stand-in for CloudFront's `CreateInvalidation` that records requests and refuses those that the test chooses.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,78 +7,89 @@ use aws_sdk_cloudfront::Client;
 use aws_sdk_cloudfront::config::{BehaviorVersion, Credentials, Region};
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::Response;
+use hyper::{Request, Response};
 
-use crate::loopback::Loopback;
+use crate::loopback::LoopbackServer;
 
-/// An invalidation that was asked for.
+/// The id of the stand-in's distribution.
+const DISTRIBUTION: &str = "EDFDVBD6EXAMPLE";
+
+/// A request for an invalidation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct InvalidationRequest {
     /// Its paths, in the order sent.
     pub paths: Vec<String>,
     /// Its caller reference.
     pub reference: String,
-    /// Whether it was begun.
-    pub begun: bool,
+    /// Whether the request was accepted. CloudFront also accepts a repeated reference, and then starts nothing.
+    pub is_accepted: bool,
+    /// Whether it started an invalidation.
+    pub is_started: bool,
 }
 
 #[derive(Default)]
-struct State {
-    asked: Vec<Asked>,
-    busy: usize,
-    poison: Option<String>,
+struct FakeState {
+    requests: Vec<InvalidationRequest>,
+    busy_requests: usize,
+    refused_path: Option<String>,
 }
 
-/// The stand-in, serving until dropped.
+/// The stand-in, which serves until it is dropped.
 pub struct FakeCloudFront {
-    server: Loopback,
-    state: Arc<Mutex<State>>,
+    server: LoopbackServer,
+    state: Arc<Mutex<FakeState>>,
 }
 
 impl FakeCloudFront {
-    /// Begins to serve.
+    /// Starts the server.
     ///
     /// # Panics
-    /// If no port can be had.
+    /// If no port is available.
     pub async fn start() -> Self {
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(FakeState::default()));
         let shared = Arc::clone(&state);
-        let server = Loopback::serve(move |request: hyper::Request<Bytes>| {
-            let answer = answer(&mut shared.lock().expect("a state"), request.body());
-            async move { Ok(answer) }
+        let server = LoopbackServer::serve(move |request: Request<Bytes>| {
+            let response = respond(&mut shared.lock().expect("a state"), &request);
+            async move { Ok(response) }
         });
         Self { server: server.await.expect("a port"), state }
     }
 
-    /// Refuses the next requests as too many.
+    /// Refuses the next requests because too many invalidations are in progress.
     ///
     /// # Panics
-    /// Never, but for a poisoned lock.
+    /// If another thread panicked.
     pub fn busy_for(&self, requests: usize) {
-        self.state.lock().expect("a state").busy = requests;
+        self.state.lock().expect("a state").busy_requests = requests;
     }
 
     /// Refuses every request with this path as invalid.
     ///
     /// # Panics
-    /// Never, but for a poisoned lock.
+    /// If another thread panicked.
     pub fn refuse(&self, path: &str) {
-        self.state.lock().expect("a state").poison = Some(path.to_owned());
+        self.state.lock().expect("a state").refused_path = Some(path.to_owned());
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     ///
     /// # Panics
-    /// Never, but for a poisoned lock.
+    /// If another thread panicked.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
-        self.state.lock().expect("a state").asked.clone()
+    pub fn requests(&self) -> Vec<InvalidationRequest> {
+        self.state.lock().expect("a state").requests.clone()
     }
 
-    /// A distribution of it.
+    /// Its distribution.
     #[must_use]
     pub fn distribution(&self) -> CloudFront {
-        CloudFront::new(client(&format!("http://{}", self.server.address())), "EDFDVBD6EXAMPLE")
+        self.distribution_with_id(DISTRIBUTION)
+    }
+
+    /// A distribution with this id, which may not exist.
+    #[must_use]
+    pub fn distribution_with_id(&self, id: &str) -> CloudFront {
+        CloudFront::new(client(&format!("http://{}", self.server.address())), id)
     }
 }
 
@@ -94,26 +105,35 @@ pub fn client(endpoint: &str) -> Client {
     Client::from_conf(configuration.build())
 }
 
-fn answer(state: &mut State, body: &Bytes) -> Response<Full<Bytes>> {
-    let body = String::from_utf8_lossy(body);
+fn respond(state: &mut FakeState, request: &Request<Bytes>) -> Response<Full<Bytes>> {
+    if !request.uri().path().contains(DISTRIBUTION) {
+        return response(404, error("NoSuchDistribution"));
+    }
+    let body = String::from_utf8_lossy(request.body());
     let paths: Vec<String> = elements(&body, "Path");
     let reference = elements(&body, "CallerReference").pop().unwrap_or_default();
-    let is_busy = state.busy > 0;
-    state.busy = state.busy.saturating_sub(1);
-    let is_poisoned = state.poison.as_ref().is_some_and(|poison| paths.contains(poison));
-    let begun = !is_busy && !is_poisoned;
-    state.asked.push(Asked { paths, reference, begun });
-    let (status, text) = if is_busy {
-        (400, error("TooManyInvalidationsInProgress"))
-    } else if is_poisoned {
-        (400, error("InvalidArgument"))
+    let is_busy = state.busy_requests > 0;
+    state.busy_requests = state.busy_requests.saturating_sub(1);
+    let is_refused = state.refused_path.as_ref().is_some_and(|refused| paths.contains(refused));
+    let is_accepted = !is_busy && !is_refused;
+    let is_repeated =
+        state.requests.iter().any(|earlier| earlier.is_started && earlier.reference == reference);
+    let is_started = is_accepted && !is_repeated;
+    state.requests.push(InvalidationRequest { paths, reference, is_accepted, is_started });
+    if is_busy {
+        response(400, error("TooManyInvalidationsInProgress"))
+    } else if is_refused {
+        response(400, error("InvalidArgument"))
     } else {
-        (201, "<Invalidation><Id>I1</Id><Status>InProgress</Status><CreateTime>2026-02-06T10:00:00Z</CreateTime>\
-              <InvalidationBatch><Paths><Quantity>0</Quantity></Paths><CallerReference>r</CallerReference></InvalidationBatch></Invalidation>"
-            .to_owned())
-    };
+        let invalidation = "<Invalidation><Id>I1</Id><Status>InProgress</Status><CreateTime>2026-02-06T10:00:00Z</CreateTime>\
+             <InvalidationBatch><Paths><Quantity>0</Quantity></Paths><CallerReference>r</CallerReference></InvalidationBatch></Invalidation>";
+        response(201, invalidation.to_owned())
+    }
+}
+
+fn response(status: u16, text: String) -> Response<Full<Bytes>> {
     let response = Response::builder().status(status).header("content-type", "text/xml");
-    response.body(Full::from(text)).expect("an answer")
+    response.body(Full::from(text)).expect("a response")
 }
 
 fn error(code: &str) -> String {
@@ -122,7 +142,7 @@ fn error(code: &str) -> String {
     )
 }
 
-/// The texts of all elements of a name.
+/// The texts of all elements with this name.
 fn elements(xml: &str, name: &str) -> Vec<String> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     xml.split(&open).skip(1).filter_map(|rest| rest.split(&close).next()).map(str::to_owned).collect()

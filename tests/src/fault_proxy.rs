@@ -1,19 +1,18 @@
-//! DynamoDB on a bad day: a proxy in front of an endpoint that refuses, fails, delays and loses answers, by a seed.
+//! A proxy in front of a DynamoDB endpoint that refuses requests, fails, delays and loses responses, reproducibly by a seed.
 //!
-//! Each request draws its faults in the order in which requests arrive, so the same requests in the same order meet the same.
+//! Requests draw their faults in order of arrival, so the same requests in the same order get the same faults.
 //!
-//! | rate | what the caller sees | what has happened |
+//! | rate | what the caller sees | what happened |
 //! |---|---|---|
 //! | `unavailable` | `InternalServerError`, status 500 | nothing |
 //! | `conflict` | `TransactionCanceledException` with a reason per action, or `TransactionConflictException` | nothing |
-//! | `throttle` | `ThrottlingException`, `ProvisionedThroughputExceededException`, the same as cancellation reasons, or a batch that comes back unprocessed | nothing |
-//! | `index_throttle` | the same exceptions, of a query of an index | nothing |
-//! | `index_lag` | a query of an index that finds nothing | nothing |
+//! | `throttle` | `ThrottlingException`, `ProvisionedThroughputExceededException`, the same as cancellation reasons, or a batch that is returned unprocessed | nothing |
+//! | `index_throttle` | the same exceptions, for an index query | nothing |
+//! | `index_lag` | an index query that finds nothing | nothing |
 //! | `lost_answer` | the connection closes | the request took effect |
-//! | `slow` | an answer that others overtake | the request took effect, late |
+//! | `slow` | a response that others overtake | the request took effect, late |
 //!
-//! Only requests that write or read items are hindered, never those that manage tables or read streams: what is under test
-//! is whoever writes.
+//! Only requests that write or read items get faults, not those that manage tables or read streams.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,28 +24,28 @@ use http_body_util::Full;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::faults::{Draws, Injected, Rates};
-use crate::loopback::{Answer, Loopback, NoAnswer, json_answer};
-use crate::random::Random;
-use crate::upstream::Upstream;
+use crate::faults::{FaultDraws, FaultRates, InjectedFaults};
+use crate::loopback::{ConnectionClosed, HandlerResult, LoopbackServer, json_response};
+use crate::random::SeededRandom;
+use crate::upstream::UpstreamEndpoint;
 
-/// How long a slow request waits, at most, in milliseconds.
-const LONGEST_WAIT_MS: u64 = 20;
+/// The longest delay of a slow request, in milliseconds.
+const MAX_DELAY_MS: u64 = 20;
 
 /// A running proxy; dropping it closes it.
 pub struct FaultProxy {
-    server: Loopback,
-    shared: Arc<Shared>,
+    server: LoopbackServer,
+    shared: Arc<FaultProxyState>,
 }
 
-struct Shared {
-    upstream: Upstream,
-    draws: Mutex<Draws>,
+struct FaultProxyState {
+    upstream: UpstreamEndpoint,
+    draws: Mutex<FaultDraws>,
 }
 
-/// What a request is to DynamoDB, as far as it decides which faults it can meet.
+/// The kind of a request, which decides the faults it can get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
+enum RequestKind {
     /// `TransactWriteItems`.
     Transaction,
     /// `PutItem`, `UpdateItem`, `DeleteItem`.
@@ -59,80 +58,80 @@ enum Operation {
     Query,
     /// `GetItem`, `TransactGetItems`, `Scan`.
     Read,
-    /// Everything else: let through.
+    /// All others, which are forwarded.
     Other,
 }
 
-/// What becomes of one request.
-enum Fate {
-    Answered,
+/// What happens to a request.
+enum RequestFate {
+    Forwarded,
     Unavailable,
     Conflict,
     Throttle,
     Lagging,
-    AnswerLost,
+    ResponseLost,
 }
 
 impl FaultProxy {
-    /// Starts a proxy before the DynamoDB endpoint `upstream` (`http://host:port`); equal seeds and equal requests give
-    /// equal faults.
+    /// Starts a proxy in front of the DynamoDB endpoint `upstream` (`http://host:port`). The same seed and the same requests produce
+    /// the same faults.
     ///
     /// # Errors
     /// No port of 127.0.0.1 can be bound.
-    pub async fn start(upstream: &str, rates: Rates, seed: u64) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            upstream: Upstream::new(upstream),
-            draws: Mutex::new(Draws::new(rates, seed)),
+    pub async fn start(upstream: &str, rates: FaultRates, seed: u64) -> io::Result<Self> {
+        let shared = Arc::new(FaultProxyState {
+            upstream: UpstreamEndpoint::new(upstream),
+            draws: Mutex::new(FaultDraws::new(rates, seed)),
         });
         let serving = Arc::clone(&shared);
-        let server = Loopback::serve(move |request| Arc::clone(&serving).answer(request)).await?;
+        let server = LoopbackServer::serve(move |request| Arc::clone(&serving).respond(request)).await?;
         Ok(Self { server, shared })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// What goes into `AWS_ENDPOINT_URL_DYNAMODB`.
+    /// Its endpoint, for `AWS_ENDPOINT_URL_DYNAMODB`.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address())
     }
 
     /// Changes the rates from the next request on.
-    pub fn set_rates(&self, rates: Rates) {
+    pub fn set_rates(&self, rates: FaultRates) {
         self.shared.lock().rates = rates;
     }
 
-    /// What was injected so far.
+    /// The faults injected so far.
     #[must_use]
-    pub fn injected(&self) -> Injected {
+    pub fn injected(&self) -> InjectedFaults {
         self.shared.lock().injected
     }
 }
 
-impl Shared {
-    async fn answer(self: Arc<Self>, request: Request<Bytes>) -> Answer {
-        let operation = Operation::of(request.headers());
+impl FaultProxyState {
+    async fn respond(self: Arc<Self>, request: Request<Bytes>) -> HandlerResult {
+        let operation = RequestKind::of(request.headers());
         let (wait, fate, mut random) = self.draw(operation, is_index_query(operation, request.body()));
         if let Some(wait) = wait {
             tokio::time::sleep(wait).await;
         }
         match fate {
-            Fate::Answered => self.upstream.forward(request).await,
-            Fate::AnswerLost => {
-                // Whether it succeeded or not, the caller is not to know.
+            RequestFate::Forwarded => self.upstream.forward(request).await,
+            RequestFate::ResponseLost => {
+                // The caller does not learn whether the request succeeded.
                 let _lost = self.upstream.forward(request).await;
-                Err(NoAnswer)
+                Err(ConnectionClosed)
             }
-            Fate::Conflict => Ok(conflict(operation, request.body(), &mut random)),
-            Fate::Throttle => Ok(throttle(operation, request.body(), &mut random)),
-            Fate::Lagging => {
-                Ok(json_answer(StatusCode::OK, &json!({ "Items": [], "Count": 0, "ScannedCount": 0 })))
+            RequestFate::Conflict => Ok(conflict(operation, request.body(), &mut random)),
+            RequestFate::Throttle => Ok(throttle(operation, request.body(), &mut random)),
+            RequestFate::Lagging => {
+                Ok(json_response(StatusCode::OK, &json!({ "Items": [], "Count": 0, "ScannedCount": 0 })))
             }
-            Fate::Unavailable => Ok(exception(
+            RequestFate::Unavailable => Ok(exception(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "com.amazonaws.dynamodb.v20120810#InternalServerError",
                 "Internal server error",
@@ -140,45 +139,49 @@ impl Shared {
         }
     }
 
-    /// Draws what becomes of a request, and a generator of its own for the details: how many draws they take must not
-    /// change what the next request meets.
-    fn draw(&self, operation: Operation, is_index_query: bool) -> (Option<Duration>, Fate, Random) {
+    /// Draws what happens to a request, and a separate generator for the details: the number of their draws must not change the
+    /// faults of the next request.
+    fn draw(
+        &self,
+        operation: RequestKind,
+        is_index_query: bool,
+    ) -> (Option<Duration>, RequestFate, SeededRandom) {
         let mut draws = self.lock();
         let mut random = draws.random.split();
-        if operation == Operation::Other {
-            return (None, Fate::Answered, random);
+        if operation == RequestKind::Other {
+            return (None, RequestFate::Forwarded, random);
         }
         let is_slow = draws.occurs(|rates| rates.slow, |injected| &mut injected.slow);
-        let wait = is_slow.then(|| Duration::from_millis(1 + random.below(LONGEST_WAIT_MS)));
+        let wait = is_slow.then(|| Duration::from_millis(1 + random.below(MAX_DELAY_MS)));
         let fate = if draws.occurs(|rates| rates.unavailable, |injected| &mut injected.unavailable) {
-            Fate::Unavailable
+            RequestFate::Unavailable
         } else if operation.conflicts()
             && draws.occurs(|rates| rates.conflict, |injected| &mut injected.conflicts)
         {
-            Fate::Conflict
+            RequestFate::Conflict
         } else if draws.occurs(|rates| rates.throttle, |injected| &mut injected.throttles)
             || is_index_query
                 && draws.occurs(|rates| rates.index_throttle, |injected| &mut injected.index_throttles)
         {
-            Fate::Throttle
+            RequestFate::Throttle
         } else if is_index_query && draws.occurs(|rates| rates.index_lag, |injected| &mut injected.index_lags)
         {
-            Fate::Lagging
+            RequestFate::Lagging
         } else if draws.occurs(|rates| rates.lost_answer, |injected| &mut injected.lost_answers) {
-            Fate::AnswerLost
+            RequestFate::ResponseLost
         } else {
-            Fate::Answered
+            RequestFate::Forwarded
         };
         (wait, fate, random)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Draws> {
+    fn lock(&self) -> MutexGuard<'_, FaultDraws> {
         self.draws.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Operation {
-    /// By the header `X-Amz-Target`, which reads `DynamoDB_20120810.PutItem`.
+impl RequestKind {
+    /// From the header `X-Amz-Target`, for example `DynamoDB_20120810.PutItem`.
     fn of(headers: &HeaderMap) -> Self {
         let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
         match target.strip_prefix("DynamoDB_20120810.").unwrap_or_default() {
@@ -197,17 +200,17 @@ impl Operation {
     }
 }
 
-fn is_index_query(operation: Operation, body: &[u8]) -> bool {
-    operation == Operation::Query && parsed(body).get("IndexName").is_some()
+fn is_index_query(operation: RequestKind, body: &[u8]) -> bool {
+    operation == RequestKind::Query && parsed(body).get("IndexName").is_some()
 }
 
-/// A request's body; a body that is no JSON has nothing in it.
+/// A request's body; null if it is not JSON.
 fn parsed(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_default()
 }
 
-fn conflict(operation: Operation, body: &[u8], random: &mut Random) -> Response<Full<Bytes>> {
-    if operation == Operation::Transaction {
+fn conflict(operation: RequestKind, body: &[u8], random: &mut SeededRandom) -> Response<Full<Bytes>> {
+    if operation == RequestKind::Transaction {
         return cancelled(body, "TransactionConflict", "Transaction is ongoing for the item", random);
     }
     exception(
@@ -217,20 +220,20 @@ fn conflict(operation: Operation, body: &[u8], random: &mut Random) -> Response<
     )
 }
 
-/// One of the ways in which DynamoDB throttles such a request.
-fn throttle(operation: Operation, body: &[u8], random: &mut Random) -> Response<Full<Bytes>> {
+/// One of the forms in which DynamoDB throttles this kind of request.
+fn throttle(operation: RequestKind, body: &[u8], random: &mut SeededRandom) -> Response<Full<Bytes>> {
     const EXCEEDED: &str = "The level of configured provisioned throughput for the table was exceeded";
     let items = || parsed(body).get("RequestItems").cloned().unwrap_or_default();
     match (operation, random.below(4)) {
-        (Operation::Transaction, 0) => {
+        (RequestKind::Transaction, 0) => {
             cancelled(body, "ThrottlingError", "Throughput exceeds the current capacity", random)
         }
-        (Operation::Transaction, 1) => cancelled(body, "ProvisionedThroughputExceeded", EXCEEDED, random),
-        (Operation::BatchRead, 0 | 1) => {
-            json_answer(StatusCode::OK, &json!({ "Responses": {}, "UnprocessedKeys": items() }))
+        (RequestKind::Transaction, 1) => cancelled(body, "ProvisionedThroughputExceeded", EXCEEDED, random),
+        (RequestKind::BatchRead, 0 | 1) => {
+            json_response(StatusCode::OK, &json!({ "Responses": {}, "UnprocessedKeys": items() }))
         }
-        (Operation::BatchWrite, 0 | 1) => {
-            json_answer(StatusCode::OK, &json!({ "UnprocessedItems": items() }))
+        (RequestKind::BatchWrite, 0 | 1) => {
+            json_response(StatusCode::OK, &json!({ "UnprocessedItems": items() }))
         }
         (_, 2) => exception(
             StatusCode::BAD_REQUEST,
@@ -245,8 +248,8 @@ fn throttle(operation: Operation, body: &[u8], random: &mut Random) -> Response<
     }
 }
 
-/// A cancelled transaction: a reason per action, in order; at least one action has the reason `code`.
-fn cancelled(body: &[u8], code: &str, message: &str, random: &mut Random) -> Response<Full<Bytes>> {
+/// A cancelled transaction with a reason for each action, in order; at least one action has the reason `code`.
+fn cancelled(body: &[u8], code: &str, message: &str, random: &mut SeededRandom) -> Response<Full<Bytes>> {
     let actions = parsed(body).get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
     let chosen = random.below(u64::try_from(actions).unwrap_or(u64::MAX));
     let codes: Vec<&str> = (0..)
@@ -257,7 +260,7 @@ fn cancelled(body: &[u8], code: &str, message: &str, random: &mut Random) -> Res
         "None" => json!({ "Code": "None" }),
         code => json!({ "Code": code, "Message": message }),
     };
-    json_answer(
+    json_response(
         StatusCode::BAD_REQUEST,
         &json!({
             "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
@@ -271,7 +274,7 @@ fn cancelled(body: &[u8], code: &str, message: &str, random: &mut Random) -> Res
 }
 
 fn exception(status: StatusCode, kind: &str, message: &str) -> Response<Full<Bytes>> {
-    json_answer(status, &json!({ "__type": kind, "message": message }))
+    json_response(status, &json!({ "__type": kind, "message": message }))
 }
 
 #[cfg(test)]
@@ -282,20 +285,20 @@ mod tests {
 
     use super::*;
 
-    /// An upstream that keeps what reaches it, and answers every request alike; a proxy before it.
-    struct Setting {
-        _upstream: Loopback,
+    /// A proxy and its upstream, which records requests and always returns the same response.
+    struct ProxySetup {
+        _upstream: LoopbackServer,
         reached: Arc<Mutex<Vec<Bytes>>>,
         proxy: FaultProxy,
     }
 
-    impl Setting {
-        async fn new(rates: Rates, seed: u64) -> Self {
+    impl ProxySetup {
+        async fn new(rates: FaultRates, seed: u64) -> Self {
             let reached = Arc::new(Mutex::new(Vec::new()));
             let keeping = Arc::clone(&reached);
-            let upstream = Loopback::serve(move |request: Request<Bytes>| {
+            let upstream = LoopbackServer::serve(move |request: Request<Bytes>| {
                 keeping.lock().unwrap().push(request.body().clone());
-                async { Ok(json_answer(StatusCode::OK, &json!({ "from": "upstream" }))) }
+                async { Ok(json_response(StatusCode::OK, &json!({ "from": "upstream" }))) }
             });
             let upstream = upstream.await.unwrap();
             let proxy =
@@ -303,7 +306,7 @@ mod tests {
             Self { _upstream: upstream, reached, proxy }
         }
 
-        /// Sends one request; none if the connection was closed without an answer.
+        /// Sends a request; `None` if the connection was closed without a response.
         async fn send(&self, operation: &str, body: Value) -> Option<(StatusCode, Value)> {
             let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
             let request = Request::post(self.proxy.endpoint())
@@ -329,17 +332,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_faults_everything_passes_unchanged() {
-        let setting = Setting::new(Rates::NONE, 1).await;
+    async fn without_faults_requests_and_responses_pass_unchanged() {
+        let setting = ProxySetup::new(FaultRates::NONE, 1).await;
         let (status, body) = setting.send("PutItem", json!({ "Item": {} })).await.unwrap();
         assert_eq!((status, body), (StatusCode::OK, json!({ "from": "upstream" })));
         assert_eq!(*setting.reached.lock().unwrap(), [Bytes::from(r#"{"Item":{}}"#)]);
-        assert_eq!(setting.proxy.injected(), Injected::default());
+        assert_eq!(setting.proxy.injected(), InjectedFaults::default());
     }
 
     #[tokio::test]
-    async fn a_conflict_gives_a_reason_for_each_action_and_has_no_effect() {
-        let setting = Setting::new(Rates { conflict: 1000, ..Rates::NONE }, 1).await;
+    async fn a_conflict_has_a_reason_for_each_action_and_no_effect() {
+        let setting = ProxySetup::new(FaultRates { conflict: 1000, ..FaultRates::NONE }, 1).await;
         for actions in 1..=20 {
             let (status, body) = setting.send("TransactWriteItems", transaction(actions)).await.unwrap();
             assert_eq!((status, kind(&body)), (StatusCode::BAD_REQUEST, "TransactionCanceledException"));
@@ -350,30 +353,30 @@ mod tests {
         let (status, body) = setting.send("UpdateItem", json!({})).await.unwrap();
         assert_eq!((status, kind(&body)), (StatusCode::BAD_REQUEST, "TransactionConflictException"));
         assert_eq!(setting.reached(), 0);
-        assert_eq!(setting.proxy.injected(), Injected { conflicts: 21, ..Injected::default() });
+        assert_eq!(setting.proxy.injected(), InjectedFaults { conflicts: 21, ..InjectedFaults::default() });
     }
 
     #[tokio::test]
-    async fn reads_meet_no_conflicts_and_tables_are_managed_undisturbed() {
-        let all = Rates { conflict: 1000, ..Rates::NONE };
-        let setting = Setting::new(all, 1).await;
+    async fn reads_get_no_conflicts_and_table_management_gets_no_faults() {
+        let all = FaultRates { conflict: 1000, ..FaultRates::NONE };
+        let setting = ProxySetup::new(all, 1).await;
         assert_eq!(setting.send("GetItem", json!({})).await.unwrap().0, StatusCode::OK);
-        setting.proxy.set_rates(Rates { unavailable: 1000, throttle: 1000, lost_answer: 1000, ..all });
+        setting.proxy.set_rates(FaultRates { unavailable: 1000, throttle: 1000, lost_answer: 1000, ..all });
         assert_eq!(setting.send("CreateTable", json!({})).await.unwrap().0, StatusCode::OK);
         assert_eq!(setting.send("GetItem", json!({})).await.unwrap().0, StatusCode::INTERNAL_SERVER_ERROR);
     }
 
     #[tokio::test]
-    async fn a_lost_answer_has_taken_effect() {
-        let setting = Setting::new(Rates { lost_answer: 1000, ..Rates::NONE }, 1).await;
+    async fn a_request_with_a_lost_response_took_effect() {
+        let setting = ProxySetup::new(FaultRates { lost_answer: 1000, ..FaultRates::NONE }, 1).await;
         assert_eq!(setting.send("TransactWriteItems", transaction(2)).await, None);
         assert_eq!(setting.reached(), 1);
-        assert_eq!(setting.proxy.injected(), Injected { lost_answers: 1, ..Injected::default() });
+        assert_eq!(setting.proxy.injected(), InjectedFaults { lost_answers: 1, ..InjectedFaults::default() });
     }
 
     #[tokio::test]
-    async fn an_index_that_lags_is_empty_and_a_table_never_lags() {
-        let setting = Setting::new(Rates { index_lag: 1000, ..Rates::NONE }, 1).await;
+    async fn a_lagging_index_is_empty_and_a_table_never_lags() {
+        let setting = ProxySetup::new(FaultRates { index_lag: 1000, ..FaultRates::NONE }, 1).await;
         let (_, body) = setting.send("Query", json!({ "IndexName": "GSI" })).await.unwrap();
         assert_eq!(body["Count"], 0);
         let (_, body) = setting.send("Query", json!({})).await.unwrap();
@@ -381,8 +384,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn throttling_takes_every_form_that_dynamodb_gives_it() {
-        let setting = Setting::new(Rates { throttle: 1000, ..Rates::NONE }, 1).await;
+    async fn throttling_takes_every_form_of_dynamodb() {
+        let setting = ProxySetup::new(FaultRates { throttle: 1000, ..FaultRates::NONE }, 1).await;
         let (mut kinds, mut codes, mut unprocessed) = (Vec::new(), Vec::new(), 0);
         for _ in 0..40 {
             let (_, body) = setting.send("TransactWriteItems", transaction(1)).await.unwrap();
@@ -409,11 +412,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_same_requests_in_the_same_order_meet_the_same_faults() {
-        let rates = Rates { conflict: 200, throttle: 200, unavailable: 100, lost_answer: 200, ..Rates::NONE };
+    async fn the_same_requests_in_the_same_order_get_the_same_faults() {
+        let rates = FaultRates {
+            conflict: 200,
+            throttle: 200,
+            unavailable: 100,
+            lost_answer: 200,
+            ..FaultRates::NONE
+        };
         let mut runs = Vec::new();
         for seed in [7, 7, 8] {
-            let setting = Setting::new(rates, seed).await;
+            let setting = ProxySetup::new(rates, seed).await;
             let mut seen = Vec::new();
             for number in 0..60 {
                 seen.push(setting.send("TransactWriteItems", transaction(1 + number % 5)).await);

@@ -1,16 +1,16 @@
-//! Tables that fail now and then, as real ones do, by a seed.
+//! Tables with random faults, reproducible by a seed.
 //!
 //! ```text
-//! call ──▶ yields once, or a few times more if slow
-//!      ──▶ unavailable?        ──yes──▶ Unavailable, no effect
-//!      ──▶ conflict, throttle? ──yes──▶ refused, no effect
+//! call ──▶ yields once, or several times if slow
+//!      ──▶ unavailable?        ──yes──▶ Unavailable, without effect
+//!      ──▶ conflict, throttle? ──yes──▶ refused, without effect
 //!      ──▶ the tables
-//!      ──▶ answer lost?        ──yes──▶ Unavailable, though it took effect
-//!      ──▶ their answer
+//!      ──▶ response lost?      ──yes──▶ Unavailable, although it took effect
+//!      ──▶ the tables' response
 //! ```
 //!
-//! Each call yields *before* it takes effect: between any two calls of a consumer everyone else can be scheduled, and a
-//! consumer dropped while it waits has crashed after its last effect and before its next.
+//! Each call yields *before* it takes effect: other tasks can run between any two calls of a consumer, and a consumer that is dropped
+//! while it waits has crashed after its last effect and before its next one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,29 +22,29 @@ use afterwrite::record::Item;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
 
-use crate::random::Random;
+use crate::random::SeededRandom;
 
-/// How often a call suffers what, in a thousand.
+/// The probability of each fault per call, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rates {
-    /// A write refused because of another request, or a transaction cancelled with some actions so refused.
+pub struct FaultRates {
+    /// A write is refused because of another request, or a transaction is cancelled with some actions refused for that reason.
     pub conflict: u64,
     /// The same for throttling.
     pub throttle: u64,
-    /// A call that failed before it took effect.
+    /// A call fails before it takes effect.
     pub unavailable: u64,
-    /// A write that took effect (or was refused) although its caller is told that the service could not be reached.
+    /// A write takes effect (or is refused), but its caller gets an error that the service could not be reached.
     pub lost_answer: u64,
-    /// A call that others overtake.
+    /// Other calls overtake a call.
     pub slow: u64,
-    /// An index that does not know yet what was written.
+    /// An index query finds nothing, because the index lags behind the table.
     pub index_lag: u64,
-    /// An index that is throttled while its table is not.
+    /// An index is throttled while its table is not.
     pub index_throttle: u64,
 }
 
-impl Rates {
-    /// Nothing ever fails.
+impl FaultRates {
+    /// No faults.
     pub const NONE: Self = Self {
         conflict: 0,
         throttle: 0,
@@ -55,7 +55,7 @@ impl Rates {
         index_throttle: 0,
     };
 
-    /// Every fault, each once in some twenty calls.
+    /// Every fault, each in about one of twenty calls.
     pub const SOME: Self = Self {
         conflict: 50,
         throttle: 50,
@@ -67,67 +67,67 @@ impl Rates {
     };
 }
 
-/// How many faults of each kind were injected.
+/// The number of injected faults by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Injected {
-    /// Writes and transactions refused for a conflict.
+pub struct InjectedFaults {
+    /// Writes and transactions refused because of a conflict.
     pub conflicts: u64,
-    /// Writes and transactions throttled.
+    /// Throttled writes and transactions.
     pub throttles: u64,
     /// Calls that failed without effect.
     pub unavailable: u64,
-    /// Writes whose answer was lost.
+    /// Writes whose response was lost.
     pub lost_answers: u64,
-    /// Calls that were overtaken.
+    /// Overtaken calls.
     pub slow: u64,
-    /// Index queries that found nothing for being early.
+    /// Index queries that found nothing because of the lag.
     pub index_lags: u64,
-    /// Index queries that were throttled.
+    /// Throttled index queries.
     pub index_throttles: u64,
 }
 
-/// Tables behind which others work by chance; see the module.
-pub struct Faulty<T> {
+/// Tables with random faults; see the module.
+pub struct FaultyTables<T> {
     tables: T,
-    state: Mutex<Draws>,
+    state: Mutex<FaultDraws>,
 }
 
-/// Whether the next fault occurs, drawn at given rates and counted.
-pub(crate) struct Draws {
-    pub(crate) random: Random,
-    pub(crate) rates: Rates,
-    pub(crate) injected: Injected,
+/// Draws faults at these rates, and counts them.
+pub(crate) struct FaultDraws {
+    pub(crate) random: SeededRandom,
+    pub(crate) rates: FaultRates,
+    pub(crate) injected: InjectedFaults,
 }
 
-/// The fault that a write is to suffer before it takes effect.
-enum Early {
+/// A fault of a write before it takes effect.
+enum EarlyFault {
     Conflict,
     Throttle,
     Unavailable,
 }
 
-impl<T: Tables> Faulty<T> {
-    /// Wraps tables; equal seeds and equal calls give equal faults.
-    pub fn new(tables: T, rates: Rates, seed: u64) -> Self {
-        Self { tables, state: Mutex::new(Draws::new(rates, seed)) }
+impl<T: Tables> FaultyTables<T> {
+    /// Wraps tables. The same seed and the same calls produce the same faults.
+    pub fn new(tables: T, rates: FaultRates, seed: u64) -> Self {
+        Self { tables, state: Mutex::new(FaultDraws::new(rates, seed)) }
     }
 
-    /// The tables themselves.
+    /// The wrapped tables.
     pub fn inner(&self) -> &T {
         &self.tables
     }
 
-    /// Changes the rates from the next call on: a run ends with [`Rates::NONE`], so that it can end.
-    pub fn set_rates(&self, rates: Rates) {
+    /// Changes the rates from the next call on. A run ends with [`FaultRates::NONE`], so that it completes.
+    pub fn set_rates(&self, rates: FaultRates) {
         self.lock().rates = rates;
     }
 
-    /// What was injected so far.
-    pub fn injected(&self) -> Injected {
+    /// The faults injected so far.
+    pub fn injected(&self) -> InjectedFaults {
         self.lock().injected
     }
 
-    async fn yields(&self) {
+    async fn yield_to_others(&self) {
         let extra = {
             let mut state = self.lock();
             let is_slow = state.occurs(|rates| rates.slow, |injected| &mut injected.slow);
@@ -138,14 +138,14 @@ impl<T: Tables> Faulty<T> {
         }
     }
 
-    fn early_fault(&self) -> Option<Early> {
+    fn early_fault(&self) -> Option<EarlyFault> {
         let mut state = self.lock();
         if state.occurs(|rates| rates.unavailable, |injected| &mut injected.unavailable) {
-            Some(Early::Unavailable)
+            Some(EarlyFault::Unavailable)
         } else if state.occurs(|rates| rates.conflict, |injected| &mut injected.conflicts) {
-            Some(Early::Conflict)
+            Some(EarlyFault::Conflict)
         } else if state.occurs(|rates| rates.throttle, |injected| &mut injected.throttles) {
-            Some(Early::Throttle)
+            Some(EarlyFault::Throttle)
         } else {
             None
         }
@@ -159,7 +159,7 @@ impl<T: Tables> Faulty<T> {
         self.lock().occurs(|rates| rates.unavailable, |injected| &mut injected.unavailable)
     }
 
-    /// The refusal for some of a transaction's actions, at least one.
+    /// Refuses some of a transaction's actions, at least one.
     fn some_refused(&self, count: usize, refusal: &WriteRefusal) -> TransactError {
         let mut state = self.lock();
         let mut reasons: Vec<Option<WriteRefusal>> =
@@ -171,21 +171,21 @@ impl<T: Tables> Faulty<T> {
         TransactError::Cancelled(reasons)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Draws> {
+    fn lock(&self) -> MutexGuard<'_, FaultDraws> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Draws {
-    pub(crate) fn new(rates: Rates, seed: u64) -> Self {
-        Self { random: Random::new(seed), rates, injected: Injected::default() }
+impl FaultDraws {
+    pub(crate) fn new(rates: FaultRates, seed: u64) -> Self {
+        Self { random: SeededRandom::new(seed), rates, injected: InjectedFaults::default() }
     }
 
-    /// Draws at one of the rates, and counts it if it occurs.
+    /// Draws a fault at one of the rates, and counts it if it occurs.
     pub(crate) fn occurs(
         &mut self,
-        rate: impl Fn(&Rates) -> u64,
-        count: impl Fn(&mut Injected) -> &mut u64,
+        rate: impl Fn(&FaultRates) -> u64,
+        count: impl Fn(&mut InjectedFaults) -> &mut u64,
     ) -> bool {
         let occurs = self.random.chance(rate(&self.rates));
         if occurs {
@@ -200,12 +200,12 @@ fn unavailable() -> Error {
 }
 
 fn lost() -> Error {
-    Error::new(ErrorKind::Unavailable, "injected: the answer was lost")
+    Error::new(ErrorKind::Unavailable, "injected: the response was lost")
 }
 
-impl<T: Tables> Tables for Faulty<T> {
+impl<T: Tables> Tables for FaultyTables<T> {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
-        self.yields().await;
+        self.yield_to_others().await;
         if self.read_fails() {
             return Err(unavailable());
         }
@@ -213,11 +213,11 @@ impl<T: Tables> Tables for Faulty<T> {
     }
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
-        self.yields().await;
+        self.yield_to_others().await;
         match self.early_fault() {
-            Some(Early::Unavailable) => return Err(WriteError::Failed(unavailable())),
-            Some(Early::Conflict) => return Err(WriteError::Refused(WriteRefusal::Conflict)),
-            Some(Early::Throttle) => return Err(WriteError::Refused(WriteRefusal::Throttled)),
+            Some(EarlyFault::Unavailable) => return Err(WriteError::Failed(unavailable())),
+            Some(EarlyFault::Conflict) => return Err(WriteError::Refused(WriteRefusal::Conflict)),
+            Some(EarlyFault::Throttle) => return Err(WriteError::Refused(WriteRefusal::Throttled)),
             None => {}
         }
         let answer = self.tables.write(write).await;
@@ -225,11 +225,15 @@ impl<T: Tables> Tables for Faulty<T> {
     }
 
     async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
-        self.yields().await;
+        self.yield_to_others().await;
         match self.early_fault() {
-            Some(Early::Unavailable) => return Err(TransactError::Failed(unavailable())),
-            Some(Early::Conflict) => return Err(self.some_refused(writes.len(), &WriteRefusal::Conflict)),
-            Some(Early::Throttle) => return Err(self.some_refused(writes.len(), &WriteRefusal::Throttled)),
+            Some(EarlyFault::Unavailable) => return Err(TransactError::Failed(unavailable())),
+            Some(EarlyFault::Conflict) => {
+                return Err(self.some_refused(writes.len(), &WriteRefusal::Conflict));
+            }
+            Some(EarlyFault::Throttle) => {
+                return Err(self.some_refused(writes.len(), &WriteRefusal::Throttled));
+            }
             None => {}
         }
         let answer = self.tables.transact(writes).await;
@@ -237,7 +241,7 @@ impl<T: Tables> Tables for Faulty<T> {
     }
 
     async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
-        self.yields().await;
+        self.yield_to_others().await;
         if self.read_fails() {
             return Err(unavailable());
         }
@@ -251,7 +255,7 @@ impl<T: Tables> Tables for Faulty<T> {
     }
 }
 
-/// Lets everyone else have a turn: pending once, and awake at once.
+/// Lets other tasks run: pending once, and woken immediately.
 pub fn yield_once() -> impl Future<Output = ()> + Send {
     YieldOnce { has_yielded: false }
 }
@@ -277,14 +281,14 @@ impl Future for YieldOnce {
 mod tests {
     use super::*;
     use afterwrite::effect::{AttributeChange, KeyAttribute, WriteAction, WriteCondition};
-    use afterwrite::sink::memory::{MemoryTables, TableDefinition};
+    use afterwrite_memory::{MemoryTables, TableDefinition};
     use std::pin::pin;
     use std::task::Waker;
 
-    fn tables(rates: Rates, seed: u64) -> Faulty<MemoryTables> {
+    fn tables(rates: FaultRates, seed: u64) -> FaultyTables<MemoryTables> {
         let memory = MemoryTables::new();
         memory.create_table(TableDefinition::new("t", "PK"));
-        Faulty::new(memory, rates, seed)
+        FaultyTables::new(memory, rates, seed)
     }
 
     fn increment(key: &str) -> Write {
@@ -297,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Runs a future to its end; gives how often it was pending.
+    /// Runs a future to completion; returns its output and how often it was pending.
     fn run<F: Future>(future: F) -> (F::Output, usize) {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
@@ -312,17 +316,17 @@ mod tests {
 
     #[test]
     fn every_call_is_pending_exactly_once() {
-        let tables = tables(Rates::NONE, 1);
+        let tables = tables(FaultRates::NONE, 1);
         let write = increment("a");
         assert_eq!(run(tables.write(&write)).1, 1);
         assert_eq!(run(tables.transact(std::slice::from_ref(&write))).1, 1);
         assert_eq!(run(tables.read(std::slice::from_ref(&write.key))).1, 1);
-        assert_eq!(tables.injected(), Injected::default());
+        assert_eq!(tables.injected(), InjectedFaults::default());
     }
 
     #[test]
     fn a_write_dropped_while_pending_has_no_effect() {
-        let tables = tables(Rates::NONE, 1);
+        let tables = tables(FaultRates::NONE, 1);
         let write = increment("a");
         let mut future = Box::pin(tables.write(&write));
         assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -331,11 +335,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_answer_took_effect_and_an_unavailable_service_did_not() {
+    fn a_call_with_a_lost_response_took_effect_and_an_unavailable_one_did_not() {
         let write = increment("a");
-        for (rates, items) in
-            [(Rates { lost_answer: 1000, ..Rates::NONE }, 1), (Rates { unavailable: 1000, ..Rates::NONE }, 0)]
-        {
+        for (rates, items) in [
+            (FaultRates { lost_answer: 1000, ..FaultRates::NONE }, 1),
+            (FaultRates { unavailable: 1000, ..FaultRates::NONE }, 0),
+        ] {
             let tables = tables(rates, 1);
             let (answer, _) = run(tables.write(&write));
             assert!(matches!(answer, Err(WriteError::Failed(error)) if error.is_retryable()));
@@ -344,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_has_no_effect_and_names_at_least_one_action() {
+    fn a_conflict_has_no_effect_and_refuses_at_least_one_action() {
         for seed in 0..50 {
-            let tables = tables(Rates { conflict: 1000, ..Rates::NONE }, seed);
+            let tables = tables(FaultRates { conflict: 1000, ..FaultRates::NONE }, seed);
             let (answer, _) = run(tables.transact(&[increment("a"), increment("b")]));
             let Err(TransactError::Cancelled(reasons)) = answer else { panic!("not cancelled") };
             assert_eq!(reasons.len(), 2);
@@ -356,9 +361,9 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_itself() {
+    fn a_seed_reproduces_its_faults() {
         let trace = |seed| {
-            let tables = tables(Rates::SOME, seed);
+            let tables = tables(FaultRates::SOME, seed);
             let write = increment("a");
             let answers: Vec<String> = (0..200).map(|_| format!("{:?}", run(tables.write(&write)))).collect();
             (answers, tables.injected(), tables.inner().scan("t"))

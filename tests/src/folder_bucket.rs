@@ -1,41 +1,41 @@
-//! A bucket that is a folder of this machine, where reading and writing should cost what files cost.
+//! A bucket that is a local folder, for measurements in which reads and writes should cost what files cost.
 
-use std::fs;
-use std::io::Read as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::s3::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use afterwrite::{Error, ErrorKind};
 use bytes::Bytes;
 use futures::stream::{StreamExt as _, iter};
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The folder; a key is a path within it.
+/// A folder; a key is a path in it.
 #[derive(Clone, Debug)]
 pub struct FolderBucket(pub PathBuf);
 
-fn failed(error: std::io::Error) -> Error {
+fn file_error(error: io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, "a file of the folder").caused_by(error)
 }
 
 impl FolderBucket {
-    /// Where an object lies; its folder is made.
-    fn place(&self, key: &str) -> Result<PathBuf, Error> {
+    /// The path of an object; its folder is created.
+    fn object_path(&self, key: &str) -> Result<PathBuf, Error> {
         let path = self.0.join(key);
-        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(file_error)?;
         Ok(path)
     }
 
-    fn walk(&self, folder: &Path, listed: &mut Vec<ListedObject>) -> std::io::Result<()> {
+    fn list_folder(&self, folder: &Path, listed: &mut Vec<ListedObject>) -> io::Result<()> {
         if !folder.is_dir() {
             return Ok(());
         }
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             if path.is_dir() {
-                self.walk(&path, listed)?;
+                self.list_folder(&path, listed)?;
             } else if let Ok(key) = path.strip_prefix(&self.0) {
                 let metadata = fs::metadata(&path)?;
                 let age = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -50,45 +50,37 @@ impl FolderBucket {
 
 impl ObjectStore for FolderBucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), Error> {
-        fs::write(self.place(key)?, body).map_err(failed)
+        fs::write(self.object_path(key)?, body).map_err(file_error)
     }
 }
 
 impl Bucket for FolderBucket {
     async fn get(&self, key: &str) -> Result<Option<ObjectChunks>, Error> {
-        let Ok(mut file) = fs::File::open(self.0.join(key)) else { return Ok(None) };
-        let chunks = std::iter::from_fn(move || {
-            let mut chunk = vec![0; CHUNK_BYTES];
-            match file.read(&mut chunk) {
-                Ok(0) => None,
-                Ok(length) => {
-                    chunk.truncate(length);
-                    Some(Ok(Bytes::from(chunk)))
-                }
-                Err(error) => Some(Err(failed(error))),
-            }
-        });
-        Ok(Some(iter(chunks).boxed()))
+        let Ok(mut file) = File::open(self.0.join(key)) else { return Ok(None) };
+        Ok(Some(iter(std::iter::from_fn(move || read_chunk(&mut file))).boxed()))
     }
 
     async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
-        if self.0.join(key).exists() {
-            return Ok(PutOutcome::AlreadyThere);
-        }
-        let place = self.place(key)?;
+        let mut file = match File::create_new(self.object_path(key)?) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Ok(PutOutcome::AlreadyExists);
+            }
+            Err(error) => return Err(file_error(error)),
+        };
         match body {
-            ObjectBody::Bytes(bytes) => fs::write(place, bytes),
-            ObjectBody::File(path) => fs::copy(path, place).map(drop),
+            ObjectBody::Bytes(bytes) => io::copy(&mut bytes.as_ref(), &mut file),
+            ObjectBody::File(path) => File::open(path).and_then(|mut body| io::copy(&mut body, &mut file)),
         }
-        .map_err(failed)?;
+        .map_err(file_error)?;
         Ok(PutOutcome::Written)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {
         let mut listed = Vec::new();
-        // All that begins so lies in the folder that is named last, and nowhere else.
+        // All keys with this prefix are below the prefix's last folder.
         let folder = prefix.rsplit_once('/').map_or(self.0.clone(), |(folder, _)| self.0.join(folder));
-        self.walk(&folder, &mut listed).map_err(failed)?;
+        self.list_folder(&folder, &mut listed).map_err(file_error)?;
         listed.retain(|object| object.key.starts_with(prefix));
         listed.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(listed)
@@ -97,10 +89,22 @@ impl Bucket for FolderBucket {
     async fn delete(&self, keys: &[String]) -> Result<(), Error> {
         for key in keys {
             match fs::remove_file(self.0.join(key)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file_error(error)),
                 Ok(()) | Err(_) => {}
             }
         }
         Ok(())
+    }
+}
+
+fn read_chunk(file: &mut File) -> Option<Result<Bytes, Error>> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    match file.read(&mut chunk) {
+        Ok(0) => None,
+        Ok(length) => {
+            chunk.truncate(length);
+            Some(Ok(Bytes::from(chunk)))
+        }
+        Err(error) => Some(Err(file_error(error))),
     }
 }

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server on 127.0.0.1, on which the stand-ins of services in these tests are built.
+//! A small HTTP/1.1 server on 127.0.0.1, the base of the tests' stand-ins for services.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -18,71 +18,71 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A running server; dropping it closes the port and every connection.
-pub(crate) struct Loopback {
+/// A running server; dropping it closes the port and all connections.
+pub(crate) struct LoopbackServer {
     address: SocketAddr,
     accepting: JoinHandle<Infallible>,
 }
 
-/// What a handler returns to close the connection without an answer.
+/// Returned by a handler to close the connection without a response.
 #[derive(Debug)]
-pub(crate) struct NoAnswer;
+pub(crate) struct ConnectionClosed;
 
-impl fmt::Display for NoAnswer {
+impl fmt::Display for ConnectionClosed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the connection is closed without an answer")
+        f.write_str("the connection is closed without a response")
     }
 }
 
-impl std::error::Error for NoAnswer {}
+impl std::error::Error for ConnectionClosed {}
 
-/// What a handler returns: an answer with its whole body, or none.
-pub(crate) type Answer = Result<Response<Full<Bytes>>, NoAnswer>;
+/// The result of a handler: a response with its whole body, or a closed connection.
+pub(crate) type HandlerResult = Result<Response<Full<Bytes>>, ConnectionClosed>;
 
-/// An answer in JSON, without the checksum header, which clients check only where it is given. The version that it names no client reads.
-pub(crate) fn json_answer(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
-    answer
+/// A response in JSON. It has no checksum header: clients verify the checksum only if there is one, and ignore the protocol version.
+pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
+    response
 }
 
-impl Loopback {
-    /// Serves every request, its body read whole, with `handler`.
+impl LoopbackServer {
+    /// Serves every request with `handler`, after reading its whole body.
     pub(crate) async fn serve<H, F>(handler: H) -> io::Result<Self>
     where
         H: Fn(Request<Bytes>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Answer> + Send + 'static,
+        F: Future<Output = HandlerResult> + Send + 'static,
     {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         Ok(Self { address, accepting: tokio::spawn(accept(listener, handler)) })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-impl Drop for Loopback {
+impl Drop for LoopbackServer {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-/// Accepts connections until aborted; the connections end with this task, because their set is dropped with it.
+/// Accepts connections until aborted. The connections end with this task, because it owns their set.
 async fn accept<H, F>(listener: TcpListener, handler: H) -> Infallible
 where
     H: Fn(Request<Bytes>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Answer> + Send + 'static,
+    F: Future<Output = HandlerResult> + Send + 'static,
 {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 if let Ok((stream, _)) = accepted {
-                    connections.spawn(converse(stream, handler.clone()));
+                    connections.spawn(serve_connection(stream, handler.clone()));
                 }
             }
             Some(_) = connections.join_next() => {}
@@ -90,20 +90,20 @@ where
     }
 }
 
-/// Answers the requests of one connection until either side closes it.
-async fn converse<H, F>(stream: TcpStream, handler: H)
+/// Serves the requests of one connection until either side closes it.
+async fn serve_connection<H, F>(stream: TcpStream, handler: H)
 where
     H: Fn(Request<Bytes>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Answer> + Send + 'static,
+    F: Future<Output = HandlerResult> + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
         let handler = handler.clone();
         async move {
             let (head, body) = request.into_parts();
-            let body = body.collect().await.map_err(|_| NoAnswer)?.to_bytes();
+            let body = body.collect().await.map_err(|_| ConnectionClosed)?.to_bytes();
             handler(Request::from_parts(head, body)).await
         }
     });
-    // An error here is a connection that was closed, by the other side or by `NoAnswer`; both are part of the tests.
+    // An error means that the connection was closed, by the other side or by `ConnectionClosed`; tests cause both.
     let _closed = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,35 +1,41 @@
-//! moto, another implementation of AWS's APIs, as a process of its own on 127.0.0.1.
+//! moto, an independent implementation of AWS's APIs, as a process on 127.0.0.1.
 
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use aws_sdk_cloudfront::types::{
+    DefaultCacheBehavior, DistributionConfig, Origin, Origins, S3OriginConfig, ViewerProtocolPolicy,
+};
 use aws_sdk_firehose::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_firehose::types::ExtendedS3DestinationConfiguration;
 
-/// Names the Python interpreter that has moto; `tests/run` sets it.
+use crate::archive::{BUCKET, STREAM};
+use crate::cloudfront;
+use crate::redis_server::free_port;
+
+/// The Python interpreter that has moto; `tests/run` sets it.
 const PYTHON: &str = "AFTERWRITE_TEST_PYTHON";
-/// Its start takes a second or two; on a busy machine, many.
-const LONGEST_START: Duration = Duration::from_secs(60);
+/// Starting takes a second or two, and much longer on a busy machine.
+const MAX_START_TIME: Duration = Duration::from_secs(60);
 
-/// A running moto; dropping it ends it.
-pub struct Moto {
+/// A running moto server; dropping it stops it.
+pub struct MotoServer {
     process: Child,
     endpoint: String,
 }
 
-impl Moto {
-    /// Starts one, and waits until it answers.
+impl MotoServer {
+    /// Starts a server and waits until it accepts connections.
     ///
     /// # Panics
-    /// If there is none: a test that needs it must fail.
+    /// If moto is not available: a test that needs it must fail.
     #[must_use]
     pub fn start() -> Self {
         let python = std::env::var_os(PYTHON).map(PathBuf::from);
         let python = python.unwrap_or_else(|| panic!("{PYTHON} is not set: run tests/run"));
-        // Free until a moment ago, and nobody else asks for it by number.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-        let port = port.expect("a free port").port();
+        let port = free_port();
         let mut command = Command::new(python);
         command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -39,7 +45,7 @@ impl Moto {
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             let ended = moto.process.try_wait().expect("its state");
             assert!(
-                ended.is_none() && started.elapsed() < LONGEST_START,
+                ended.is_none() && started.elapsed() < MAX_START_TIME,
                 "moto does not start: run tests/run"
             );
             std::thread::sleep(Duration::from_millis(50));
@@ -47,19 +53,85 @@ impl Moto {
         moto
     }
 
-    /// Where it listens.
+    /// Starts a server with the bucket and the delivery stream of the archive. moto's Firehose neither compresses nor supports a prefix
+    /// with times; it writes an object for each request.
+    ///
+    /// # Panics
+    /// If they cannot be created.
+    pub async fn with_archive() -> Self {
+        let moto = Self::start();
+        moto.s3().create_bucket().bucket(BUCKET).send().await.expect("a bucket");
+        let destination = ExtendedS3DestinationConfiguration::builder()
+            .role_arn("arn:aws:iam::123456789012:role/delivery")
+            .bucket_arn(format!("arn:aws:s3:::{BUCKET}"))
+            .prefix("archive/")
+            .build()
+            .expect("a destination");
+        let create = moto.firehose().create_delivery_stream().delivery_stream_name(STREAM);
+        let created = create.extended_s3_destination_configuration(destination).send();
+        Box::pin(created).await.expect("a delivery stream");
+        moto
+    }
+
+    /// Creates a CloudFront distribution; returns its id.
+    ///
+    /// # Panics
+    /// If it cannot be created.
+    pub async fn create_distribution(&self) -> String {
+        let bucket = S3OriginConfig::builder().origin_access_identity("").build();
+        let origin = Origin::builder().id("o").domain_name("b.s3.amazonaws.com").s3_origin_config(bucket);
+        let origins = Origins::builder().quantity(1).items(origin.build().expect("an origin"));
+        let behavior = DefaultCacheBehavior::builder()
+            .target_origin_id("o")
+            .viewer_protocol_policy(ViewerProtocolPolicy::AllowAll)
+            .build();
+        let configuration = DistributionConfig::builder()
+            .caller_reference("test")
+            .origins(origins.build().expect("origins"))
+            .default_cache_behavior(behavior.expect("a behavior"))
+            .comment("")
+            .enabled(true)
+            .build()
+            .expect("a configuration");
+        let create = cloudfront::client(&self.endpoint).create_distribution();
+        let created = Box::pin(create.distribution_config(configuration).send()).await;
+        created.expect("a distribution").distribution().expect("its description").id().to_owned()
+    }
+
+    /// The invalidations of a distribution, in order of creation: caller references with their paths.
+    ///
+    /// # Panics
+    /// If they cannot be read.
+    pub async fn invalidations(&self, distribution: &str) -> Vec<(String, Vec<String>)> {
+        let client = cloudfront::client(&self.endpoint);
+        let list = client.list_invalidations().distribution_id(distribution).send().await.expect("a list");
+        let list = list.invalidation_list().expect("a list");
+        assert!(!list.is_truncated());
+        let mut invalidations = Vec::new();
+        for summary in list.items() {
+            let get = client.get_invalidation().distribution_id(distribution).id(summary.id());
+            let response = get.send().await.expect("an invalidation");
+            let batch = response.invalidation().and_then(|invalidation| invalidation.invalidation_batch());
+            let batch = batch.expect("its paths");
+            let paths = batch.paths().expect("its paths").items().to_vec();
+            invalidations.push((batch.caller_reference().to_owned(), paths));
+        }
+        invalidations
+    }
+
+    /// Its endpoint.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// A Firehose client of it.
+    /// A Firehose client.
     #[must_use]
     pub fn firehose(&self) -> aws_sdk_firehose::Client {
         firehose_client(&self.endpoint)
     }
 
-    /// An S3 client of it.
+    /// An S3 client.
     #[must_use]
     pub fn s3(&self) -> aws_sdk_s3::Client {
         let config = aws_sdk_s3::Config::builder()
@@ -88,9 +160,9 @@ fn credentials() -> Credentials {
     Credentials::new("test", "test", None, None, "test")
 }
 
-impl Drop for Moto {
+impl Drop for MotoServer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

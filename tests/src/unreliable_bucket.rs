@@ -1,25 +1,24 @@
-//! A bucket that stops answering: what a function sees that dies between two of its requests, or within one.
+//! A bucket that stops responding, as a function sees it that dies between two requests or during one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use afterwrite::sink::s3::{
-    Bucket, ListedObject, MemoryObjects, ObjectBody, ObjectChunks, ObjectStore, PutOutcome,
-};
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use afterwrite::{Error, ErrorKind};
+use afterwrite_memory::MemoryObjects;
 
-/// A view of a bucket for one run of one function. Every request lets others go first; from some request on none is answered, and the
-/// first of those takes effect all the same, or not.
+/// A view of a bucket for one run of a function. Other tasks run before each request. From one request on nothing responds; that first
+/// request may still take effect.
 #[derive(Debug)]
-pub struct Unreliable {
+pub struct UnreliableBucket {
     bucket: Arc<MemoryObjects>,
     requests: AtomicU64,
     dies_at: u64,
     last_takes_effect: bool,
 }
 
-impl Unreliable {
-    /// A view that is answered `dies_at` times.
+impl UnreliableBucket {
+    /// A view that responds to the first `dies_at` requests.
     #[must_use]
     pub fn new(bucket: Arc<MemoryObjects>, dies_at: u64, last_takes_effect: bool) -> Self {
         Self { bucket, requests: AtomicU64::new(0), dies_at, last_takes_effect }
@@ -38,13 +37,13 @@ impl Unreliable {
     }
 }
 
-impl ObjectStore for Unreliable {
+impl ObjectStore for UnreliableBucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), Error> {
         self.request(self.bucket.put(key, body)).await
     }
 }
 
-impl Bucket for Unreliable {
+impl Bucket for UnreliableBucket {
     async fn get(&self, key: &str) -> Result<Option<ObjectChunks>, Error> {
         self.request(self.bucket.get(key)).await
     }

@@ -8,15 +8,15 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-use crate::loopback::{Answer, NoAnswer};
+use crate::loopback::{ConnectionClosed, HandlerResult};
 
-/// An endpoint to which requests are sent on.
-pub(crate) struct Upstream {
+/// An endpoint that a proxy forwards requests to.
+pub(crate) struct UpstreamEndpoint {
     endpoint: String,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
-impl Upstream {
+impl UpstreamEndpoint {
     /// The endpoint at `http://host:port`.
     pub(crate) fn new(endpoint: &str) -> Self {
         Self {
@@ -25,23 +25,26 @@ impl Upstream {
         }
     }
 
-    /// Sends the request on as it came and returns the answer as it comes.
-    pub(crate) async fn forward(&self, request: Request<Bytes>) -> Answer {
+    /// Forwards a request unchanged and returns the response unchanged.
+    pub(crate) async fn forward(&self, request: Request<Bytes>) -> HandlerResult {
         let (mut head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        head.uri = format!("{}{path}", self.endpoint).parse::<Uri>().map_err(|_| NoAnswer)?;
-        forget_hop(&mut head.headers);
-        let answer =
-            self.client.request(Request::from_parts(head, Full::new(body))).await.map_err(|_| NoAnswer)?;
-        let (mut head, body) = answer.into_parts();
-        forget_hop(&mut head.headers);
-        let body = body.collect().await.map_err(|_| NoAnswer)?.to_bytes();
+        head.uri = format!("{}{path}", self.endpoint).parse::<Uri>().map_err(|_| ConnectionClosed)?;
+        remove_connection_headers(&mut head.headers);
+        let response = self
+            .client
+            .request(Request::from_parts(head, Full::new(body)))
+            .await
+            .map_err(|_| ConnectionClosed)?;
+        let (mut head, body) = response.into_parts();
+        remove_connection_headers(&mut head.headers);
+        let body = body.collect().await.map_err(|_| ConnectionClosed)?.to_bytes();
         Ok(Response::from_parts(head, Full::new(body)))
     }
 }
 
-/// Removes what concerns one connection only; the next one says it anew.
-fn forget_hop(headers: &mut HeaderMap) {
+/// Removes the headers that concern a single connection; the next one sets its own.
+fn remove_connection_headers(headers: &mut HeaderMap) {
     for header in [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
         headers.remove(header);
     }

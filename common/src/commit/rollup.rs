@@ -1,7 +1,8 @@
-//! How one transaction's additions to a rollup are written.
+//! The write of one rollup in a transaction.
 //!
-//! Sums are `ADD`ed, on no condition: additions of any two writers commute. What is computed (`max`, `min`, averages) is not
-//! additive: such a rollup is read first and written on the `rev` that was read.
+//! Counts and sums are `ADD`ed without a condition, because additions of concurrent writers commute. Computed measures
+//! (`max`, `min`, averages) are not additive: a rollup with computed measures is read first and written on the `rev`
+//! that was read.
 
 use std::sync::Arc;
 
@@ -16,8 +17,9 @@ use crate::{Error, ErrorKind, Result};
 /// Decimal places that an average is rounded to.
 const AVERAGE_PLACES: u8 = 6;
 
-/// The write that brings `update` to the rollup `target`. `stored` is the rollup as it was read, for one that is computed.
-pub(super) fn write(
+/// The write that applies `update` to the rollup `target`. `computed` is set for a rollup with computed measures: its
+/// declaration and the item as it was read.
+pub(super) fn rollup_write(
     state_keys: &StateKeys,
     target: &RollupTarget,
     update: RollupUpdate,
@@ -43,7 +45,7 @@ pub(super) fn write(
     let mut condition = WriteCondition::Always;
     if let Some((rollup, stored)) = computed {
         condition = unchanged(stored);
-        changes.extend(extremes(&update.extremes, stored));
+        changes.extend(extreme_changes(&update.extremes, stored));
         changes.extend(rollup.averages.iter().map(|average| average_change(average, &update, stored)));
     }
     let add = |name: AttributePath, number: Decimal| {
@@ -57,7 +59,7 @@ pub(super) fn write(
     Ok(Write { key, condition, action: WriteAction::Update(changes) })
 }
 
-/// Holds as long as the rollup is as it was read.
+/// Holds while the rollup is unchanged since it was read.
 fn unchanged(stored: Option<&Item>) -> WriteCondition {
     match stored {
         None => WriteCondition::ItemAbsent,
@@ -71,7 +73,7 @@ fn unchanged(stored: Option<&Item>) -> WriteCondition {
     }
 }
 
-fn extremes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<AttributeChange> {
+fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<AttributeChange> {
     let mut winners: Vec<ExtremeValue> = Vec::new();
     for extreme in seen {
         match winners.iter_mut().find(|winner| winner.measure == extreme.measure) {
@@ -91,14 +93,14 @@ fn extremes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<AttributeChange
         .collect()
 }
 
-/// Whether the extreme replaces `known`. A value of another type is of another model: the new one stands.
+/// Whether the extreme replaces `known`. A value of another type was written by another model and is replaced.
 fn beats(extreme: &ExtremeValue, known: &AttributeValue<'_>) -> bool {
     let order = match (&extreme.value, known) {
         (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
         (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
         _ => return true,
     };
-    match extreme.keep {
+    match extreme.rule {
         ExtremeRule::Largest => order.is_gt(),
         ExtremeRule::Smallest => order.is_lt(),
     }

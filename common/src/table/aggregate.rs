@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use toml::de::DeTable;
 
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
-use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, SettingsTable, entries};
 use super::load::suggestion::suggestion;
 use super::measure::{self, CompiledMeasure, Measure, MeasureDescription, MeasureFunction};

@@ -6,8 +6,9 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::duration::{duration, parse_short};
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
-use super::load::problem::{ProblemCode, ProblemCollector};
+use super::load::problem::ProblemCollector;
 use super::load::reader::{Located, RawValue, SettingsTable, place};
 use super::named::{NamedValue as _, alternatives, meant, named_values};
 use super::{BoundTemplate, InternedPath, Model, ModelNotation, Pattern, Template, Term, ValueFormat};

@@ -6,8 +6,8 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::column_type::{ColumnType, is_column_name};
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
-use super::load::problem::ProblemCode;
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
 use super::load::scope::{ResolvedName, base_name, interned_path, position};
 use super::load::suggestion::{did_you_mean, listed, suggestion};
@@ -342,8 +342,8 @@ impl EntityContext<'_, '_, '_> {
     /// What a name means; one that means nothing else is an attribute, which a dataset need not declare: its column states
     /// the type.
     fn resolve_or_attribute(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
-        let (scope, vocabulary) = self.names();
-        if let Ok(resolved) = scope.resolve(name.value, vocabulary) {
+        let (scope, interner) = self.names();
+        if let Ok(resolved) = scope.resolve(name.value, interner) {
             return Some(resolved);
         }
         let (code, problem) = match split_format(name.value) {
@@ -353,7 +353,7 @@ impl EntityContext<'_, '_, '_> {
                 format!("`{}` is not an attribute path; write it like `stats.seen`", name.value),
             ),
             Ok((base, format)) => {
-                let term = Term::Attribute(interned_path(base, vocabulary));
+                let term = Term::Attribute(interned_path(base, interner));
                 return Some(ResolvedName { term, format, value_type: ValueType::Any });
             }
         };

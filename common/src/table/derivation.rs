@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::load::code::ProblemCode;
 use super::load::compiler::{EntityContext, ModelCompiler};
-use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
 use super::load::scope::{EntityScope, ResolvedName, position};
 use super::load::suggestion::listed;

@@ -7,8 +7,8 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::derivation::{self, Derivation};
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
-use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::EntityScope;
 use super::load::suggestion::listed;

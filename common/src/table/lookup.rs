@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use toml::de::DeTable;
 
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
-use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable};
 use super::template::split_format;
 use super::{Model, Template, Term, ValueFormat};

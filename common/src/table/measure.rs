@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use toml::de::DeValue;
 
+use super::load::code::ProblemCode;
 use super::load::compiler::EntityContext;
-use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
 use super::load::suggestion::{listed, nearest};
 use super::named::{NamedValue as _, meant, named_values};

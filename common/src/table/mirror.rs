@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use toml::de::DeTable;
 
+use super::load::code::ProblemCode;
 use super::load::compiler::{MirroredPath, ModelCompiler};
-use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::{interned_path, position};
 use super::load::suggestion::suggestion;
@@ -180,7 +180,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         Some(MirroredAttribute {
             path: place,
             revision_path: revision,
-            image: interned_path(path.value, &mut self.compiler.model.vocabulary),
+            image: interned_path(path.value, &mut self.compiler.model.attributes),
             measure: Arc::from(measure.value),
         })
     }

@@ -161,6 +161,7 @@ pub use derivation::{Derivation, DerivationKind};
 pub use description::ModelDescription;
 pub use duration::duration;
 pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
+pub(crate) use load::nearest_name;
 pub use load::{
     ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
 };
@@ -205,10 +206,10 @@ pub struct Model {
     /// The saved queries.
     pub queries: Vec<SavedQuery>,
     /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
-    pub vocabulary: AttributeInterner,
+    pub attributes: AttributeInterner,
     /// The same, and the names that datasets read; a name of both has one id. Of old images the attributes that days of rows come from are
     /// read at once.
-    pub row_vocabulary: AttributeInterner,
+    pub row_attributes: AttributeInterner,
 }
 
 impl Model {

@@ -1,6 +1,7 @@
 //! Enums whose values have names in model files: one list of variant and name, from which parsing, display, the known names and "did you mean" come.
 
-use super::load::problem::{ProblemCode, ProblemCollector};
+use super::load::code::ProblemCode;
+use super::load::problem::ProblemCollector;
 use super::load::reader::SettingsTable;
 use super::load::suggestion::did_you_mean;
 

@@ -52,7 +52,7 @@ impl<'m> ModelNotation<'m> {
     /// An attribute's name, with dots between the names of nested maps.
     #[must_use]
     pub fn attribute(&self, path: &InternedPath) -> String {
-        let root = self.model.row_vocabulary.name(path.root);
+        let root = self.model.row_attributes.name(path.root);
         std::iter::once(root).chain(&path.within).map(|name| &**name).collect::<Vec<_>>().join(".")
     }
 

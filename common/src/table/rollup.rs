@@ -7,8 +7,8 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::duration::{duration, parse};
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
-use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, SettingsTable, place};
 use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;

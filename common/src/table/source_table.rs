@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
+use super::load::code::ProblemCode;
 use super::load::compiler::ModelCompiler;
-use super::load::problem::ProblemCode;
 use super::load::reader::{Located, SettingsTable, place};
 use super::load::suggestion::suggestion;
 use super::named::{NamedValue as _, alternatives, meant, named_values};

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::load::problem::ProblemCode;
+use super::load::code::ProblemCode;
 use super::load::suggestion::{did_you_mean, listed};
 
 /// A key template: literal text and variables. The default has no pieces: it stands for one that could not be read.

@@ -1,8 +1,8 @@
 //! Conditions and changes → DynamoDB's expressions.
 //!
-//! Names and values never stand in an expression themselves: names may be reserved words or hold dots, and values would have
-//! to be quoted. Each has a placeholder, `#0`, `#1`, … and `:0`, `:1`, …, short because an expression may have 4 KB only;
-//! equal ones share theirs.
+//! An expression contains placeholders instead of names and values: names may be reserved words or contain dots, and values would
+//! have to be quoted. Placeholders are `#0`, `#1`, … and `:0`, `:1`, …, short because DynamoDB limits an expression to 4 KB; equal
+//! names and equal values share a placeholder.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,12 +13,12 @@ use super::value::to_sdk;
 use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
 use crate::record::{AttributePath, AttributeValue};
 
-/// The expressions of one write and what their placeholders stand for.
+/// The expressions of one write and the values of their placeholders.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct WriteExpressions {
     pub(super) condition: Option<String>,
     pub(super) update: Option<String>,
-    /// `None` if there are none: DynamoDB refuses an empty map.
+    /// `None` without placeholders: DynamoDB refuses an empty map.
     pub(super) names: Option<HashMap<String, String>>,
     pub(super) values: Option<HashMap<String, Sdk>>,
 }
@@ -55,29 +55,30 @@ impl WriteExpressions {
     }
 }
 
-/// Whether a condition holds, if that does not depend on the item.
+/// The truth value of a condition that does not depend on the item.
 ///
-/// Such conditions are left out before anything is written down: DynamoDB has no constants, and refuses placeholders that
-/// no expression uses.
+/// Constant conditions are left out first: DynamoDB has no constants, and refuses placeholders that no expression uses.
 fn constant(condition: &WriteCondition) -> Option<bool> {
-    let junction = |parts: &[WriteCondition], decisive: bool| {
-        let constants: Vec<Option<bool>> = parts.iter().map(constant).collect();
-        if constants.contains(&Some(decisive)) {
-            Some(decisive)
-        } else {
-            (!constants.contains(&None)).then_some(!decisive)
-        }
-    };
     match condition {
         WriteCondition::Always => Some(true),
-        WriteCondition::All(parts) => junction(parts, false),
-        WriteCondition::Any(parts) => junction(parts, true),
+        WriteCondition::All(parts) => constant_junction(parts, false),
+        WriteCondition::Any(parts) => constant_junction(parts, true),
         WriteCondition::ItemExists
         | WriteCondition::ItemAbsent
         | WriteCondition::Absent(_)
         | WriteCondition::Equals(..)
         | WriteCondition::Differs(..)
         | WriteCondition::Less(..) => None,
+    }
+}
+
+/// The truth value of a junction, for which one part with the value `decisive` decides.
+fn constant_junction(parts: &[WriteCondition], decisive: bool) -> Option<bool> {
+    let constants: Vec<Option<bool>> = parts.iter().map(constant).collect();
+    if constants.contains(&Some(decisive)) {
+        Some(decisive)
+    } else {
+        (!constants.contains(&None)).then_some(!decisive)
     }
 }
 
@@ -89,18 +90,11 @@ struct ExpressionPlaceholders<'w> {
 
 impl<'w> ExpressionPlaceholders<'w> {
     fn finish(self, condition: Option<String>, update: Option<String>) -> WriteExpressions {
-        let names: HashMap<_, _> = self
-            .names
-            .into_iter()
-            .enumerate()
-            .map(|(number, name)| (format!("#{number}"), name.to_owned()))
-            .collect();
-        let values: HashMap<_, _> = self
-            .values
-            .into_iter()
-            .enumerate()
-            .map(|(number, value)| (format!(":{number}"), value))
-            .collect();
+        let names = self.names.iter().enumerate();
+        let names: HashMap<_, _> =
+            names.map(|(number, name)| (format!("#{number}"), (*name).to_owned())).collect();
+        let values = self.values.into_iter().enumerate();
+        let values: HashMap<_, _> = values.map(|(number, value)| (format!(":{number}"), value)).collect();
         WriteExpressions {
             condition,
             update,
@@ -130,7 +124,7 @@ impl<'w> ExpressionPlaceholders<'w> {
         path.names().iter().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
     }
 
-    /// A condition that is not constant.
+    /// The text of a condition that is not constant.
     fn condition(&mut self, condition: &'w WriteCondition, partition_key: &'w str) -> String {
         match condition {
             WriteCondition::Always => String::new(),
@@ -141,7 +135,7 @@ impl<'w> ExpressionPlaceholders<'w> {
             WriteCondition::Absent(path) => format!("attribute_not_exists({})", self.path(path)),
             WriteCondition::Equals(path, value) => format!("{}={}", self.path(path), self.value(value)),
             WriteCondition::Differs(path, value) => {
-                // To DynamoDB an absent attribute differs from everything.
+                // For DynamoDB, an absent attribute differs from every value.
                 let (path, value) = (self.path(path), self.value(value));
                 format!("(attribute_exists({path}) AND {path}<>{value})")
             }
@@ -149,14 +143,14 @@ impl<'w> ExpressionPlaceholders<'w> {
         }
     }
 
-    /// The parts joined, but for those that make no difference.
+    /// The parts joined, without the constant ones.
     fn junction(&mut self, parts: &'w [WriteCondition], joint: &str, partition_key: &'w str) -> String {
         let parts = parts.iter().filter(|part| constant(part).is_none());
         let texts: Vec<String> = parts.map(|part| self.condition(part, partition_key)).collect();
         if texts.len() == 1 { texts.concat() } else { format!("({})", texts.join(joint)) }
     }
 
-    /// One clause a kind of change, as DynamoDB wants it.
+    /// The update expression: one clause for each kind of change.
     fn update(&mut self, changes: &'w [AttributeChange]) -> String {
         let (mut set, mut add, mut remove) = (String::new(), String::new(), String::new());
         for change in changes {
@@ -181,7 +175,7 @@ impl<'w> ExpressionPlaceholders<'w> {
 
 fn append(clause: &mut String, keyword: &str, part: std::fmt::Arguments<'_>) {
     let opening = if clause.is_empty() { keyword } else { "," };
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(clause, "{opening}{part}");
 }
 
@@ -222,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_always_true_needs_no_condition() {
+    fn a_condition_that_is_always_true_is_left_out() {
         for condition in [
             WriteCondition::Always,
             WriteCondition::All(Vec::new()),
@@ -239,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_true_is_still_a_condition() {
+    fn a_condition_that_is_never_true_is_kept() {
         let expressions = WriteExpressions::of(&write(WriteCondition::Any(Vec::new()), WriteAction::Delete));
         assert_eq!(
             expressions.condition.as_deref(),
@@ -248,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_counters_stay_below_four_kilobytes() {
+    fn an_update_of_two_hundred_counters_is_shorter_than_4_kb() {
         let changes = (0..200).map(|number| {
             AttributeChange::Add(
                 AttributePath::from(format!("a_rather_long_name_of_a_measure_{number}").as_str()),

@@ -1,162 +1,127 @@
-//! What a failed request means for its caller.
-//!
-//! The service's own words may quote keys and values, so they are read but never passed on.
+//! What a failed request to DynamoDB means for its caller.
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
+use super::setup::{TABLE_SETTINGS, key_schema_mismatch, missing_table};
 use crate::effect::{ItemKey, WriteRefusal};
-use crate::sink::{causes, configuration};
+use crate::record::Item;
+use crate::sink::request::ServiceRequest;
 use crate::{Error, ErrorKind};
 
-/// What was being done, for the message of an error.
+/// A request to DynamoDB, as its errors describe it.
 #[derive(Clone, Copy)]
 pub(super) struct TableRequest<'r> {
-    /// The API action, which is also the IAM permission's name unless `permissions` says otherwise.
+    /// The API action.
     pub(super) action: &'static str,
-    /// The IAM actions that it takes.
-    pub(super) permissions: &'static str,
-    /// One of the keys concerned.
+    /// The IAM actions that it needs.
+    pub(super) permission: &'static str,
+    /// One of the keys in the request.
     pub(super) key: Option<&'r ItemKey>,
-    /// The tables concerned, comma-separated.
+    /// The tables in the request, comma-separated.
     pub(super) tables: &'r str,
 }
 
-/// Why a request failed, as far as it decides what follows.
+/// Why a request failed, as far as callers distinguish it.
 #[derive(Debug)]
 pub(super) enum RequestFault {
-    /// Refused for the time being, without effect.
+    /// The request was throttled and had no effect.
     Throttled(Error),
-    /// Another request was writing the item; without effect.
+    /// Another request was writing the item; this one had no effect.
     Conflict,
-    /// The request can never succeed, in words fit to be shown; without effect.
+    /// The request can never succeed and had no effect. The text contains nothing of the item.
     Invalid(String),
-    /// Anything else.
+    /// Any other error.
     Failed(Error),
 }
 
 impl RequestFault {
-    /// The fault as an error, for requests of which no part can be refused by itself.
+    /// The fault as an error, for requests whose parts cannot be refused one by one.
     pub(super) fn into_error(self, request: TableRequest<'_>) -> Error {
         match self {
             Self::Throttled(error) | Self::Failed(error) => error,
-            Self::Conflict => request.error(ErrorKind::Unavailable, "another request was writing an item"),
-            Self::Invalid(words) => request
-                .error(ErrorKind::Rejected, "DynamoDB refused the request as invalid")
-                .with("reason", words),
+            Self::Conflict => {
+                request.new_error(ErrorKind::Unavailable, "another request was writing an item")
+            }
+            Self::Invalid(reason) => request
+                .new_error(ErrorKind::Rejected, "DynamoDB refused the request as invalid")
+                .with("reason", reason),
         }
     }
 }
 
 impl TableRequest<'_> {
-    fn error(self, kind: ErrorKind, message: &str) -> Error {
-        Error::new(kind, format!("{}: {message}", self.action)).with("table", self.tables)
+    pub(super) fn new_error(self, kind: ErrorKind, message: &str) -> Error {
+        self.service_request().new_error(kind, message)
     }
 
-    /// What the SDK's error means.
+    fn service_request(&self) -> ServiceRequest<'_> {
+        ServiceRequest {
+            service: "DynamoDB",
+            action: self.action,
+            permission: self.permission,
+            resource: "table",
+            name: self.tables,
+            setting: TABLE_SETTINGS,
+        }
+    }
+
+    /// Classifies an error of the SDK.
     pub(super) fn fault<E>(self, error: &SdkError<E, HttpResponse>) -> RequestFault
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
-        match error {
-            SdkError::ServiceError(service) => {
-                let metadata = service.err().meta();
-                let code = metadata.code().unwrap_or_default();
-                self.service_fault(
-                    code,
-                    metadata.message().unwrap_or_default(),
-                    service.raw().status().as_u16(),
-                )
-            }
-            SdkError::TimeoutError(_) => {
-                RequestFault::Failed(self.error(ErrorKind::Unavailable, "no answer in time"))
-            }
-            SdkError::ResponseError(_) => RequestFault::Failed(self.unreadable()),
-            // Neither holds anything of the request but its address.
-            SdkError::ConstructionFailure(_) | SdkError::DispatchFailure(_) | _ => {
-                RequestFault::Failed(self.unsent(&causes(error)))
-            }
-        }
-    }
-
-    fn unreadable(self) -> Error {
-        self.error(ErrorKind::Unavailable, "the answer broke off or was none of DynamoDB's")
-    }
-
-    /// A request that was not answered at all: for want of a setting, or of a network.
-    fn unsent(self, cause: &str) -> Error {
-        let lowered = cause.to_lowercase();
-        if lowered.contains("region") {
-            self.error(ErrorKind::Configuration, "no AWS region is set")
-                .hint("Set AWS_REGION (Lambda does so by itself)")
-        } else if lowered.contains("credential") || lowered.contains("identity") {
-            self.error(ErrorKind::Configuration, "no AWS credentials were found")
-                .with("cause", cause)
-                .hint("Give the function an execution role, or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-        } else {
-            self.error(ErrorKind::Unavailable, "DynamoDB could not be reached").with("cause", cause)
-        }
-    }
-
-    fn service_fault(self, code: &str, message: &str, status: u16) -> RequestFault {
+        let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
+        let code = metadata.and_then(|metadata| metadata.code()).unwrap_or_default();
         match code {
             "ProvisionedThroughputExceededException"
             | "ThrottlingException"
             | "ThrottlingError"
-            | "RequestLimitExceeded" => RequestFault::Throttled(
-                self.error(ErrorKind::Unavailable, "DynamoDB throttled the request").with("code", code),
-            ),
+            | "RequestLimitExceeded" => RequestFault::Throttled(self.throttled(code)),
             "TransactionConflictException" | "ReplicatedWriteConflictException" => RequestFault::Conflict,
-            "ResourceNotFoundException" => RequestFault::Failed(configuration::missing_table(self.tables)),
-            "ValidationException" => self.validation_fault(message),
+            "TransactionInProgressException" => RequestFault::Failed(
+                self.new_error(ErrorKind::Unavailable, "the transaction is in progress").with("code", code),
+            ),
+            "ResourceNotFoundException" => RequestFault::Failed(missing_table(self.tables)),
             "ItemCollectionSizeLimitExceededException" => RequestFault::Invalid(code.to_owned()),
-            "AccessDeniedException"
-            | "UnrecognizedClientException"
-            | "InvalidSignatureException"
-            | "IncompleteSignatureException"
-            | "MissingAuthenticationTokenException"
-            | "ExpiredTokenException" => RequestFault::Failed(self.denied(code)),
-            "" => RequestFault::Failed(self.unreadable()),
-            _ if status >= 500 || code == "TransactionInProgressException" => RequestFault::Failed(
-                self.error(ErrorKind::Unavailable, "DynamoDB had a fault of its own").with("code", code),
-            ),
-            _ => RequestFault::Failed(
-                self.error(ErrorKind::Rejected, "DynamoDB refused the request").with("code", code),
-            ),
+            "ValidationException" => {
+                let message = metadata.and_then(|metadata| metadata.message()).unwrap_or_default();
+                self.validation_fault(message)
+            }
+            _ => RequestFault::Failed(self.service_request().error(error)),
         }
     }
 
-    fn denied(self, code: &str) -> Error {
-        self.error(ErrorKind::Configuration, "permission denied").with("code", code).hint(format!(
-            "Allow the role {} on the table and its indexes; if it is allowed, check the credentials, their account and AWS_REGION. If it is the wrong table: {}",
-            self.permissions,
-            configuration::TABLE_VARIABLES
-        ))
+    /// The error for a request that DynamoDB throttled.
+    pub(super) fn throttled(self, code: &str) -> Error {
+        self.new_error(ErrorKind::Unavailable, "DynamoDB throttled the request").with("code", code)
     }
 
     fn validation_fault(self, message: &str) -> RequestFault {
         match self.key {
-            Some(key) if is_key_mismatch(message) => RequestFault::Failed(configuration::wrong_keys(key)),
-            _ => RequestFault::Invalid(plain_words(message)),
+            Some(key) if is_key_mismatch(message) => RequestFault::Failed(key_schema_mismatch(key)),
+            _ => RequestFault::Invalid(plain_reason(message)),
         }
     }
 }
 
-/// The reason of one write of a cancelled transaction; `None` if that write was fine, an error if the reason concerns the
-/// set-up and not the write.
-pub(super) fn reason(
+/// The refusal of one write of a cancelled transaction; `None` if that write was not at fault.
+///
+/// # Errors
+/// The reason concerns the table and not the write.
+pub(super) fn cancellation_refusal(
     code: &str,
     message: &str,
     key: &ItemKey,
-    item: Option<crate::record::Item>,
+    item: Option<Item>,
 ) -> Result<Option<WriteRefusal>, Error> {
     Ok(Some(match code {
         "None" => return Ok(None),
         "ConditionalCheckFailed" => WriteRefusal::Condition(item),
         "TransactionConflict" => WriteRefusal::Conflict,
         "ProvisionedThroughputExceeded" | "ThrottlingError" => WriteRefusal::Throttled,
-        "ValidationError" if is_key_mismatch(message) => return Err(configuration::wrong_keys(key)),
-        "ValidationError" => WriteRefusal::Invalid(plain_words(message)),
+        "ValidationError" if is_key_mismatch(message) => return Err(key_schema_mismatch(key)),
+        "ValidationError" => WriteRefusal::Invalid(plain_reason(message)),
         _ => WriteRefusal::Invalid(code.to_owned()),
     }))
 }
@@ -169,12 +134,13 @@ fn is_key_mismatch(message: &str) -> bool {
         "number of conditions on the keys is invalid",
     ]
     .iter()
-    .any(|words| message.contains(words))
+    .any(|fragment| message.contains(fragment))
 }
 
-/// What a validation message says, in words of ours that hold no name or value of the item's.
-fn plain_words(message: &str) -> String {
-    const WORDS: [(&str, &str); 12] = [
+/// The reason in a validation message, without the names and values that the message may quote.
+fn plain_reason(message: &str) -> String {
+    /// A fragment of DynamoDB's message, and the reason that is reported for it.
+    const REASONS: [(&str, &str); 12] = [
         ("document path", "the document path of an update does not lead through maps that are there"),
         ("paths overlap", "two paths of one update overlap"),
         ("part of the key", "an update of an attribute that is part of the key"),
@@ -188,6 +154,6 @@ fn plain_words(message: &str) -> String {
         ("multiple operations on one item", "a transaction with two actions on one item"),
         ("significant digits", "a number of more than 38 digits"),
     ];
-    let words = WORDS.iter().find(|(theirs, _)| message.contains(theirs)).map(|(_, ours)| *ours);
-    words.map_or_else(|| "ValidationException".to_owned(), |words| format!("ValidationException: {words}"))
+    let reason = REASONS.iter().find(|(fragment, _)| message.contains(fragment)).map(|(_, reason)| *reason);
+    reason.map_or_else(|| "ValidationException".to_owned(), |reason| format!("ValidationException: {reason}"))
 }

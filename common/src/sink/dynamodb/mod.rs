@@ -1,24 +1,26 @@
-//! The [`Tables`] that are DynamoDB's.
+//! DynamoDB tables.
 //!
-//! Writes are sent once: whether one may be sent again is for the caller to decide, who knows what its condition would then
-//! say. Reads are repeated by the SDK's standard retries, and here where a batch is answered in part.
+//! A write is sent once: only the caller knows what its condition says about a second attempt. Reads are retried by the SDK's standard
+//! retries, and here when a batch is answered in part.
 
 mod expression;
 mod fault;
 mod query;
 mod read;
+mod setup;
 mod value;
 mod write;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 
+pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
 use super::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use crate::Error;
 use crate::effect::{ItemKey, Write};
 use crate::record::Item;
 
-/// DynamoDB, spoken to through the AWS SDK.
+/// DynamoDB, through the AWS SDK.
 #[derive(Clone, Debug)]
 pub struct DynamoDb {
     reader: Client,
@@ -26,7 +28,7 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// Takes a client as it is configured, but for retries: writes have none.
+    /// Uses a client with its configuration, except that writes are not retried.
     #[must_use]
     pub fn new(client: Client) -> Self {
         let once = client.config().to_builder().retry_config(RetryConfig::disabled()).build();
@@ -52,8 +54,8 @@ impl Tables for DynamoDb {
     }
 }
 
-/// The tables that some keys are of, each once, for an error's context.
-fn tables_of<'k>(keys: impl Iterator<Item = &'k ItemKey>) -> String {
+/// The tables of some keys, each once, for an error's context.
+fn table_names<'k>(keys: impl Iterator<Item = &'k ItemKey>) -> String {
     let mut tables: Vec<&str> = keys.map(|key| &*key.table).collect();
     tables.sort_unstable();
     tables.dedup();

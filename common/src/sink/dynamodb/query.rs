@@ -5,15 +5,16 @@ use aws_sdk_dynamodb::operation::query::QueryError;
 
 use super::expression::WriteExpressions;
 use super::fault::TableRequest;
+use super::setup::missing_index;
 use super::value::item_from_sdk;
 use crate::Error;
 use crate::record::Item;
-use crate::sink::{IndexQuery, configuration};
+use crate::sink::IndexQuery;
 
-/// All items that the index holds under the query's key values.
+/// All items of the index with the query's key values.
 pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<Vec<Item>, Error> {
     let request =
-        TableRequest { action: "Query", permissions: "dynamodb:Query", key: None, tables: &query.table };
+        TableRequest { action: "Query", permission: "dynamodb:Query", key: None, tables: &query.table };
     let keys = [Some(&query.partition), query.sort.as_ref()].into_iter().flatten();
     let keys: Vec<_> = keys.map(|attribute| (&*attribute.name, &attribute.value)).collect();
     let expressions = WriteExpressions::of_keys(&keys);
@@ -24,30 +25,30 @@ pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<Vec<Ite
         .set_key_condition_expression(expressions.condition)
         .set_expression_attribute_names(expressions.names)
         .set_expression_attribute_values(expressions.values);
-    let mut found = Vec::new();
+    let mut items = Vec::new();
     let mut start = None;
     loop {
         let page = call.clone().set_exclusive_start_key(start);
-        let answer = Box::pin(page.send()).await.map_err(|error| {
-            if error.as_service_error().is_some_and(names_no_index) {
-                configuration::missing_index(&query.table, &query.index)
+        let page = Box::pin(page.send()).await.map_err(|error| {
+            if error.as_service_error().is_some_and(is_missing_index) {
+                missing_index(&query.table, &query.index)
             } else {
                 request.fault(&error).into_error(request)
             }
         })?;
-        for item in answer.items.unwrap_or_default() {
-            found.push(item_from_sdk(item)?);
+        for item in page.items.unwrap_or_default() {
+            items.push(item_from_sdk(item)?);
         }
-        start = answer.last_evaluated_key.filter(|key| !key.is_empty());
+        start = page.last_evaluated_key.filter(|key| !key.is_empty());
         if start.is_none() {
-            return Ok(found);
+            return Ok(items);
         }
     }
 }
 
-/// A missing index, or one with other keys, is a validation error, told apart by its words only.
-fn names_no_index(error: &QueryError) -> bool {
-    const WORDS: [&str; 5] = [
+/// DynamoDB reports a missing index, or one with other keys, as a validation error that only its message distinguishes.
+fn is_missing_index(error: &QueryError) -> bool {
+    const FRAGMENTS: [&str; 5] = [
         "specified index",
         "key schema element",
         "number of query conditions",
@@ -55,5 +56,6 @@ fn names_no_index(error: &QueryError) -> bool {
         "key condition not supported",
     ];
     let message = error.meta().message().unwrap_or_default();
-    error.meta().code() == Some("ValidationException") && WORDS.iter().any(|words| message.contains(words))
+    error.meta().code() == Some("ValidationException")
+        && FRAGMENTS.iter().any(|fragment| message.contains(fragment))
 }

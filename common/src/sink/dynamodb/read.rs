@@ -13,53 +13,57 @@ use aws_sdk_dynamodb::types::{AttributeValue as Sdk, KeysAndAttributes};
 use futures::future::try_join_all;
 
 use super::fault::TableRequest;
-use super::tables_of;
+use super::table_names;
 use super::value::{item_from_sdk, key_to_sdk};
+use crate::clock::{Clock as _, SystemClock};
 use crate::effect::ItemKey;
 use crate::record::{Item, Timestamp};
+use crate::retry::RetryPolicy;
 use crate::sink::ReadSnapshot;
 use crate::{Error, ErrorKind};
 
 /// BatchGetItem's limit.
 const MAX_BATCH_KEYS: usize = 100;
-/// How often in a row a batch may be answered with nothing, before it counts as throttled.
-const MAX_EMPTY_ANSWERS: u32 = 8;
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How many empty responses in a row a batch may get before it counts as throttled.
+const MAX_EMPTY_RESPONSES: u32 = 8;
+/// The delay after a response that left keys unprocessed; it grows with each empty response in a row.
+const UNPROCESSED_DELAY: RetryPolicy =
+    RetryPolicy { first: Duration::from_millis(25), longest: Duration::from_secs(1) };
 
-/// The items under `keys`, aligned with them.
+/// The items with these keys, aligned with them.
 pub(super) async fn read(client: &Client, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
     let clock = ServerClock::default();
     let distinct = DistinctKeys::of(keys);
     let batches = distinct.keys.chunks(MAX_BATCH_KEYS).map(|batch| read_batch(client, batch, &clock));
-    let found: Vec<Option<Item>> = try_join_all(batches).await?.into_iter().flatten().collect();
-    let items = distinct.places.iter().map(|place| found.get(*place).cloned().flatten()).collect();
+    let read: Vec<Option<Item>> = try_join_all(batches).await?.into_iter().flatten().collect();
+    let items = distinct.positions.iter().map(|position| read.get(*position).cloned().flatten()).collect();
     Ok(ReadSnapshot { items, server_time: clock.time() })
 }
 
-/// The keys without repetitions, which BatchGetItem refuses, and where each key asked for is among them.
+/// The keys without duplicates, which BatchGetItem refuses.
 struct DistinctKeys<'k> {
     keys: Vec<&'k ItemKey>,
-    places: Vec<usize>,
+    /// For each requested key, its position in `keys`.
+    positions: Vec<usize>,
 }
 
 impl<'k> DistinctKeys<'k> {
     fn of(keys: &'k [ItemKey]) -> Self {
         let mut known: HashMap<KeyText, usize> = HashMap::with_capacity(keys.len());
         let mut distinct =
-            Self { keys: Vec::with_capacity(keys.len()), places: Vec::with_capacity(keys.len()) };
+            Self { keys: Vec::with_capacity(keys.len()), positions: Vec::with_capacity(keys.len()) };
         for key in keys {
-            let place = *known.entry(KeyText::of(key)).or_insert_with(|| {
+            let position = *known.entry(KeyText::of(key)).or_insert_with(|| {
                 distinct.keys.push(key);
                 distinct.keys.len() - 1
             });
-            distinct.places.push(place);
+            distinct.positions.push(position);
         }
         distinct
     }
 }
 
-/// A key in a form that can be looked up: the types and values of its attributes as they are written.
+/// A key in hashable form: the text of its attributes' types and values.
 #[derive(PartialEq, Eq, Hash)]
 struct KeyText(String);
 
@@ -69,85 +73,80 @@ impl KeyText {
         Self(format!("{:?}{:?}", key.table, attributes.map(|attribute| &attribute.value).collect::<Vec<_>>()))
     }
 
-    /// Of an item's own key, whose attributes are named as `like`'s are.
-    fn of_item(item: &Item, like: &ItemKey) -> Self {
-        let attributes = [Some(&like.partition), like.sort.as_ref()].into_iter().flatten();
+    /// The key of an item of the same table as `template`.
+    fn of_item(item: &Item, template: &ItemKey) -> Self {
+        let attributes = [Some(&template.partition), template.sort.as_ref()].into_iter().flatten();
         let values = attributes.filter_map(|attribute| item.get(&*attribute.name));
-        Self(format!("{:?}{:?}", like.table, values.collect::<Vec<_>>()))
+        Self(format!("{:?}{:?}", template.table, values.collect::<Vec<_>>()))
     }
 }
 
-/// The items of at most 100 different keys, aligned with them.
+/// The items with these keys, at most 100 and all different, aligned with them.
 async fn read_batch(
     client: &Client,
     keys: &[&ItemKey],
     clock: &ServerClock,
 ) -> Result<Vec<Option<Item>>, Error> {
-    let tables = tables_of(keys.iter().copied());
+    let tables = table_names(keys.iter().copied());
     let request = TableRequest {
         action: "BatchGetItem",
-        permissions: "dynamodb:BatchGetItem",
+        permission: "dynamodb:BatchGetItem",
         key: keys.first().copied(),
         tables: &tables,
     };
-    let mut found = HashMap::with_capacity(keys.len());
-    let mut wanted = wanted(keys, request)?;
-    let mut empty_answers = 0;
-    while !wanted.is_empty() {
+    let mut items = HashMap::with_capacity(keys.len());
+    let mut pending = keys_by_table(keys, request)?;
+    let mut empty_responses = 0;
+    while !pending.is_empty() {
         let call =
-            client.batch_get_item().set_request_items(Some(wanted)).customize().interceptor(clock.clone());
-        let answer =
+            client.batch_get_item().set_request_items(Some(pending)).customize().interceptor(clock.clone());
+        let response =
             Box::pin(call.send()).await.map_err(|error| request.fault(&error).into_error(request))?;
-        let mut is_empty = true;
-        for (table, items) in answer.responses.unwrap_or_default() {
-            let Some(like) = keys.iter().find(|key| *key.table == *table) else { continue };
-            for item in items {
+        let before = items.len();
+        for (table, of_table) in response.responses.unwrap_or_default() {
+            let Some(template) = keys.iter().find(|key| *key.table == *table) else { continue };
+            for item in of_table {
                 let item = item_from_sdk(item)?;
-                found.insert(KeyText::of_item(&item, like), item);
-                is_empty = false;
+                items.insert(KeyText::of_item(&item, template), item);
             }
         }
-        wanted = answer.unprocessed_keys.unwrap_or_default();
-        if wanted.is_empty() {
+        pending = response.unprocessed_keys.unwrap_or_default();
+        if pending.is_empty() {
             break;
         }
-        // What is left over was throttled, or went beyond the 16 MB of one answer.
-        empty_answers = if is_empty { empty_answers + 1 } else { 0 };
-        if empty_answers >= MAX_EMPTY_ANSWERS {
-            return Err(Error::new(ErrorKind::Unavailable, "BatchGetItem: DynamoDB throttled the request")
-                .with("table", tables));
+        // Unprocessed keys were throttled, or exceeded the 16 MB of one response.
+        empty_responses = if items.len() == before { empty_responses + 1 } else { 0 };
+        if empty_responses >= MAX_EMPTY_RESPONSES {
+            return Err(request.throttled("UnprocessedKeys"));
         }
-        tokio::time::sleep(pause(empty_answers)).await;
+        SystemClock.sleep(UNPROCESSED_DELAY.delay(empty_responses + 1, &SystemClock)).await;
     }
-    Ok(keys.iter().map(|key| found.remove(&KeyText::of(key))).collect())
+    Ok(keys.iter().map(|key| items.remove(&KeyText::of(key))).collect())
 }
 
-fn wanted(keys: &[&ItemKey], request: TableRequest<'_>) -> Result<HashMap<String, KeysAndAttributes>, Error> {
+fn keys_by_table(
+    keys: &[&ItemKey],
+    request: TableRequest<'_>,
+) -> Result<HashMap<String, KeysAndAttributes>, Error> {
     let mut by_table: HashMap<String, Vec<HashMap<String, Sdk>>> = HashMap::new();
     for key in keys {
         by_table.entry(key.table.to_string()).or_default().push(key_to_sdk(key));
     }
-    let build = |(table, keys)| {
+    let mut requested = HashMap::with_capacity(by_table.len());
+    for (table, keys) in by_table {
         let keys = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
         let keys = keys.map_err(|error| {
-            Error::new(ErrorKind::Rejected, "a read could not be built")
-                .with("table", request.tables)
-                .caused_by(error)
+            request.new_error(ErrorKind::Rejected, "the request could not be built").caused_by(error)
         })?;
-        Ok((table, keys))
-    };
-    by_table.into_iter().map(build).collect()
+        requested.insert(table, keys);
+    }
+    Ok(requested)
 }
 
-/// A random part of a time that doubles with each empty answer.
-fn pause(empty_answers: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << empty_answers.min(10)).min(LONGEST_PAUSE).mul_f64(fastrand::f64())
-}
-
-/// The earliest time that the server put on an answer.
+/// The earliest time that the server put on a response.
 ///
-/// An answer without the header (a proxy may drop it) counts as given when its request was begun, by our own clock: that
-/// is earlier than the answer, and early is the safe side for whoever asks what a read has seen.
+/// A response without the header (a proxy may drop it) counts as sent when its request began, by the local clock. That is too early,
+/// which is the safe side for a caller that depends on what a read has seen.
 #[derive(Clone, Debug)]
 struct ServerClock {
     begun: Timestamp,
@@ -156,8 +155,7 @@ struct ServerClock {
 
 impl Default for ServerClock {
     fn default() -> Self {
-        let begun = Timestamp::from_epoch_ms(jiff::Timestamp::now().as_millisecond());
-        Self { begun, earliest: Arc::default() }
+        Self { begun: SystemClock.now(), earliest: Arc::default() }
     }
 }
 

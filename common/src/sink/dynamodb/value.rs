@@ -1,4 +1,4 @@
-//! Our values ⇄ the SDK's.
+//! Attribute values ⇄ the SDK's attribute values.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use crate::effect::ItemKey;
 use crate::record::{AttributeValue, Decimal, Item};
 use crate::{Error, ErrorKind};
 
-/// The SDK's form of a value.
+/// A value in the SDK's form.
 pub(super) fn to_sdk(value: &AttributeValue<'_>) -> Sdk {
     match value {
         AttributeValue::S(text) => Sdk::S(text.clone().into_owned()),
@@ -70,7 +70,7 @@ fn from_sdk(value: Sdk) -> Result<AttributeValue<'static>, Error> {
     })
 }
 
-/// A set has no order; this gives equal sets equal forms.
+/// Sets have no order; sorting makes equal sets compare equal.
 fn sorted<T: Ord>(mut set: Vec<T>) -> Vec<T> {
     set.sort_unstable();
     set
@@ -78,7 +78,7 @@ fn sorted<T: Ord>(mut set: Vec<T>) -> Vec<T> {
 
 fn decimal(number: &str) -> Result<Decimal, Error> {
     number.parse().map_err(|reason| {
-        Error::new(ErrorKind::State, "DynamoDB returned a number that is none").caused_by(reason)
+        Error::new(ErrorKind::State, "DynamoDB returned an invalid number").caused_by(reason)
     })
 }
 
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_comes_back_as_it_went() {
+    fn every_type_survives_the_round_trip() {
         let number: Decimal = "-12345678901234567890123456789012345.678".parse().unwrap();
         let inner = [
             ("text".into(), AttributeValue::text("")),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_comes_back_sorted_whatever_order_it_came_in() {
+    fn a_returned_set_is_sorted() {
         let set = Sdk::Ns(vec!["10".to_owned(), "9".to_owned()]);
         let item = item_from_sdk([("set".to_owned(), set)].into()).unwrap();
         assert_eq!(item["set"], AttributeValue::Ns(vec![9.into(), 10.into()]));

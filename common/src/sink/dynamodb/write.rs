@@ -15,8 +15,8 @@ use aws_sdk_dynamodb::types::{
 };
 
 use super::expression::WriteExpressions;
-use super::fault::{RequestFault, TableRequest, reason};
-use super::tables_of;
+use super::fault::{RequestFault, TableRequest, cancellation_refusal};
+use super::table_names;
 use super::value::{item_from_sdk, item_to_sdk, key_to_sdk};
 use crate::effect::{ItemKey, Write, WriteAction, WriteRefusal};
 use crate::record::Item;
@@ -24,81 +24,60 @@ use crate::sink::{ConsumedUnits, TransactError, WriteError};
 use crate::{Error, ErrorKind};
 
 const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
-/// The total holds the indexes' share.
+/// The total includes the indexes' share.
 const TOTAL: ReturnConsumedCapacity = ReturnConsumedCapacity::Total;
+
+/// Sets what all kinds of writes have in common; in the SDK each kind has a builder of its own.
+macro_rules! with_expressions {
+    ($builder:expr, $table:expr, $expressions:expr) => {
+        $builder
+            .table_name($table)
+            .set_condition_expression($expressions.condition)
+            .set_expression_attribute_names($expressions.names)
+            .set_expression_attribute_values($expressions.values)
+            .return_values_on_condition_check_failure(ALL_OLD)
+    };
+}
+
+/// Sends a single write and classifies its outcome; `$failed` is the variant of its failed condition.
+macro_rules! send {
+    ($call:expr, $table:expr, $expressions:expr, $request:expr, $failed:path) => {{
+        let call = with_expressions!($call, $table, $expressions).return_consumed_capacity(TOTAL);
+        let response = Box::pin(call.send()).await.map(|response| response.consumed_capacity);
+        outcome(response, $request, |error| if let $failed(failure) = error { Some(failure) } else { None })
+    }};
+}
 
 /// Carries out one write.
 pub(super) async fn write(client: &Client, write: &Write) -> Result<ConsumedUnits, WriteError> {
-    let WriteExpressions { condition, update, names, values } = WriteExpressions::of(write);
-    let table = &*write.key.table;
+    let mut expressions = WriteExpressions::of(write);
+    let (table, update) = (&*write.key.table, expressions.update.take());
     match &write.action {
         WriteAction::Put(item) => {
-            let call = client
-                .put_item()
-                .table_name(table)
-                .set_item(Some(keyed(item, &write.key)))
-                .set_condition_expression(condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ALL_OLD)
-                .return_consumed_capacity(TOTAL);
-            let answer = Box::pin(call.send()).await.map(|answer| answer.consumed_capacity);
-            outcome(answer, request(write, "PutItem", "dynamodb:PutItem"), |error| {
-                if let PutItemError::ConditionalCheckFailedException(failure) = error {
-                    Some(failure)
-                } else {
-                    None
-                }
-            })
+            let request = request(write, "PutItem", "dynamodb:PutItem");
+            let call = client.put_item().set_item(Some(keyed(item, &write.key)));
+            send!(call, table, expressions, request, PutItemError::ConditionalCheckFailedException)
         }
         WriteAction::Update(_) => {
-            let call = client
-                .update_item()
-                .table_name(table)
-                .set_key(Some(key_to_sdk(&write.key)))
-                .set_update_expression(update)
-                .set_condition_expression(condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ALL_OLD)
-                .return_consumed_capacity(TOTAL);
-            let answer = Box::pin(call.send()).await.map(|answer| answer.consumed_capacity);
-            outcome(answer, request(write, "UpdateItem", "dynamodb:UpdateItem"), |error| {
-                if let UpdateItemError::ConditionalCheckFailedException(failure) = error {
-                    Some(failure)
-                } else {
-                    None
-                }
-            })
+            let request = request(write, "UpdateItem", "dynamodb:UpdateItem");
+            let call =
+                client.update_item().set_key(Some(key_to_sdk(&write.key))).set_update_expression(update);
+            send!(call, table, expressions, request, UpdateItemError::ConditionalCheckFailedException)
         }
         WriteAction::Delete => {
-            let call = client
-                .delete_item()
-                .table_name(table)
-                .set_key(Some(key_to_sdk(&write.key)))
-                .set_condition_expression(condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ALL_OLD)
-                .return_consumed_capacity(TOTAL);
-            let answer = Box::pin(call.send()).await.map(|answer| answer.consumed_capacity);
-            outcome(answer, request(write, "DeleteItem", "dynamodb:DeleteItem"), |error| {
-                if let DeleteItemError::ConditionalCheckFailedException(failure) = error {
-                    Some(failure)
-                } else {
-                    None
-                }
-            })
+            let request = request(write, "DeleteItem", "dynamodb:DeleteItem");
+            let call = client.delete_item().set_key(Some(key_to_sdk(&write.key)));
+            send!(call, table, expressions, request, DeleteItemError::ConditionalCheckFailedException)
         }
     }
 }
 
 /// Carries out all writes or none.
 pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
-    let tables = tables_of(writes.iter().map(|write| &write.key));
+    let tables = table_names(writes.iter().map(|write| &write.key));
     let request = TableRequest {
         action: "TransactWriteItems",
-        permissions: "dynamodb:PutItem and dynamodb:UpdateItem",
+        permission: "dynamodb:PutItem and dynamodb:UpdateItem",
         key: writes.first().map(|write| &write.key),
         tables: &tables,
     };
@@ -109,7 +88,7 @@ pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<Consum
     })?;
     let call = client.transact_write_items().set_transact_items(Some(items)).return_consumed_capacity(TOTAL);
     let error = match Box::pin(call.send()).await {
-        Ok(answer) => return Ok(consumed(answer.consumed_capacity.iter().flatten())),
+        Ok(response) => return Ok(consumed(response.consumed_capacity.iter().flatten())),
         Err(error) => error,
     };
     let fault = request.fault(&error);
@@ -120,7 +99,7 @@ pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<Consum
     }
 }
 
-/// What a cancelled transaction says of each write, or an error that concerns the set-up instead.
+/// The reasons of a cancelled transaction for each write, or an error that concerns a table instead.
 fn cancellation(
     cancelled: TransactionCanceledException,
     writes: &[Write],
@@ -131,50 +110,33 @@ fn cancellation(
         let message = "TransactWriteItems: cancelled without a reason for each action";
         return Err(Error::new(ErrorKind::Unavailable, message).with("table", tables));
     }
-    let refusals = reasons.into_iter().zip(writes).map(|(found, write)| {
-        let item = found.item.filter(|item| !item.is_empty()).map(item_from_sdk).transpose()?;
-        let (code, message) = (found.code.unwrap_or_default(), found.message.unwrap_or_default());
-        reason(&code, &message, &write.key, item)
-    });
-    Ok(TransactError::Cancelled(refusals.collect::<Result<Vec<_>, Error>>()?))
+    let mut refusals = Vec::with_capacity(writes.len());
+    for (reason, write) in reasons.into_iter().zip(writes) {
+        let item = reason.item.filter(|item| !item.is_empty()).map(item_from_sdk).transpose()?;
+        let (code, message) = (reason.code.unwrap_or_default(), reason.message.unwrap_or_default());
+        refusals.push(cancellation_refusal(&code, &message, &write.key, item)?);
+    }
+    Ok(TransactError::Cancelled(refusals))
 }
 
 fn transact_item(write: &Write) -> Result<TransactWriteItem, BuildError> {
-    let WriteExpressions { condition, update, names, values } = WriteExpressions::of(write);
-    let table = &*write.key.table;
+    let mut expressions = WriteExpressions::of(write);
+    let (table, update) = (&*write.key.table, expressions.update.take());
     let item = TransactWriteItem::builder();
     let item = match &write.action {
-        WriteAction::Put(put) => item.put(
-            Put::builder()
-                .table_name(table)
-                .set_item(Some(keyed(put, &write.key)))
-                .set_condition_expression(condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ALL_OLD)
-                .build()?,
-        ),
-        WriteAction::Update(_) => item.update(
-            Update::builder()
-                .table_name(table)
-                .set_key(Some(key_to_sdk(&write.key)))
-                .set_update_expression(update)
-                .set_condition_expression(condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ALL_OLD)
-                .build()?,
-        ),
-        WriteAction::Delete => item.delete(
-            Delete::builder()
-                .table_name(table)
-                .set_key(Some(key_to_sdk(&write.key)))
-                .set_condition_expression(condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ALL_OLD)
-                .build()?,
-        ),
+        WriteAction::Put(put) => {
+            let put = Put::builder().set_item(Some(keyed(put, &write.key)));
+            item.put(with_expressions!(put, table, expressions).build()?)
+        }
+        WriteAction::Update(_) => {
+            let update =
+                Update::builder().set_key(Some(key_to_sdk(&write.key))).set_update_expression(update);
+            item.update(with_expressions!(update, table, expressions).build()?)
+        }
+        WriteAction::Delete => {
+            let delete = Delete::builder().set_key(Some(key_to_sdk(&write.key)));
+            item.delete(with_expressions!(delete, table, expressions).build()?)
+        }
     };
     Ok(item.build())
 }
@@ -186,20 +148,20 @@ fn keyed(item: &Item, key: &ItemKey) -> HashMap<String, Sdk> {
     item
 }
 
-fn request<'w>(write: &'w Write, action: &'static str, permissions: &'static str) -> TableRequest<'w> {
-    TableRequest { action, permissions, key: Some(&write.key), tables: &write.key.table }
+fn request<'w>(write: &'w Write, action: &'static str, permission: &'static str) -> TableRequest<'w> {
+    TableRequest { action, permission, key: Some(&write.key), tables: &write.key.table }
 }
 
-/// What became of a single write.
+/// The outcome of a single write.
 fn outcome<E>(
-    answer: Result<Option<ConsumedCapacity>, SdkError<E>>,
+    response: Result<Option<ConsumedCapacity>, SdkError<E>>,
     request: TableRequest<'_>,
     condition_failure: impl FnOnce(E) -> Option<ConditionalCheckFailedException>,
 ) -> Result<ConsumedUnits, WriteError>
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
-    let error = match answer {
+    let error = match response {
         Ok(capacity) => return Ok(consumed(capacity.iter())),
         Err(error) => error,
     };
@@ -215,18 +177,18 @@ where
     Err(match fault {
         RequestFault::Throttled(_) => WriteError::Refused(WriteRefusal::Throttled),
         RequestFault::Conflict => WriteError::Refused(WriteRefusal::Conflict),
-        RequestFault::Invalid(words) => WriteError::Refused(WriteRefusal::Invalid(words)),
+        RequestFault::Invalid(reason) => WriteError::Refused(WriteRefusal::Invalid(reason)),
         RequestFault::Failed(error) => WriteError::Failed(error),
     })
 }
 
-/// The units of all tables together; none, if the server does not say.
+/// The units of all tables together; zero if the response does not contain them.
 fn consumed<'c>(capacities: impl Iterator<Item = &'c ConsumedCapacity>) -> ConsumedUnits {
     let units: f64 = capacities.filter_map(|capacity| capacity.capacity_units).sum();
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "write units are small whole numbers"
+        reason = "write units are small integers"
     )]
     let write_units = units as u64;
     ConsumedUnits { write_units }

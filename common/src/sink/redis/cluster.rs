@@ -1,14 +1,14 @@
-//! A cluster: which node has which key, and each node by itself.
+//! A cluster, spoken to node by node.
 //!
 //! ```text
-//! keys ─▶ slots ─▶ a pipeline for each node ─┬─▶ gone ─▶ published by any node that answered: a cluster passes it on to all
-//!                        ▲                   ├─▶ MOVED, ASK: once more, where it is directed
-//!                        └───────────────────┘   no answer: the keys of that pipeline alone have failed
+//! keys ─▶ slots ─▶ a pipeline per node ─┬─▶ done ─▶ published by any node that responded: the cluster forwards it to all nodes
+//!                       ▲               ├─▶ MOVED, ASK: sent again to the named node
+//!                       └───────────────┘   no response: the keys of that pipeline fail
 //! ```
 //!
-//! Nodes do not wait for one another, so one that is gone costs its own keys and no more. The map of slots is asked for once, of the given
-//! address; after a direction or a failure it is asked for anew, of every node known, and the first answer counts. If nobody
-//! answers, the old map stays.
+//! Nodes do not wait for each other, so a node that is gone affects its own keys only. The slot map is read once, from the configured
+//! address. After a redirection or a failure it is read again from every known node, and the first response counts; without a response
+//! the old map stays.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,62 +23,62 @@ use redis::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::single::{PIPELINE, SingleNode};
+use super::single::{MAX_PIPELINE_KEYS, SingleNode};
 use super::slots::{NodeAddress, SlotMap};
-use super::{CacheTopology, commands, fail, fault, messages, named_key, too_late};
+use super::{CacheTopology, cache_error, command_key, commands, fail, messages, timeout_error};
 use crate::projection::StaleKey;
 use crate::record::Timestamp;
 use crate::sink::InvalidatedKeys;
 use crate::{Error, ErrorKind, Result};
 
-/// How often a command follows a direction before it is left to the next try.
-const DIRECTIONS: u32 = 4;
+/// How many redirections a command follows before its key fails.
+const MAX_REDIRECTIONS: u32 = 4;
 
 pub(super) struct RedisCluster {
-    /// How nodes are spoken to, and the address of the one to ask first.
-    given: ConnectionInfo,
+    /// The configured address of a node, with the connection settings of all nodes.
+    configured: ConnectionInfo,
     certificates: Option<TlsCertificates>,
     nodes: Mutex<HashMap<NodeAddress, Arc<SingleNode>>>,
     known: Mutex<KnownSlots>,
 }
 
-/// What is known of the slots.
+/// The slot map as last read.
 #[derive(Default)]
 struct KnownSlots {
     slots: Option<Arc<SlotMap>>,
-    /// Something was not where the slots say, or did not answer.
+    /// A key was not on the node in the map, or a node did not respond.
     is_suspect: bool,
 }
 
-/// Keys (given by their indexes) on their way to a node.
+/// Keys (by index) that are sent to a node.
 struct NodeBatch {
-    to: NodeAddress,
+    node: NodeAddress,
     keys: Vec<usize>,
-    /// Whether the node is told that it was `ASK` that led there.
+    /// Whether an `ASK` redirected here, so that the commands need `ASKING`.
     is_asking: bool,
-    /// How many directions led there.
-    directions: u32,
+    /// How many redirections led here.
+    redirections: u32,
 }
 
-/// What a node answered to a batch: for each key whether it is gone.
+/// A batch with its result for each key.
 type NodeReply = (NodeBatch, Result<Vec<RedisResult<()>>>);
 
 impl RedisCluster {
     pub(super) fn new(url: &str, certificates: Option<TlsCertificates>) -> RedisResult<Self> {
         let cluster = Self {
-            given: url.into_connection_info()?,
+            configured: url.into_connection_info()?,
             certificates,
             nodes: Mutex::default(),
             known: Mutex::default(),
         };
-        // A wrong address, or a wrong certificate, is told now.
-        cluster.client(cluster.given.addr().clone())?;
+        // Reports a malformed address or certificate at once.
+        cluster.client(cluster.configured.addr().clone())?;
         Ok(cluster)
     }
 
-    /// The database that the given address names.
+    /// The database number in the configured address.
     pub(super) fn database(&self) -> i64 {
-        self.given.redis_settings().db()
+        self.configured.redis_settings().db()
     }
 
     pub(super) async fn invalidate(
@@ -88,92 +88,91 @@ impl RedisCluster {
         limit: Duration,
     ) -> InvalidatedKeys {
         let begun = Instant::now();
-        let mut answers: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
-        let all: Vec<usize> = (0..keys.len()).collect();
-        let slots = timeout_at(begun + limit, self.slots()).await.unwrap_or_else(|_| Err(too_late()));
+        let mut results: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
+        let slots = timeout_at(begun + limit, self.slots()).await.unwrap_or_else(|_| Err(timeout_error()));
         let slots = match slots {
             Ok(slots) => slots,
             Err(error) => {
-                fail(&mut answers, &all, &error);
-                return InvalidatedKeys { answers, commands: 0 };
+                let all: Vec<usize> = (0..keys.len()).collect();
+                fail(&mut results, &all, &error);
+                return InvalidatedKeys { results, commands: 0 };
             }
         };
         let mut sent = 0;
-        let mut reached = Vec::new();
-        // The other half of the time is for telling which keys went.
+        let mut responsive = Vec::new();
+        // The second half of the time is for publishing.
         let until = begun + limit / 2;
-        let mut under_way = FuturesUnordered::new();
-        for batch in batches(keys, &slots, &mut answers) {
-            under_way.push(self.send(batch, keys, now, until));
+        let mut pending = FuturesUnordered::new();
+        for batch in batches(keys, &slots, &mut results) {
+            pending.push(self.send(batch, keys, now, until));
         }
-        while let Some((batch, answer)) = under_way.next().await {
+        while let Some((batch, reply)) = pending.next().await {
             sent += batch.keys.len();
-            let outcomes = match answer {
-                Ok(outcomes) => outcomes,
-                Err(error) => {
-                    fail(&mut answers, &batch.keys, &error);
-                    continue;
+            match reply {
+                Ok(outcomes) => {
+                    for redirected in redirected(&batch, outcomes, &mut results) {
+                        pending.push(self.send(redirected, keys, now, until));
+                    }
+                    responsive.push(batch.node);
                 }
-            };
-            for directed in directed(&batch, outcomes, &mut answers) {
-                under_way.push(self.send(directed, keys, now, until));
+                Err(error) => fail(&mut results, &batch.keys, &error),
             }
-            reached.push(batch.to);
         }
-        sent += self.publish(keys, &reached, begun + limit, &mut answers).await;
-        if answers.iter().any(Result::is_err) {
+        sent += self.publish(keys, &responsive, begun + limit, &mut results).await;
+        if results.iter().any(Result::is_err) {
             self.suspect();
         }
-        InvalidatedKeys { answers, commands: u64::try_from(sent).unwrap_or(u64::MAX) }
+        InvalidatedKeys { results, commands: u64::try_from(sent).unwrap_or(u64::MAX) }
     }
 
-    /// Sends a batch's commands.
+    /// Sends the commands of a batch.
     async fn send(&self, batch: NodeBatch, keys: &[StaleKey], now: Timestamp, until: Instant) -> NodeReply {
         let mut pipeline = Vec::new();
-        // Which commands are whose; the answer to `ASKING` itself says nothing.
-        let mut counts = Vec::new();
+        let mut commands_per_key = Vec::new();
         for stale in batch.keys.iter().filter_map(|index| keys.get(*index)) {
             let before = pipeline.len();
             for command in commands(stale, now) {
                 if batch.is_asking {
-                    pipeline.push(asking());
+                    pipeline.push(redis::cmd("ASKING"));
                 }
                 pipeline.push(command);
             }
-            counts.push(pipeline.len() - before);
+            commands_per_key.push(pipeline.len() - before);
         }
-        if batch.directions > 0 {
+        if batch.redirections > 0 {
             self.suspect();
         }
-        let answer = self.ask(&batch.to, &pipeline, until).await.map(|results| {
-            let mut results = results.into_iter();
-            let of_key = |count: usize| results.by_ref().take(count).try_for_each(|result| result.map(drop));
-            counts.into_iter().map(of_key).collect()
+        let reply = self.request(&batch.node, &pipeline, until).await.map(|responses| {
+            let mut responses = responses.into_iter();
+            let of_key =
+                |count: usize| responses.by_ref().take(count).try_for_each(|result| result.map(drop));
+            commands_per_key.into_iter().map(of_key).collect()
         });
-        (batch, answer)
+        (batch, reply)
     }
 
-    /// Publishes which keys went; a node that answered just now is there.
+    /// Publishes the invalidated keys through a node that responded before.
     async fn publish(
         &self,
         keys: &[StaleKey],
-        reached: &[NodeAddress],
+        responsive: &[NodeAddress],
         until: Instant,
-        answers: &mut [Result<()>],
+        results: &mut [Result<()>],
     ) -> usize {
-        let gone = answers.iter().enumerate().filter(|(_, answer)| answer.is_ok()).map(|(index, _)| index);
-        let (published, of): (Vec<Cmd>, Vec<Vec<usize>>) =
-            messages(keys, gone.collect::<Vec<_>>()).into_iter().unzip();
+        let invalidated = results.iter().enumerate().filter(|(_, result)| result.is_ok());
+        let invalidated: Vec<usize> = invalidated.map(|(index, _)| index).collect();
+        let (published, keys_of): (Vec<Cmd>, Vec<Vec<usize>>) =
+            messages(keys, invalidated).into_iter().unzip();
         if published.is_empty() {
             return 0;
         }
-        let mut failure = too_late();
-        for node in reached {
-            match self.ask(node, &published, until).await {
-                Ok(results) => {
-                    for (of, result) in of.iter().zip(results) {
-                        if let Err(error) = result {
-                            fail(answers, of, &fault(&error, CacheTopology::Cluster));
+        let mut failure = timeout_error();
+        for node in responsive {
+            match self.request(node, &published, until).await {
+                Ok(responses) => {
+                    for (keys, response) in keys_of.iter().zip(responses) {
+                        if let Err(error) = response {
+                            fail(results, keys, &cache_error(&error, CacheTopology::Cluster));
                         }
                     }
                     return published.len();
@@ -181,57 +180,66 @@ impl RedisCluster {
                 Err(error) => failure = error,
             }
         }
-        of.iter().for_each(|of| fail(answers, of, &failure));
+        keys_of.iter().for_each(|keys| fail(results, keys, &failure));
         published.len()
     }
 
-    /// What a node answers to these commands in time.
-    async fn ask(
+    /// Sends commands to a node; its responses, if they arrive in time.
+    async fn request(
         &self,
-        node: &NodeAddress,
+        address: &NodeAddress,
         commands: &[Cmd],
         until: Instant,
     ) -> Result<Vec<RedisResult<Value>>> {
-        let answer = async {
-            let single = self.node(node).map_err(|error| fault(&error, CacheTopology::Cluster))?;
-            let answer = timeout_at(until, Box::pin(single.send(commands))).await;
-            if answer.is_err() {
-                single.disconnect().await;
-            }
-            answer.map_err(|_| too_late())?.map_err(|error| fault(&error, CacheTopology::Cluster))
-        };
-        answer.await.inspect_err(|_| self.suspect())
+        let responses = self.request_unchecked(address, commands, until).await;
+        responses.inspect_err(|_| self.suspect())
     }
 
-    /// Which node has which slot.
+    async fn request_unchecked(
+        &self,
+        address: &NodeAddress,
+        commands: &[Cmd],
+        until: Instant,
+    ) -> Result<Vec<RedisResult<Value>>> {
+        let node = self.node(address).map_err(|error| cache_error(&error, CacheTopology::Cluster))?;
+        match timeout_at(until, Box::pin(node.send(commands))).await {
+            Ok(responses) => responses.map_err(|error| cache_error(&error, CacheTopology::Cluster)),
+            Err(_) => {
+                node.disconnect().await;
+                Err(timeout_error())
+            }
+        }
+    }
+
+    /// The slot map; it is read again if it is suspect.
     async fn slots(&self) -> Result<Arc<SlotMap>> {
         let known = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match &known.slots {
                 Some(slots) if !known.is_suspect => return Ok(Arc::clone(slots)),
-                held => held.clone(),
+                slots => slots.clone(),
             }
         };
-        let given = NodeAddress::of(self.given.addr());
-        let nodes = known.iter().flat_map(|slots| slots.nodes().cloned()).filter(|node| *node != given);
-        let asked = nodes.chain([given.clone()]).map(|node| {
-            Box::pin(async move {
-                let mut answer = self.node(&node)?.send(&[cluster_slots()]).await?;
-                let answer = answer.pop().unwrap_or(Ok(Value::Nil))?;
-                SlotMap::read(&answer, &node.host)
-            })
-        });
-        match select_ok(asked).await {
+        let configured = NodeAddress::of(self.configured.addr());
+        let nodes = known.iter().flat_map(|slots| slots.nodes().cloned()).filter(|node| *node != configured);
+        let reads = nodes.chain([configured.clone()]).map(|node| Box::pin(self.read_slots(node)));
+        match select_ok(reads).await {
             Ok((slots, _)) => {
                 let slots = Arc::new(slots);
                 let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-                nodes.retain(|node, _| *node == given || slots.nodes().any(|named| named == node));
+                nodes.retain(|node, _| *node == configured || slots.nodes().any(|named| named == node));
                 let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
                 *known = KnownSlots { slots: Some(Arc::clone(&slots)), is_suspect: false };
                 Ok(slots)
             }
-            Err(error) => known.ok_or_else(|| fault(&error, CacheTopology::Cluster)),
+            Err(error) => known.ok_or_else(|| cache_error(&error, CacheTopology::Cluster)),
         }
+    }
+
+    async fn read_slots(&self, node: NodeAddress) -> RedisResult<SlotMap> {
+        let command = redis::cmd("CLUSTER").arg("SLOTS").clone();
+        let mut responses = self.node(&node)?.send(&[command]).await?;
+        SlotMap::parse(&responses.pop().unwrap_or(Ok(Value::Nil))?, &node.host)
     }
 
     fn suspect(&self) {
@@ -243,13 +251,13 @@ impl RedisCluster {
         if let Some(node) = nodes.get(address) {
             return Ok(Arc::clone(node));
         }
-        let node = Arc::new(SingleNode::of(self.client(address.like(self.given.addr()))?));
+        let node = Arc::new(SingleNode::of(self.client(address.with_tls_of(self.configured.addr()))?));
         nodes.insert(address.clone(), Arc::clone(&node));
         Ok(node)
     }
 
     fn client(&self, address: ConnectionAddr) -> RedisResult<Client> {
-        let info = self.given.clone().set_addr(address);
+        let info = self.configured.clone().set_addr(address);
         match &self.certificates {
             Some(certificates) => Client::build_with_tls(info, certificates.clone()),
             None => Client::open(info),
@@ -257,57 +265,54 @@ impl RedisCluster {
     }
 }
 
-/// The keys by the nodes that have them; those that no node has fail.
-fn batches(keys: &[StaleKey], slots: &SlotMap, answers: &mut [Result<()>]) -> Vec<NodeBatch> {
+/// The keys by node, in batches; a key whose slot has no node fails.
+fn batches(keys: &[StaleKey], slots: &SlotMap, results: &mut [Result<()>]) -> Vec<NodeBatch> {
     let mut by_node: BTreeMap<&NodeAddress, Vec<usize>> = BTreeMap::new();
     for (index, stale) in keys.iter().enumerate() {
-        match slots.home(&named_key(stale)) {
+        match slots.node_of(&command_key(stale)) {
             Some(node) => by_node.entry(node).or_default().push(index),
-            None => fail(answers, &[index], &no_home()),
+            None => {
+                let message = "no node of the cache has the key's slot at the moment";
+                fail(results, &[index], &Error::new(ErrorKind::Unavailable, message));
+            }
         }
     }
-    let batch = |(node, keys): (&NodeAddress, &[usize])| NodeBatch {
-        to: node.clone(),
-        keys: keys.to_vec(),
-        is_asking: false,
-        directions: 0,
-    };
-    let chunks =
-        by_node.iter().flat_map(|(node, keys)| keys.chunks(PIPELINE).map(move |chunk| (*node, chunk)));
-    chunks.map(batch).collect()
+    let mut batches = Vec::new();
+    for (node, keys) in by_node {
+        batches.extend(keys.chunks(MAX_PIPELINE_KEYS).map(|chunk| NodeBatch {
+            node: node.clone(),
+            keys: chunk.to_vec(),
+            is_asking: false,
+            redirections: 0,
+        }));
+    }
+    batches
 }
 
-/// Fails the keys that are not gone, but for those that are directed elsewhere: they go there.
-fn directed(batch: &NodeBatch, outcomes: Vec<RedisResult<()>>, answers: &mut [Result<()>]) -> Vec<NodeBatch> {
-    let mut elsewhere: BTreeMap<(NodeAddress, bool), Vec<usize>> = BTreeMap::new();
+/// The batches for redirected keys; all other keys with an error fail.
+fn redirected(
+    batch: &NodeBatch,
+    outcomes: Vec<RedisResult<()>>,
+    results: &mut [Result<()>],
+) -> Vec<NodeBatch> {
+    let mut by_node: BTreeMap<(NodeAddress, bool), Vec<usize>> = BTreeMap::new();
     for (index, outcome) in batch.keys.iter().zip(outcomes) {
         let Err(error) = outcome else { continue };
-        match direction(&error, &batch.to).filter(|_| batch.directions < DIRECTIONS) {
-            Some(direction) => elsewhere.entry(direction).or_default().push(*index),
-            None => fail(answers, &[*index], &fault(&error, CacheTopology::Cluster)),
+        match redirection(&error, &batch.node).filter(|_| batch.redirections < MAX_REDIRECTIONS) {
+            Some(redirection) => by_node.entry(redirection).or_default().push(*index),
+            None => fail(results, &[*index], &cache_error(&error, CacheTopology::Cluster)),
         }
     }
-    let batch = |((to, is_asking), keys)| NodeBatch { to, keys, is_asking, directions: batch.directions + 1 };
-    elsewhere.into_iter().map(batch).collect()
+    let redirections = batch.redirections + 1;
+    let batch = |((node, is_asking), keys)| NodeBatch { node, keys, is_asking, redirections };
+    by_node.into_iter().map(batch).collect()
 }
 
-/// Where an answer directs to, and whether by `ASK`. An address without a host is on that of the node that answered.
-fn direction(error: &RedisError, from: &NodeAddress) -> Option<(NodeAddress, bool)> {
-    let (to, _) = error.redirect_node()?;
-    let (host, port) = to.rsplit_once(':')?;
+/// The node that an error redirects to, and whether by `ASK`. An address without a host means the host of the responding node.
+fn redirection(error: &RedisError, from: &NodeAddress) -> Option<(NodeAddress, bool)> {
+    let (address, _) = error.redirect_node()?;
+    let (host, port) = address.rsplit_once(':')?;
     let host = if host.is_empty() { &from.host } else { host };
     let is_asking = error.kind() == Kind::Server(ServerErrorKind::Ask);
     Some((NodeAddress { host: host.to_owned(), port: port.parse().ok()? }, is_asking))
-}
-
-fn asking() -> Cmd {
-    redis::cmd("ASKING")
-}
-
-fn cluster_slots() -> Cmd {
-    redis::cmd("CLUSTER").arg("SLOTS").clone()
-}
-
-fn no_home() -> Error {
-    Error::new(ErrorKind::Unavailable, "no node of the cache has the key's slot for now")
 }

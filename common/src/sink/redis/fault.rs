@@ -1,57 +1,60 @@
-//! What an error of Redis means for its caller. The server's own words may quote keys, so they are read but never passed on.
+//! What an error of Redis means for its caller. The server's message may quote keys, so it is read but never passed on.
 
 use redis::{ErrorKind as Kind, RedisError, ServerErrorKind};
 
-use super::{CacheTopology, too_late};
+use super::CacheTopology;
 use crate::{Error, ErrorKind};
 
-/// Whether a node answered that it takes no writes, because another is the primary.
+/// Whether a node accepts no writes because another node is the primary.
 pub(super) fn is_replica(error: &RedisError) -> bool {
     matches!(error.kind(), Kind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
 }
 
-pub(super) fn fault(error: &RedisError, topology: CacheTopology) -> Error {
+pub(super) fn timeout_error() -> Error {
+    Error::new(ErrorKind::Unavailable, "the cache did not respond in time")
+}
+
+pub(super) fn cache_error(error: &RedisError, topology: CacheTopology) -> Error {
     let kind = error.kind();
-    let code = error.code().unwrap_or_default().to_owned();
-    let detail = error.detail().unwrap_or_default();
-    let fault = |kind, message: &str| Error::new(kind, message).with("code", code.clone());
-    let is_disabled = detail.contains("cluster support disabled");
+    let code = error.code().unwrap_or_default();
+    let new_error = |kind, message: &str| Error::new(kind, message).with("code", code);
+    let is_cluster_disabled = error.detail().unwrap_or_default().contains("cluster support disabled");
     let is_redirected = matches!(
         kind,
         Kind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot)
     );
-    // Cluster mode follows directions by itself. One that is left over leads to a node that is gone.
+    // In cluster mode redirections are followed. A remaining one leads to a node that is gone.
     if is_redirected && topology == CacheTopology::Cluster {
-        return fault(ErrorKind::Unavailable, "the node that has the key could not be reached");
+        return new_error(ErrorKind::Unavailable, "the node that has the key could not be reached");
     }
-    if is_disabled || is_redirected {
-        let (is, set) = if is_disabled { ("is no cluster", "false") } else { ("is a cluster", "true") };
-        return fault(ErrorKind::Configuration, &format!("the cache {is}"))
-            .hint(format!("Set AFTERWRITE_CACHE_CLUSTER to {set}"));
+    if is_cluster_disabled {
+        return new_error(ErrorKind::Configuration, "the cache is not a cluster")
+            .hint("Set AFTERWRITE_CACHE_CLUSTER to false");
     }
-    if kind == Kind::AuthenticationFailed
-        || kind == Kind::Server(ServerErrorKind::NoPerm)
-        || matches!(code.as_str(), "NOAUTH" | "WRONGPASS")
+    if is_redirected {
+        return new_error(ErrorKind::Configuration, "the cache is a cluster")
+            .hint("Set AFTERWRITE_CACHE_CLUSTER to true");
+    }
+    if matches!(kind, Kind::AuthenticationFailed | Kind::Server(ServerErrorKind::NoPerm))
+        || matches!(code, "NOAUTH" | "WRONGPASS")
     {
-        return fault(ErrorKind::Configuration, "the cache denied access").hint(
+        return new_error(ErrorKind::Configuration, "the cache denied access").hint(
             "Give AFTERWRITE_CACHE_URL a user and password that may UNLINK, SET and INCR the keys and PUBLISH on afterwrite:invalidated",
         );
     }
     if error.is_timeout() {
-        return too_late();
+        return timeout_error();
     }
-    let is_refused =
-        matches!(kind, Kind::Server(ServerErrorKind::ResponseError | ServerErrorKind::ExecAbort));
-    if is_refused {
-        return fault(ErrorKind::Rejected, "the cache refused the command");
+    if matches!(kind, Kind::Server(ServerErrorKind::ResponseError | ServerErrorKind::ExecAbort)) {
+        return new_error(ErrorKind::Rejected, "the cache refused the command");
     }
     if matches!(kind, Kind::Server(_) | Kind::Extension) {
-        return fault(ErrorKind::Unavailable, "the cache cannot serve the command for now");
+        return new_error(ErrorKind::Unavailable, "the cache cannot serve the command now");
     }
     if kind == Kind::InvalidClientConfig {
         return Error::new(ErrorKind::Configuration, "the settings of the cache cannot be used");
     }
-    // A connection's error holds an address at most.
-    let address = "Check AFTERWRITE_CACHE_URL, the function's subnets and its security group";
-    Error::new(ErrorKind::Unavailable, "the cache could not be reached").hint(address)
+    // The error of a connection contains at most an address.
+    Error::new(ErrorKind::Unavailable, "the cache could not be reached")
+        .hint("Check AFTERWRITE_CACHE_URL, the function's subnets and its security group")
 }

@@ -1,4 +1,4 @@
-//! One node: everything in pipelines.
+//! One node: commands in pipelines.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::{
-    CONNECT_TIMEOUT, CacheTopology, RESPONSE_TIMEOUT, commands, fail, fault, is_replica, messages, too_late,
+    CONNECT_TIMEOUT, CacheTopology, RESPONSE_TIMEOUT, cache_error, commands, fail, is_replica, messages,
+    timeout_error,
 };
 use crate::Result;
 use crate::projection::StaleKey;
@@ -16,10 +17,10 @@ use crate::record::Timestamp;
 use crate::sink::InvalidatedKeys;
 use crate::table::CacheRemedy;
 
-/// Keys in one pipeline: a round trip each.
-pub(super) const PIPELINE: usize = 1_000;
-/// Keys in one `UNLINK`, lest one command hold up the server.
-const UNLINK: usize = 128;
+/// The maximum number of keys in one pipeline, which is one round trip.
+pub(super) const MAX_PIPELINE_KEYS: usize = 1_000;
+/// The maximum number of keys in one `UNLINK`, so that a single command does not block the server.
+const MAX_UNLINK_KEYS: usize = 128;
 
 pub(super) struct SingleNode {
     client: Client,
@@ -64,71 +65,69 @@ impl SingleNode {
         match timeout(limit, self.invalidate_all(keys, now)).await {
             Ok(invalidated) => invalidated,
             Err(_) => {
-                // Nobody knows the connection's state.
+                // The connection's state is unknown.
                 self.disconnect().await;
-                InvalidatedKeys { answers: keys.iter().map(|_| Err(too_late())).collect(), commands: 0 }
+                InvalidatedKeys { results: keys.iter().map(|_| Err(timeout_error())).collect(), commands: 0 }
             }
         }
     }
 
     async fn invalidate_all(&self, keys: &[StaleKey], now: Timestamp) -> InvalidatedKeys {
-        let mut answers: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
+        let mut results: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
         let mut sent = 0;
         let all: Vec<usize> = (0..keys.len()).collect();
-        let mut chunks = all.chunks(PIPELINE);
+        let mut chunks = all.chunks(MAX_PIPELINE_KEYS);
         while let Some(chunk) = chunks.next() {
-            let (batch, of) = batch(keys, chunk, now);
+            let (batch, keys_of) = batch(keys, chunk, now);
             sent += u64::try_from(batch.len()).unwrap_or(u64::MAX);
             match self.send(&batch).await {
-                Ok(results) => {
-                    for (of, result) in of.iter().zip(results) {
-                        if let Err(error) = result {
-                            fail(&mut answers, of, &fault(&error, CacheTopology::Single));
+                Ok(responses) => {
+                    for (keys, response) in keys_of.iter().zip(responses) {
+                        if let Err(error) = response {
+                            fail(&mut results, keys, &cache_error(&error, CacheTopology::Single));
                         }
                     }
                 }
                 Err(error) => {
-                    let error = fault(&error, CacheTopology::Single);
-                    // What was to follow would only wait for the same connection.
-                    std::iter::once(chunk)
-                        .chain(chunks.by_ref())
-                        .for_each(|of| fail(&mut answers, of, &error));
+                    let error = cache_error(&error, CacheTopology::Single);
+                    // The next chunks would only wait for the same connection.
+                    let unsent = std::iter::once(chunk).chain(chunks.by_ref());
+                    unsent.for_each(|keys| fail(&mut results, keys, &error));
                 }
             }
         }
-        InvalidatedKeys { answers, commands: sent }
+        InvalidatedKeys { results, commands: sent }
     }
 
-    /// Sends commands in one pipeline; the answers align with them. A connection that fails is not used again, nor is one to a node
-    /// that a failover has made a replica: the address may lead to its successor by now.
+    /// Sends commands in one pipeline; the responses align with them. A connection is not used again after it failed, or after a
+    /// failover made its node a replica: the address may now lead to the new primary.
     pub(super) async fn send(&self, batch: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
         let mut pipeline = Pipeline::with_capacity(batch.len());
         for command in batch {
             pipeline.add_command(command.clone());
         }
         let mut connection = self.connection().await?;
-        let answer: RedisResult<Vec<RedisResult<Value>>> =
+        let responses: RedisResult<Vec<RedisResult<Value>>> =
             Box::pin(pipeline.ignore_errors().query_async(&mut connection)).await;
-        let is_over = match &answer {
-            Ok(answers) => answers.iter().filter_map(|answer| answer.as_ref().err()).any(is_replica),
+        let is_unusable = match &responses {
+            Ok(responses) => responses.iter().filter_map(|response| response.as_ref().err()).any(is_replica),
             Err(_) => true,
         };
-        if is_over {
+        if is_unusable {
             self.disconnect().await;
         }
-        answer
+        responses
     }
 }
 
-/// The commands for these keys (given by their indexes), and for each the keys it is for; last of all what is published of them.
+/// The commands for these keys (by index), each with the keys it concerns; the last ones publish the keys.
 fn batch(keys: &[StaleKey], chunk: &[usize], now: Timestamp) -> (Vec<Cmd>, Vec<Vec<usize>>) {
     let stale = |index: &usize| keys.get(*index);
     let is_deleted = |index: &usize| stale(index).is_some_and(|stale| stale.remedy == CacheRemedy::Delete);
     let (deleted, other): (Vec<usize>, Vec<usize>) = chunk.iter().copied().partition(is_deleted);
     let mut batch = Vec::new();
-    for group in deleted.chunks(UNLINK) {
-        let mut unlink = Cmd::new();
-        unlink.arg("UNLINK");
+    for group in deleted.chunks(MAX_UNLINK_KEYS) {
+        let mut unlink = redis::cmd("UNLINK");
         for stale in group.iter().filter_map(stale) {
             unlink.arg(stale.key.as_str());
         }

@@ -1,71 +1,52 @@
-//! Buckets.
+//! S3 buckets.
 
-mod bucket;
-mod memory;
 mod part;
 
-use std::future::Future;
 use std::sync::Arc;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 
-pub use self::bucket::{Bucket, ListedObject, ObjectBody, ObjectChunks, PutOutcome};
-pub use self::memory::MemoryObjects;
 pub use self::part::{ObjectPart, ObjectRange};
-use super::service::ServiceRequest;
+use super::request::ServiceRequest;
+use super::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 use crate::record::Timestamp;
 use crate::{Error, ErrorKind};
 
-/// A bucket. Putting the same object twice is the same as once.
-pub trait ObjectStore: Send + Sync {
-    /// Writes an object, replacing what is there under this key. A request is sent once.
-    ///
-    /// # Errors
-    /// `Unavailable` when throttled, unreachable or not answered (the object may have been written), `Configuration` for a missing
-    /// bucket or permission, `Rejected` for a request that would be refused again.
-    fn put(&self, key: &str, body: Vec<u8>) -> impl Future<Output = Result<(), Error>> + Send;
-}
-
-impl<S: ObjectStore> ObjectStore for Arc<S> {
-    fn put(&self, key: &str, body: Vec<u8>) -> impl Future<Output = Result<(), Error>> + Send {
-        (**self).put(key, body)
-    }
-}
-
-/// A bucket of S3, spoken to through the AWS SDK.
+/// An S3 bucket, through the AWS SDK.
 #[derive(Clone, Debug)]
 pub struct S3Bucket {
     client: Client,
     bucket: Arc<str>,
 }
 
-/// How often a conditional write is sent while another to the same key is under way (409).
-const CONFLICTS_AT_MOST: usize = 4;
+/// How often a conditional write is sent while S3 reports another write to the same key (409).
+const MAX_CONFLICT_ATTEMPTS: usize = 4;
 
-/// DeleteObjects' limit.
-const DELETED_AT_ONCE: usize = 1000;
+/// DeleteObjects' limit on the keys of one request.
+const MAX_DELETE_KEYS: usize = 1000;
 
 impl S3Bucket {
-    /// The bucket of this name. Takes a client as it is configured, but for retries: it has none.
+    /// The bucket of this name. Uses the client with its configuration, except that nothing is retried.
     #[must_use]
     pub fn new(client: &Client, bucket: Arc<str>) -> Self {
         let once = client.config().to_builder().retry_config(RetryConfig::disabled()).build();
         Self { client: Client::from_conf(once), bucket }
     }
 
-    /// The bucket of this name, through a client as it is, its retries included: whoever has nobody to report to but the operator
-    /// waits for a bucket that is busy.
+    /// The bucket of this name, with the client's retries: for callers that can only report to the operator, and so rather wait for
+    /// a busy bucket.
     #[must_use]
     pub fn retrying(client: Client, bucket: Arc<str>) -> Self {
         Self { client, bucket }
     }
 
     fn request(&self, action: &'static str, permission: &'static str) -> ServiceRequest<'_> {
-        let variable = "AFTERWRITE_BUCKET";
-        ServiceRequest { service: "S3", action, permission, kind: "bucket", name: &self.bucket, variable }
+        let setting = "AFTERWRITE_BUCKET";
+        ServiceRequest { service: "S3", action, permission, resource: "bucket", name: &self.bucket, setting }
     }
 
     fn put_object(&self, key: &str, body: ByteStream) -> PutObjectFluentBuilder {
@@ -76,7 +57,7 @@ impl S3Bucket {
 impl ObjectStore for S3Bucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), Error> {
         let request = self.request("PutObject", "s3:PutObject");
-        // A future of the SDK is too large to lie in its caller's.
+        // The SDK's futures are too large to be part of the caller's.
         let put = Box::pin(self.put_object(key, ByteStream::from(body)).send());
         put.await.map(drop).map_err(|error| request.error(&error))
     }
@@ -84,15 +65,7 @@ impl ObjectStore for S3Bucket {
 
 impl Bucket for S3Bucket {
     async fn get(&self, key: &str) -> Result<Option<ObjectChunks>, Error> {
-        let get = self.client.get_object().bucket(&*self.bucket).key(key);
-        let object = match Box::pin(get.send()).await {
-            Ok(object) => object,
-            Err(error) if error.as_service_error().is_some_and(|error| error.is_no_such_key()) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(self.request("GetObject", "s3:GetObject").error(&error)),
-        };
-        Ok(Some(self.chunks(object.body)))
+        Ok(self.get_part(key, &ObjectRange::Whole).await?.map(|object| object.body))
     }
 
     async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome, Error> {
@@ -107,12 +80,12 @@ impl Bucket for S3Bucket {
             let put = Box::pin(self.put_object(key, body).if_none_match("*").send());
             let Err(error) = put.await else { return Ok(PutOutcome::Written) };
             match error.raw_response().map(|response| response.status().as_u16()) {
-                Some(412) => return Ok(PutOutcome::AlreadyThere),
-                Some(409) if attempt < CONFLICTS_AT_MOST => {}
+                Some(412) => return Ok(PutOutcome::AlreadyExists),
+                Some(409) if attempt < MAX_CONFLICT_ATTEMPTS => {}
                 Some(_) | None => return Err(request.error(&error)),
             }
         }
-        Ok(PutOutcome::AlreadyThere)
+        Ok(PutOutcome::AlreadyExists)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {
@@ -138,20 +111,20 @@ impl Bucket for S3Bucket {
     }
 
     async fn delete(&self, keys: &[String]) -> Result<(), Error> {
-        use aws_sdk_s3::types::{Delete, ObjectIdentifier};
         let request = self.request("DeleteObjects", "s3:DeleteObject");
-        let unfit = |error| Error::new(ErrorKind::Rejected, "no request could be made").caused_by(error);
-        for keys in keys.chunks(DELETED_AT_ONCE) {
+        let unbuilt =
+            |error| request.new_error(ErrorKind::Rejected, "the request could not be built").caused_by(error);
+        for keys in keys.chunks(MAX_DELETE_KEYS) {
             let objects = keys.iter().map(|key| ObjectIdentifier::builder().key(key).build());
-            let objects = objects.collect::<Result<Vec<_>, _>>().map_err(unfit)?;
-            let delete = Delete::builder().set_objects(Some(objects)).quiet(true).build().map_err(unfit)?;
+            let objects = objects.collect::<Result<Vec<_>, _>>().map_err(unbuilt)?;
+            let delete = Delete::builder().set_objects(Some(objects)).quiet(true).build().map_err(unbuilt)?;
             let sent = self.client.delete_objects().bucket(&*self.bucket).delete(delete).send();
-            let answer = Box::pin(sent).await.map_err(|error| request.error(&error))?;
-            if let Some(refused) = answer.errors().first() {
-                return Err(Error::new(ErrorKind::Unavailable, "S3 did not remove an object")
-                    .with("bucket", &*self.bucket)
-                    .with("code", refused.code().unwrap_or("unknown"))
-                    .hint("Allow s3:DeleteObject on the bucket, if that is what is missing; what is left is removed next time"));
+            let response = Box::pin(sent).await.map_err(|error| request.error(&error))?;
+            if let Some(failed) = response.errors().first() {
+                return Err(request
+                    .new_error(ErrorKind::Unavailable, "an object was not deleted")
+                    .with("code", failed.code().unwrap_or("unknown"))
+                    .hint("Allow s3:DeleteObject on the bucket if it is missing; the next run deletes the remaining objects"));
             }
         }
         Ok(())

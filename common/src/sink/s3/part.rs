@@ -1,4 +1,4 @@
-//! Parts of objects, for readers that look for what they need: a Parquet file's footer first, then the columns that are asked for.
+//! Parts of objects, for readers that need a few ranges: a Parquet file's footer first, then the requested columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,42 +10,42 @@ use super::{ObjectChunks, S3Bucket};
 use crate::record::Timestamp;
 use crate::{Error, ErrorKind};
 
-/// Which bytes of an object.
+/// A range of an object's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectRange {
-    /// All of them.
+    /// The whole object.
     Whole,
-    /// These; what lies beyond the end is left out.
+    /// These bytes, as far as they exist.
     Bytes(Range<u64>),
-    /// All from here on.
+    /// All bytes from this position.
     From(u64),
-    /// So many at the end.
+    /// This many bytes at the end.
     Last(u64),
 }
 
-/// A part of an object, and what the bucket knows of the whole.
+/// A part of an object, with the metadata of the whole.
 pub struct ObjectPart {
     /// The whole object's size in bytes.
     pub size: u64,
     /// When it was written.
     pub modified: Timestamp,
-    /// What tells this content from any other that the key has had.
+    /// Identifies this content among all contents that the key has had.
     pub e_tag: Option<String>,
-    /// Which bytes these are.
+    /// The position of the bytes in the object.
     pub range: Range<u64>,
     /// The bytes.
     pub body: ObjectChunks,
 }
 
 impl S3Bucket {
-    /// Reads a part of an object; `None` if there is no such object.
+    /// Reads a part of an object; `None` if the object does not exist.
     ///
     /// # Errors
-    /// As [`super::ObjectStore::put`]; `Rejected` for a part that lies beyond the end.
+    /// As [`super::ObjectStore::put`]; `Rejected` for a range beyond the end.
     pub async fn get_part(&self, key: &str, part: &ObjectRange) -> Result<Option<ObjectPart>, Error> {
         let range = match part {
             ObjectRange::Whole => None,
-            // A range's last byte is named, and belongs to it.
+            // The last byte of an HTTP range is inclusive.
             ObjectRange::Bytes(range) => {
                 Some(format!("bytes={}-{}", range.start, range.end.saturating_sub(1)))
             }
@@ -63,9 +63,9 @@ impl S3Bucket {
         let length = object.content_length().and_then(|length| u64::try_from(length).ok()).unwrap_or(0);
         let (start, size) = match object.content_range() {
             None => (0, length),
-            Some(told) => range_told(told).ok_or_else(|| {
-                Error::new(ErrorKind::Unavailable, "the bucket did not say which part of an object it sent")
-                    .with("bucket", &*self.bucket)
+            Some(header) => parse_content_range(header).ok_or_else(|| {
+                let request = self.request("GetObject", "s3:GetObject");
+                request.new_error(ErrorKind::Unavailable, "the response has an unreadable Content-Range")
             })?,
         };
         Ok(Some(ObjectPart {
@@ -77,7 +77,7 @@ impl S3Bucket {
         }))
     }
 
-    /// What the bucket knows of an object: as [`S3Bucket::get_part`] tells it, and no bytes.
+    /// Reads an object's metadata: as [`S3Bucket::get_part`], without bytes.
     ///
     /// # Errors
     /// As [`super::ObjectStore::put`].
@@ -99,15 +99,15 @@ impl S3Bucket {
         }))
     }
 
-    /// A body as it arrives.
-    pub(super) fn chunks(&self, body: ByteStream) -> ObjectChunks {
+    /// A body's chunks as they arrive.
+    fn chunks(&self, body: ByteStream) -> ObjectChunks {
         let bucket = Arc::clone(&self.bucket);
         let chunks = try_unfold(body, move |mut body| {
             let bucket = Arc::clone(&bucket);
             async move {
                 match body.try_next().await {
                     Ok(chunk) => Ok(chunk.map(|chunk| (chunk, body))),
-                    Err(error) => Err(Error::new(ErrorKind::Unavailable, "reading an object broke off")
+                    Err(error) => Err(Error::new(ErrorKind::Unavailable, "an object's body ended early")
                         .with("bucket", &*bucket)
                         .caused_by(error)),
                 }
@@ -117,13 +117,13 @@ impl S3Bucket {
     }
 }
 
-fn modified(told: Option<&DateTime>) -> Timestamp {
-    Timestamp::from_epoch_ms(told.and_then(|time| time.to_millis().ok()).unwrap_or(0))
+fn modified(time: Option<&DateTime>) -> Timestamp {
+    Timestamp::from_epoch_ms(time.and_then(|time| time.to_millis().ok()).unwrap_or(0))
 }
 
-/// The first byte and the whole size of `bytes 0-99/1234`.
-fn range_told(told: &str) -> Option<(u64, u64)> {
-    let (range, size) = told.strip_prefix("bytes ")?.split_once('/')?;
+/// The first byte and the object's size in `bytes 0-99/1234`.
+fn parse_content_range(header: &str) -> Option<(u64, u64)> {
+    let (range, size) = header.strip_prefix("bytes ")?.split_once('/')?;
     Some((range.split_once('-')?.0.parse().ok()?, size.parse().ok()?))
 }
 
@@ -132,10 +132,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_says_which_bytes_it_sent() {
-        assert_eq!(range_told("bytes 10-99/1234"), Some((10, 1234)));
-        for unfit in ["bytes 10-99/*", "bytes */1234", "items 1-2/3", ""] {
-            assert_eq!(range_told(unfit), None, "{unfit}");
+    fn a_content_range_has_a_start_and_a_size() {
+        assert_eq!(parse_content_range("bytes 10-99/1234"), Some((10, 1234)));
+        for malformed in ["bytes 10-99/*", "bytes */1234", "items 1-2/3", ""] {
+            assert_eq!(parse_content_range(malformed), None, "{malformed}");
         }
     }
 }

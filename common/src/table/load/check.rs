@@ -204,7 +204,7 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
     let Some(compiled) = model.entities.get(entity) else { return Vec::new() };
     let mut reads = Vec::new();
     let mut read = |reader: &str, place: Option<&usize>, term: &Term| {
-        let path = term.attribute().map(|path| whole_path(&model.row_vocabulary, path));
+        let path = term.attribute().map(|path| whole_path(&model.row_attributes, path));
         let place = place.copied().unwrap_or(0);
         reads.extend(path.map(|path| AttributeRead { reader: reader.to_owned(), path, place }));
     };
@@ -235,7 +235,7 @@ fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<Attribu
         let place = places.caches.get(*index).copied().unwrap_or(0);
         rule.each_attribute(&mut |path| {
             let reader = format!("cache of `{}`", entity.name);
-            reads.push(AttributeRead { reader, path: whole_path(&model.row_vocabulary, path), place });
+            reads.push(AttributeRead { reader, path: whole_path(&model.row_attributes, path), place });
         });
     }
     reads
@@ -249,12 +249,12 @@ fn dataset_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<Attri
         let place = places.datasets.get(index).copied().unwrap_or(0);
         dataset.each_attribute(&mut |path| {
             let reader = format!("dataset `{}`", dataset.name);
-            reads.push(AttributeRead { reader, path: whole_path(&model.row_vocabulary, path), place });
+            reads.push(AttributeRead { reader, path: whole_path(&model.row_attributes, path), place });
         });
     }
     reads
 }
 
-fn whole_path(vocabulary: &AttributeInterner, path: &InternedPath) -> AttributePath {
-    AttributePath::nested(Arc::clone(vocabulary.name(path.root)), path.within.iter().cloned())
+fn whole_path(interner: &AttributeInterner, path: &InternedPath) -> AttributePath {
+    AttributePath::nested(Arc::clone(interner.name(path.root)), path.within.iter().cloned())
 }

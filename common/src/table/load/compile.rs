@@ -61,10 +61,11 @@ pub(super) fn compile<'s>(
     each_listed(&mut compiler, &settings, "mirrors", mirror::compile);
     each_listed(&mut compiler, &settings, "caches", cache::compile);
     // Datasets read attributes that nothing else does; a function that makes no rows need not decode them.
-    let vocabulary = compiler.model.vocabulary.clone();
+    let interner = compiler.model.attributes.clone();
     each_named(&mut compiler, &settings, "datasets", dataset::compile);
-    let row_vocabulary = std::mem::replace(&mut compiler.model.vocabulary, vocabulary);
-    compiler.model.row_vocabulary = row_vocabulary.glimpsing(dataset::attributes_of_days(&compiler.model));
+    let row_attributes = std::mem::replace(&mut compiler.model.attributes, interner);
+    compiler.model.row_attributes =
+        row_attributes.with_eager_fields(dataset::attributes_of_days(&compiler.model));
     each_named(&mut compiler, &settings, "queries", dataset::compile_query);
     check::check_model(&mut compiler);
     warnings::report_unused(&mut compiler);

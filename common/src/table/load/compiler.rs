@@ -249,16 +249,16 @@ impl EntityContext<'_, '_, '_> {
         self.compiler.report(code, place, message)
     }
 
-    /// The scope, and the vocabulary that it resolves names with.
+    /// The scope, and the interner that it resolves names with.
     pub(crate) fn names(&mut self) -> (NameScope<'_>, &mut AttributeInterner) {
         let scope = NameScope { entity: &self.scope, outputs: &self.outputs };
-        (scope, &mut self.compiler.model.vocabulary)
+        (scope, &mut self.compiler.model.attributes)
     }
 
     /// Resolves a name; an undefined one is reported.
     pub(crate) fn resolve(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
-        let (scope, vocabulary) = self.names();
-        match scope.resolve(name.value, vocabulary) {
+        let (scope, interner) = self.names();
+        match scope.resolve(name.value, interner) {
             Ok(resolved) => Some(resolved),
             Err(problem) => {
                 if let Some((code, problem)) = problem {
@@ -279,7 +279,7 @@ impl EntityContext<'_, '_, '_> {
     pub(crate) fn pattern(&mut self, owner: &str, when: Option<RawValue<'_>>) -> Option<Pattern> {
         let scope = NameScope { entity: &self.scope, outputs: &self.outputs };
         let ModelCompiler { findings, model, .. } = &mut *self.compiler;
-        PatternCompiler { owner, scope, vocabulary: &mut model.vocabulary, problems: findings }.compile(when?)
+        PatternCompiler { owner, scope, interner: &mut model.attributes, problems: findings }.compile(when?)
     }
 
     /// The lookups that the part names, with inputs of its entity's own; their outputs join the scope.

@@ -14,7 +14,7 @@
 //! No step stops at the first problem; what was read wrongly is reported before what it means.
 
 mod check;
-mod code;
+pub(super) mod code;
 mod compile;
 pub(super) mod compiler;
 mod key_overlap;
@@ -36,6 +36,7 @@ pub use self::problem::{
     ModelErrors, ModelProblem, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
 };
 use self::suggestion::listed;
+pub(crate) use self::suggestion::nearest as nearest_name;
 use super::Model;
 use crate::{Error, ErrorKind, Result};
 

@@ -48,7 +48,7 @@ impl NameScope<'_> {
     pub(crate) fn resolve(
         &self,
         name: &str,
-        vocabulary: &mut AttributeInterner,
+        interner: &mut AttributeInterner,
     ) -> Result<ResolvedName, Option<(ProblemCode, String)>> {
         // A variable of the key that has this very format is taken as it stands in the key.
         if let Some(index) = position(&self.entity.variables, name) {
@@ -57,7 +57,7 @@ impl NameScope<'_> {
         }
         let (base, format) =
             split_format(name).map_err(|problem| Some((problem.code(), problem.to_string())))?;
-        match self.find(base, vocabulary) {
+        match self.find(base, interner) {
             Some((term, value_type)) => Ok(ResolvedName { term, format, value_type }),
             None if self.entity.is_incomplete => Err(None),
             None => Err(Some((ProblemCode::UndefinedName, self.undefined(base)))),
@@ -71,7 +71,7 @@ impl NameScope<'_> {
             || attributes.any(|(name, _)| is_within(name, path))
     }
 
-    fn find(&self, base: &str, vocabulary: &mut AttributeInterner) -> Option<(Term, ValueType)> {
+    fn find(&self, base: &str, interner: &mut AttributeInterner) -> Option<(Term, ValueType)> {
         let entity = self.entity;
         let variable = position(&entity.variables, base)
             .or_else(|| entity.variables.iter().position(|variable| base_name(variable) == base));
@@ -85,7 +85,7 @@ impl NameScope<'_> {
             return Some((output.term.clone(), output.value_type));
         }
         let value_type = self.declared(base)?;
-        let path = InternedPath { declared: value_type.stored(), ..interned_path(base, vocabulary) };
+        let path = InternedPath { declared: value_type.stored(), ..interned_path(base, interner) };
         Some((Term::Attribute(path), value_type))
     }
 
@@ -132,8 +132,8 @@ pub(crate) fn position(names: &[Arc<str>], name: &str) -> Option<usize> {
 }
 
 /// The place of an attribute that is written `root.inner.innermost`.
-pub(crate) fn interned_path(dotted: &str, vocabulary: &mut AttributeInterner) -> InternedPath {
+pub(crate) fn interned_path(dotted: &str, interner: &mut AttributeInterner) -> InternedPath {
     let mut names = dotted.split('.');
-    let root = vocabulary.intern(names.next().unwrap_or_default());
+    let root = interner.intern(names.next().unwrap_or_default());
     InternedPath { root, within: names.map(Arc::from).collect(), declared: None }
 }

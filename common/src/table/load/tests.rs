@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
 
-/// A sound model, small enough to be read whole. What is told of the broken ones beside it is tested with them.
+/// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
 
 fn load(source: &str) -> Model {
@@ -70,7 +70,7 @@ fn names_become_indexes() {
     else {
         panic!("{:?}", day.sort)
     };
-    assert_eq!((&**text, &**model.vocabulary.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
+    assert_eq!((&**text, &**model.attributes.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
     assert!(matches!(
         &day.partition.pieces[1],
         BoundPiece::Value(Term::LookupOutput { lookup: 0, output: 0 }, ValueFormat::Plain)
@@ -90,9 +90,9 @@ fn names_become_indexes() {
 fn the_vocabulary_is_what_is_read() {
     let model = load(LIBRARY);
     let names = ["pages", "price", "bought_at", "books"];
-    assert_eq!(model.vocabulary.len(), names.len());
+    assert_eq!(model.attributes.len(), names.len());
     for name in names {
-        assert!(model.vocabulary.id(name).is_some(), "{name}");
+        assert!(model.attributes.id(name).is_some(), "{name}");
     }
 }
 
@@ -165,10 +165,10 @@ fn datasets_name_attributes_that_nothing_else_reads() {
     let columns: Vec<&str> = dataset.columns.iter().map(|column| &*column.name).collect();
     assert_eq!(columns, ["cost", "title", "_key_shelf_id", "_key_book_id"], "the key is always there");
     assert_eq!((&*dataset.key, &*dataset.sort), (&[2, 3][..], &[0][..]));
-    assert!(model.vocabulary.id("label").is_none() && model.row_vocabulary.id("label").is_some());
-    assert_eq!(model.vocabulary.id("price"), model.row_vocabulary.id("price"));
-    let days = model.row_vocabulary.glimpsed().unwrap();
-    assert_eq!((days.len(), days.id("added")), (1, model.row_vocabulary.id("added")));
+    assert!(model.attributes.id("label").is_none() && model.row_attributes.id("label").is_some());
+    assert_eq!(model.attributes.id("price"), model.row_attributes.id("price"));
+    let days = model.row_attributes.eager_fields().unwrap();
+    assert_eq!((days.len(), days.id("added")), (1, model.row_attributes.id("added")));
     assert!(days.id("added").is_some() && days.id("price").is_none());
 }
 
@@ -184,6 +184,6 @@ fn what_is_cached_and_what_is_archived() {
     assert!(matches!(of_shelf.keys[0].pieces[1], BoundPiece::Value(Term::Key(1), ValueFormat::Plain)));
     let five = std::time::Duration::from_millis(1_500);
     assert_eq!((of_book.depends_on.len(), of_book.remedy), (2, crate::table::CacheRemedy::Tombstone(five)));
-    assert!(of_book.when.is_some() && model.vocabulary.id("title").is_some());
-    assert!(model.vocabulary.id("notes").is_none(), "what is secret is not even decoded");
+    assert!(of_book.when.is_some() && model.attributes.id("title").is_some());
+    assert!(model.attributes.id("notes").is_none(), "what is secret is not even decoded");
 }

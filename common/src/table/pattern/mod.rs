@@ -329,7 +329,7 @@ mod tests {
                 Term::Key(0) => Some(Operand::Text(Cow::Borrowed("i-1"))),
                 Term::Derived(0) => ratio(&item),
                 Term::Attribute(path) => {
-                    let mut value = item.get(&**model.vocabulary.name(path.root));
+                    let mut value = item.get(&**model.attributes.name(path.root));
                     for name in &path.within {
                         value = match value {
                             Some(AttributeValue::M(map)) => map.get(&**name),

@@ -23,7 +23,7 @@ const NUMERIC_GRAMMAR: &str = "`numeric` takes [\"=\", number], one bound like [
 pub(crate) struct PatternCompiler<'c, 's> {
     pub(crate) owner: &'c str,
     pub(crate) scope: NameScope<'c>,
-    pub(crate) vocabulary: &'c mut AttributeInterner,
+    pub(crate) interner: &'c mut AttributeInterner,
     pub(crate) problems: &'c mut ProblemCollector<'s>,
 }
 
@@ -89,7 +89,7 @@ impl PatternCompiler<'_, '_> {
     }
 
     fn resolve(&mut self, path: Located<&str>) -> Option<ResolvedName> {
-        match self.scope.resolve(path.value, self.vocabulary) {
+        match self.scope.resolve(path.value, self.interner) {
             Ok(resolved) => Some(resolved),
             Err(problem) => {
                 let (code, problem) = problem?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
     ExtremeRule, ImageScope, ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RecordImages,
-    RollupTargets, ShardAssignment, StaleCaches, TargetId, answers, contributions, questions, rows,
+    RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions, lookup_keys, offered_outputs, rows,
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
 use afterwrite::table::{Measure, Mirror, Model, NamedList, Operand};
@@ -115,7 +115,7 @@ pub(super) fn consequences(
 ) -> Result<Option<Consequences>> {
     let Some(line) = model.tables.get(table).and_then(|table| item.record(table)) else { return Ok(None) };
     let decode = |vocabulary| RecordDecoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
-    let (record, row_record) = (decode(&model.vocabulary)?, decode(&model.row_vocabulary)?);
+    let (record, row_record) = (decode(&model.attributes)?, decode(&model.row_attributes)?);
     let Some(source) = SourceKey::of_keys(model, table, &record.keys) else { return Ok(None) };
     let Some(identity) = source.identify(model) else { return Ok(None) };
     let (Some(image), Some(row_image)) = (&record.new, &row_record.new) else { return Ok(None) };
@@ -155,7 +155,7 @@ impl ItemExplainer<'_> {
     }
 
     fn asked(&self, image: &Image<'_>) -> Result<Vec<LookupResult>> {
-        let mut questions = questions(self.model, self.identity, image)?;
+        let mut questions = lookup_keys(self.model, self.identity, image)?;
         questions.sort();
         questions.dedup();
         Ok(questions
@@ -165,7 +165,7 @@ impl ItemExplainer<'_> {
     }
 
     fn answers(&self, image: &Image<'_>) -> Vec<LookupResult> {
-        let answers = answers(self.model, self.identity, image);
+        let answers = offered_outputs(self.model, self.identity, image);
         answers.iter().map(|(question, outputs)| self.lookup_result(question, Some(outputs))).collect()
     }
 
@@ -184,7 +184,7 @@ impl ItemExplainer<'_> {
         let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
         let projected = contributions(self.model, self.identity, image, self.given, sharding, &mut targets)?;
         let mut counted: BTreeMap<TargetId, Vec<(String, String)>> = BTreeMap::new();
-        for share in &projected.contributions.shares {
+        for share in &projected.contributions.by_aggregate {
             for target in &share.targets {
                 let measures =
                     share.measures.iter().map(|(name, number)| (name.to_string(), format!("+{number}")));
@@ -192,7 +192,7 @@ impl ItemExplainer<'_> {
             }
         }
         for extreme in &projected.extremes {
-            let bound = match extreme.keep {
+            let bound = match extreme.rule {
                 ExtremeRule::Largest => "at least",
                 ExtremeRule::Smallest => "at most",
             };
@@ -253,7 +253,7 @@ impl ItemExplainer<'_> {
         let keys =
             stale.keys().map(|stale| StaleCacheKey { key: stale.key, remedy: stale.remedy.describe() });
         found.stale_keys = keys.collect();
-        found.stale_paths = stale.paths().map(|stale| stale.path).collect();
+        found.stale_paths = stale.paths().keys().cloned().collect();
         Ok(())
     }
 

@@ -1,0 +1,142 @@
+//! What a failed request to an AWS service means for its caller.
+//!
+//! A service's message may quote keys and values, so it is never passed on; its error code is.
+
+use aws_sdk_firehose::config::http::HttpResponse;
+use aws_sdk_firehose::error::{ProvideErrorMetadata, SdkError};
+
+use crate::{Error, ErrorKind};
+
+/// A request to an AWS service, as its errors describe it.
+#[derive(Clone, Copy)]
+pub(super) struct ServiceRequest<'r> {
+    /// The service's name, for people.
+    pub(super) service: &'static str,
+    /// The API action.
+    pub(super) action: &'static str,
+    /// The IAM actions that it needs.
+    pub(super) permission: &'static str,
+    /// The kind of resource, for people.
+    pub(super) resource: &'static str,
+    /// The resource's name.
+    pub(super) name: &'r str,
+    /// The setting that names the resource.
+    pub(super) setting: &'static str,
+}
+
+impl ServiceRequest<'_> {
+    /// Classifies an error of the SDK: `Unavailable` if the same request may succeed later, and may have taken effect;
+    /// `Configuration` for a missing resource, permission or setting; `Rejected` for a request that would be refused again.
+    pub(super) fn error<E>(self, error: &SdkError<E, HttpResponse>) -> Error
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        match error {
+            SdkError::ServiceError(service) => {
+                let code = service.err().meta().code().unwrap_or_default();
+                self.service_error(code, service.raw().status().as_u16())
+            }
+            SdkError::TimeoutError(_) => self.timeout(),
+            SdkError::ResponseError(_) => {
+                self.new_error(ErrorKind::Unavailable, "the response was incomplete or unreadable")
+            }
+            // Neither contains anything of the request but its address.
+            SdkError::ConstructionFailure(_) | SdkError::DispatchFailure(_) | _ => {
+                self.unsent_error(&error_chain(error))
+            }
+        }
+    }
+
+    /// The error for a code that a response reports for a part of the request.
+    pub(super) fn partial_error(self, code: &str) -> Error {
+        self.service_error(code, 503)
+    }
+
+    /// The error for a request without a response in time.
+    pub(super) fn timeout(self) -> Error {
+        self.new_error(ErrorKind::Unavailable, "no response in time")
+    }
+
+    /// An error of this request.
+    pub(super) fn new_error(self, kind: ErrorKind, message: &str) -> Error {
+        Error::new(kind, format!("{}: {message}", self.action)).with(self.resource, self.name)
+    }
+
+    fn service_error(self, code: &str, status: u16) -> Error {
+        match code {
+            "ResourceNotFoundException" | "NoSuchBucket" | "NoSuchDistribution" => {
+                self.new_error(ErrorKind::Configuration, "it does not exist").hint(format!(
+                    "Set {} to the name of a {} in this account and region, or create it",
+                    self.setting, self.resource
+                ))
+            }
+            "AccessDenied"
+            | "AccessDeniedException"
+            | "UnrecognizedClientException"
+            | "InvalidAccessKeyId"
+            | "InvalidClientTokenId"
+            | "SignatureDoesNotMatch"
+            | "InvalidSignatureException"
+            | "IncompleteSignatureException"
+            | "MissingAuthenticationTokenException"
+            | "ExpiredToken"
+            | "ExpiredTokenException" => self.denied_error(code),
+            "InvalidKMSResourceException" => self
+                .new_error(ErrorKind::Configuration, "its encryption key cannot be used")
+                .hint(format!("Allow the role the key that encrypts the {}, and enable it", self.resource)),
+            "ServiceUnavailableException"
+            | "LimitExceededException"
+            | "RequestLimitExceeded"
+            | "SlowDown"
+            | "RequestTimeout"
+            | "OperationAborted"
+            | "InternalFailure"
+            | "" => self.busy_error(code),
+            _ if code.contains("Throttl") => self.busy_error(code),
+            _ if status >= 500 || status == 429 => {
+                self.new_error(ErrorKind::Unavailable, "the service had an internal error").with("code", code)
+            }
+            _ => self.new_error(ErrorKind::Rejected, "the service refused the request").with("code", code),
+        }
+    }
+
+    fn busy_error(self, code: &str) -> Error {
+        let code = if code.is_empty() { "none" } else { code };
+        self.new_error(ErrorKind::Unavailable, "the service cannot take the request now").with("code", code)
+    }
+
+    fn denied_error(self, code: &str) -> Error {
+        let Self { permission, resource, setting, .. } = self;
+        self.new_error(ErrorKind::Configuration, "permission denied").with("code", code).hint(format!(
+            "Allow the role {permission} on the {resource}; if it is allowed, check the credentials, their account and AWS_REGION. \
+             If it is the wrong {resource}, set {setting} to the right one"
+        ))
+    }
+
+    /// The error for a request that was not sent, or not answered: a setting is missing, or the network failed.
+    fn unsent_error(self, cause: &str) -> Error {
+        let lowercase = cause.to_lowercase();
+        if lowercase.contains("region") {
+            self.new_error(ErrorKind::Configuration, "no AWS region is set")
+                .hint("Set AWS_REGION (Lambda sets it by itself)")
+        } else if lowercase.contains("credential") || lowercase.contains("identity") {
+            self.new_error(ErrorKind::Configuration, "no AWS credentials were found").with("cause", cause).hint(
+                "Give the function an execution role, or set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            )
+        } else {
+            self.new_error(ErrorKind::Unavailable, &format!("{} could not be reached", self.service))
+                .with("cause", cause)
+        }
+    }
+}
+
+/// The messages of an error and its causes.
+fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

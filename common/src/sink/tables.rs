@@ -1,0 +1,114 @@
+//! DynamoDB tables: reads, conditional writes, transactions, index queries.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::effect::{ItemKey, KeyAttribute, Write, WriteRefusal};
+use crate::record::{Item, Timestamp};
+
+/// DynamoDB's limit on the actions of one transaction.
+pub const MAX_TRANSACTION_ACTIONS: usize = 100;
+/// DynamoDB's limit on the total size of a transaction's items, in bytes.
+pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
+
+/// The DynamoDB operations that Afterwrite uses.
+///
+/// An operation that returned [`crate::ErrorKind::Unavailable`] may have taken effect: callers need conditions from which they can
+/// tell whether it did. No operation retries a write.
+pub trait Tables: Send + Sync {
+    /// Reads any number of items, strongly consistent. The items of the result align with `keys`.
+    ///
+    /// # Errors
+    /// `Unavailable` when throttled or unreachable; `Configuration` for a missing table, a different key schema or a missing
+    /// permission.
+    fn read(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send;
+
+    /// Carries out one write.
+    ///
+    /// # Errors
+    /// [`WriteError`], which distinguishes a refused write from one whose effect is unknown.
+    fn write(&self, write: &Write) -> impl Future<Output = Result<ConsumedUnits, WriteError>> + Send;
+
+    /// Carries out all writes or none: at most [`MAX_TRANSACTION_ACTIONS`], each to a different item, together at most
+    /// [`MAX_TRANSACTION_BYTES`].
+    ///
+    /// # Errors
+    /// [`TransactError`], with a reason for each write if the transaction was cancelled.
+    fn transact(&self, writes: &[Write])
+    -> impl Future<Output = Result<ConsumedUnits, TransactError>> + Send;
+
+    /// Returns the items of a global secondary index with these key values, eventually consistent.
+    ///
+    /// # Errors
+    /// As [`Tables::read`]; `Configuration` for a missing index.
+    fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<Vec<Item>, Error>> + Send;
+}
+
+impl<T: Tables> Tables for Arc<T> {
+    fn read(&self, keys: &[ItemKey]) -> impl Future<Output = Result<ReadSnapshot, Error>> + Send {
+        (**self).read(keys)
+    }
+
+    fn write(&self, write: &Write) -> impl Future<Output = Result<ConsumedUnits, WriteError>> + Send {
+        (**self).write(write)
+    }
+
+    fn transact(
+        &self,
+        writes: &[Write],
+    ) -> impl Future<Output = Result<ConsumedUnits, TransactError>> + Send {
+        (**self).transact(writes)
+    }
+
+    fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<Vec<Item>, Error>> + Send {
+        (**self).query_index(query)
+    }
+}
+
+/// The result of [`Tables::read`].
+#[derive(Clone, Debug)]
+pub struct ReadSnapshot {
+    /// The items, aligned with the requested keys; `None` for an item that does not exist.
+    pub items: Vec<Option<Item>>,
+    /// The server's time of the response (HTTP `Date`, whole seconds); of several responses, the earliest.
+    pub server_time: Timestamp,
+}
+
+/// A query of an index by exact key values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexQuery {
+    /// The table's name in the account.
+    pub table: Arc<str>,
+    /// The index's name.
+    pub index: Arc<str>,
+    /// The index's partition key.
+    pub partition: KeyAttribute,
+    /// The index's sort key, if the query restricts it.
+    pub sort: Option<KeyAttribute>,
+}
+
+/// What a write consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConsumedUnits {
+    /// Write capacity units, indexes included: one per started KB, two per started KB in a transaction.
+    pub write_units: u64,
+}
+
+/// Why a single write was not carried out.
+#[derive(Debug)]
+pub enum WriteError {
+    /// The write was refused and had no effect.
+    Refused(WriteRefusal),
+    /// The request failed. If its kind is `Unavailable`, the write may have taken effect.
+    Failed(Error),
+}
+
+/// Why a transaction was not carried out.
+#[derive(Debug)]
+pub enum TransactError {
+    /// The transaction was cancelled and had no effect. Aligns with the writes; `None` for a write that was not at fault.
+    Cancelled(Vec<Option<WriteRefusal>>),
+    /// The request failed. If its kind is `Unavailable`, the transaction may have taken effect.
+    Failed(Error),
+}

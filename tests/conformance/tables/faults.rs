@@ -1,0 +1,327 @@
+//! What DynamoDB's failures become: which are worth another try, which took no effect, and what the user is told.
+
+use afterwrite::ErrorKind;
+use afterwrite::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite::record::{Item, Timestamp};
+use afterwrite::sink::{IndexQuery, Tables, TransactError, WriteError};
+
+use super::outcome::{RefusalReason, WriteOutcome, always, item, keyed, set, text};
+use super::scripted_service::{ScriptedResponse, ScriptedService, configuration, tables};
+use super::store::{attribute, pair};
+
+fn actions() -> [Write; 3] {
+    [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
+        .map(|action| always(pair("secret", "secret"), action))
+}
+
+/// What a single write, a transaction and a read make of an answer.
+struct FaultCase {
+    answer: ScriptedResponse,
+    write: WriteOutcome,
+    transaction: ErrorKind,
+    read: ErrorKind,
+    /// What the error of a read says.
+    words: &'static [&'static str],
+}
+
+fn cases() -> Vec<FaultCase> {
+    use ErrorKind::{Configuration, Rejected, Unavailable};
+    let refused = |reason| WriteOutcome::Refused(vec![Some(reason)]);
+    let case = |status, code: &str, message: &str, write, kind, words| FaultCase {
+        answer: ScriptedResponse::error(status, code, message),
+        write,
+        transaction: kind,
+        read: kind,
+        words,
+    };
+    let throttled = |code| {
+        case(400, code, "secret", refused(RefusalReason::Throttled), Unavailable, &["throttled", "pair"])
+    };
+    let denied = |code| {
+        let words: &[&str] = &["permission denied", "pair", "dynamodb:BatchGetItem", "AWS_REGION"];
+        case(
+            400,
+            code,
+            "User: secret is not authorized",
+            WriteOutcome::Failed(Configuration),
+            Configuration,
+            words,
+        )
+    };
+    let broken = |status, code| {
+        case(status, code, "secret", WriteOutcome::Failed(Unavailable), Unavailable, &["pair"])
+    };
+    let mut cases = vec![
+        throttled("ProvisionedThroughputExceededException"),
+        throttled("ThrottlingException"),
+        throttled("RequestLimitExceeded"),
+        denied("AccessDeniedException"),
+        denied("UnrecognizedClientException"),
+        denied("InvalidSignatureException"),
+        broken(500, "InternalServerError"),
+        broken(503, "ServiceUnavailable"),
+        broken(502, "what a load balancer says"),
+        broken(400, "TransactionInProgressException"),
+        case(
+            400,
+            "TransactionConflictException",
+            "secret",
+            refused(RefusalReason::Conflict),
+            Unavailable,
+            &["another request"],
+        ),
+        case(
+            400,
+            "ResourceNotFoundException",
+            "secret",
+            WriteOutcome::Failed(Configuration),
+            Configuration,
+            &["pair", "AFTERWRITE_STATE_TABLE", "AFTERWRITE_TABLES"],
+        ),
+        case(
+            400,
+            "ValidationException",
+            "The provided key element does not match the schema",
+            WriteOutcome::Failed(Configuration),
+            Configuration,
+            &["pair", "PK (S), SK (S)"],
+        ),
+        case(
+            400,
+            "ValidationException",
+            "Value secret at secret",
+            refused(RefusalReason::Invalid),
+            Rejected,
+            &["ValidationException"],
+        ),
+        case(
+            400,
+            "ItemCollectionSizeLimitExceededException",
+            "secret",
+            refused(RefusalReason::Invalid),
+            Rejected,
+            &["ItemCollection"],
+        ),
+        case(
+            400,
+            "SomethingNewException",
+            "secret",
+            WriteOutcome::Failed(Rejected),
+            Rejected,
+            &["SomethingNewException"],
+        ),
+    ];
+    for answer in [ScriptedResponse::HangUp, ScriptedResponse::ok("no JSON")] {
+        let write = WriteOutcome::Failed(Unavailable);
+        cases.push(FaultCase {
+            answer,
+            write,
+            transaction: Unavailable,
+            read: Unavailable,
+            words: &["pair"],
+        });
+    }
+    cases
+}
+
+#[tokio::test]
+async fn each_fault_has_its_meaning() {
+    for FaultCase { answer, write, transaction, read, words } in cases() {
+        let service = ScriptedService::start(vec![answer.clone()]).await;
+        let tables = service.tables();
+        for (sent, action) in actions().iter().enumerate() {
+            let result = tables.write(action).await;
+            assert!(!format!("{result:?}").replace("S(\"secret\")", "").contains("secret"), "{result:?}");
+            assert_eq!(WriteOutcome::from(result), write, "{answer:?}");
+            assert_eq!(service.requests().len(), sent + 1, "{answer:?}: a write is sent once");
+        }
+        let result = tables.transact(&actions()[..1]).await;
+        assert!(!format!("{result:?}").contains("secret"), "{result:?}");
+        assert_eq!(WriteOutcome::from(result), WriteOutcome::Failed(transaction), "{answer:?}");
+        assert_eq!(service.requests().len(), 4, "{answer:?}: a transaction is sent once");
+
+        let error = tables.read(&[pair("secret", "secret")]).await.unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert_eq!(error.kind(), read, "{shown}");
+        assert!(!shown.contains("secret") && words.iter().all(|word| shown.contains(word)), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn each_cancellation_reason_has_its_meaning() {
+    let reasons = [
+        (r#"{"Code":"None"}"#, None),
+        (
+            r#"{"Code":"ConditionalCheckFailed","Message":"secret","Item":{"PK":{"S":"1"},"SK":{"S":"1"},"x":{"S":"y"}}}"#,
+            Some(RefusalReason::Condition(Some(keyed(item([("x", text("y"))]), &pair("1", "1"))))),
+        ),
+        (r#"{"Code":"ConditionalCheckFailed"}"#, Some(RefusalReason::Condition(None))),
+        (r#"{"Code":"TransactionConflict"}"#, Some(RefusalReason::Conflict)),
+        (r#"{"Code":"ProvisionedThroughputExceeded"}"#, Some(RefusalReason::Throttled)),
+        (r#"{"Code":"ThrottlingError"}"#, Some(RefusalReason::Throttled)),
+        (r#"{"Code":"ValidationError","Message":"secret"}"#, Some(RefusalReason::Invalid)),
+        (r#"{"Code":"ItemCollectionSizeLimitExceeded"}"#, Some(RefusalReason::Invalid)),
+    ];
+    let texts: Vec<&str> = reasons.iter().map(|(text, _)| *text).collect();
+    let service = ScriptedService::start(vec![cancelled(&texts.join(","))]).await;
+    let writes: Vec<Write> = (0..reasons.len())
+        .map(|number| always(pair("p", &number.to_string()), WriteAction::Delete))
+        .collect();
+    let result = service.tables().transact(&writes).await;
+    assert!(!format!("{result:?}").contains("secret"));
+    let expected = reasons.into_iter().map(|(_, reason)| reason).collect();
+    assert_eq!(WriteOutcome::from(result), WriteOutcome::Refused(expected));
+    assert_eq!(service.requests().len(), 1);
+
+    // Reasons that cannot be told apart by action are no reasons.
+    let result = service.tables().transact(&writes[..2]).await;
+    assert_eq!(WriteOutcome::from(result), WriteOutcome::Failed(ErrorKind::Unavailable));
+
+    let wrong_key =
+        r#"{"Code":"ValidationError","Message":"The provided key element does not match the schema"}"#;
+    let service = ScriptedService::start(vec![cancelled(wrong_key)]).await;
+    let Err(TransactError::Failed(error)) = service.tables().transact(&writes[..1]).await else {
+        panic!("not failed")
+    };
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+}
+
+fn cancelled(reasons: &str) -> ScriptedResponse {
+    let body = format!(
+        r#"{{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException","CancellationReasons":[{reasons}]}}"#
+    );
+    ScriptedResponse::Http { status: 400, body, date: None }
+}
+
+#[tokio::test]
+async fn a_failed_condition_shows_the_item() {
+    let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"x":{"S":"y"}}}"#;
+    let service = ScriptedService::start(vec![ScriptedResponse::Http {
+        status: 400,
+        body: body.to_owned(),
+        date: None,
+    }])
+    .await;
+    for write in actions() {
+        let write = Write { condition: WriteCondition::ItemAbsent, ..write };
+        match service.tables().write(&write).await {
+            Err(WriteError::Refused(WriteRefusal::Condition(Some(found)))) => {
+                assert_eq!(found, item([("x", text("y"))]))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_say_what_was_consumed() {
+    let service = ScriptedService::start(vec![ScriptedResponse::ok("{}")]).await;
+    for write in actions() {
+        assert_eq!(WriteOutcome::from(service.tables().write(&write).await), WriteOutcome::Done(0));
+    }
+    assert_eq!(WriteOutcome::from(service.tables().transact(&actions()[..1]).await), WriteOutcome::Done(0));
+}
+
+const NOTHING: &str = r#"{"Responses":{}}"#;
+const UNPROCESSED: &str = r#"{"Responses":{},"UnprocessedKeys":{"pair":{"Keys":[{"PK":{"S":"1"},"SK":{"S":"1"}}],"ConsistentRead":true}}}"#;
+
+#[tokio::test]
+async fn unprocessed_keys_are_asked_for_again() {
+    let found = r#"{"Responses":{"pair":[{"PK":{"S":"1"},"SK":{"S":"1"},"x":{"S":"y"}}]}}"#;
+    let service = ScriptedService::start(vec![
+        ScriptedResponse::ok(UNPROCESSED),
+        ScriptedResponse::ok(UNPROCESSED),
+        ScriptedResponse::ok(found),
+    ])
+    .await;
+    let keys = [pair("2", "2"), pair("1", "1"), pair("1", "1")];
+    let items = service.tables().read(&keys).await.unwrap().items;
+    let stored = Some(keyed(item([("x", text("y"))]), &pair("1", "1")));
+    assert_eq!(items, [None, stored.clone(), stored]);
+    let requests = service.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[0].contains(r#"{"S":"2"}"#) && !requests[1].contains(r#"{"S":"2"}"#), "{requests:?}");
+    assert!(requests.iter().all(|request| request.contains(r#""ConsistentRead":true"#)), "{requests:?}");
+}
+
+#[tokio::test]
+async fn keys_never_processed_are_a_throttle() {
+    let service = ScriptedService::start(vec![ScriptedResponse::ok(UNPROCESSED)]).await;
+    let error = service.tables().read(&[pair("1", "1")]).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    assert_eq!(service.requests().len(), 8);
+}
+
+#[tokio::test]
+async fn a_read_is_retried() {
+    let throttle = ScriptedResponse::error(400, "ThrottlingException", "slow down");
+    let service =
+        ScriptedService::start(vec![throttle, ScriptedResponse::HangUp, ScriptedResponse::ok(NOTHING)]).await;
+    assert_eq!(service.tables().read(&[pair("1", "1")]).await.unwrap().items, [None]);
+    assert_eq!(service.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn the_servers_time_is_the_earliest_of_its_answers() {
+    let dates =
+        ["Sat, 21 Nov 2026 01:00:02 GMT", "Sat, 21 Nov 2026 01:00:01 GMT", "Sat, 21 Nov 2026 01:00:03 GMT"];
+    let service =
+        ScriptedService::start(dates.map(|date| ScriptedResponse::ok(NOTHING).at(date)).to_vec()).await;
+    let keys: Vec<_> = (0..250).map(|number| pair("p", &number.to_string())).collect();
+    let snapshot = service.tables().read(&keys).await.unwrap();
+    assert_eq!(service.requests().len(), 3);
+    assert_eq!(snapshot.server_time, Timestamp::parse("2026-11-21T01:00:01Z").unwrap());
+}
+
+/// Our own clock stands in, at a moment before the answer.
+#[tokio::test]
+async fn a_server_without_a_clock() {
+    let now = || {
+        Timestamp::from_epoch_ms(i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap())
+    };
+    let service = ScriptedService::start(vec![ScriptedResponse::ok(NOTHING)]).await;
+    let before = now();
+    let time = service.tables().read(&[pair("1", "1")]).await.unwrap().server_time;
+    assert!(before <= time && time <= now());
+}
+
+#[tokio::test]
+async fn a_client_without_a_region_or_credentials() {
+    use aws_sdk_dynamodb::config::{Credentials, Region};
+    let credentials = Credentials::new("test", "test", None, None, "test");
+    let region = Region::from_static("us-east-1");
+    let query = IndexQuery {
+        table: "pair".into(),
+        index: "GSI2".into(),
+        partition: attribute("GSI2PK", text("secret")),
+        sort: None,
+    };
+    for (configuration, word) in [
+        (configuration().credentials_provider(credentials), "AWS_REGION"),
+        (configuration().region(region), "AWS_ACCESS_KEY_ID"),
+    ] {
+        let tables = tables(configuration);
+        let read = tables.read(&[pair("secret", "1")]).await.unwrap_err();
+        let queried = tables.query_index(&query).await.unwrap_err();
+        let Err(WriteError::Failed(written)) = tables.write(&actions()[0]).await else { panic!("written") };
+        for error in [read, queried, written] {
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there() {
+    use aws_sdk_dynamodb::config::{Credentials, Region};
+    let tables = tables(
+        configuration()
+            .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+            .region(Region::from_static("us-east-1"))
+            .endpoint_url("http://127.0.0.1:1"),
+    );
+    let error = tables.read(&[pair("1", "1")]).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    let Err(WriteError::Failed(error)) = tables.write(&actions()[0]).await else { panic!("written") };
+    assert!(error.is_retryable(), "{error}");
+}

@@ -1,0 +1,161 @@
+//! Reads of many items, queries of indexes, and what a wrong set-up gets.
+
+use afterwrite::ErrorKind;
+use afterwrite::effect::{ItemKey, WriteAction};
+use afterwrite::record::{Item, Timestamp};
+use afterwrite::sink::{IndexQuery, WriteError};
+
+use super::outcome::{RefusalReason, WriteOutcome, always, bytes, item, keyed, number, set, text};
+use super::store::{BINARY, NUMBERED, PAIR, TableStore, attribute, pair};
+
+pub(super) async fn suite(store: &impl TableStore) {
+    many_keys(store).await;
+    keys_of_other_types(store).await;
+    wrong_set_ups(store).await;
+    indexes(store).await;
+    an_index_of_several_pages(store).await;
+}
+
+/// More than two batches, some keys twice, some of nothing, of two tables.
+async fn many_keys(store: &impl TableStore) {
+    let mut keys = Vec::new();
+    let mut expected = Vec::new();
+    for place in 0..250 {
+        let key = if place % 7 == 0 {
+            let partition = attribute("ID", number(&format!("{place}.5")));
+            ItemKey { table: NUMBERED.into(), partition, sort: None }
+        } else {
+            pair("many", &place.to_string())
+        };
+        let attributes = item([("place", number(&place.to_string()))]);
+        let is_there = place % 3 != 0;
+        if is_there {
+            store.write(&always(key.clone(), WriteAction::Put(attributes.clone()))).await.unwrap();
+        }
+        expected.push(is_there.then(|| keyed(attributes, &key)));
+        keys.push(key);
+    }
+    for place in [249, 0, 100, 100, 3] {
+        keys.push(keys[place].clone());
+        expected.push(expected[place].clone());
+    }
+    let snapshot = store.read(&keys).await.unwrap();
+    assert_eq!(snapshot.items, expected);
+    assert_eq!(snapshot.server_time, Timestamp::from_epoch_seconds(snapshot.server_time.epoch_seconds()));
+    assert!(store.read(&[]).await.unwrap().items.is_empty());
+}
+
+async fn keys_of_other_types(store: &impl TableStore) {
+    let binary = |id: &[u8], at: &str| ItemKey {
+        table: BINARY.into(),
+        partition: attribute("ID", bytes(id)),
+        sort: Some(attribute("AT", number(at))),
+    };
+    for (key, same, other) in [
+        (binary(&[1], "1.50"), binary(&[1], "15E-1"), binary(&[1, 0], "1.5")),
+        (binary(&[0, 255], "-0"), binary(&[0, 255], "0"), binary(&[0, 255], "1E-100")),
+    ] {
+        store.write(&always(key.clone(), WriteAction::Update(vec![set("x", "y")]))).await.unwrap();
+        let found = store.read(&[key.clone(), same, other]).await.unwrap().items;
+        let stored = Some(keyed(item([("x", text("y"))]), &key));
+        assert_eq!(found, [stored.clone(), stored, None]);
+    }
+}
+
+async fn wrong_set_ups(store: &impl TableStore) {
+    let key = |table: &str, partition: &str, sort: Option<&str>| ItemKey {
+        table: table.into(),
+        partition: attribute(partition, text("secret")),
+        sort: sort.map(|sort| attribute(sort, text("s"))),
+    };
+    for (key, words) in [
+        (key("nowhere", "PK", Some("SK")), ["nowhere", "AFTERWRITE_STATE_TABLE"]),
+        (key(PAIR, "PK", None), ["pair", "PK (S)"]),
+        (key(PAIR, "ID", Some("SK")), ["pair", "ID (S), SK (S)"]),
+        (key(NUMBERED, "ID", None), ["numbered", "ID (S)"]),
+    ] {
+        let mut errors = vec![store.read(std::slice::from_ref(&key)).await.unwrap_err()];
+        for action in
+            [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
+        {
+            match store.write(&always(key.clone(), action)).await {
+                Err(WriteError::Failed(error)) => errors.push(error),
+                other => panic!("{key:?}: {other:?}"),
+            }
+        }
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+            let shown = format!("{error} {error:?}");
+            assert!(words.iter().all(|word| shown.contains(word)), "{shown}");
+            assert!(!shown.contains("secret"), "{shown}");
+        }
+    }
+    for key in [pair("", "x"), pair("x", ""), pair(&"x".repeat(2049), "x"), pair("x", &"x".repeat(1025))] {
+        let error = store.read(std::slice::from_ref(&key)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+        for action in
+            [WriteAction::Put(Item::new()), WriteAction::Update(vec![set("x", "y")]), WriteAction::Delete]
+        {
+            let outcome = WriteOutcome::from(store.write(&always(key.clone(), action)).await);
+            assert_eq!(outcome, WriteOutcome::Refused(vec![Some(RefusalReason::Invalid)]));
+        }
+    }
+}
+
+fn query(index: &str, partition: (&str, &str), sort: Option<(&str, &str)>) -> IndexQuery {
+    IndexQuery {
+        table: PAIR.into(),
+        index: index.into(),
+        partition: attribute(partition.0, text(partition.1)),
+        sort: sort.map(|(name, value)| attribute(name, text(value))),
+    }
+}
+
+async fn indexes(store: &impl TableStore) {
+    let put = async |sort: &str, attributes: Item| {
+        let key = pair("indexed", sort);
+        store.write(&always(key.clone(), WriteAction::Put(attributes.clone()))).await.unwrap();
+        keyed(attributes, &key)
+    };
+    let late = put("1", item([("GSI1PK", text("a")), ("GSI1SK", text("9")), ("x", text("late"))])).await;
+    let early = put("2", item([("GSI1PK", text("a")), ("GSI1SK", text("10")), ("GSI2PK", text("b"))])).await;
+    put("3", item([("GSI1PK", text("a"))])).await;
+    put("4", item([("GSI1PK", text("other")), ("GSI1SK", text("9"))])).await;
+
+    let a = ("GSI1PK", "a");
+    assert_eq!(store.query_index(&query("GSI1", a, None)).await.unwrap(), [early.clone(), late.clone()]);
+    assert_eq!(store.query_index(&query("GSI1", a, Some(("GSI1SK", "9")))).await.unwrap(), [late]);
+    assert_eq!(store.query_index(&query("GSI1", a, Some(("GSI1SK", "8")))).await.unwrap(), []);
+    assert_eq!(store.query_index(&query("GSI1", ("GSI1PK", "z"), None)).await.unwrap(), []);
+    assert_eq!(store.query_index(&query("GSI2", ("GSI2PK", "b"), None)).await.unwrap(), [early]);
+
+    store
+        .write(&always(pair("indexed", "1"), WriteAction::Update(vec![set("GSI1PK", "moved")])))
+        .await
+        .unwrap();
+    store.write(&always(pair("indexed", "2"), WriteAction::Delete)).await.unwrap();
+    assert_eq!(store.query_index(&query("GSI1", a, None)).await.unwrap(), []);
+    assert_eq!(store.query_index(&query("GSI1", ("GSI1PK", "moved"), None)).await.unwrap().len(), 1);
+
+    for (wrong, word) in [
+        (query("GSI9", a, None), "GSI9"),
+        (query("GSI1", ("PK", "a"), None), "GSI1"),
+        (query("GSI2", ("GSI2PK", "b"), Some(("GSI1SK", "9"))), "GSI2"),
+    ] {
+        let error = store.query_index(&wrong).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    let nowhere = IndexQuery { table: "nowhere".into(), ..query("GSI1", a, None) };
+    assert_eq!(store.query_index(&nowhere).await.unwrap_err().kind(), ErrorKind::Configuration);
+}
+
+/// A page of an index has 1 MB.
+async fn an_index_of_several_pages(store: &impl TableStore) {
+    for place in 0..5 {
+        let attributes = item([("GSI2PK", text("pages")), ("x", text(&"x".repeat(390_000)))]);
+        store.write(&always(pair("pages", &place.to_string()), WriteAction::Put(attributes))).await.unwrap();
+    }
+    let found = store.query_index(&query("GSI2", ("GSI2PK", "pages"), None)).await.unwrap();
+    assert_eq!(found.len(), 5);
+}

@@ -1,0 +1,25 @@
+//! In-memory implementations of Afterwrite's sinks, for tests, simulations and benchmarks.
+//!
+//! | type | stands for | trait |
+//! |---|---|---|
+//! | [`MemoryTables`] | DynamoDB tables | `Tables` |
+//! | [`MemoryCache`] | a cache with its readers and listeners | `Cache` |
+//! | [`MemoryStream`] | a delivery stream | `DeliveryStream` |
+//! | [`MemoryObjects`] | a bucket | `ObjectStore`, `Bucket` |
+//!
+//! They answer at once and never fail by chance: delays and faults are wrapped around them. The conformance suites
+//! (`tests/conformance`) hold them to the same rules as the services, so a result that is proved with one of these also holds for
+//! the service.
+
+mod cache;
+mod objects;
+mod size;
+mod stream;
+mod tables;
+
+pub use self::cache::MemoryCache;
+pub use self::objects::MemoryObjects;
+pub use self::stream::MemoryStream;
+pub use self::tables::{
+    IndexDefinition, ItemChange, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,
+};

@@ -1,0 +1,121 @@
+//! Definitions of tables: keys, indexes, stream.
+
+use afterwrite::record::AttributeValue;
+
+/// The definition of a table, as in `CreateTable`.
+#[derive(Clone, Debug)]
+pub struct TableDefinition {
+    pub(super) name: String,
+    pub(super) keys: IndexKeySchema,
+    pub(super) indexes: Vec<IndexDefinition>,
+    pub(super) has_stream: bool,
+}
+
+impl TableDefinition {
+    /// A table with a partition key only.
+    pub fn new(name: impl Into<String>, partition: impl Into<KeyDefinition>) -> Self {
+        let keys = IndexKeySchema { partition: partition.into(), sort: None };
+        Self { name: name.into(), keys, indexes: Vec::new(), has_stream: false }
+    }
+
+    /// The same table with a sort key.
+    #[must_use]
+    pub fn sort(mut self, sort: impl Into<KeyDefinition>) -> Self {
+        self.keys.sort = Some(sort.into());
+        self
+    }
+
+    /// The same table with another global secondary index, which projects all attributes.
+    #[must_use]
+    pub fn index(mut self, index: IndexDefinition) -> Self {
+        self.indexes.push(index);
+        self
+    }
+
+    /// The same table with a stream of new and old images, which [`super::MemoryTables::take_changes`] reads.
+    #[must_use]
+    pub fn streamed(mut self) -> Self {
+        self.has_stream = true;
+        self
+    }
+}
+
+/// The definition of a global secondary index.
+#[derive(Clone, Debug)]
+pub struct IndexDefinition {
+    pub(super) name: String,
+    pub(super) keys: IndexKeySchema,
+}
+
+impl IndexDefinition {
+    /// An index with a partition key only.
+    pub fn new(name: impl Into<String>, partition: impl Into<KeyDefinition>) -> Self {
+        Self { name: name.into(), keys: IndexKeySchema { partition: partition.into(), sort: None } }
+    }
+
+    /// The same index with a sort key.
+    #[must_use]
+    pub fn sort(mut self, sort: impl Into<KeyDefinition>) -> Self {
+        self.keys.sort = Some(sort.into());
+        self
+    }
+}
+
+/// The key attributes of a table or an index.
+#[derive(Clone, Debug)]
+pub(super) struct IndexKeySchema {
+    pub(super) partition: KeyDefinition,
+    pub(super) sort: Option<KeyDefinition>,
+}
+
+impl IndexKeySchema {
+    pub(super) fn definitions(&self) -> impl Iterator<Item = &KeyDefinition> {
+        std::iter::once(&self.partition).chain(&self.sort)
+    }
+
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.definitions().any(|key| key.name == name)
+    }
+}
+
+/// A key attribute's name and type. A bare name means a string (`S`), the type of nearly every key.
+#[derive(Clone, Debug)]
+pub struct KeyDefinition {
+    pub(super) name: String,
+    pub(super) key_type: KeyAttributeType,
+}
+
+impl KeyDefinition {
+    /// A key attribute of the given type.
+    pub fn new(name: impl Into<String>, key_type: KeyAttributeType) -> Self {
+        Self { name: name.into(), key_type }
+    }
+}
+
+impl From<&str> for KeyDefinition {
+    fn from(name: &str) -> Self {
+        Self::new(name, KeyAttributeType::Text)
+    }
+}
+
+/// The types of key attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyAttributeType {
+    /// `S`
+    Text,
+    /// `N`
+    Number,
+    /// `B`
+    Binary,
+}
+
+impl KeyAttributeType {
+    pub(super) fn admits(self, value: &AttributeValue<'_>) -> bool {
+        matches!(
+            (self, value),
+            (Self::Text, AttributeValue::S(_))
+                | (Self::Number, AttributeValue::N(_))
+                | (Self::Binary, AttributeValue::B(_))
+        )
+    }
+}
