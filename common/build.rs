@@ -1,5 +1,5 @@
 //! Lists the built-in table models: every `src/table/models/*.toml`, and the default's name from `src/table/models/default`.
-//! So that a new model is a new file, and no Rust names one.
+//! A new model needs only its file: no Rust code names one.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let default = fs::read_to_string(folder.join("default"))?;
     let default = default.trim();
     if !models.iter().any(|path| path.file_stem().is_some_and(|stem| stem == default)) {
-        return Err(
-            format!("{}/default names the model `{default}`, which is not there", folder.display()).into()
-        );
+        return Err(format!(
+            "{}/default names the model `{default}`, which does not exist",
+            folder.display()
+        )
+        .into());
     }
     let mut code = format!(
         "pub(super) const DEFAULT: &str = {default:?};\npub(super) const BUILT_IN: &[(&str, &str)] = &[\n"

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::record::{AttributeValue, Decimal, Item};
+use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 
 /// The primary key of one item of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,77 +53,14 @@ pub enum WriteAction {
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttributeChange {
     /// Sets the attribute. If a map on the path is missing, the write is refused as [`WriteRefusal::Invalid`].
-    Set(Path, AttributeValue<'static>),
+    Set(AttributePath, AttributeValue<'static>),
     /// Adds to a number; a missing attribute counts as zero.
-    Add(Path, Decimal),
+    Add(AttributePath, Decimal),
     /// Removes the attribute, if it exists.
-    Remove(Path),
+    Remove(AttributePath),
 }
 
-/// The place of an attribute in an item.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Path {
-    /// The top-level attribute.
-    pub root: Arc<str>,
-    /// The names within it, outermost first; mostly none.
-    pub within: Vec<Arc<str>>,
-}
-
-impl Path {
-    /// The place that is written with dots: `stats.books`.
-    #[must_use]
-    pub fn dotted(written: &str) -> Self {
-        let mut names = written.split('.').map(Arc::from);
-        Self { root: names.next().unwrap_or_else(|| Arc::from("")), within: names.collect() }
-    }
-
-    /// All names, outermost first.
-    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        std::iter::once(&self.root).chain(&self.within)
-    }
-
-    /// The innermost map around the attribute, by its names; `None` for a top-level attribute.
-    #[must_use]
-    pub fn parent(&self) -> Option<(&Arc<str>, &[Arc<str>])> {
-        self.within.split_last().map(|(_, within)| (&self.root, within))
-    }
-
-    /// The maps around the attribute, outermost first.
-    pub fn maps(&self) -> impl Iterator<Item = Self> {
-        let map = |depth| {
-            let within = self.within.get(..depth).unwrap_or_default().to_vec();
-            Self { root: Arc::clone(&self.root), within }
-        };
-        (0..self.within.len()).map(map)
-    }
-
-    /// Whether one of the two is the other, or lies within it.
-    #[must_use]
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.names().zip(other.names()).all(|(mine, theirs)| mine == theirs)
-    }
-}
-
-impl From<&str> for Path {
-    /// A top-level attribute of this very name (dots are part of it).
-    fn from(name: &str) -> Self {
-        Self { root: Arc::from(name), within: Vec::new() }
-    }
-}
-
-impl From<Arc<str>> for Path {
-    fn from(name: Arc<str>) -> Self {
-        Self { root: name, within: Vec::new() }
-    }
-}
-
-impl From<&Arc<str>> for Path {
-    fn from(name: &Arc<str>) -> Self {
-        Self::from(Arc::clone(name))
-    }
-}
-
-/// A condition on the stored item. If the item does not exist, every attribute is absent.
+/// The condition of a [`Write`] on the stored item. A missing item has no attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteCondition {
     /// Always true.
@@ -137,14 +74,14 @@ pub enum WriteCondition {
     /// The item does not exist.
     ItemAbsent,
     /// The attribute does not exist.
-    Absent(Path),
+    Absent(AttributePath),
     /// The attribute exists and equals the value.
-    Equals(Path, AttributeValue<'static>),
+    Equals(AttributePath, AttributeValue<'static>),
     /// The attribute exists and differs from the value. An absent attribute fails the condition; to accept it, add
     /// [`WriteCondition::Absent`].
-    Differs(Path, AttributeValue<'static>),
+    Differs(AttributePath, AttributeValue<'static>),
     /// The attribute exists, has the value's type, and is less than the value.
-    Less(Path, AttributeValue<'static>),
+    Less(AttributePath, AttributeValue<'static>),
 }
 
 /// Why a write was not carried out, as in DynamoDB's `CancellationReasons`.

@@ -1,4 +1,6 @@
-//! A record's key + the model → which item changed, what it is, and what its key says.
+//! Identifies the item of a record: its entity in the model, and the values of the variables in its key.
+//!
+//! In: the primary key of a record. Out: a [`SourceKey`] and an [`ItemIdentity`]. Pure.
 
 use std::borrow::Cow;
 
@@ -9,10 +11,10 @@ use smallvec::SmallVec;
 use crate::record::{AttributeValue, Item, PrimaryKey};
 use crate::table::{Entity, KeySchema, KeyType, Model};
 
-/// The identity of a source item: its table and the texts of its primary key.
+/// The key of a source item: its table and the texts of its primary key.
 ///
-/// Text stands as it is, a number as its digits, bytes as base64. A table's key attributes each have one type, so two
-/// items never share a text.
+/// A number is its decimal digits, binary is base64. Each key attribute of a table has one type, so two items never
+/// have the same texts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceKey<'r> {
     /// The table: an index into [`Model::tables`].
@@ -24,12 +26,12 @@ pub struct SourceKey<'r> {
 }
 
 impl<'r> SourceKey<'r> {
-    /// The identity of the item with these key attributes; `None` if they are not those of the table, or not of their types.
+    /// The key with these attributes; `None` if the table's key has other attributes or types.
     pub fn of_keys(model: &Model, table: usize, keys: &'r PrimaryKey<'_>) -> Option<Self> {
         Self::new(model, table, |name| keys.get(name))
     }
 
-    /// The identity of an item that was read from the table.
+    /// The key of an item that was read from the table.
     pub fn of_item(model: &Model, table: usize, item: &'r Item) -> Option<Self> {
         Self::new(model, table, |name| item.get(name))
     }
@@ -49,7 +51,7 @@ impl<'r> SourceKey<'r> {
         Some(Self { table, partition, sort })
     }
 
-    /// What the model says an item with this key is, and the values of its key's variables.
+    /// The entity of the item, and the values of its key's variables; `None` if no entity has such a key.
     pub fn identify<'m, 'k>(&'k self, model: &'m Model) -> Option<ItemIdentity<'m, 'k>> {
         let mut bindings: SmallVec<[Option<&str>; 4]> = SmallVec::new();
         let entity = model.entities.iter().find(|entity| {
@@ -74,7 +76,7 @@ impl<'r> SourceKey<'r> {
     }
 }
 
-/// What an item is.
+/// The entity of an item, and the variables of its key.
 #[derive(Clone, Debug)]
 pub struct ItemIdentity<'m, 'k> {
     /// The entity.
@@ -83,7 +85,7 @@ pub struct ItemIdentity<'m, 'k> {
     pub variables: Vec<&'k str>,
 }
 
-/// The text of a key attribute; `None` if it is of another type than the table's.
+/// The text of a key attribute; `None` if its type differs from the table's.
 fn key_text<'r>(value: &'r AttributeValue<'_>, key_type: KeyType) -> Option<Cow<'r, str>> {
     match (key_type, value) {
         (KeyType::Text, AttributeValue::S(text)) => Some(Cow::Borrowed(text)),
@@ -93,10 +95,10 @@ fn key_text<'r>(value: &'r AttributeValue<'_>, key_type: KeyType) -> Option<Cow<
     }
 }
 
-/// The value that [`SourceKey`] has written as text; `None` if it is no such text.
-pub(crate) fn key_value(text: String, key_type: KeyType) -> Option<AttributeValue<'static>> {
+/// Parses a text of a [`SourceKey`]; `None` if the text is invalid for the type.
+pub(crate) fn key_value(text: &str, key_type: KeyType) -> Option<AttributeValue<'static>> {
     match key_type {
-        KeyType::Text => Some(text.into()),
+        KeyType::Text => Some(AttributeValue::text(text)),
         KeyType::Number => text.parse().ok().map(AttributeValue::N),
         KeyType::Binary => STANDARD.decode(text).ok().map(|bytes| AttributeValue::B(Cow::Owned(bytes))),
     }

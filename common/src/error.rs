@@ -93,6 +93,18 @@ impl Error {
         Self::new(self.kind, self.to_string())
     }
 
+    /// The error and its causes, one per line.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut report = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            report.push_str(&format!("\n  because: {error}"));
+            cause = error.source();
+        }
+        report
+    }
+
     /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -1,16 +1,19 @@
-//! **Afterwrite** keeps right what is derived from a DynamoDB table: counters, rollups and the copies of them that
-//! an application's items show. It reads the table's stream; what to derive is declared in one TOML file, the table model.
+//! **Afterwrite** keeps counters, rollups, caches and Parquet in step with a DynamoDB table. It reads the table's
+//! stream; one TOML file, the table model, declares what to derive.
 //!
-//! Data flows one way through the modules, in this order:
+//! One record goes through the modules in this order:
 //!
 //! ```text
 //! record ─▶ table + entity ─▶ projection ─▶ commit ─▶ effect ─▶ sink
-//! bytes     the model          pure:         the        what to    DynamoDB
-//!           what it is of      C(image)      ledger     write
+//! bytes     the model,        C(image),     the        writes,   DynamoDB
+//!           the item          pure          ledger     conditions
 //! ```
 //!
-//! What is not counted but passed on (stale caches, the archive) goes through `relay` in place of `commit`. Up to `projection`
-//! nothing performs I/O or reads a clock; only `sink`, `commit` and `relay` await anything; only `config` reads the environment.
+//! The second reader of the stream has `relay` in place of `commit`: it invalidates caches and writes the archive,
+//! which need no ledger.
+//!
+//! Up to `projection` no module does I/O or reads a clock. Only `sink`, `commit` and `relay` are asynchronous. Only
+//! `config` reads the environment.
 
 pub mod clock;
 pub mod commit;

@@ -1,7 +1,7 @@
 //! The savings of packing lines into records: Firehose bills each record as a multiple of 5 KB. `docs/PERFORMANCE.md` shows the output.
 
-use afterwrite::commit::SystemClock;
-use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::clock::SystemClock;
+use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::sink::firehose::BILLED_BYTES;
 use afterwrite_memory::MemoryObjects;
 use afterwrite_memory::MemoryStream;
@@ -16,7 +16,7 @@ async fn packing_halves_the_bill_even_in_batches_of_ten() {
     let bytes: usize = texts.iter().map(|(_, text)| text.len()).sum();
     println!("{} lines, {bytes} bytes; a record each: {alone} billed units of 5 KB", texts.len());
     for (batch_size, most_per_cent) in [(1, 100), (10, 50), (100, 40), (1_000, 40)] {
-        let archiver = Archiver::new(MemoryStream::default(), MemoryObjects::default(), SystemClock);
+        let archiver = ChangeArchiver::new(MemoryStream::default(), MemoryObjects::default(), SystemClock);
         let mut totals = ArchiveTotals::default();
         for batch in texts.chunks(batch_size) {
             totals += archiver.archive(&lines(batch), deadline(60)).await.totals;

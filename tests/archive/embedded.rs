@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use afterwrite_cli::local::firehose::{EmbeddedFirehose, Options};
-use afterwrite_cli::local::s3::{self, EmbeddedS3};
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM, objects};
+use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
+use afterwrite_local::s3::EmbeddedS3;
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use aws_sdk_firehose::error::ProvideErrorMetadata as _;
 use aws_sdk_firehose::primitives::Blob;
 use aws_sdk_firehose::types::Record;
@@ -15,7 +15,7 @@ fn record(data: &str) -> Record {
 
 #[tokio::test]
 async fn records_are_concatenated_under_the_hour_of_their_arrival() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let client = archive.firehose.client();
     let put = client.put_record().delivery_stream_name(STREAM).record(record("a\n"));
     assert!(!put.send().await.unwrap().record_id().is_empty());
@@ -31,12 +31,13 @@ async fn records_are_concatenated_under_the_hour_of_their_arrival() {
     let (day, hour) = (day.strip_prefix("dt=").unwrap(), hour.strip_prefix("hh=").unwrap());
     let tail = name.strip_prefix(&format!("{STREAM}-1-{day}-{hour}-")).unwrap().strip_suffix(".gz").unwrap();
     assert_eq!((tail.len(), hour.len(), day.len()), ("mm-ss-".len() + 36, 2, 10), "{key}");
-    assert_eq!(archive.firehose.flush().await.unwrap(), 0, "nothing remains buffered");
+    archive.firehose.flush().await.unwrap();
+    assert_eq!(archive.read_back().await.len(), 1, "nothing remains buffered");
 }
 
 #[tokio::test]
 async fn errors_are_those_of_the_service() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let client = archive.firehose.client();
     let put = |stream: &str, records: Vec<Record>| {
         client.put_record_batch().delivery_stream_name(stream).set_records(Some(records)).send()
@@ -59,16 +60,22 @@ async fn errors_are_those_of_the_service() {
 
 #[tokio::test]
 async fn objects_are_written_by_size_by_time_and_at_the_end() {
-    let s3 = EmbeddedS3::start(s3::Options::default()).await.unwrap();
+    let s3 = EmbeddedS3::start().await.unwrap();
     s3.create_bucket(BUCKET).await.unwrap();
     let s3_client = s3.client();
     for (options, expected) in [
-        (Options { buffer_bytes: 4, ..Options::new("by-size", BUCKET) }, vec!["1\n2\n", "3\n4\n"]),
         (
-            Options { buffer_for: Duration::from_millis(100), ..Options::new("by-time", BUCKET) },
+            DeliveryStreamOptions { buffer_bytes: 4, ..DeliveryStreamOptions::new("by-size", BUCKET) },
+            vec!["1\n2\n", "3\n4\n"],
+        ),
+        (
+            DeliveryStreamOptions {
+                buffer_for: Duration::from_millis(100),
+                ..DeliveryStreamOptions::new("by-time", BUCKET)
+            },
             vec!["1\n2\n3\n4\n5\n"],
         ),
-        (Options::new("at-the-end", BUCKET), vec![]),
+        (DeliveryStreamOptions::new("at-the-end", BUCKET), vec![]),
     ] {
         let name = options.stream.clone();
         let firehose = EmbeddedFirehose::start(options, &s3_client).await.unwrap();
@@ -100,8 +107,9 @@ async fn objects_of_stream(client: &aws_sdk_s3::Client, stream: &str) -> Vec<Str
 
 #[tokio::test]
 async fn records_stay_buffered_while_their_object_cannot_be_written() {
-    let s3 = EmbeddedS3::start(s3::Options::default()).await.unwrap();
-    let firehose = EmbeddedFirehose::start(Options::new(STREAM, BUCKET), &s3.client()).await.unwrap();
+    let s3 = EmbeddedS3::start().await.unwrap();
+    let firehose =
+        EmbeddedFirehose::start(DeliveryStreamOptions::new(STREAM, BUCKET), &s3.client()).await.unwrap();
     let put = firehose.client().put_record().delivery_stream_name(STREAM).record(record("kept\n"));
     put.send().await.unwrap();
     let error = firehose.flush().await.unwrap_err();

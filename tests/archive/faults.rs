@@ -1,18 +1,18 @@
-//! Faults on the way to the archive lose nothing, and without duplicates by event id nothing is there twice.
+//! StreamFaults on the way to the archive lose nothing, and without duplicates by event id nothing is there twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::relay::archive::ArchiveTotals;
-use afterwrite_tests::archive::{Archive, Faults, Flaky, by_event_id, lines};
+use afterwrite_tests::archive::{EmbeddedArchive, FlakyStream, StreamFaults, by_event_id, lines};
 
 use crate::{deadline, recorded_lines};
 
 /// Archives the recording through these faults; returns the totals and the number of duplicate lines.
-async fn archived_through(faults: Faults) -> (ArchiveTotals, usize) {
-    let archive = Archive::start().await;
-    let archiver = archive.archiver(Flaky::new(archive.stream(), faults));
+async fn archived_through(faults: StreamFaults) -> (ArchiveTotals, usize) {
+    let archive = EmbeddedArchive::start().await;
+    let archiver = archive.archiver(FlakyStream::new(archive.stream(), faults));
     let texts = recorded_lines(&[]);
     let mut totals = ArchiveTotals::default();
     for batch in texts.chunks(20) {
@@ -28,14 +28,16 @@ async fn archived_through(faults: Faults) -> (ArchiveTotals, usize) {
 
 #[tokio::test]
 async fn a_refused_record_is_sent_again_and_archived_once() {
-    let (totals, duplicates) = archived_through(Faults { refused_record: 3, ..Faults::default() }).await;
+    let (totals, duplicates) =
+        archived_through(StreamFaults { refused_record: 3, ..StreamFaults::default() }).await;
     assert!(totals.retries > 50, "{totals:?}");
     assert_eq!(duplicates, 0);
 }
 
 #[tokio::test]
 async fn a_throttled_request_is_sent_again_and_archived_once() {
-    let (totals, duplicates) = archived_through(Faults { throttle: 4, ..Faults::default() }).await;
+    let (totals, duplicates) =
+        archived_through(StreamFaults { throttle: 4, ..StreamFaults::default() }).await;
     assert!(totals.retries > 30, "{totals:?}");
     assert_eq!(duplicates, 0);
 }
@@ -43,13 +45,13 @@ async fn a_throttled_request_is_sent_again_and_archived_once() {
 #[tokio::test]
 async fn a_lost_response_duplicates_lines_with_equal_event_ids() {
     let (totals, duplicates) =
-        archived_through(Faults { lost_answer: 5, refused_record: 7, throttle: 11 }).await;
+        archived_through(StreamFaults { lost_response: 5, refused_record: 7, throttle: 11 }).await;
     assert!(totals.retries > 50 && duplicates > 0, "{totals:?}");
 }
 
 #[tokio::test]
 async fn a_temporarily_unavailable_stream_is_waited_for() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     archive.firehose.set_unavailable(true);
     let (archiver, texts) = (archive.archiver(archive.stream()), recorded_lines(&[]));
     let recovery = async {
@@ -64,7 +66,7 @@ async fn a_temporarily_unavailable_stream_is_waited_for() {
 
 #[tokio::test]
 async fn a_permanently_unavailable_stream_fails_every_record_in_time() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     archive.firehose.set_unavailable(true);
     let texts = recorded_lines(&[]);
     let started = SystemClock.now();
@@ -78,7 +80,7 @@ async fn a_permanently_unavailable_stream_fails_every_record_in_time() {
 
 #[tokio::test]
 async fn an_unavailable_stream_does_not_affect_large_lines() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     archive.firehose.set_unavailable(true);
     let large = format!("{{\"eventID\":\"large\",\"x\":\"{}\"}}\n", "x".repeat(1_024_000));
     let texts = [("small".to_owned(), "{\"eventID\":\"small\"}\n".to_owned()), ("large".to_owned(), large)];

@@ -1,7 +1,7 @@
 //! Lines of any size are archived: the delivery stream refuses requests over a limit, so a wrong request fails these tests.
 
-use afterwrite_tests::archive::{Archive, lines};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::archive::{EmbeddedArchive, lines};
+use afterwrite_tests::random::SeededRandom;
 
 use crate::deadline;
 
@@ -15,7 +15,7 @@ fn line(number: usize, bytes: usize) -> (String, String) {
 }
 
 async fn assert_archived(sizes: &[usize]) {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let texts: Vec<(String, String)> =
         sizes.iter().enumerate().map(|(number, bytes)| line(number, *bytes)).collect();
     let outcome = archive.archiver(archive.stream()).archive(&lines(&texts), deadline(120)).await;
@@ -39,7 +39,7 @@ async fn lines_around_the_limit_of_a_record_are_archived() {
 
 #[tokio::test]
 async fn lines_of_any_size_are_archived() {
-    let mut random = Random::new(42);
+    let mut random = SeededRandom::new(42);
     for _ in 0..6 {
         let mut sizes = Vec::new();
         while sizes.iter().sum::<usize>() < 12_000_000 {

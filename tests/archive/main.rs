@@ -11,14 +11,13 @@ mod partial_responses;
 mod retries;
 mod round_trip;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::projection::{AttributePath, archive_line};
-use afterwrite::record::Timestamp;
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::projection::archive_line;
+use afterwrite::record::{AttributePath, Timestamp};
 use afterwrite_tests::archive::event_id;
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::value::RawValue;
 
 const RECORDING: &str = "exam-42";
@@ -30,12 +29,12 @@ fn deadline(seconds: u64) -> Timestamp {
 
 /// Paths to secrets, as `map.attribute`.
 fn secrets(dotted: &[&str]) -> Vec<AttributePath> {
-    dotted.iter().map(|path| path.split('.').map(Arc::from).collect()).collect()
+    dotted.iter().map(|path| AttributePath::dotted(path)).collect()
 }
 
 /// Every record of the recording as a line, by event id.
 fn recorded_lines(secrets: &[AttributePath]) -> Vec<(String, String)> {
-    let recording = Recording::load(RECORDING);
+    let recording = StreamRecording::load(RECORDING);
     let line = |record: &RawValue| (event_id(record.get()), archive_line(record.get(), secrets).unwrap());
     recording.records().map(line).collect()
 }

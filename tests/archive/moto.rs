@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::commit::SystemClock;
-use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::clock::SystemClock;
+use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_tests::archive::{BUCKET, Faults, Flaky, STREAM, by_event_id, lines, objects};
+use afterwrite_tests::archive::{BUCKET, FlakyStream, STREAM, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::moto::MotoServer;
 
 use crate::{deadline, recorded_lines};
@@ -16,9 +16,9 @@ use crate::{deadline, recorded_lines};
 #[ignore = "needs moto: run tests/run"]
 async fn moto_archives_every_record_through_refusals_and_lost_responses() {
     let moto = MotoServer::with_archive().await;
-    let faults = Faults { refused_record: 5, lost_answer: 7, throttle: 11 };
-    let stream = Flaky::new(Firehose::new(&moto.firehose(), Arc::from(STREAM)), faults);
-    let archiver = Archiver::new(stream, S3Bucket::new(&moto.s3(), Arc::from(BUCKET)), SystemClock);
+    let faults = StreamFaults { refused_record: 5, lost_response: 7, throttle: 11 };
+    let stream = FlakyStream::new(Firehose::new(&moto.firehose(), Arc::from(STREAM)), faults);
+    let archiver = ChangeArchiver::new(stream, S3Bucket::new(&moto.s3(), Arc::from(BUCKET)), SystemClock);
     let mut texts = recorded_lines(&[]);
     let large = format!("{{\"eventID\":\"large\",\"x\":\"{}\"}}\n", "x".repeat(1_024_000));
     texts.push(("large".to_owned(), large));

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::commit::SystemClock;
-use afterwrite::relay::archive::{ArchiveTotals, Archiver};
+use afterwrite::clock::SystemClock;
+use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_tests::archive::{Archive, BUCKET, Faults, by_event_id, lines, objects};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, StreamFaults, by_event_id, lines, objects};
 use afterwrite_tests::firehose_proxy::{FirehoseProxy, ProxyTotals};
 use afterwrite_tests::moto::MotoServer;
 use serde_json::Value;
@@ -18,8 +18,8 @@ const LINES_PER_RECORD: usize = 3;
 const RECORDS_PER_BATCH: usize = 10;
 const BATCHES: usize = 3;
 
-const REFUSALS: Faults = Faults { refused_record: 3, lost_answer: 0, throttle: 0 };
-const ALL_FAULTS: Faults = Faults { refused_record: 3, lost_answer: 4, throttle: 7 };
+const REFUSALS: StreamFaults = StreamFaults { refused_record: 3, lost_response: 0, throttle: 0 };
+const ALL_FAULTS: StreamFaults = StreamFaults { refused_record: 3, lost_response: 4, throttle: 7 };
 
 /// Records of the recording as lines, by event id. The first line of each record of the delivery stream is so long that the record has no
 /// space for the next long one.
@@ -35,9 +35,13 @@ fn long_lines() -> Vec<(String, String)> {
 }
 
 /// Archives long lines through a proxy in front of the Firehose at `upstream`; returns the totals of the archiver and of the proxy.
-async fn archived_through(faults: Faults, upstream: &str, bucket: S3Bucket) -> (ArchiveTotals, ProxyTotals) {
+async fn archived_through(
+    faults: StreamFaults,
+    upstream: &str,
+    bucket: S3Bucket,
+) -> (ArchiveTotals, ProxyTotals) {
     let proxy = FirehoseProxy::start(upstream, faults).await.unwrap();
-    let archiver = Archiver::new(proxy.stream(), bucket, SystemClock);
+    let archiver = ChangeArchiver::new(proxy.stream(), bucket, SystemClock);
     let (texts, mut totals) = (long_lines(), ArchiveTotals::default());
     for batch in texts.chunks(RECORDS_PER_BATCH * LINES_PER_RECORD) {
         let outcome = archiver.archive(&lines(batch), deadline(60)).await;
@@ -72,7 +76,7 @@ fn check_refusals(totals: ArchiveTotals, passed: ProxyTotals, duplicates: usize)
 
 #[tokio::test]
 async fn only_the_refused_records_of_a_request_are_sent_again() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let upstream = archive.firehose.endpoint();
     let (totals, passed) = archived_through(REFUSALS, &upstream, archive.bucket()).await;
     check_refusals(totals, passed, count_duplicates(&archive.read_back().await));

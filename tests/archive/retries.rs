@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite::relay::archive::{ArchiveLine, ArchiveOutcome, ArchiveTotals, Archiver, MAX_LINE_BYTES};
+use afterwrite::relay::archive::{
+    ArchiveLine, ArchiveOutcome, ArchiveTotals, ChangeArchiver, MAX_LINE_BYTES,
+};
 use afterwrite::sink::DeliveryStream;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::{MemoryObjects, MemoryStream};
@@ -83,7 +85,7 @@ struct ArchiverSetup {
     stream: Arc<ScriptedStream>,
     bucket: Arc<MemoryObjects>,
     clock: SleepClock,
-    archiver: Archiver<Arc<ScriptedStream>, Arc<MemoryObjects>, SleepClock>,
+    archiver: ChangeArchiver<Arc<ScriptedStream>, Arc<MemoryObjects>, SleepClock>,
 }
 
 impl ArchiverSetup {
@@ -91,7 +93,7 @@ impl ArchiverSetup {
         let stream = ScriptedStream { inner: MemoryStream::default(), script: Mutex::new(script.into()) };
         let (stream, bucket) = (Arc::new(stream), Arc::new(MemoryObjects::default()));
         let clock = SleepClock(Arc::new(Mutex::new(Timestamp::parse(START).unwrap())));
-        let archiver = Archiver::new(Arc::clone(&stream), Arc::clone(&bucket), clock.clone());
+        let archiver = ChangeArchiver::new(Arc::clone(&stream), Arc::clone(&bucket), clock.clone());
         Self { stream, bucket, clock, archiver }
     }
 

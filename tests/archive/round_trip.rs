@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use afterwrite::projection::archive_line;
-use afterwrite_tests::archive::{Archive, by_event_id, lines};
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::archive::{EmbeddedArchive, by_event_id, lines};
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::{Value, json};
 
 use crate::{RECORDING, deadline, recorded_lines, secrets};
 
 #[tokio::test]
 async fn every_record_of_a_month_is_archived_without_its_secrets() {
-    let (archive, secret) = (Archive::start().await, "email");
+    let (archive, secret) = (EmbeddedArchive::start().await, "email");
     let archiver = archive.archiver(archive.stream());
     for batch in recorded_lines(&secrets(&[secret])).chunks(100) {
         let outcome = archiver.archive(&lines(batch), deadline(60)).await;
@@ -22,7 +22,7 @@ async fn every_record_of_a_month_is_archived_without_its_secrets() {
     let (archived, count) = by_event_id(objects.values());
     let mut expected = BTreeMap::new();
     let mut secrets_seen = 0;
-    for record in Recording::load(RECORDING).records() {
+    for record in StreamRecording::load(RECORDING).records() {
         let mut record: Value = serde_json::from_str(record.get()).unwrap();
         for image in ["NewImage", "OldImage"] {
             if let Some(image) = record["dynamodb"].get_mut(image).and_then(Value::as_object_mut) {
@@ -70,7 +70,7 @@ fn everything() -> Value {
 
 #[tokio::test]
 async fn every_type_of_value_is_archived_unchanged() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     let mut record = everything();
     let pretty = serde_json::to_string_pretty(&record).unwrap();
     let line = archive_line(&pretty, &secrets(&["card.pin"])).unwrap();

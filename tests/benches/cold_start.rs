@@ -1,7 +1,7 @@
-//! What a cold start of `aggregator` costs, and what it holds in memory, beside a function that does nothing.
+//! The cold start and the memory of `aggregator`, compared with a function that does nothing.
 //!
 //! `cargo bench -p afterwrite-tests --bench cold_start` builds both functions as they are deployed (`--profile lambda`), starts
-//! each many times in turn under a Runtime API on loopback, before an embedded DynamoDB, and prints medians.
+//! them in turns under a Runtime API on loopback, with an embedded DynamoDB, and prints medians.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,53 +14,53 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use afterwrite_tests::deployment::{Deployment, event};
-use afterwrite_tests::runtime_api::{Function, InvocationResult};
+use afterwrite_tests::deployment::{FunctionDeployment, event};
+use afterwrite_tests::runtime_api::{FunctionProcess, InvocationResult};
 use serde_json::{Value, json};
 
-/// How often each function is started.
+/// The number of starts of each function.
 const STARTS: usize = 31;
-/// How many batches the memory is watched over, and how many records each has.
+/// The number of batches of the memory measurement, and of the records of a batch.
 const BATCHES: usize = 100;
 const BATCH_SIZE: usize = 100;
-/// After how many batches the memory is looked at.
-const LOOK_EVERY: usize = 20;
-/// How many different projects the records are of.
+/// The number of batches between two readings of the memory.
+const BATCHES_PER_READING: usize = 20;
+/// The number of projects that the records belong to.
 const PROJECTS: usize = 50;
-/// How long an invocation may take; far more than it does.
-const TIME: Duration = Duration::from_secs(60);
+/// The deadline of an invocation, far longer than needed.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long one start took, from the start of the process on.
-struct Start {
-    /// Until it asked for its first event.
-    first_next: Duration,
-    /// Until it had answered it.
-    first_answer: Duration,
+/// The times of one start, from the start of the process.
+struct ColdStart {
+    /// Until the function requests its first event.
+    first_request: Duration,
+    /// Until the response to that event.
+    first_response: Duration,
 }
 
 #[tokio::main]
 async fn main() {
     let [hello_world, aggregator] = build();
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     let (hello_starts, aggregator_starts) = cold_starts(&deployment, &hello_world, &aggregator).await;
     println!("Cold start: medians (and the fastest) of {STARTS} starts each, in turn, in milliseconds");
-    println!("{:<12} {:>12} {:>18} {:>18}", "", "binary", "exec to /next", "exec to answer");
+    println!("{:<12} {:>12} {:>18} {:>18}", "", "binary", "exec to /next", "exec to response");
     print_row("hello world", &hello_world, &hello_starts);
     print_row("aggregator", &aggregator, &aggregator_starts);
-    let above = median(&aggregator_starts, |start| start.first_answer)
-        .saturating_sub(median(&hello_starts, |start| start.first_answer));
-    println!("aggregator's first answered batch comes {:.1} ms after hello world's", ms(above));
+    let above = median(&aggregator_starts, |start| start.first_response)
+        .saturating_sub(median(&hello_starts, |start| start.first_response));
+    println!("aggregator's first response comes {:.1} ms after hello world's", ms(above));
     println!();
     println!("Memory of aggregator (VmRSS) after batches of {BATCH_SIZE} records");
     for (batches, resident_kib) in memory(&aggregator).await {
         match resident_kib {
             Some(kib) => println!("{batches:>12} {:>9}.{} MiB", kib / 1024, kib % 1024 * 10 / 1024),
-            None => println!("{batches:>12} not told by this system"),
+            None => println!("{batches:>12} not reported by this system"),
         }
     }
 }
 
-/// Builds both functions as they are deployed; gives their binaries.
+/// Builds both functions as they are deployed, and returns their binaries.
 fn build() -> [PathBuf; 2] {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
@@ -87,12 +87,12 @@ fn build() -> [PathBuf; 2] {
     })
 }
 
-/// Starts both in turn, so that whatever else the machine does meets both alike.
+/// Starts both functions in turns, so that other load on the machine affects both.
 async fn cold_starts(
-    deployment: &Deployment,
+    deployment: &FunctionDeployment,
     hello_world: &Path,
     aggregator: &Path,
-) -> (Vec<Start>, Vec<Start>) {
+) -> (Vec<ColdStart>, Vec<ColdStart>) {
     deployment.put_project("p1").await;
     for number in 0..STARTS {
         deployment.put_question("p1", &format!("q{number}")).await;
@@ -107,37 +107,40 @@ async fn cold_starts(
     (hello_starts, aggregator_starts)
 }
 
-/// One start with one event, which waits for the function before it starts, as in Lambda.
-async fn start(deployment: &Deployment, binary: &Path, event: String) -> Start {
+/// Measures one start with one event. As in Lambda, the event waits before the function starts.
+async fn start(deployment: &FunctionDeployment, binary: &Path, event: String) -> ColdStart {
     let (api, function) = deployment.function(binary, &[]).await;
-    let (answer, ready) = tokio::join!(api.invoke(event, TIME), api.ready());
-    let answered = Instant::now();
-    assert_accepted(&answer, &function);
-    Start { first_next: ready.unwrap() - function.started(), first_answer: answered - function.started() }
+    let (response, ready) = tokio::join!(api.invoke(event, TIMEOUT), api.ready());
+    let responded = Instant::now();
+    assert_accepted(&response, &function);
+    ColdStart {
+        first_request: ready.unwrap() - function.started(),
+        first_response: responded - function.started(),
+    }
 }
 
-/// What the process holds after so many batches, each of records that it has not seen.
+/// The resident memory after numbers of batches, each of new records.
 async fn memory(aggregator: &Path) -> Vec<(usize, Option<u64>)> {
-    let deployment = Deployment::new().await;
+    let deployment = FunctionDeployment::new().await;
     for project in 0..PROJECTS {
         deployment.put_project(&format!("p{project}")).await;
     }
     let arn = deployment.records().await[0]["eventSourceARN"].clone();
     let (api, function) = deployment.function(aggregator, &[]).await;
-    let mut seen = Vec::new();
+    let mut readings = Vec::new();
     for batch in 0..BATCHES {
         let records: Vec<Value> =
             (batch * BATCH_SIZE..(batch + 1) * BATCH_SIZE).map(|number| attempt(number, &arn)).collect();
-        assert_accepted(&api.invoke(event(&records), TIME).await, &function);
-        if batch == 0 || (batch + 1) % LOOK_EVERY == 0 {
-            seen.push((batch + 1, resident_kib(&function)));
+        assert_accepted(&api.invoke(event(&records), TIMEOUT).await, &function);
+        if batch == 0 || (batch + 1) % BATCHES_PER_READING == 0 {
+            readings.push((batch + 1, resident_kib(&function)));
         }
     }
     drop(api);
-    seen
+    readings
 }
 
-/// The record of an attempt that was just made.
+/// The record of a new attempt.
 fn attempt(number: usize, arn: &Value) -> Value {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let (candidate, id) = (format!("CANDIDATE#c{}", number % 1000), format!("ATTEMPT#t{number}"));
@@ -169,33 +172,33 @@ fn attempt(number: usize, arn: &Value) -> Value {
     })
 }
 
-fn assert_accepted(result: &InvocationResult, function: &Function) {
-    let names_failures = |answer: &[u8]| answer.windows(14).any(|text| text == b"itemIdentifier");
-    let is_accepted = matches!(result, InvocationResult::Response(answer) if !names_failures(answer));
-    assert!(is_accepted, "{result:?}; it wrote:\n{}", function.output());
+fn assert_accepted(result: &InvocationResult, function: &FunctionProcess) {
+    let names_failures = |response: &[u8]| response.windows(14).any(|text| text == b"itemIdentifier");
+    let is_accepted = matches!(result, InvocationResult::Response(response) if !names_failures(response));
+    assert!(is_accepted, "{result:?}; its output:\n{}", function.output());
 }
 
-fn resident_kib(function: &Function) -> Option<u64> {
+fn resident_kib(function: &FunctionProcess) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", function.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn print_row(name: &str, binary: &Path, starts: &[Start]) {
+fn print_row(name: &str, binary: &Path, starts: &[ColdStart]) {
     let kib = fs::metadata(binary).unwrap().len() / 1024;
-    let shown = |part: fn(&Start) -> Duration| {
+    let shown = |part: fn(&ColdStart) -> Duration| {
         format!("{:.1} ({:.1})", ms(median(starts, part)), ms(starts.iter().map(part).min().unwrap()))
     };
     println!(
         "{name:<12} {:>8}.{} MiB {:>18} {:>18}",
         kib / 1024,
         kib % 1024 * 10 / 1024,
-        shown(|start| start.first_next),
-        shown(|start| start.first_answer)
+        shown(|start| start.first_request),
+        shown(|start| start.first_response)
     );
 }
 
-fn median(starts: &[Start], part: fn(&Start) -> Duration) -> Duration {
+fn median(starts: &[ColdStart], part: fn(&ColdStart) -> Duration) -> Duration {
     let mut parts: Vec<Duration> = starts.iter().map(part).collect();
     parts.sort_unstable();
     parts[parts.len() / 2]

@@ -1,18 +1,18 @@
-//! What a record costs the processor, beside what merely decoding it costs with the usual means:
+//! The processor time of a record, compared with decoding alone by common libraries:
 //! `cargo bench -p afterwrite-tests --bench cpu_path`.
 //!
-//! The whole path is the handler that Lambda runs: decode, contributions, fold, pack, and every write made ready; the tables
-//! take everything and hold nothing, so that what is measured is ours alone.
+//! The whole path is the handler that Lambda runs: decode, contributions, fold, pack, and every prepared write. The tables accept
+//! every write and store nothing, so that only the product's own code is measured.
 //!
-//! All candidates read the same bytes (the recording `exam-42` in events of 100 records) in turns within one run, so that
-//! whatever else the machine does, it does to all of them.
+//! All candidates read the same bytes (the recording `exam-42` in events of 100 records) in turns within one run, so that other load
+//! on the machine affects all of them.
 
 use std::hint::black_box;
 
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
-use afterwrite_tests::measuring::{Candidate, handler};
-use afterwrite_tests::recording::{Recording, event};
+use afterwrite_tests::measuring::{MeasuredCandidate, handler};
+use afterwrite_tests::recording::{StreamRecording, event};
 use aws_lambda_events::event::dynamodb::Event;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ const RECORDS_PER_EVENT: usize = 100;
 const ROUNDS: usize = 101;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let recording = Recording::load(RECORDING);
+    let recording = StreamRecording::load(RECORDING);
     let records: Vec<&RawValue> = recording.records().collect();
     let event = |records: &[&RawValue]| String::from_utf8(event(records.iter().copied()));
     let events: Vec<String> = records.chunks(RECORDS_PER_EVENT).map(event).collect::<Result<_, _>>()?;
@@ -34,17 +34,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let deadline = Timestamp::from_epoch_ms(i64::MAX);
     let handle = |event: &[u8]| runtime.block_on(handler.handle(event, deadline));
     let mut candidates = [
-        Candidate::new("serde_json into aws_lambda_events", &events, |event| {
+        MeasuredCandidate::new("serde_json into aws_lambda_events", &events, |event| {
             serde_json::from_slice::<Event>(event).is_ok_and(|event| !black_box(event).records.is_empty())
         }),
-        Candidate::new("serde_json skipping (IgnoredAny)", &events, |event| {
+        MeasuredCandidate::new("serde_json skipping (IgnoredAny)", &events, |event| {
             serde_json::from_slice::<IgnoredAny>(event).is_ok()
         }),
-        Candidate::new("afterwrite: decode", &events, |event| {
-            decode(event, &handler.ledger().model().vocabulary)
+        MeasuredCandidate::new("afterwrite: decode", &events, |event| {
+            decode(event, &handler.ledger().model().attributes)
                 .is_ok_and(|batch| black_box(batch).records.iter().all(Result::is_ok))
         }),
-        Candidate::new("afterwrite: the whole path", &events, |event| {
+        MeasuredCandidate::new("afterwrite: the whole path", &events, |event| {
             handle(event).is_ok_and(|handled| black_box(handled).failures.is_empty())
         }),
     ];

@@ -1,42 +1,44 @@
-//! From the archive to what analysts read: exporting, compacting, and what lies there in the end; beside DuckDB and PyArrow, each on
-//! one thread, from the same objects to the same columns.
+//! The exporter and the compactor, compared with DuckDB and PyArrow: from the same objects to the same columns, on one thread; and the
+//! size of the resulting files.
 //!
 //! With a Python that has duckdb and pyarrow:
 //! `AFTERWRITE_TEST_PYTHON=… cargo bench --workspace --bench datasets` (`-- 200000` for fewer records than two million).
 //!
-//! Each runs as a process of its own, so that its processor time and its largest resident memory can be told.
+//! Each runs as a process of its own, whose processor time and peak memory are measured.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that meets the unexpected must fail at once")]
 
+use afterwrite_memory::MemoryTables;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use afterwrite::commit::{Clock as _, SystemClock};
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::sink::Bucket as _;
 use afterwrite::table::Model;
-use afterwrite_datasets::compact::{Compactor, Options};
-use afterwrite_datasets::export::Exporter;
-use afterwrite_memory::MemoryTables;
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::gzip;
 use afterwrite_tests::folder_bucket::FolderBucket;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::python;
+use afterwrite_tests::random::SeededRandom;
 use serde_json::{Value, json};
 
-/// Tells this program what it is to do, and where.
+/// Select the task of this program in a process of its own, and its folder.
 const ROLE: &str = "AFTERWRITE_BENCH_ROLE";
 const FOLDER: &str = "AFTERWRITE_BENCH_FOLDER";
 const RECORDS: u64 = 2_000_000;
-/// So many make an object of 128 MiB, larger than any that Firehose writes by itself.
+/// They make an object of 128 MiB, larger than any object that Firehose writes.
 const RECORDS_PER_OBJECT: u64 = 810_000;
-/// Over how many days the attempts are spread, from when, in epoch seconds; and in an object of very many.
+/// The number of days of the attempts, and the first day in epoch seconds; and the number of days in an object of a migration.
 const DAYS: u64 = 28;
 const FIRST_DAY: i64 = 1_769_904_000;
 const MANY_DAYS: u64 = 1_500;
-/// Of so many records one is delivered again, later.
-const AGAIN: u64 = 10;
+/// One record of this many is delivered a second time.
+const RECORDS_PER_DUPLICATE: u64 = 10;
 
 fn main() {
     if let (Ok(role), Some(folder)) = (std::env::var(ROLE), std::env::var_os(FOLDER)) {
@@ -51,7 +53,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let (text, packed) = generate(folder.path(), records, DAYS);
     println!(
-        "{records} changes of attempts, one in {AGAIN} twice: {:.0} MB of JSON, {:.0} MB packed\n",
+        "{records} changes of attempts, one in {RECORDS_PER_DUPLICATE} twice: {:.0} MB of JSON, {:.0} MB packed\n",
         megabytes(text),
         megabytes(packed)
     );
@@ -59,38 +61,37 @@ fn main() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         measured(command.env(ROLE, role).env(FOLDER, folder.path()))
     };
-    let interpreter = std::env::var_os("AFTERWRITE_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/datasets_others.py");
-    let python = |name: &str| measured(Command::new(&interpreter).arg(&script).arg(name).arg(folder.path()));
+    let python =
+        |name: &str| measured(python::script("benches/datasets_others.py").arg(name).arg(folder.path()));
 
     let export = [("exporter", ours("export")), ("DuckDB", python("duckdb")), ("PyArrow", python("pyarrow"))];
-    show("Exporting", &export, text);
-    // An object of changes of very many days, each a file: what a migration leaves that touches every item.
+    print_measurements("Exporting", &export, text);
+    // A migration changes every item: its object holds changes of very many days, and each day becomes a file.
     let migrated = tempfile::tempdir().unwrap();
     let (text_migrated, _) = generate(migrated.path(), records.min(RECORDS_PER_OBJECT), MANY_DAYS);
     let mut command = Command::new(std::env::current_exe().unwrap());
     let many_days = measured(command.env(ROLE, "export").env(FOLDER, migrated.path()));
-    show("\nMany days", &[("exporter", many_days)], text_migrated);
-    // DuckDB compacts what was exported, before it is compacted and removed.
+    print_measurements("\nMany days", &[("exporter", many_days)], text_migrated);
+    // DuckDB reads the exported files before the compactor removes them.
     let (sorted, compacted) = (python("duckdb-sorts"), ours("compact"));
-    show("\nCompacting", &[("compactor", compacted), ("DuckDB", sorted)], text);
+    print_measurements("\nCompacting", &[("compactor", compacted), ("DuckDB", sorted)], text);
     let sizes = python("sizes");
-    println!("\n{}", sizes.get("told").and_then(Value::as_str).unwrap());
+    println!("\n{}", sizes.get("report").and_then(Value::as_str).unwrap());
 }
 
-/// What some did, a line each.
-fn show(title: &str, all: &[(&str, Value)], text: u64) {
+/// Prints a line for each measurement.
+fn print_measurements(title: &str, measurements: &[(&str, Value)], text: u64) {
     let mb = megabytes(text);
     println!(
         "{title:10} {:>9} {:>10} {:>12} {:>10} {:>10}",
         "rows", "CPU s", "MB JSON/s", "peak MB", "file MB"
     );
-    for (name, told) in all {
-        let figure = |name: &str| told[name].as_f64().unwrap();
+    for (name, measured) in measurements {
+        let figure = |name: &str| measured[name].as_f64().unwrap();
         let cpu = figure("cpu_seconds");
         println!(
             "{name:10} {:>9} {cpu:>10.1} {:>12.0} {:>10.0} {:>10.0}",
-            told["rows"],
+            measured["rows"],
             mb / cpu,
             figure("peak_kb") / 1024.0,
             figure("file_bytes") / 1e6
@@ -98,47 +99,50 @@ fn show(title: &str, all: &[(&str, Value)], text: u64) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a size to be shown")]
+#[expect(clippy::cast_precision_loss, reason = "a size for a report")]
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Runs a program that prints what it did and what it took.
+/// Runs a program that prints its measurements as JSON.
 fn measured(command: &mut Command) -> Value {
     let ran = command.output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
-/// Writes an archive of attempts that are begun and then completed, over so many days; the bytes of the JSON and of the objects.
+/// Writes an archive of attempts, half of them completed, over `days` days. Returns the bytes of the JSON and of the objects.
 fn generate(folder: &Path, records: u64, days: u64) -> (u64, u64) {
-    let mut random = Random::new(42);
+    let mut random = SeededRandom::new(42);
     let (mut text, mut packed) = (0, 0);
     fs::create_dir_all(folder.join("archive")).unwrap();
-    let mut write = |name: u64, lines: &str| {
-        let object = gzip(lines);
-        text += u64::try_from(lines.len()).unwrap();
-        packed += u64::try_from(object.len()).unwrap();
-        fs::write(folder.join(format!("archive/{name:09}.gz")), object).unwrap();
-    };
-    let (mut number, mut again) = (0, String::new());
+    let (mut number, mut duplicates) = (0, String::new());
     while number < records {
         let mut lines = String::new();
         for _ in 0..RECORDS_PER_OBJECT.min(records - number) {
             let start = lines.len();
             write_record(&mut lines, number, days, &mut random);
-            if number.is_multiple_of(AGAIN) {
-                again.push_str(&lines[start..]);
+            if number.is_multiple_of(RECORDS_PER_DUPLICATE) {
+                duplicates.push_str(&lines[start..]);
             }
             number += 1;
         }
-        write(number, &lines);
+        text += lines.len();
+        packed += write_object(folder, number, &lines);
     }
-    write(number + 1, &again);
-    (text, packed)
+    text += duplicates.len();
+    packed += write_object(folder, number + 1, &duplicates);
+    (u64::try_from(text).unwrap(), u64::try_from(packed).unwrap())
 }
 
-fn write_record(lines: &mut String, number: u64, days: u64, random: &mut Random) {
+/// Writes an object of the archive, and returns its size in bytes.
+fn write_object(folder: &Path, number: u64, lines: &str) -> usize {
+    let object = gzip(lines);
+    fs::write(folder.join(format!("archive/{number:09}.gz")), &object).unwrap();
+    object.len()
+}
+
+fn write_record(lines: &mut String, number: u64, days: u64, random: &mut SeededRandom) {
     let (candidate, project) = (random.below(20_000), random.below(50));
     let attempt = format!("{:016x}{:016x}", random.number(), random.number());
     let (day, second) = (random.below(days), random.below(86_400));
@@ -149,15 +153,15 @@ fn write_record(lines: &mut String, number: u64, days: u64, random: &mut Random)
     let common = format!(
         r#"{keys},"GSI1PK":{{"S":"ATTEMPT#{attempt}"}},"GSI1SK":{{"S":"ATTEMPT#{attempt}"}},"GSI2PK":{{"S":"PROJECT#p-{project:04}"}},"GSI2SK":{{"S":"{started}#{attempt}"}},"EntityType":{{"S":"ATTEMPT"}},"attempt_id":{{"S":"{attempt}"}},"candidate_id":{{"S":"c-{candidate:06}"}},"project_id":{{"S":"p-{project:04}"}},"started_at":{{"S":"{started}"}},"total_questions":{{"N":"{questions}"}}"#
     );
-    let begun = format!(r#"{{{common},"status":{{"S":"IN_PROGRESS"}}}}"#);
+    let started_image = format!(r#"{{{common},"status":{{"S":"IN_PROGRESS"}}}}"#);
     let (event, images) = if random.chance(500) {
-        ("INSERT", format!(r#""NewImage":{begun}"#))
+        ("INSERT", format!(r#""NewImage":{started_image}"#))
     } else {
         let (score, taken) = (random.below(questions + 1), 60 + random.below(5000));
-        let done = format!(
+        let completed_image = format!(
             r#"{{{common},"status":{{"S":"COMPLETED"}},"completed_at":{{"S":"{started}"}},"score":{{"N":"{score}"}},"time_taken_seconds":{{"N":"{taken}"}}}}"#
         );
-        ("MODIFY", format!(r#""NewImage":{done},"OldImage":{begun}"#))
+        ("MODIFY", format!(r#""NewImage":{completed_image},"OldImage":{started_image}"#))
     };
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -174,7 +178,8 @@ async fn export(folder: &Path) {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let bucket = FolderBucket(folder.to_owned());
-    let exporter: Exporter<_, MemoryTables> = Exporter::new(model, tables, bucket.clone(), None);
+    let exporter: ArchiveExporter<_, MemoryTables> =
+        ArchiveExporter::new(model, tables, bucket.clone(), None);
     let (mut rows, mut file_bytes) = (0, 0);
     for object in bucket.list("archive/").await.unwrap() {
         let tally = exporter.export(&object.key).await.unwrap();
@@ -182,23 +187,30 @@ async fn export(folder: &Path) {
         rows += tally.rows;
         file_bytes += tally.file_bytes;
     }
-    tell(rows, file_bytes);
+    print_usage(rows, file_bytes);
 }
 
-/// Compacts what was exported, and has the inputs removed, which readers need no more.
+/// Compacts the exported files, and removes them.
 async fn compact(folder: &Path) {
     let model = Arc::new(Model::load("exambuddy").unwrap());
-    let options = Options { grace: std::time::Duration::ZERO, ..Options::default() };
-    let compactor = Compactor::new(model, FolderBucket(folder.to_owned()), options);
-    let compacted = compactor.compact(None, None, SystemClock.now()).await.unwrap();
-    tell(compacted.rows_out.try_into().unwrap(), compacted.bytes_out.try_into().unwrap());
-    let later = SystemClock.now().plus(std::time::Duration::from_secs(60));
-    let swept = compactor.compact(None, None, later).await.unwrap();
+    let options =
+        CompactionOptions { grace_period: std::time::Duration::ZERO, ..CompactionOptions::default() };
+    let compactor = DatasetCompactor::new(
+        Arc::clone(&model),
+        FolderBucket(folder.to_owned()),
+        options.clone(),
+        SystemClock,
+    );
+    let compacted = compactor.compact(None, None).await.unwrap();
+    print_usage(compacted.rows_out.try_into().unwrap(), compacted.bytes_out.try_into().unwrap());
+    let later = StillClock::at(SystemClock.now().plus(std::time::Duration::from_secs(60)));
+    let compactor = DatasetCompactor::new(model, FolderBucket(folder.to_owned()), options, later);
+    let swept = compactor.compact(None, None).await.unwrap();
     assert_eq!((swept.files_in, swept.files_removed), (0, compacted.files_in));
 }
 
-/// What was done, and what it took so far.
-fn tell(rows: usize, file_bytes: usize) {
+/// Prints the measurements of this process.
+fn print_usage(rows: usize, file_bytes: usize) {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let peak_kb: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
@@ -208,7 +220,7 @@ fn tell(rows: usize, file_bytes: usize) {
     );
 }
 
-/// The processor time of this process, in Linux's hundredths of a second.
+/// The processor time of this process in seconds. Linux counts hundredths of a second.
 fn cpu_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap();
     let figures = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);

@@ -1,5 +1,5 @@
-"""The work of the exporter and the compactor as others do it, and what lies there in the end:
-datasets_others.py duckdb|pyarrow|duckdb-sorts|sizes FOLDER. Prints what it took, or found, as JSON."""
+"""The work of the exporter and the compactor, done by DuckDB and PyArrow, and the sizes of the resulting files:
+datasets_others.py duckdb|pyarrow|duckdb-sorts|sizes FOLDER. Prints measurements as JSON."""
 
 import glob
 import json
@@ -99,7 +99,7 @@ def by_pyarrow(objects, out):
 
 
 def sorted_by_duckdb(folder, out):
-    """Each partition of what was exported as one file: no row twice, in the order that the model asks for."""
+    """Writes each exported partition as one file without duplicate rows, sorted as in the model."""
     import duckdb
 
     con = duckdb.connect(config={"threads": 1})
@@ -120,7 +120,7 @@ QUERIES = "../../infra/athena/exambuddy/queries"
 
 
 def sizes(folder):
-    """What the compacted files take beside the same rows unsorted in SNAPPY: in all, by column, and in the columns that saved queries read."""
+    """The size of the compacted files and of the same rows, unsorted with SNAPPY: in total, by column, and for the columns of each saved query."""
     import re
 
     import duckdb
@@ -130,7 +130,7 @@ def sizes(folder):
     ours = f"{folder}/datasets/attempts/*/*.parquet"
     os.makedirs(f"{folder}/snappy")
     for partition in sorted(glob.glob(f"{folder}/datasets/attempts/dt=*")):
-        # As they were delivered: in the order of their positions.
+        # In the order of delivery, which is that of the positions.
         con.execute(f"""COPY (SELECT * FROM read_parquet('{partition}/*.parquet', hive_partitioning = false) ORDER BY _position)
                         TO '{folder}/snappy/{os.path.basename(partition)}.parquet' (FORMAT parquet, COMPRESSION snappy)""")
 
@@ -149,7 +149,7 @@ def sizes(folder):
     for name in sorted(compacted, key=compacted.get, reverse=True):
         line("  " + name, compacted[name], unsorted.get(name, 0))
     lines += ["", "Read by saved queries"]
-    # What the view needs to tell the newest row of an item.
+    # The columns by which the view selects the newest row of an item.
     of_view = {"candidate_id", "attempt_id", "_position", "_operation", "_changed_at", "_rescued", "_generation"}
     for file in sorted(glob.glob(os.path.join(os.path.dirname(__file__), QUERIES, "*.sql"))):
         words = set(re.findall(r"[a-z_]+", open(file).read().lower()))
@@ -161,7 +161,7 @@ def sizes(folder):
 
 
 def peak_kb():
-    """The largest resident memory of this process. Not `ru_maxrss`, which begins with that of the program that started it."""
+    """The largest resident memory of this process. `ru_maxrss` would include that of the program that started it."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 
@@ -169,7 +169,7 @@ def peak_kb():
 def main():
     name, folder = sys.argv[1], sys.argv[2]
     if name == "sizes":
-        print(json.dumps({"told": sizes(folder)}))
+        print(json.dumps({"report": sizes(folder)}))
         return
     out = os.path.join(folder, name)
     os.makedirs(out)

@@ -1,13 +1,13 @@
-//! What passing a record on costs the processor, beside the handler that is mostly written by hand, in Python.
+//! The processor time of the function `relay`, compared with a typical handwritten handler in Python.
 //!
 //! With redis-server on the path, and a Python that has boto3 and redis-py:
 //! `cargo build --profile lambda -p afterwrite-functions`, then
 //! `AFTERWRITE_TEST_BIN_DIR=$PWD/target/lambda cargo bench -p afterwrite-tests --bench relay`.
 //!
-//! Both handle the recording `exam-42` in events of 100 records, several times over, in turn within one run: every record is
-//! archived through a delivery stream on loopback HTTP, and its cache keys are removed from a real Redis. What is
-//! counted is the processor time of the handling process alone, user's and system's. The function is the one that is deployed, under a
-//! Runtime API, its answers and metrics included; the Python handler is called in a loop.
+//! Both handle the recording `exam-42` ten times in events of 100 records, one after the other in one run. Every record is archived
+//! through a delivery stream on loopback HTTP, and its cache keys are removed from a real Redis. The figure is the user and system
+//! time of the handling process. The function is the deployed one under a Runtime API, responses and metrics included. The Python
+//! handler is called in a loop.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,29 +18,29 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::programs::program;
-use afterwrite_tests::recording::{Recording, event};
+use afterwrite_tests::python;
+use afterwrite_tests::recording::{StreamRecording, event};
 use afterwrite_tests::redis_server::RedisServer;
-use afterwrite_tests::runtime_api::{Function, InvocationResult, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, InvocationResult, RuntimeApi};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 const RECORDING: &str = "exam-42";
 const RECORDS_PER_EVENT: usize = 100;
 const ROUNDS: usize = 10;
-const TIME: Duration = Duration::from_secs(60);
-/// Linux counts processor time in these.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Linux counts processor time in ticks.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What handling some records cost.
-struct Cost {
+/// The cost of handling some records.
+struct HandlingCost {
     records: f64,
     cpu_seconds: f64,
-    /// Nothing is said of a handler that is not delivered its events one by one.
+    /// Of the handler's loop, or of the invocations.
     wall_seconds: f64,
     keys_gone_ms: Vec<u64>,
 }
@@ -48,16 +48,16 @@ struct Cost {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let binary = program("relay");
-    let recording = Recording::load(RECORDING);
+    let recording = StreamRecording::load(RECORDING);
     let records: Vec<&RawValue> = recording.records().collect();
     let events: Vec<String> = records
         .chunks(RECORDS_PER_EVENT)
         .map(|records| String::from_utf8(event(records.iter().copied())).unwrap().replace('\n', " "))
         .collect();
-    let archive = Box::pin(Archive::start()).await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let redis = RedisServer::start().await;
     let ours = relay(&binary, &events, &archive, &redis).await;
-    let theirs = python(&events, &archive, &redis);
+    let theirs = python_handler(&events, &archive, &redis);
     println!("{:24} {:>10} {:>16} {:>12}", "", "records", "CPU µs/record", "records/s");
     for (name, cost) in [("relay (release)", &ours), ("Python, boto3, redis-py", &theirs)] {
         let rate = cost.records / cost.wall_seconds;
@@ -80,11 +80,17 @@ async fn main() {
     );
 }
 
-async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &RedisServer) -> Cost {
+async fn relay(
+    binary: &Path,
+    events: &[String],
+    archive: &EmbeddedArchive,
+    redis: &RedisServer,
+) -> HandlingCost {
     let api = RuntimeApi::start().await.unwrap();
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let url = format!("redis://127.0.0.1:{}", redis.port);
     let settings = [
+        ("AFTERWRITE_MODEL", "exambuddy"),
         ("AFTERWRITE_CACHE_URL", &*url),
         ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
         ("AFTERWRITE_BUCKET", BUCKET),
@@ -94,7 +100,7 @@ async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &Redi
         ("AWS_ACCESS_KEY_ID", "x"),
         ("AWS_SECRET_ACCESS_KEY", "x"),
     ];
-    let function = Function::start(binary, &api, &settings).unwrap();
+    let function = FunctionProcess::start(binary, &api, &settings).unwrap();
     deliver(&api, events.first().unwrap(), &function).await;
     let (before, begun) = (cpu_seconds(&function), Instant::now());
     let mut handled = 0;
@@ -108,7 +114,7 @@ async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &Redi
     let output = function.stop();
     let lines = output.lines().filter(|line| line.contains("CloudWatchMetrics"));
     let gone = lines.filter_map(|line| serde_json::from_str::<Value>(line).unwrap()["KeysGone"].as_u64());
-    Cost {
+    HandlingCost {
         records: f64::from(u32::try_from(handled).unwrap()),
         cpu_seconds,
         wall_seconds,
@@ -116,39 +122,36 @@ async fn relay(binary: &Path, events: &[String], archive: &Archive, redis: &Redi
     }
 }
 
-async fn deliver(api: &RuntimeApi, event: &str, function: &Function) {
-    let answer = api.invoke(event.to_owned(), TIME).await;
+async fn deliver(api: &RuntimeApi, event: &str, function: &FunctionProcess) {
+    let response = api.invoke(event.to_owned(), TIMEOUT).await;
     let is_accepted =
-        matches!(&answer, InvocationResult::Response(answer) if **answer == *br#"{"batchItemFailures":[]}"#);
-    assert!(is_accepted, "{answer:?}; it wrote:\n{}", function.output());
+        matches!(&response, InvocationResult::Response(body) if **body == *br#"{"batchItemFailures":[]}"#);
+    assert!(is_accepted, "{response:?}; its output:\n{}", function.output());
 }
 
-/// The processor time that the process has used, from its 14th and 15th figure in /proc.
-fn cpu_seconds(function: &Function) -> f64 {
+/// The processor time of the process so far, from the 14th and 15th field of its `stat` file.
+fn cpu_seconds(function: &FunctionProcess) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", function.id())).unwrap();
     let figures = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
     figures.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
 }
 
-fn python(events: &[String], archive: &Archive, redis: &RedisServer) -> Cost {
+fn python_handler(events: &[String], archive: &EmbeddedArchive, redis: &RedisServer) -> HandlingCost {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     for event in events {
         writeln!(file, "{event}").unwrap();
     }
-    let interpreter = std::env::var_os("AFTERWRITE_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    let handler = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/relay_handler.py");
-    let ran = Command::new(interpreter)
-        .arg(handler)
+    let output = python::script("benches/relay_handler.py")
         .arg(file.path())
         .args([redis.port.to_string(), archive.firehose.endpoint(), ROUNDS.to_string()])
         .output()
         .unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
-    Cost {
-        records: told["records"].as_f64().unwrap(),
-        cpu_seconds: told["cpu_seconds"].as_f64().unwrap(),
-        wall_seconds: told["wall_seconds"].as_f64().unwrap(),
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let measured: Value = serde_json::from_slice(&output.stdout).unwrap();
+    HandlingCost {
+        records: measured["records"].as_f64().unwrap(),
+        cpu_seconds: measured["cpu_seconds"].as_f64().unwrap(),
+        wall_seconds: measured["wall_seconds"].as_f64().unwrap(),
         keys_gone_ms: Vec::new(),
     }
 }

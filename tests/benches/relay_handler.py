@@ -1,9 +1,9 @@
-"""What is mostly written by hand: a stream handler in Python that invalidates ExamBuddy's cache keys and archives every record.
+"""A typical handwritten stream handler in Python: invalidates ExamBuddy's cache keys and archives every record.
 
     python relay_handler.py EVENTS REDIS_PORT FIREHOSE_ENDPOINT ROUNDS
 
-EVENTS holds one event a line. Prints the processor seconds that handling took (imports and clients not counted) and the
-records handled, as JSON.
+EVENTS holds one event a line. Prints the processor seconds of handling (without imports and clients), the seconds by the clock,
+and the number of handled records, as JSON.
 """
 
 import json
@@ -55,8 +55,8 @@ def handle(event, cache, firehose):
     pipeline.publish("afterwrite:invalidated", json.dumps(keys))
     pipeline.execute()
     lines = [{"Data": (json.dumps(record) + "\n").encode()} for record in event["Records"]]
-    answer = firehose.put_record_batch(DeliveryStreamName="changes", Records=lines)
-    assert answer["FailedPutCount"] == 0
+    response = firehose.put_record_batch(DeliveryStreamName="changes", Records=lines)
+    assert response["FailedPutCount"] == 0
     return {"batchItemFailures": []}
 
 
@@ -69,13 +69,13 @@ def main():
     with open(path) as file:
         events = file.read().splitlines()
     handle(json.loads(events[0]), cache, firehose)
-    begun, begun_by_the_clock, records = time.process_time(), time.perf_counter(), 0
+    cpu_start, wall_start, records = time.process_time(), time.perf_counter(), 0
     for _ in range(rounds):
         for event in events:
             event = json.loads(event)
             handle(event, cache, firehose)
             records += len(event["Records"])
-    cpu_seconds, wall_seconds = time.process_time() - begun, time.perf_counter() - begun_by_the_clock
+    cpu_seconds, wall_seconds = time.process_time() - cpu_start, time.perf_counter() - wall_start
     print(json.dumps({"cpu_seconds": cpu_seconds, "wall_seconds": wall_seconds, "records": records}))
 
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::ErrorKind;
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
 use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationOutcome};
 use afterwrite::relay::{MAX_PATHS, MAX_WILDCARDS};

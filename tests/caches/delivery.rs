@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::commit::{Clock, SystemClock};
+use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationChange, InvalidationOutcome};
@@ -43,7 +43,7 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
     deadline: Timestamp,
 ) -> InvalidationOutcome {
     let event = serde_json::json!({ "Records": records }).to_string();
-    let batch = decode(event.as_bytes(), &model.vocabulary).expect("an event");
+    let batch = decode(event.as_bytes(), &model.attributes).expect("an event");
     let records_read: Vec<_> =
         batch.records.iter().map(|record| record.as_ref().expect("a record")).collect();
     let keys: Vec<_> = records_read
@@ -51,8 +51,6 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
         .map(|record| SourceKey::of_keys(model, 0, &record.keys).expect("a key of the table"))
         .collect();
     let identities: Vec<_> = keys.iter().map(|key| key.identify(model)).collect();
-    let old: Vec<_> =
-        records_read.iter().map(|record| record.old.decode(&model.vocabulary).expect("an image")).collect();
     let changes: Vec<_> = identities
         .iter()
         .enumerate()
@@ -61,7 +59,7 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
                 record: index,
                 event_id: records[index]["eventID"].as_str().expect("an event id"),
                 identity: identity.as_ref()?,
-                old: old[index].as_ref(),
+                old: records_read[index].old.decode(&model.attributes).expect("an image"),
                 new: records_read[index].new.as_ref(),
             })
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use afterwrite::ErrorKind;
-use afterwrite::commit::SystemClock;
+use afterwrite::clock::SystemClock;
 use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationOutcome};
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::redis_server::RedisServer;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub(crate) async fn keys_in(server: &RedisServer) -> BTreeSet<String> {
 
 /// The records of the platform, by time.
 pub(crate) fn recorded() -> Vec<Value> {
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     recording.records().map(|record| serde_json::from_str(record.get()).unwrap()).collect()
 }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::commit::SystemClock;
-use afterwrite::relay::archive::Archiver;
+use afterwrite::clock::SystemClock;
+use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
@@ -13,10 +13,10 @@ use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::{Relay, Relayed, SourceTables};
+use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
 use afterwrite_memory::MemoryStream;
 use afterwrite_memory::{MemoryCache, MemoryObjects};
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM};
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::free_port;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::delivery::{deadline, model, question};
 
 /// A relay whose cache and archive are in memory.
-type MemoryRelay = Relay<MemoryCache, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
+type MemoryRelay = StreamRelay<MemoryCache, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
 
 /// The keys that were invalidated in the cache.
 fn invalidated(cache: &MemoryCache) -> BTreeSet<String> {
@@ -40,7 +40,7 @@ fn event(records: &[Value]) -> String {
 }
 
 /// The sequence numbers of the records that failed, each once, and why.
-fn failed(relayed: &Relayed) -> Vec<(&str, &Error)> {
+fn failed(relayed: &RelayedBatch) -> Vec<(&str, &Error)> {
     let mut failed: Vec<(&str, &Error)> = relayed
         .failures
         .iter()
@@ -63,7 +63,10 @@ fn large(mut record: Value) -> Value {
 }
 
 /// Without an archive, the keys and paths of three questions are invalidated, and every record is reported as failed.
-async fn assert_invalidated_without(archive: Archiver<Firehose, S3Bucket, SystemClock>, kind: ErrorKind) {
+async fn assert_invalidated_without(
+    archive: ChangeArchiver<Firehose, S3Bucket, SystemClock>,
+    kind: ErrorKind,
+) {
     let (cache, cloudfront, model) = (MemoryCache::default(), FakeCloudFront::start().await, model());
     let invalidator = CacheInvalidator::new(
         Arc::clone(&model),
@@ -71,7 +74,7 @@ async fn assert_invalidated_without(archive: Archiver<Firehose, S3Bucket, System
         Some(cloudfront.distribution()),
         SystemClock,
     );
-    let relay = Relay::new(tables(&model), Some(invalidator), Some(archive), SystemClock);
+    let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archive), SystemClock);
     let records =
         [at(large(question("p", "1")), "101"), at(question("p", "2"), "102"), at(question("p", "3"), "103")];
     let relayed = relay.handle(event(&records).as_bytes(), deadline(2)).await.unwrap();
@@ -90,14 +93,14 @@ async fn assert_invalidated_without(archive: Archiver<Firehose, S3Bucket, System
 
 #[tokio::test]
 async fn an_unreachable_archive_does_not_affect_invalidation() {
-    let servers = Archive::start().await;
+    let servers = EmbeddedArchive::start().await;
     let nowhere = format!("http://127.0.0.1:{}", free_port());
     let firehose = servers.firehose.sdk_config().into_builder().endpoint_url(&nowhere).build();
     let s3 = aws_sdk_s3::config::Builder::from(&servers.s3.sdk_config())
         .endpoint_url(&nowhere)
         .force_path_style(true)
         .build();
-    let archive = Archiver::new(
+    let archive = ChangeArchiver::new(
         Firehose::new(&aws_sdk_firehose::Client::new(&firehose), Arc::from(STREAM)),
         S3Bucket::new(&aws_sdk_s3::Client::from_conf(s3), Arc::from(BUCKET)),
         SystemClock,
@@ -107,8 +110,8 @@ async fn an_unreachable_archive_does_not_affect_invalidation() {
 
 #[tokio::test]
 async fn an_archive_that_refuses_every_record_does_not_affect_invalidation() {
-    let servers = Archive::start().await;
-    let archive = Archiver::new(
+    let servers = EmbeddedArchive::start().await;
+    let archive = ChangeArchiver::new(
         Firehose::new(&servers.firehose.client(), Arc::from("elsewhere")),
         S3Bucket::new(&servers.s3.client(), Arc::from("elsewhere")),
         SystemClock,
@@ -175,8 +178,8 @@ fn in_memory(model: &Arc<Model>, cache: Option<&MemoryCache>) -> (MemoryRelay, A
     let invalidator =
         cache.map(|cache| CacheInvalidator::new(Arc::clone(model), Some(cache.clone()), None, SystemClock));
     let stream = Arc::new(MemoryStream::default());
-    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
-    (Relay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
+    let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
+    (StreamRelay::new(tables(model), invalidator, Some(archiver), SystemClock), stream)
 }
 
 /// The records in the stream, in order.
@@ -193,8 +196,8 @@ async fn a_dead_cache_fails_only_the_records_with_stale_keys() {
     let invalidator =
         CacheInvalidator::<_, CloudFront, _>::new(Arc::clone(&model), Some(cache), None, SystemClock);
     let stream = Arc::new(MemoryStream::default());
-    let archiver = Archiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
-    let relay = Relay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
+    let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
+    let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
     let number = |price: u8, stock: u8| json!({ "price": { "N": price.to_string() }, "stock": { "N": stock.to_string() } });
     let records = [
         change("201", 1, "VISIT#1", json!({}), json!({ "seen": { "BOOL": true } })),

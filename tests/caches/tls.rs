@@ -4,7 +4,7 @@ use std::iter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use afterwrite::commit::{Clock, SystemClock};
+use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};

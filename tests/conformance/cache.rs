@@ -11,7 +11,7 @@ use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::sink::{Cache, GENERATION_SUFFIX, INVALIDATION_CHANNEL, TOMBSTONE};
 use afterwrite::table::CacheRemedy;
 use afterwrite_memory::MemoryCache;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 use afterwrite_tests::redis_server::{RedisCluster, RedisServer};
 use futures::StreamExt as _;
 use redis::FromRedisValue;
@@ -218,7 +218,7 @@ async fn is_stale(
 
 /// The number of races with random pauses that leave a stale value.
 async fn stale_races(cache: &impl CacheUnderTest, name: &str, remedy: CacheRemedy) -> usize {
-    let mut random = Random::new(42);
+    let mut random = SeededRandom::new(42);
     let mut stale = 0;
     for number in 0..RACES {
         let (reader, writer) = (random.below(12), random.below(12));

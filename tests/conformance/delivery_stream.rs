@@ -6,7 +6,7 @@ use afterwrite::ErrorKind;
 use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::firehose::{Firehose, MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_RECORD_BYTES};
 use afterwrite_memory::MemoryStream;
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM, objects};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::moto::MotoServer;
 
 /// A delivery stream with what it delivers.
@@ -31,7 +31,7 @@ async fn memory() {
 
 #[tokio::test]
 async fn embedded() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     suite(&archive).await;
     requests_over_a_limit_are_rejected_as_a_whole(&archive).await;
     a_missing_stream_is_a_configuration_error(&archive.firehose.client()).await;
@@ -120,7 +120,7 @@ async fn a_missing_stream_is_a_configuration_error(client: &aws_sdk_firehose::Cl
     }
 }
 
-async fn an_unavailable_stream_takes_nothing(archive: &Archive) {
+async fn an_unavailable_stream_takes_nothing(archive: &EmbeddedArchive) {
     let delivered = archive.delivered().await;
     archive.firehose.set_unavailable(true);
     let error = archive.stream().put_batch(&[b"a\n"]).await.unwrap_err();
@@ -145,9 +145,9 @@ impl StreamUnderTest for Arc<MemoryStream> {
     }
 }
 
-impl StreamUnderTest for Archive {
+impl StreamUnderTest for EmbeddedArchive {
     fn stream(&self) -> impl DeliveryStream {
-        Archive::stream(self)
+        EmbeddedArchive::stream(self)
     }
 
     async fn delivered(&self) -> Vec<String> {

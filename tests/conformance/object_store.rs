@@ -6,7 +6,7 @@ use afterwrite::ErrorKind;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Bucket, ObjectBody, ObjectStore as _, PutOutcome};
 use afterwrite_memory::MemoryObjects;
-use afterwrite_tests::archive::{Archive, BUCKET};
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::folder_bucket::FolderBucket;
 use afterwrite_tests::moto::MotoServer;
 use bytes::Bytes;
@@ -42,7 +42,7 @@ async fn folder() {
 
 #[tokio::test]
 async fn embedded_s3() {
-    let archive = Archive::start().await;
+    let archive = EmbeddedArchive::start().await;
     suite(&archive.bucket()).await;
     one_of_many_concurrent_put_new_writes(&archive.bucket()).await;
     a_missing_bucket_is_a_configuration_error(&archive.s3.client()).await;

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Asks the datasets in DuckDB, with nothing of Afterwrite but the SQL that it checks in for Athena.
+"""Queries the datasets in DuckDB, with the SQL that is checked in for Athena and nothing else of Afterwrite.
 
     independent_reader.py BUCKET SQL [--views] [--only NAME …]
 
-BUCKET is a folder that is like the bucket (it holds datasets/<name>/dt=<day>/….parquet), SQL one of the folders of
-infra/athena. Every table, view and query in there is parsed as Athena's; what is no table is translated by sqlglot. Prints one
+BUCKET is a folder like the bucket (it has datasets/<name>/dt=<day>/….parquet), SQL one of the folders of
+infra/athena. Every table, view and query in it is parsed as Athena's; views and queries are translated by sqlglot. Prints one
 JSON object: `statements`, the files that were parsed; `queries`, the rows of every saved query by its name, in their order; with
---views also `views`, the rows of every view in the order of their columns' text. Values are those that `afterwrite query --json`
-writes. A decimal with digits after its point is written as the nearest double: what is 4.00 there is 4.0 here.
+--views also `views`, the rows of every view in the order of their JSON text. Values are written as by `afterwrite query --json`,
+except that a decimal with digits after its point is written as the nearest double: 4.0 instead of 4.00.
 
-Fails if a file holds a column that Athena reads otherwise than it was meant (unsigned, INT96, nanoseconds), or lacks
-a type that the table says.
+Fails if a file has a column whose type Athena reads differently (unsigned, INT96, nanoseconds), or that is not in the table.
 
 Needs duckdb and sqlglot (PyPI).
 """
@@ -34,39 +33,39 @@ def main():
     arguments.add_argument("sql", type=pathlib.Path)
     arguments.add_argument("--views", action="store_true")
     arguments.add_argument("--only", nargs="*", help="names of saved queries; default: all")
-    asked = arguments.parse_args()
+    options = arguments.parse_args()
 
     connection = duckdb.connect()
-    # Athena's times are UTC's.
+    # Athena's times are in UTC.
     connection.execute("SET TimeZone = 'UTC'")
-    tables, views = sql_files(asked.sql, "tables"), sql_files(asked.sql, "views")
-    # A model without saved queries has no folder for them.
-    queries = sql_files(asked.sql, "queries") if (asked.sql / "queries").exists() else []
+    tables, views = sql_files(options.sql, "tables"), sql_files(options.sql, "views")
+    # A model without saved queries does not have a folder for them.
+    queries = sql_files(options.sql, "queries") if (options.sql / "queries").exists() else []
     for file in tables:
-        create_log(connection, file, asked.bucket)
+        create_log(connection, file, options.bucket)
     names = [create_view(connection, file) for file in views]
-    answer = {"statements": [file.relative_to(asked.sql).as_posix() for file in tables + views + queries], "queries": {}}
+    result = {"statements": [file.relative_to(options.sql).as_posix() for file in tables + views + queries], "queries": {}}
     for file in queries:
         query = translated(file).sql("duckdb")
-        if asked.only is None or file.stem in asked.only:
-            answer["queries"][file.stem] = rows(connection, query)
-    if asked.views:
-        answer["views"] = {
+        if options.only is None or file.stem in options.only:
+            result["queries"][file.stem] = rows(connection, query)
+    if options.views:
+        result["views"] = {
             name: sorted(rows(connection, f'SELECT * FROM "{name}"'), key=json.dumps) for name in names
         }
-    json.dump(answer, sys.stdout, indent=1, allow_nan=False)
+    json.dump(result, sys.stdout, indent=1, allow_nan=False)
     print()
 
 
 def sql_files(folder, kind):
     files = sorted((folder / kind).glob("*.sql"))
     if not files:
-        sys.exit(f"{folder / kind} holds no .sql files")
+        sys.exit(f"{folder / kind} does not have .sql files")
     return files
 
 
 def translated(file):
-    """The one statement of a file, parsed as Athena's."""
+    """The statement of a file, parsed as Athena's."""
     statements = sqlglot.parse(file.read_text(), read="athena")
     if len(statements) != 1 or isinstance(statements[0], exp.Command):
         sys.exit(f"{file}: not one statement that sqlglot knows")
@@ -74,7 +73,7 @@ def translated(file):
 
 
 def create_log(connection, file, bucket):
-    """Makes a table of the files where the statement says they lie, with the columns and types that it says."""
+    """Creates a table of the files at the statement's location, with the statement's columns and types."""
     table = translated(file)
     name = table.this.this.name
     location = table.find(exp.LocationProperty).this.name
@@ -82,7 +81,7 @@ def create_log(connection, file, bucket):
     partitions = [column.name for column in table.find(exp.PartitionedByProperty).find_all(exp.ColumnDef)]
     columns = {column.name: column.args["kind"].sql("duckdb") for column in table.this.expressions}
     if partitions != ["dt"] or name != f"{pathlib.PurePath(folder).name}_log" or "dt" in columns:
-        sys.exit(f"{file}: not the table that is expected: {name}, {location}, {partitions}")
+        sys.exit(f"{file}: not the expected table: {name}, {location}, {partitions}")
     typed = ", ".join(f'cast(NULL AS {kind}) AS "{column}"' for column, kind in columns.items())
     connection.execute(f'CREATE VIEW "{name}_typed" AS SELECT {typed}, cast(NULL AS VARCHAR) AS dt WHERE false')
     source = f'SELECT * FROM "{name}_typed"'
@@ -112,7 +111,7 @@ def refuse_unfit_columns(connection, pattern):
         if kind == "INT96" or converted.startswith("UINT") or "NANOS=NANO" in logical.upper()
     ]
     if unfit:
-        sys.exit(f"{pattern}: Athena reads these otherwise than they are meant: {', '.join(unfit)}")
+        sys.exit(f"{pattern}: Athena reads the types of these columns differently: {', '.join(unfit)}")
 
 
 def create_view(connection, file):

@@ -1,4 +1,4 @@
-//! The recorded exam platform's archive → datasets → what analysts see.
+//! Datasets: from the recorded archive of the exam platform to the rows that readers see.
 
 #![expect(
     clippy::unwrap_used,

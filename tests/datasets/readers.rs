@@ -1,22 +1,23 @@
-//! Independent readers: DuckDB and the embedded engine, each given the same files and the same SQL, must agree with each other, and with the
-//! rollups that were counted from the stream.
+//! Independent readers: DuckDB and the embedded engine read the same files with the same SQL, and agree with each other and with the
+//! rollups counted from the stream.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use afterwrite::record::Timestamp;
 use afterwrite::table::Model;
-use afterwrite_datasets::catalogue::{Statement, statements};
-use afterwrite_datasets::compact::{Compactor, Options};
+use afterwrite_datasets::catalogue::statements;
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_memory::MemoryObjects;
-use afterwrite_tests::datasets::{
-    archive_objects, bucket_folder, duckdb, export, export_knowing_owners, gzip,
-};
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::datasets::{archive_objects, bucket_folder, export, export_knowing_owners, gzip};
+use afterwrite_tests::duckdb;
+use afterwrite_tests::recording::StreamRecording;
 use serde_json::Value;
 
-/// The expiries of days that are not compacted: exported before anybody knew whose the projects are, they are rows that say less than
-/// others of the same changes.
-fn late_expiries(recording: &Recording) -> String {
+/// The expiries on days that are not compacted. They are exported before the owners of the projects are known: other rows of the
+/// same changes have more values.
+fn late_expiries(recording: &StreamRecording) -> String {
     let is_late = |record: &&str| {
         let record: Value = serde_json::from_str(record).unwrap();
         record["userIdentity"]["principalId"] == "dynamodb.amazonaws.com"
@@ -27,8 +28,8 @@ fn late_expiries(recording: &Recording) -> String {
     late.iter().map(|record| format!("{record}\n")).collect()
 }
 
-/// A folder that is like the bucket: the datasets of the recorded archive, half of the days compacted, and not swept.
-async fn recorded_folder(recording: &Recording) -> tempfile::TempDir {
+/// A folder like the bucket: the datasets of the recorded archive, half of the days compacted and not swept.
+async fn recorded_folder(recording: &StreamRecording) -> tempfile::TempDir {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let bucket = Arc::new(MemoryObjects::default());
     let early = BTreeMap::from([(
@@ -37,15 +38,16 @@ async fn recorded_folder(recording: &Recording) -> tempfile::TempDir {
     )]);
     export(&model, &bucket, &early).await;
     export_knowing_owners(&model, &bucket, &archive_objects(recording, 150), recording).await;
-    let compactor = Compactor::new(Arc::clone(&model), Arc::clone(&bucket), Options::default());
-    let now = afterwrite::record::Timestamp::from_epoch_seconds(1_772_000_000);
+    let clock = StillClock::at(Timestamp::from_epoch_seconds(1_772_000_000));
+    let options = CompactionOptions::default();
+    let compactor = DatasetCompactor::new(Arc::clone(&model), Arc::clone(&bucket), options, clock);
     for day in 1..=14 {
-        compactor.compact(None, Some(&format!("2026-02-{day:02}")), now).await.unwrap();
+        compactor.compact(None, Some(&format!("2026-02-{day:02}"))).await.unwrap();
     }
     bucket_folder(&bucket)
 }
 
-/// The measures of rollups as queries count them anew, noughts left out.
+/// The measures of rollups that a query counted, without zeros.
 fn rollups<'r>(
     rows: impl IntoIterator<Item = &'r Value>,
 ) -> BTreeMap<(String, String), BTreeMap<String, i64>> {
@@ -62,11 +64,11 @@ fn rollups<'r>(
 
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
-async fn sql_counts_the_rollups_anew_and_finds_the_same() {
-    let recording = Recording::load("exam-42");
+async fn sql_counts_the_same_rollups() {
+    let recording = StreamRecording::load("exam-42");
     let folder = recorded_folder(&recording).await;
-    let answers = duckdb(folder.path(), "exambuddy", &[]).queries;
-    let counted = [&answers["rollups"], &answers["rollups_of_questions"]];
+    let queries = duckdb::read_datasets(folder.path(), "exambuddy", &[]).queries;
+    let counted = [&queries["rollups"], &queries["rollups_of_questions"]];
     let expected = &recording.rollups;
     for kind in ["#DAY#", "TOTAL", "ROLLUP#QUESTION#"] {
         let of_this_kind = expected.keys().filter(|(_, sort)| sort.contains(kind)).count();
@@ -78,52 +80,54 @@ async fn sql_counts_the_rollups_anew_and_finds_the_same() {
 #[cfg(feature = "sql")]
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
-async fn the_embedded_engine_answers_every_saved_query_as_duckdb_does() {
+async fn the_embedded_engine_and_duckdb_agree_on_every_saved_query() {
     use afterwrite_cli::query::{Layout, Place, answer};
-    let recording = Recording::load("exam-42");
+    let recording = StreamRecording::load("exam-42");
     let folder = recorded_folder(&recording).await;
-    let theirs = duckdb(folder.path(), "exambuddy", &[]).queries;
+    let theirs = duckdb::read_datasets(folder.path(), "exambuddy", &[]).queries;
     let model = Model::load("exambuddy").unwrap();
     assert!(model.queries.len() >= 9);
     let place = Place::Folder(folder.path().to_owned());
-    let mut answered = 0;
+    let mut with_rows = 0;
     for query in &model.queries {
         let ours = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
         let ours: Vec<Value> = serde_json::from_str(&ours).unwrap();
-        answered += usize::from(!ours.is_empty());
+        with_rows += usize::from(!ours.is_empty());
         assert_eq!(ours, theirs[&*query.name], "{}", query.name);
     }
-    assert!(answered >= 9, "only {answered} queries have anything to answer");
+    assert!(with_rows >= 9, "only {with_rows} queries have rows");
 }
 
-/// Skills, one of so many years each.
+/// One skill for each of these numbers of years.
 #[cfg(feature = "sql")]
 fn skills(years: &[&str]) -> String {
-    let record = |(number, years): (usize, &&str)| {
-        let skill = format!("skill {number}");
-        let record = serde_json::json!({
-            "eventID": number.to_string(),
-            "eventName": "INSERT",
-            "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/glad-entities/stream/2026-01-01T00:00:00.000",
-            "dynamodb": {
-                "ApproximateCreationDateTime": 1_770_336_000,
-                "Keys": { "PK": { "S": "USER#ann" }, "SK": { "S": format!("SKILL#{skill}") } },
-                "NewImage": {
-                    "Username": { "S": "ann" }, "SkillName": { "S": skill }, "YearsOfExperience": { "N": years },
-                    "LastUsedDate": { "S": "2026-01-31" }, "CreatedAt": { "S": "2026-02-06T00:00:00Z" },
-                },
-                "SequenceNumber": (1000 + number).to_string(),
+    years.iter().enumerate().map(|(number, years)| skill(number, years)).collect()
+}
+
+#[cfg(feature = "sql")]
+fn skill(number: usize, years: &str) -> String {
+    let skill = format!("skill {number}");
+    let record = serde_json::json!({
+        "eventID": number.to_string(),
+        "eventName": "INSERT",
+        "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/glad-entities/stream/2026-01-01T00:00:00.000",
+        "dynamodb": {
+            "ApproximateCreationDateTime": 1_770_336_000,
+            "Keys": { "PK": { "S": "USER#ann" }, "SK": { "S": format!("SKILL#{skill}") } },
+            "NewImage": {
+                "Username": { "S": "ann" }, "SkillName": { "S": skill }, "YearsOfExperience": { "N": years },
+                "LastUsedDate": { "S": "2026-01-31" }, "CreatedAt": { "S": "2026-02-06T00:00:00Z" },
             },
-        });
-        format!("{record}\n")
-    };
-    years.iter().enumerate().map(record).collect()
+            "SequenceNumber": (1000 + number).to_string(),
+        },
+    });
+    format!("{record}\n")
 }
 
 #[cfg(feature = "sql")]
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
-async fn the_embedded_engine_shows_decimals_and_days_as_duckdb_does() {
+async fn the_embedded_engine_and_duckdb_agree_on_decimals_and_days() {
     use afterwrite_cli::query::{Layout, Place, answer};
     let model = Arc::new(Model::load("glad").unwrap());
     let bucket = Arc::new(MemoryObjects::default());
@@ -139,26 +143,27 @@ async fn the_embedded_engine_shows_decimals_and_days_as_duckdb_does() {
         rows
     };
     let ours: Vec<Value> = serde_json::from_str(&ours).unwrap();
-    let theirs = duckdb(folder.path(), "glad", &["--views"]).views.remove("skills").unwrap();
+    let theirs = duckdb::read_datasets(folder.path(), "glad", &["--views"]).views.remove("skills").unwrap();
     assert_eq!(ours.len(), 4);
     assert_eq!(in_order(ours), in_order(theirs));
 }
 
 #[test]
 #[ignore = "needs duckdb: run tests/run"]
-fn every_statement_that_is_checked_in_is_parsed_and_taken() {
+fn duckdb_accepts_every_checked_in_statement() {
     let nothing = tempfile::tempdir().unwrap();
     let mut models = Vec::new();
     for name in Model::built_in_names() {
         let model = Model::load(name).unwrap();
-        let mut expected: Vec<String> = statements(&model).iter().map(Statement::path).collect();
-        let mut answers = duckdb(nothing.path(), name, &["--views"]);
+        let mut expected: Vec<String> =
+            statements(&model).into_iter().map(|statement| statement.path).collect();
+        let mut results = duckdb::read_datasets(nothing.path(), name, &["--views"]);
         expected.sort();
-        answers.statements.sort();
-        assert_eq!(answers.statements, expected, "{name}");
-        assert_eq!(answers.views.len(), model.datasets.len(), "{name}");
-        assert_eq!(answers.queries.len(), model.queries.len(), "{name}");
-        models.push((name, answers.views.len()));
+        results.statements.sort();
+        assert_eq!(results.statements, expected, "{name}");
+        assert_eq!(results.views.len(), model.datasets.len(), "{name}");
+        assert_eq!(results.queries.len(), model.queries.len(), "{name}");
+        models.push((name, results.views.len()));
     }
     models.sort_unstable();
     assert_eq!(models, [("algoitny", 2), ("exambuddy", 5), ("glad", 1), ("quiz", 3), ("shop", 3)]);

@@ -1,12 +1,12 @@
-"""Spark reads datasets, and every value of every column is what PyArrow reads in the same files.
+"""Compares every value of every column that Spark and PyArrow read in the same files.
 
-Not part of the suite, because it needs Java and some 400 MB of packages:
+Not part of the suite, because it needs Java and about 400 MB of packages:
 
     pip install pyspark==4.3.0 pyarrow
     cargo run --release -- demo --datasets /tmp/afterwrite-demo
     python tests/datasets/spark_reader.py /tmp/afterwrite-demo
 
-Prints Spark's schema of each dataset and what was compared; ends with exit code 1 at the first difference.
+Prints Spark's schema of each dataset and the number of values compared; exits with code 1 at the first difference.
 """
 
 import datetime
@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 
 def plain(value):
-    """A value as both of them can have it."""
+    """A value in a form that both have."""
     if hasattr(value, "asDict"):
         return {name: plain(member) for name, member in value.asDict().items()}
     if isinstance(value, dict):
@@ -42,7 +42,7 @@ def rows(names, read):
 
 
 def compare(spark, folder):
-    """The number of values in a dataset, which are equal."""
+    """Compares the values of a dataset; returns how many are equal."""
     frame = spark.read.parquet(str(folder))
     print(f"{folder.name}:")
     frame.printSchema()

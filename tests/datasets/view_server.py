@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Answers what a view shows, again and again: view_server.py SQL VIEW.
+"""Prints the rows of a view, repeatedly: view_server.py SQL VIEW.
 
-SQL is one of the folders of infra/athena. Reads folders that are like the bucket, one a line, and prints for each the rows of the
-view as JSON, one line, made by DuckDB from the checked-in SQL alone.
+SQL is one of the folders of infra/athena. Reads folders like the bucket, one per line, and prints the rows of the view in each as one line
+of JSON, read by DuckDB with the checked-in SQL alone.
 """
 
 import json

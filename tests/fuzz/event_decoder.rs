@@ -1,16 +1,29 @@
-//! Any bytes are an event or not. What is decoded of one is what its JSON says, read a second time as JSON alone.
+//! The decoder accepts or rejects any bytes without a panic, and decodes the same values as `serde_json`.
 
 #![no_main]
 
 use std::sync::LazyLock;
 
-use afterwrite::record::{AttributeValue, ChangeRecord, RecordDecoder, Image, Operation, AttributeInterner, decode};
+use afterwrite::record::{
+    AttributeInterner, AttributeValue, ChangeRecord, Image, Operation, RecordDecoder, decode,
+};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
-/// Some of the attributes that the seeds have.
+/// Some attributes of the seeds.
 static VOCABULARY: LazyLock<AttributeInterner> = LazyLock::new(|| {
-    AttributeInterner::new(["PK", "SK", "status", "score", "question_count", "archived", "details", "tags", "a", ""])
+    AttributeInterner::new([
+        "PK",
+        "SK",
+        "status",
+        "score",
+        "question_count",
+        "archived",
+        "details",
+        "tags",
+        "a",
+        "",
+    ])
 });
 
 fuzz_target!(|bytes: &[u8]| {
@@ -24,11 +37,11 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(
             format!("{:?}", decoder.record(line)),
             format!("{alone:?}"),
-            "other lines must not matter"
+            "a record depends on other lines"
         );
     }
     let Ok(batch) = decode(bytes, &VOCABULARY) else { return };
-    // What is skipped may be what no JSON value holds: a number too large, lists too deep.
+    // Skipped parts may be JSON that `serde_json` rejects: numbers too large, lists too deep.
     let Some(json) = json else { return };
     let records = json.get("Records").and_then(Value::as_array).expect("an event has records");
     assert_eq!(batch.records.len(), records.len());
@@ -77,16 +90,16 @@ fn assert_same(record: &ChangeRecord<'_>, json: &Value) {
 
 fn assert_image(image: Option<&Image<'_>>, json: Option<&Value>) {
     let nothing = Map::new();
-    let Some(image) = image else { return assert!(json.is_none(), "an image was lost") };
+    let Some(image) = image else { return assert!(json.is_none(), "the image is missing") };
     let attributes = json.map_or(&nothing, |json| json.as_object().expect("an image is an object"));
-    let wanted = attributes.iter().filter_map(|(name, value)| Some((VOCABULARY.id(name)?, value)));
+    let decoded = attributes.iter().filter_map(|(name, value)| Some((VOCABULARY.id(name)?, value)));
     let mut count = 0;
-    for (id, json) in wanted {
+    for (id, json) in decoded {
         let value = image.get(id).expect("an attribute of the vocabulary");
         assert!(is_same(value, json), "{value:?} is not {json}");
         count += 1;
     }
-    assert_eq!(image.iter().count(), count, "an attribute came from nowhere");
+    assert_eq!(image.iter().count(), count, "an attribute that the JSON lacks");
 }
 
 fn is_same(value: &AttributeValue<'_>, json: &Value) -> bool {
@@ -122,7 +135,7 @@ fn is_same(value: &AttributeValue<'_>, json: &Value) -> bool {
     }
 }
 
-/// The same number, as far as a float can tell: what is exact here is no less so there.
+/// Whether both are the same number, up to the precision of a float.
 fn is_number(number: &impl ToString, text: &str) -> bool {
     let (mine, theirs): (Result<f64, _>, Result<f64, _>) = (number.to_string().parse(), text.parse());
     matches!((mine, theirs), (Ok(mine), Ok(theirs)) if mine == theirs)

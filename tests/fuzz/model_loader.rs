@@ -1,4 +1,4 @@
-//! Any bytes are a model or not: then there is something to be said of them, of a place in them, in one line each.
+//! The loader accepts or rejects any text without a panic. Rejected text has problems, each with a place in it and a message of one line.
 
 #![no_main]
 
@@ -8,26 +8,26 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let Ok(source) = std::str::from_utf8(bytes) else { return };
     match Model::parse(source, "model.toml") {
-        Ok(model) => assert_whole(&model),
+        Ok(model) => assert_indexes(&model),
         Err(errors) => {
-            assert!(!errors.problems.is_empty(), "refused, and nobody knows why");
-            errors.problems.iter().for_each(|problem| assert_in(source, problem));
+            assert!(!errors.problems.is_empty(), "rejected without a problem");
+            errors.problems.iter().for_each(|problem| assert_place(source, problem));
             assert_eq!(errors.to_string().lines().count(), errors.problems.len());
         }
     }
 });
 
-/// A problem has a place in the file, or right behind its end.
-fn assert_in(source: &str, problem: &ModelProblem) {
+/// A problem has a place in the file, or directly after its end.
+fn assert_place(source: &str, problem: &ModelProblem) {
     let lines: Vec<&str> = source.split('\n').collect();
-    let line = problem.line.checked_sub(1).and_then(|line| lines.get(line));
-    let line = line.unwrap_or_else(|| panic!("there is no line for {problem:?}"));
-    assert!((1..=line.chars().count() + 1).contains(&problem.column), "no column for {problem:?}");
+    let line = problem.span.line.checked_sub(1).and_then(|line| lines.get(line));
+    let line = line.unwrap_or_else(|| panic!("no line for {problem:?}"));
+    assert!((1..=line.chars().count() + 1).contains(&problem.span.column), "no column for {problem:?}");
     assert!(!problem.message.trim().is_empty());
 }
 
-/// The indexes in a model's parts point into its lists.
-fn assert_whole(model: &Model) {
+/// Every index in a model's parts is one of its lists.
+fn assert_indexes(model: &Model) {
     assert!(model.generation > 0);
     for entity in &model.entities {
         assert!(entity.table < model.tables.len());

@@ -1,4 +1,4 @@
-//! An exam platform's tables in memory, their consumer, and records of its stream, written by hand.
+//! An exam platform: its tables in memory, an aggregator, and hand-written stream records.
 
 #![expect(clippy::indexing_slicing, reason = "what is indexed is a JSON object, which takes any name")]
 
@@ -8,7 +8,7 @@ use afterwrite::commit::Ledger;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::Model;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// The source table.
 pub(crate) const TABLE: &str = "ExamBuddyTable";
-/// The consumer's time, in epoch seconds.
+/// The aggregator's time, in epoch seconds.
 pub(crate) const NOW: i64 = 1_770_400_000;
 
 /// The source table with its first index, and the state table, both empty.
@@ -29,22 +29,21 @@ pub(crate) fn tables() -> MemoryTables {
     tables
 }
 
-/// A consumer of the stream that counts into such tables.
-pub(crate) fn aggregator<T: Tables>(tables: T) -> Aggregator<T, StillClock> {
+/// An aggregator with these tables.
+pub(crate) fn aggregator<T: Tables>(tables: T) -> StreamAggregator<T, StillClock> {
     let model = Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"));
     let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
-    Aggregator::new(Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock))
+    StreamAggregator::new(Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock))
 }
 
-/// An item with its keys in the table and in the index.
+/// An item with its keys in the table and the index.
 pub(crate) fn item(partition: &str, sort: &str, index: &str) -> Item {
     let names = ["PK", "SK", "GSI1PK", "GSI1SK"];
     let values = [partition, sort, index, index];
     names.into_iter().zip(values).map(|(name, value)| (name.into(), AttributeValue::text(value))).collect()
 }
 
-/// The record of a change, a minute ago, of the item with these keys: from one image to another, each of nothing but the keys and
-/// these attributes.
+/// The record of a change one minute ago. Each image has the keys and these attributes.
 pub(crate) fn record(
     number: u32,
     (partition, sort): (&str, &str),
@@ -78,22 +77,22 @@ pub(crate) fn record(
     })
 }
 
-/// The record of an item's deletion by its time to live.
+/// The record of a deletion by TTL.
 pub(crate) fn expiry(number: u32, keys: (&str, &str), old: &Value) -> Value {
     let mut record = record(number, keys, Some(old), None);
     record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
     record
 }
 
-/// The event of the creation, a minute ago, of items of nothing but these keys; sequence numbers from 1.
+/// The event with the creation, one minute ago, of items with only these keys; sequence numbers start at 1.
 pub(crate) fn created<'k>(keys: impl IntoIterator<Item = (&'k str, &'k str)>) -> String {
-    let nothing = json!({});
+    let no_attributes = json!({});
     let records: Vec<Value> =
-        (1..).zip(keys).map(|(number, keys)| record(number, keys, None, Some(&nothing))).collect();
+        (1..).zip(keys).map(|(number, keys)| record(number, keys, None, Some(&no_attributes))).collect();
     event(&records)
 }
 
-/// What a rollup counts under this name; `None` without the rollup, or without a number.
+/// A measure of a rollup; `None` if the rollup or the number is absent.
 pub(crate) fn counted(state: &[Item], (partition, sort): (&str, &str), measure: &str) -> Option<i64> {
     let is = |item: &&Item, name: &str, text: &str| {
         item.get(name).is_some_and(|value| value.as_text() == Some(text))

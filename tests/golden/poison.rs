@@ -1,4 +1,5 @@
-//! An item that cannot be counted keeps no other of its batch from being counted, also where they share rollups.
+//! An item that cannot be counted does not prevent other items of its batch from being counted, even if they share
+//! rollups.
 
 #![expect(clippy::indexing_slicing, reason = "what is indexed is a JSON object, which takes any name")]
 
@@ -6,7 +7,7 @@ use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
@@ -21,14 +22,14 @@ const SECOND_PROJECT: (&str, &str) = ("ADMIN#a1", "ROLLUP#PROJECT#p2#TOTAL");
 /// The sequence number of a batch's third record.
 const THIRD: &str = "000000000000000000003";
 
-/// Tables that refuse a transaction as a whole, as an invalid request, if it writes the ledger entry of a source item with
-/// this sort key.
-struct RefusingWhole {
+/// Tables that reject a transaction as an invalid request, without cancellation reasons, if it writes the ledger entry
+/// of a source item with this sort key.
+struct WholeRejection {
     tables: MemoryTables,
     sort: &'static str,
 }
 
-impl Tables for RefusingWhole {
+impl Tables for WholeRejection {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         self.tables.read(keys).await
     }
@@ -53,29 +54,29 @@ impl Tables for RefusingWhole {
     }
 }
 
-/// A rollup as it is stored, with what it holds under one name.
+/// A stored rollup with one measure.
 fn rollup((partition, sort): (&str, &str), measure: &'static str, value: AttributeValue<'static>) -> Item {
     let texts = [("PK", partition), ("SK", sort), ("EntityType", "ROLLUP")];
     let texts = texts.map(|(name, text)| (name.into(), AttributeValue::text(text)));
     texts.into_iter().chain([(measure.into(), value)]).collect()
 }
 
-/// Delivers an event; gives what is reported of its records. The answer has the batch come again from the first of them on.
-async fn reported<T: Tables>(
-    aggregator: &Aggregator<T, StillClock>,
+/// Delivers an event; returns the reported failures. The response must name the first of them.
+async fn deliver<T: Tables>(
+    aggregator: &StreamAggregator<T, StillClock>,
     event: &str,
 ) -> Vec<(String, ErrorKind)> {
     let handled = aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
     let handled = handled.expect("an event");
-    let told = handled.failures.iter().map(|failed| {
+    let failures = handled.failures.iter().map(|failed| {
         let sequence_number = failed.sequence_number.clone().expect("a sequence number");
         (sequence_number, failed.error.kind())
     });
-    let told: Vec<(String, ErrorKind)> = told.collect();
-    let answered = handled.response.batch_item_failures;
-    let lowest = told.iter().map(|(sequence_number, _)| sequence_number).min();
-    assert_eq!(answered.first().map(|failure| &failure.item_identifier), lowest);
-    told
+    let failures: Vec<(String, ErrorKind)> = failures.collect();
+    let named = handled.response.batch_item_failures;
+    let lowest = failures.iter().map(|(sequence_number, _)| sequence_number).min();
+    assert_eq!(named.first().map(|failure| &failure.item_identifier), lowest);
+    failures
 }
 
 /// Two projects of one admin; the first has one question, the third record, and the second has two.
@@ -94,7 +95,7 @@ fn project(number: u32, project: &str) -> Value {
     record(number, ("ADMIN#a1", &format!("PROJECT#{project}")), None, Some(&json!({})))
 }
 
-/// A completed attempt at a project's exam; how long it took is mostly not known.
+/// A completed attempt at a project's exam, optionally with its duration.
 fn attempt(number: u32, project: &str, seconds: Option<&str>) -> Value {
     let mut image = json!({
         "project_id": { "S": project },
@@ -109,32 +110,33 @@ fn attempt(number: u32, project: &str, seconds: Option<&str>) -> Value {
     record(number, ("CANDIDATE#c1", &format!("ATTEMPT#t{number}")), None, Some(&image))
 }
 
-/// A cancellation reason says which write was refused: only one item adds to it.
+/// The cancellation reason identifies the write, and one item adds to that rollup.
 #[tokio::test]
-async fn a_rollup_that_holds_text_fails_the_item_that_adds_to_it_and_no_other() {
+async fn a_rollup_with_text_fails_only_the_item_that_adds_to_it() {
     let tables = tables();
     tables.put(STATE, rollup(FIRST_PROJECT, "questions", "many".into())).expect("a rollup");
     let aggregator = aggregator(tables);
     let tables = aggregator.ledger().tables();
     for _ in 0..2 {
-        assert_eq!(reported(&aggregator, &questions()).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
+        assert_eq!(deliver(&aggregator, &questions()).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
         let state = tables.scan(STATE);
         assert_eq!(counted(&state, ADMIN, "questions"), Some(2));
         assert_eq!(counted(&state, SECOND_PROJECT, "questions"), Some(2));
-        assert_eq!(counted(&state, FIRST_PROJECT, "rev"), None, "nothing was written to it");
+        assert_eq!(counted(&state, FIRST_PROJECT, "rev"), None, "the rollup was not written");
     }
-    // Once somebody has mended the rollup, what comes again counts.
+    // After the rollup is repaired, the redelivered record is counted.
     tables.put(STATE, rollup(FIRST_PROJECT, "questions", Decimal::ZERO.into())).expect("a rollup");
-    assert_eq!(reported(&aggregator, &questions()).await, []);
+    assert_eq!(deliver(&aggregator, &questions()).await, []);
     let state = tables.scan(STATE);
     assert_eq!(counted(&state, ADMIN, "questions"), Some(3));
     assert_eq!(counted(&state, SECOND_PROJECT, "questions"), Some(2));
     assert_eq!(counted(&state, FIRST_PROJECT, "questions"), Some(1));
 }
 
-/// A cancellation reason says which write was refused, but several items add to it: each then goes alone.
+/// The cancellation reason identifies the write, but several items add to that rollup: each is retried in its own
+/// transaction.
 #[tokio::test]
-async fn of_items_that_share_a_refused_rollup_only_the_one_to_blame_fails() {
+async fn only_the_invalid_item_of_those_that_share_a_rejected_rollup_fails() {
     const FULL: &str = "9E+125";
     let (tables, full) = (tables(), AttributeValue::N(FULL.parse().expect("a number")));
     tables.put(STATE, rollup(FIRST_PROJECT, "time_taken_sum", full)).expect("a rollup");
@@ -142,7 +144,7 @@ async fn of_items_that_share_a_refused_rollup_only_the_one_to_blame_fails() {
     let healthy = |number| attempt(number, "p1", None);
     let event = event(&[project(1, "p1"), healthy(2), attempt(3, "p1", Some(FULL)), healthy(4), healthy(5)]);
     for _ in 0..2 {
-        assert_eq!(reported(&aggregator, &event).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
+        assert_eq!(deliver(&aggregator, &event).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
         let state = aggregator.ledger().tables().scan(STATE);
         for rollup in [ADMIN, FIRST_PROJECT, ("ADMIN#a1", "ROLLUP#DAY#2026-02-06")] {
             assert_eq!(counted(&state, rollup, "attempts"), Some(3), "{rollup:?}");
@@ -151,12 +153,12 @@ async fn of_items_that_share_a_refused_rollup_only_the_one_to_blame_fails() {
     }
 }
 
-/// Nothing says on whose account a transaction was refused as a whole: each of its items then goes alone.
+/// Without cancellation reasons, each item is retried in its own transaction.
 #[tokio::test]
-async fn of_a_transaction_refused_as_a_whole_only_the_item_to_blame_fails() {
-    let aggregator = aggregator(RefusingWhole { tables: tables(), sort: "QUESTION#q1" });
+async fn only_the_invalid_item_of_a_rejected_transaction_fails() {
+    let aggregator = aggregator(WholeRejection { tables: tables(), sort: "QUESTION#q1" });
     for _ in 0..2 {
-        assert_eq!(reported(&aggregator, &questions()).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
+        assert_eq!(deliver(&aggregator, &questions()).await, [(THIRD.to_owned(), ErrorKind::Rejected)]);
         let state = aggregator.ledger().tables().tables.scan(STATE);
         assert_eq!(counted(&state, ADMIN, "questions"), Some(2));
         assert_eq!(counted(&state, SECOND_PROJECT, "questions"), Some(2));
@@ -164,16 +166,17 @@ async fn of_a_transaction_refused_as_a_whole_only_the_item_to_blame_fails() {
     }
 }
 
-/// A rollup whose key would be too long is found out before anything is sent. This project's total can be kept, but no day of it.
+/// A rollup key that exceeds DynamoDB's limit is detected before a request is sent. The project's total fits, its days
+/// do not.
 #[tokio::test]
-async fn a_rollup_without_a_possible_key_fails_the_item_that_adds_to_it_and_no_other() {
+async fn a_rollup_key_that_is_too_long_fails_only_the_item_that_adds_to_it() {
     let long = "p".repeat(1_000);
     let projects = [project(1, &long), project(2, "p2")];
     let attempts = [attempt(3, &long, None), attempt(4, "p2", None), attempt(5, "p2", None)];
     let aggregator = aggregator(tables());
     let event = event(&[&projects[..], &attempts].concat());
     for _ in 0..2 {
-        assert_eq!(reported(&aggregator, &event).await, [(THIRD.to_owned(), ErrorKind::Record)]);
+        assert_eq!(deliver(&aggregator, &event).await, [(THIRD.to_owned(), ErrorKind::Record)]);
         let state = aggregator.ledger().tables().scan(STATE);
         assert_eq!(counted(&state, ADMIN, "attempts"), Some(2));
         assert_eq!(counted(&state, SECOND_PROJECT, "attempts"), Some(2));

@@ -1,30 +1,30 @@
-//! The recording through two release processes at once, each delivered every shard, through a proxy that injects conflicts,
-//! throttles and errors, and drops answers after they took effect.
+//! The recording through two concurrent release processes, each of which gets every shard. A proxy injects conflicts,
+//! throttles and errors, and drops responses of requests that took effect.
 
-#![expect(clippy::indexing_slicing, reason = "a test that indexes past the end has failed, and says where")]
+#![expect(clippy::indexing_slicing, reason = "an index past the end fails the test with its location")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use afterwrite_tests::deployment::{Deployment, SOURCE, STATE, event};
+use afterwrite_tests::deployment::{FunctionDeployment, SOURCE, STATE, event};
 use afterwrite_tests::fault_proxy::FaultProxy;
 use afterwrite_tests::faults::FaultRates;
 use afterwrite_tests::programs::program;
-use afterwrite_tests::recording::Recording;
+use afterwrite_tests::recording::StreamRecording;
 use afterwrite_tests::runtime_api::InvocationResult;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::Value;
 
 const RECORDING: &str = "exam-42";
 const BATCH: usize = 100;
-const TIME: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
-async fn two_release_processes_at_once_through_faults() {
-    let recording = Recording::load(RECORDING);
-    let deployment = Deployment::new().await;
+async fn two_concurrent_release_processes_with_faults_produce_the_golden_results() {
+    let recording = StreamRecording::load(RECORDING);
+    let deployment = FunctionDeployment::new().await;
     for item in recording.last_images().iter().chain(&recording.items) {
         let put = deployment.client().put_item().table_name(SOURCE).set_item(Some(attributes(item)));
         put.send().await.expect("an item of the recording");
@@ -42,12 +42,13 @@ async fn two_release_processes_at_once_through_faults() {
     assert_golden(&deployment, &recording).await;
     let injected = proxy.injected();
     let kinds = [injected.conflicts, injected.throttles, injected.unavailable, injected.lost_answers];
-    assert!(kinds.iter().all(|count| *count > 0), "the proxy did inject faults: {injected:?}");
+    assert!(kinds.iter().all(|count| *count > 0), "the proxy injected no fault of some kind: {injected:?}");
 }
 
-/// One process, delivered all shards, one batch of each in turn, again from where one failed; the other way round if `reversed`.
+/// Delivers all shards to one process, one batch of each in turn, redelivering from the first failed record; in reverse
+/// order if `reversed`.
 async fn consume(
-    deployment: &Deployment,
+    deployment: &FunctionDeployment,
     proxy: &FaultProxy,
     binary: &Path,
     shards: &[Vec<Value>],
@@ -67,24 +68,24 @@ async fn consume(
             if batch.is_empty() {
                 continue;
             }
-            let answer = match api.invoke(event(&batch), TIME).await {
-                InvocationResult::Response(answer) => answer,
-                // As an event source mapping does with a failed invocation: the same batch again.
+            let response = match api.invoke(event(&batch), TIME_LIMIT).await {
+                InvocationResult::Response(response) => response,
+                // Like an event source mapping after a failed invocation: the same batch again.
                 InvocationResult::Error(_) | InvocationResult::TimedOut => continue,
             };
-            let answer: Value = serde_json::from_slice(&answer).expect("a response");
-            let failed = answer["batchItemFailures"][0]["itemIdentifier"].as_str();
-            let is_it = |record: &Value| record["dynamodb"]["SequenceNumber"].as_str() == failed;
-            let done =
-                failed.map_or(batch.len(), |_| batch.iter().position(is_it).expect("a record of the batch"));
+            let response: Value = serde_json::from_slice(&response).expect("a response");
+            let failed = response["batchItemFailures"][0]["itemIdentifier"].as_str();
+            let is_failed = |record: &Value| record["dynamodb"]["SequenceNumber"].as_str() == failed;
+            let done = failed
+                .map_or(batch.len(), |_| batch.iter().position(is_failed).expect("a record of the batch"));
             read[*shard] += done;
         }
     }
     let output = function.output();
-    assert!(output.contains("CloudWatchMetrics"), "it did handle batches: {output}");
+    assert!(output.contains("CloudWatchMetrics"), "the process handled no batch: {output}");
 }
 
-async fn assert_golden(deployment: &Deployment, recording: &Recording) {
+async fn assert_golden(deployment: &FunctionDeployment, recording: &StreamRecording) {
     let mut rollups = BTreeMap::new();
     for item in deployment.scan(STATE).await {
         if item.get("EntityType").and_then(|kind| kind.as_s().ok()).is_some_and(|kind| kind == "ROLLUP") {
@@ -117,7 +118,7 @@ fn measures(item: &HashMap<String, AttributeValue>) -> BTreeMap<String, i64> {
     numbers.collect()
 }
 
-/// DynamoDB JSON → what the SDK sends.
+/// Converts DynamoDB JSON to the SDK's values.
 fn attributes(item: &Value) -> HashMap<String, AttributeValue> {
     let item = item.as_object().expect("an item");
     item.iter().map(|(name, value)| (name.clone(), attribute(value))).collect()

@@ -1,17 +1,17 @@
-//! One project whose item has shown a count since before there was Afterwrite.
+//! A project whose item has a count from before Afterwrite was deployed.
 
 use afterwrite::record::{Decimal, Timestamp};
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 
 use crate::platform::{TABLE, aggregator, created, item, tables};
 
 /// A project, after all its questions have been counted.
-pub(crate) struct Project(Aggregator<MemoryTables, StillClock>);
+pub(crate) struct MirroringProject(StreamAggregator<MemoryTables, StillClock>);
 
-impl Project {
-    /// The item is there with a count of `stored`; then `questions` are written, in one batch.
+impl MirroringProject {
+    /// The item exists with the count `stored`; then `questions` are written in one batch.
     pub(crate) async fn with_questions(questions: u32, stored: i64) -> Self {
         let tables = tables();
         let mut project = item("ADMIN#a1", "PROJECT#p1", "PROJECT#p1");
@@ -25,7 +25,7 @@ impl Project {
         Self(aggregator)
     }
 
-    /// What the item shows, and whether the rollup's revision stands beside it.
+    /// The count of the item, and whether it has the rollup's revision.
     pub(crate) fn shown(&self) -> (i64, bool) {
         let items = self.0.ledger().tables().scan(TABLE);
         let number = |name: &str| items.first()?.get(name)?.as_number()?.to_i64();

@@ -1,37 +1,37 @@
-//! An index that is throttled holds up what needs it, and nothing else.
+//! A throttled index delays only the items that need it.
 
 use afterwrite::ErrorKind;
 use afterwrite::record::{Item, Timestamp};
-use afterwrite_functions::Handled;
+use afterwrite_functions::AggregatedBatch;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::replay::STATE;
 
 use crate::platform::{NOW, TABLE, aggregator, counted, created, item, tables};
 
-/// The invocation's time, in milliseconds.
-const TIME: i64 = 30_000;
-/// A seed by which three queries of four that are throttled are the first three.
+/// The invocation's time limit.
+const TIME_LIMIT_MS: i64 = 30_000;
+/// A seed with which the first three of four queries are throttled.
 const THREE_IN_A_ROW: u64 = 3;
 
-/// A batch of a question whose project only the index knows, and of a project with its own question; in that order.
-async fn batch(rates: FaultRates, seed: u64) -> (Handled, Vec<Item>) {
+/// Delivers a batch with a question whose project only the index has, then a project and its question.
+async fn batch(rates: FaultRates, seed: u64) -> (AggregatedBatch, Vec<Item>) {
     let tables = tables();
     tables.put(TABLE, item("ADMIN#a9", "PROJECT#p9", "PROJECT#p9")).expect("a project");
     let aggregator = aggregator(FaultyTables::new(tables, rates, seed));
     let event =
         created([("PROJECT#p9", "QUESTION#q9"), ("ADMIN#a1", "PROJECT#p1"), ("PROJECT#p1", "QUESTION#q1")]);
-    let deadline = Timestamp::from_epoch_ms(NOW * 1_000 + TIME);
+    let deadline = Timestamp::from_epoch_ms(NOW * 1_000 + TIME_LIMIT_MS);
     let handled = aggregator.handle(event.as_bytes(), deadline).await.expect("an event");
     (handled, aggregator.ledger().tables().inner().scan(STATE))
 }
 
-/// How many questions an admin's rollup counts; `None` without a rollup.
+/// The number of questions in an admin's rollup; `None` without a rollup.
 fn questions(state: &[Item], admin: &str) -> Option<i64> {
     counted(state, (admin, "ROLLUP#TOTAL"), "questions")
 }
 
 #[tokio::test]
-async fn what_needs_no_throttled_index_is_committed() {
+async fn items_that_need_no_throttled_index_are_committed() {
     let (handled, state) = batch(FaultRates { index_throttle: 1_000, ..FaultRates::NONE }, 1).await;
     let failed: Vec<_> = handled
         .failures
@@ -43,7 +43,7 @@ async fn what_needs_no_throttled_index_is_committed() {
 }
 
 #[tokio::test]
-async fn a_throttled_index_is_asked_again_in_place() {
+async fn a_throttled_index_query_is_retried_in_the_same_invocation() {
     let (handled, state) =
         batch(FaultRates { index_throttle: 750, ..FaultRates::NONE }, THREE_IN_A_ROW).await;
     assert!(handled.failures.is_empty(), "{:?}", handled.failures);

@@ -1,27 +1,27 @@
-//! The function `exporter` as it is deployed.
+//! The deployed function `exporter`.
 
 use afterwrite::sink::{Bucket as _, ObjectStore as _};
-use afterwrite_cli::local::s3::CREDENTIAL;
-use afterwrite_tests::archive::{Archive, BUCKET};
+use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive};
 use afterwrite_tests::datasets::{gzip, rows_of};
-use afterwrite_tests::deployment::Deployment;
+use afterwrite_tests::deployment::FunctionDeployment;
 use afterwrite_tests::programs::program;
-use afterwrite_tests::runtime_api::{Function, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, RuntimeApi};
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
 use super::{TIME, error, refusal_to_start_of, response};
 
 const KEY: &str = "archive/dt=2026-02-06/hh=14/changes one+two.gz";
-/// As S3 writes it in events.
+/// The same key in events of S3.
 const KEY_IN_EVENTS: &str = "archive/dt%3D2026-02-06/hh%3D14/changes+one%2Btwo.gz";
 
-/// Starts a function before this archive's bucket.
+/// Starts a function that uses this archive's bucket.
 pub(super) async fn start_before_bucket(
     function: &str,
-    deployment: &Deployment,
-    archive: &Archive,
-) -> (RuntimeApi, Function) {
+    deployment: &FunctionDeployment,
+    archive: &EmbeddedArchive,
+) -> (RuntimeApi, FunctionProcess) {
     let s3 = archive.s3.endpoint();
     let settings = [
         ("AFTERWRITE_BUCKET", BUCKET),
@@ -32,7 +32,7 @@ pub(super) async fn start_before_bucket(
     deployment.function(&program(function), &settings).await
 }
 
-/// The event of an object that was created.
+/// The event of a created object.
 pub(super) fn created(bucket: &str, key: &str) -> Value {
     json!({ "Records": [{ "eventSource": "aws:s3", "s3": { "bucket": { "name": bucket }, "object": { "key": key } } }] })
 }
@@ -40,9 +40,9 @@ pub(super) fn created(bucket: &str, key: &str) -> Value {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn an_archive_object_becomes_parquet_once() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
-    // Whoever counts has remembered whose project it is.
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
+    // The aggregator remembers the owner of the project.
     let (counting, counter) = deployment.function(&program("aggregator"), &[]).await;
     deployment.put_project("p1").await;
     deployment.put_attempt("p1", "t1").await;
@@ -64,17 +64,21 @@ async fn an_archive_object_becomes_parquet_once() {
     let attempts = files.iter().find(|file| file.key.starts_with("datasets/attempts/dt=")).unwrap();
     let chunks: Vec<_> = bucket.get(&attempts.key).await.unwrap().unwrap().try_collect().await.unwrap();
     let rows = rows_of(chunks.concat());
-    assert_eq!((&*rows[0]["attempt_id"], &*rows[0]["admin_id"]), ("t1", "a1"), "the lookup is remembered");
+    assert_eq!(
+        (&*rows[0]["attempt_id"], &*rows[0]["admin_id"]),
+        ("t1", "a1"),
+        "the output of the remembered lookup"
+    );
 
     assert_eq!(response(api.invoke(event, TIME).await, &exporter), json!({ "batchItemFailures": [] }));
-    assert_eq!(bucket.list("datasets/").await.unwrap(), files, "nothing is written twice");
+    assert_eq!(bucket.list("datasets/").await.unwrap(), files, "a second export writes nothing");
 }
 
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
-async fn of_several_messages_only_the_bad_ones_come_again() {
-    let deployment = Deployment::new().await;
-    let archive = Box::pin(Archive::start()).await;
+async fn only_failed_messages_are_redelivered() {
+    let deployment = FunctionDeployment::new().await;
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let (api, exporter) = start_before_bucket("exporter", &deployment, &archive).await;
     archive.bucket().put("archive/cut.gz", gzip("{}\n")[..12].to_vec()).await.unwrap();
     let message = |id: &str, body: &Value| json!({ "messageId": id, "body": body.to_string() });
@@ -87,17 +91,19 @@ async fn of_several_messages_only_the_bad_ones_come_again() {
         message("gone", &created(BUCKET, "archive/gone.gz")),
         json!({ "messageId": "garbage", "body": "hello" }),
     ]});
-    let answer = response(api.invoke(messages.to_string(), TIME).await, &exporter);
+    let reported = response(api.invoke(messages.to_string(), TIME).await, &exporter);
     let failed = ["cut", "gone", "garbage"].map(|id| json!({ "itemIdentifier": id }));
-    assert_eq!(answer, json!({ "batchItemFailures": failed }), "{}", exporter.output());
-    let told = error(api.invoke(created(BUCKET, "archive/cut.gz").to_string(), TIME).await, &exporter);
-    assert!(told.contains("archive/cut.gz"), "{told}");
+    assert_eq!(reported, json!({ "batchItemFailures": failed }), "{}", exporter.output());
+    let message = error(api.invoke(created(BUCKET, "archive/cut.gz").to_string(), TIME).await, &exporter);
+    assert!(message.contains("archive/cut.gz"), "{message}");
     assert_eq!(archive.bucket().list("datasets/").await.unwrap(), []);
 }
 
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
-async fn what_the_exporter_needs_is_named_at_the_start() {
-    let said = refusal_to_start_of("exporter", &[("AWS_REGION", "eu-west-1")]).await;
-    assert!(said.contains("AFTERWRITE_BUCKET"), "{said}");
+async fn a_missing_setting_of_the_exporter_is_named_at_start_up() {
+    let message =
+        refusal_to_start_of("exporter", &[("AFTERWRITE_MODEL", "exambuddy"), ("AWS_REGION", "eu-west-1")])
+            .await;
+    assert!(message.contains("AFTERWRITE_BUCKET"), "{message}");
 }

@@ -1,30 +1,34 @@
-//! The function `relay` as it is deployed, and functions that host other sets than their own.
+//! The deployed function `relay`, and functions that host other projections than their default.
 
 use std::time::Duration;
 
-use afterwrite_cli::local::s3::CREDENTIAL;
-use afterwrite_tests::archive::{Archive, BUCKET, STREAM, by_event_id, objects};
-use afterwrite_tests::deployment::{Deployment, STATE, event};
+use afterwrite_local::sdk::CREDENTIAL;
+use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, by_event_id, objects};
+use afterwrite_tests::deployment::{FunctionDeployment, STATE, event};
 use afterwrite_tests::programs::program;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
-use afterwrite_tests::runtime_api::{Function, RuntimeApi};
+use afterwrite_tests::runtime_api::{FunctionProcess, RuntimeApi};
 use serde_json::{Value, json};
 
 use super::{TIME, assert_measured, metrics, refusal_to_start_of, response};
 
-/// What a function made of a batch.
-struct Delivered {
-    answer: Value,
-    /// How many changes are archived.
+/// What a function did with a batch.
+struct DeliveredBatch {
+    returned: Value,
+    /// How many changes were archived.
     archived: usize,
     records: Vec<Value>,
-    /// What it tells CloudWatch of the relay's part.
+    /// The relay's metrics.
     metrics: Value,
 }
 
-/// Starts `function` with a project and two questions written, and delivers them.
-async fn deliver(deployment: &Deployment, function: &str, settings: &[(&str, &str)]) -> Delivered {
-    let archive = Box::pin(Archive::start()).await;
+/// Starts `function` and delivers the changes of a project and two questions.
+async fn deliver(
+    deployment: &FunctionDeployment,
+    function: &str,
+    settings: &[(&str, &str)],
+) -> DeliveredBatch {
+    let archive = Box::pin(EmbeddedArchive::start()).await;
     let (firehose, s3) = (archive.firehose.endpoint(), archive.s3.endpoint());
     let mut environment = vec![
         ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
@@ -39,7 +43,7 @@ async fn deliver(deployment: &Deployment, function: &str, settings: &[(&str, &st
         deployment.put_question("p1", question).await;
     }
     let records = deployment.records().await;
-    let answer = response(api.invoke(event(&records), TIME).await, &running);
+    let returned = response(api.invoke(event(&records), TIME).await, &running);
     let objects = archive.read_back().await;
     let (archived, _) = by_event_id(objects.values());
     assert!(archived.values().all(|line| records.contains(line)), "a line is a record");
@@ -47,10 +51,10 @@ async fn deliver(deployment: &Deployment, function: &str, settings: &[(&str, &st
     let mut metrics = metrics(&running.stop());
     metrics.retain(is_of_relay);
     let [metrics] = metrics.try_into().expect("one batch, one line");
-    Delivered { answer, archived: archived.len(), records, metrics }
+    DeliveredBatch { returned, archived: archived.len(), records, metrics }
 }
 
-/// The line gives these numbers to CloudWatch.
+/// The line has these counts for CloudWatch.
 fn assert_counts(metrics: &Value, counts: &[(&str, u64)]) {
     for (name, count) in counts {
         assert_measured(metrics, name, "Count");
@@ -61,9 +65,9 @@ fn assert_counts(metrics: &Value, counts: &[(&str, u64)]) {
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn relay_archives_every_change_and_needs_no_cache() {
-    let deployment = Deployment::new().await;
-    let Delivered { answer, archived, metrics, .. } = deliver(&deployment, "relay", &[]).await;
-    assert_eq!((answer, archived), (json!({ "batchItemFailures": [] }), 3));
+    let deployment = FunctionDeployment::new().await;
+    let DeliveredBatch { returned, archived, metrics, .. } = deliver(&deployment, "relay", &[]).await;
+    assert_eq!((returned, archived), (json!({ "batchItemFailures": [] }), 3));
     assert_counts(
         &metrics,
         &[("RecordsRelayed", 3), ("RelayFailed", 0), ("LinesArchived", 3), ("KeysInvalidated", 0)],
@@ -77,27 +81,27 @@ async fn relay_archives_every_change_and_needs_no_cache() {
 async fn any_function_hosts_any_set() {
     let all = [("AFTERWRITE_PROJECTIONS", "aggregate,invalidate,archive")];
     for function in ["aggregator", "relay"] {
-        let deployment = Deployment::new().await;
-        let Delivered { answer, archived, .. } = deliver(&deployment, function, &all).await;
-        assert_eq!((answer, archived), (json!({ "batchItemFailures": [] }), 3), "{function}");
+        let deployment = FunctionDeployment::new().await;
+        let DeliveredBatch { returned, archived, .. } = deliver(&deployment, function, &all).await;
+        assert_eq!((returned, archived), (json!({ "batchItemFailures": [] }), 3), "{function}");
         let total = deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await;
         assert_eq!((&*total["projects_active"], &*total["questions"]), ("1", "2"), "{function}");
     }
 }
 
-/// What an operator sees of a healthy relay: what went where, how old it was, and how long the cache was stale.
+/// What an operator sees of a healthy relay: counts by destination, the age of the records, and how long the cache was stale.
 #[tokio::test]
 #[ignore = "needs the release binaries and redis-server: run tests/run"]
-async fn relay_tells_cloudwatch_what_it_passed_on() {
-    let (deployment, redis) = (Deployment::new().await, RedisServer::start().await);
+async fn relay_reports_metrics_of_what_it_invalidated_and_archived() {
+    let (deployment, redis) = (FunctionDeployment::new().await, RedisServer::start().await);
     let cached = ["project:p1", "project:p1:questions", "question:q1", "question:q2", "admin:a1:projects"];
     for key in cached {
         redis.run::<()>(&["SET", key, "cached"]).await;
     }
     let url = redis.url();
-    let Delivered { answer, archived, metrics, .. } =
+    let DeliveredBatch { returned, archived, metrics, .. } =
         deliver(&deployment, "relay", &[("AFTERWRITE_CACHE_URL", &*url)]).await;
-    assert_eq!((answer, archived), (json!({ "batchItemFailures": [] }), 3));
+    assert_eq!((returned, archived), (json!({ "batchItemFailures": [] }), 3));
     assert!(redis.run::<Vec<String>>(&["KEYS", "*"]).await.is_empty());
     assert_counts(
         &metrics,
@@ -113,7 +117,7 @@ async fn relay_tells_cloudwatch_what_it_passed_on() {
             ("DirectObjects", 0),
         ],
     );
-    // More keys than were there hold a copy of one of these items.
+    // The rules name more keys than the cache held.
     for (name, least) in [("KeysInvalidated", cached.len()), ("CacheCommands", 1), ("ArchiveBytes", 1)] {
         assert_measured(&metrics, name, "Count");
         assert!(metrics[name].as_u64() >= u64::try_from(least).ok(), "{name} of {metrics}");
@@ -121,7 +125,7 @@ async fn relay_tells_cloudwatch_what_it_passed_on() {
     for name in ["KeysGone", "RelayedRecordAge", "Duration"] {
         assert_measured(&metrics, name, "Milliseconds");
     }
-    // From the batch to its last key being gone is a part of what the batch took; of two clocks, one may be a tick ahead.
+    // The keys are gone before the batch ends; the two clocks may differ by a tick.
     let [gone, took] = ["KeysGone", "Duration"].map(|name| metrics[name].as_u64().unwrap());
     assert!(gone <= took + 1, "{metrics}");
     assert_eq!((&metrics["Function"], &metrics["Model"]), (&json!("relay"), &json!("exambuddy")));
@@ -129,14 +133,15 @@ async fn relay_tells_cloudwatch_what_it_passed_on() {
 
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
-async fn a_dead_cache_keeps_nothing_out_of_the_archive_nor_uncounted() {
-    let deployment = Deployment::new().await;
+async fn an_unreachable_cache_stops_neither_the_archive_nor_the_counting() {
+    let deployment = FunctionDeployment::new().await;
     let cache = format!("redis://127.0.0.1:{}", free_port());
     let settings =
         [("AFTERWRITE_PROJECTIONS", "aggregate,invalidate,archive"), ("AFTERWRITE_CACHE_URL", &*cache)];
-    let Delivered { answer, archived, records, metrics } = deliver(&deployment, "relay", &settings).await;
+    let DeliveredBatch { returned, archived, records, metrics } =
+        deliver(&deployment, "relay", &settings).await;
     let first = &records[0]["dynamodb"]["SequenceNumber"];
-    assert_eq!(answer, json!({ "batchItemFailures": [{ "itemIdentifier": first }] }));
+    assert_eq!(returned, json!({ "batchItemFailures": [{ "itemIdentifier": first }] }));
     assert_eq!(archived, 3);
     assert_counts(&metrics, &[("RelayFailed", 3), ("LinesArchived", 3), ("KeysInvalidated", 0)]);
     assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await["questions"], "2");
@@ -144,8 +149,8 @@ async fn a_dead_cache_keeps_nothing_out_of_the_archive_nor_uncounted() {
 
 #[tokio::test]
 #[ignore = "needs the release binaries and redis-server: run tests/run"]
-async fn a_dead_archive_keeps_nothing_from_being_invalidated_nor_uncounted() {
-    let (deployment, redis) = (Deployment::new().await, RedisServer::start().await);
+async fn an_unreachable_archive_stops_neither_the_invalidation_nor_the_counting() {
+    let (deployment, redis) = (FunctionDeployment::new().await, RedisServer::start().await);
     for key in ["question:q1", "question:q2", "project:p1:questions", "project:p1"] {
         redis.run::<()>(&["SET", key, "cached"]).await;
     }
@@ -163,18 +168,18 @@ async fn a_dead_archive_keeps_nothing_from_being_invalidated_nor_uncounted() {
         deployment.put_question("p1", question).await;
     }
     let records = deployment.records().await;
-    let answer = response(api.invoke(event(&records), Duration::from_secs(3)).await, &running);
+    let returned = response(api.invoke(event(&records), Duration::from_secs(3)).await, &running);
     let first = &records[0]["dynamodb"]["SequenceNumber"];
-    assert_eq!(answer, json!({ "batchItemFailures": [{ "itemIdentifier": first }] }));
+    assert_eq!(returned, json!({ "batchItemFailures": [{ "itemIdentifier": first }] }));
     assert!(redis.run::<Vec<String>>(&["KEYS", "*"]).await.is_empty());
     assert_eq!(deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await["questions"], "2");
 }
 
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
-async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
-    let archive = Box::pin(Archive::start()).await;
-    // By a name: before an address no client would put a bucket.
+async fn a_bucket_is_part_of_the_path_however_its_endpoint_is_set() {
+    let archive = Box::pin(EmbeddedArchive::start()).await;
+    // A host name: no client puts a bucket in front of an IP address.
     let endpoint = archive.s3.endpoint().replace("127.0.0.1", "localhost");
     let profile = |text: String| {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -186,15 +191,16 @@ async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
         "[default]\nservices = here\n\n[services here]\ns3 =\n  endpoint_url = {endpoint}\n"
     ));
     let (of_all, of_s3) = (of_all.path().to_str().unwrap(), of_s3.path().to_str().unwrap());
-    let ways = [
+    let settings_of_endpoint = [
         ("AWS_ENDPOINT_URL", &*endpoint),
         ("AWS_ENDPOINT_URL_S3", &*endpoint),
         ("AWS_CONFIG_FILE", of_all),
         ("AWS_CONFIG_FILE", of_s3),
     ];
-    for (way, setting) in ways.into_iter().enumerate() {
+    for (number, setting) in settings_of_endpoint.into_iter().enumerate() {
         let api = RuntimeApi::start().await.unwrap();
         let settings = [
+            ("AFTERWRITE_MODEL", "exambuddy"),
             ("AFTERWRITE_FIREHOSE_STREAM", STREAM),
             ("AFTERWRITE_BUCKET", BUCKET),
             ("AWS_REGION", "us-east-1"),
@@ -202,31 +208,35 @@ async fn a_bucket_is_part_of_the_path_whichever_way_its_endpoint_is_set() {
             ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
             setting,
         ];
-        let running = Function::start(&program("relay"), &api, &settings).unwrap();
+        let running = FunctionProcess::start(&program("relay"), &api, &settings).unwrap();
         // Too large for the delivery stream.
         let keys = json!({ "PK": { "S": "PROJECT#p" }, "SK": { "S": "QUESTION#q" } });
         let record = json!({
-            "eventID": format!("way-{way}"), "eventName": "INSERT",
+            "eventID": format!("record-{number}"), "eventName": "INSERT",
             "eventSourceARN": "arn:aws:dynamodb:us-east-1:000000000000:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000",
             "dynamodb": {
                 "Keys": keys, "NewImage": { "explanation": { "S": "x".repeat(1_024_000) } }, "SequenceNumber": "100"
             }
         });
-        let answer = response(api.invoke(event(&[record]), Duration::from_secs(10)).await, &running);
-        assert_eq!(answer, json!({ "batchItemFailures": [] }), "{setting:?}: {}", running.output());
+        let returned = response(api.invoke(event(&[record]), Duration::from_secs(10)).await, &running);
+        assert_eq!(returned, json!({ "batchItemFailures": [] }), "{setting:?}: {}", running.output());
         let objects = objects(&archive.s3.client(), BUCKET).await;
-        let name = format!("way-{way}.gz");
+        let name = format!("record-{number}.gz");
         assert!(objects.keys().any(|key| key.ends_with(&name)), "{setting:?}: {:?}", objects.keys());
     }
 }
 
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
-async fn what_the_archive_needs_is_named_at_the_start() {
-    let region = ("AWS_REGION", "eu-west-1");
-    let offline = ("AWS_EC2_METADATA_DISABLED", "true");
-    let said = refusal_to_start_of("relay", &[region, offline]).await;
-    assert!(said.contains("AFTERWRITE_FIREHOSE_STREAM"), "{said}");
-    let said = refusal_to_start_of("relay", &[region, offline, ("AFTERWRITE_FIREHOSE_STREAM", "s")]).await;
-    assert!(said.contains("AFTERWRITE_BUCKET"), "{said}");
+async fn a_missing_setting_of_the_archive_is_named_at_start_up() {
+    let common = [
+        ("AFTERWRITE_MODEL", "exambuddy"),
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ];
+    let message = refusal_to_start_of("relay", &common).await;
+    assert!(message.contains("AFTERWRITE_FIREHOSE_STREAM"), "{message}");
+    let with_stream = [&common[..], &[("AFTERWRITE_FIREHOSE_STREAM", "s")]].concat();
+    let message = refusal_to_start_of("relay", &with_stream).await;
+    assert!(message.contains("AFTERWRITE_BUCKET"), "{message}");
 }

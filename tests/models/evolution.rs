@@ -1,17 +1,18 @@
-//! What `model diff` says of a new model is what happens: every item of a table is reconciled under it, and then the rollups are those of
-//! a table that never had another model, besides what was said to stay behind; at no more than was said to be the cost.
+//! The predictions of `model diff` hold. After every item is reconciled under the new model, the rollups equal those of a table that
+//! never had another model, except for the values that the diff reports as orphaned. The write units do not exceed the diff's figures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite::commit::{ItemRecords, Ledger, SourceItem as LedgerItem};
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp, decode};
+use afterwrite::record::{Decimal, Timestamp, decode};
 use afterwrite::table::Model;
 use afterwrite_cli::model::diff::Differences;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::replay::item_of_json;
 use serde_json::{Value, json};
 
 const LIBRARY: &str = include_str!("../fixtures/evolution/library.toml");
@@ -19,8 +20,8 @@ const TABLE: &str = "library";
 const STATE: &str = "state";
 const MADE_AT: &str = "2026-02-07T00:00:00Z";
 
-/// Rollups by key, and their measures that are not nought.
-type Rollups = BTreeMap<String, BTreeMap<String, Decimal>>;
+/// Rollups by key, with their nonzero measures.
+type MeasuresByRollup = BTreeMap<String, BTreeMap<String, Decimal>>;
 
 fn library() -> Arc<Model> {
     load(LIBRARY)
@@ -30,7 +31,7 @@ fn load(source: &str) -> Arc<Model> {
     Arc::new(Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}")))
 }
 
-/// The library with these texts in place of others, one generation on.
+/// The library's next generation, with some texts replaced.
 fn changed(changes: &[(&str, &str)]) -> Arc<Model> {
     let mut new = LIBRARY.replace("generation = 1", "generation = 2");
     for (from, to) in changes {
@@ -40,14 +41,14 @@ fn changed(changes: &[(&str, &str)]) -> Arc<Model> {
     load(&new)
 }
 
-/// The text of the library from here up to there.
+/// The text of the library between two texts.
 fn part(from: &str, to: &str) -> &'static str {
     let begin = LIBRARY.find(from).expect("a beginning");
     let length = LIBRARY[begin..].find(to).expect("an end");
     &LIBRARY[begin..begin + length]
 }
 
-/// Shelves, and books on them that were bought on a few days; some have no price, some have been read.
+/// Three shelves with 40 books, bought on seven days. Every fourth book has no price; the pages read differ.
 fn items() -> Vec<Value> {
     let shelves =
         (0..3).map(|shelf| json!({ "pk": { "S": format!("SHELF#s{shelf}") }, "sk": { "S": "SHELF" } }));
@@ -78,26 +79,16 @@ fn record(item: &Value, index: usize) -> Value {
 }
 
 /// The library's tables.
-struct Place(Arc<MemoryTables>);
+struct LibraryTables(Arc<MemoryTables>);
 
-impl Place {
-    /// With all items, of which nothing is counted yet.
+impl LibraryTables {
+    /// Tables with all items, none of them counted.
     fn new() -> Self {
         let tables = MemoryTables::new();
         tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
         tables.create_table(TableDefinition::new(TABLE, "pk").sort("sk"));
         for item in items() {
-            let item = item.as_object().expect("an item").iter();
-            let item: Item = item
-                .map(|(name, value)| match (&value["S"], &value["N"]) {
-                    (Value::String(text), _) => (name.clone().into(), AttributeValue::text(text)),
-                    (_, number) => {
-                        let number = number.as_str().and_then(|number| number.parse().ok());
-                        (name.clone().into(), AttributeValue::N(number.expect("a number")))
-                    }
-                })
-                .collect();
-            tables.put(TABLE, item).expect("an item");
+            tables.put(TABLE, item_of_json(&item)).expect("an item");
         }
         Self(Arc::new(tables))
     }
@@ -112,28 +103,23 @@ impl Place {
     async fn count(&self, model: &Arc<Model>) {
         let records: Vec<Value> = items().iter().zip(1..).map(|(item, index)| record(item, index)).collect();
         let event = json!({ "Records": records }).to_string();
-        let aggregator = Aggregator::new(self.ledger(model));
+        let aggregator = StreamAggregator::new(self.ledger(model));
         let handled = aggregator.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
-        assert!(handled.expect("an answer").failures.is_empty());
+        assert!(handled.expect("a handled event").failures.is_empty());
     }
 
-    /// Reconciles every item, one by one; the most write units that one of each entity took.
+    /// Reconciles every item on its own, and returns the most write units that an item of each entity took.
     async fn reconcile(&self, model: &Arc<Model>) -> BTreeMap<String, u64> {
         let ledger = self.ledger(model);
         let mut most: BTreeMap<String, u64> = BTreeMap::new();
         for (item, index) in items().iter().zip(1..) {
             let event = json!({ "Records": [record(item, index)] }).to_string();
-            let batch = decode(event.as_bytes(), &model.vocabulary).expect("an event");
+            let batch = decode(event.as_bytes(), &model.attributes).expect("an event");
             let record = batch.records[0].as_ref().expect("a record");
             let source = SourceKey::of_keys(model, 0, &record.keys).expect("a key");
             let Some(identity) = source.identify(model) else { continue };
             let entity = identity.entity.name.to_string();
-            let item = LedgerItem {
-                source: &source,
-                identity: &identity,
-                keys: &record.keys,
-                requests: ItemRecords::new(),
-            };
+            let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
             let deadline = Timestamp::from_epoch_ms(i64::MAX);
             let outcome =
                 ledger.reconcile(vec![item], record.position.label(), deadline).await.expect("an outcome");
@@ -144,9 +130,9 @@ impl Place {
         most
     }
 
-    /// Every rollup; shards are added up.
-    fn rollups(&self) -> Rollups {
-        let mut rollups = Rollups::new();
+    /// Every rollup. The shards of a rollup are summed.
+    fn rollups(&self) -> MeasuresByRollup {
+        let mut rollups = MeasuresByRollup::new();
         for item in self.0.scan(STATE) {
             if item["EntityType"].as_text() != Some("ROLLUP") {
                 continue;
@@ -165,34 +151,34 @@ impl Place {
     }
 }
 
-/// What the new model's diff says, proven. Beside what a table has that never had another model there may be the measures that `left` names.
-async fn proven(new: &Arc<Model>, left: &[&str]) -> Differences {
+/// Checks the diff to a new model against reconciled tables, and returns it. Only the measures in `orphaned` may be left of the old model.
+async fn verified_diff(new: &Arc<Model>, orphaned: &[&str]) -> Differences {
     let differences = Differences::between(&library(), new);
     assert!(differences.problems.is_empty(), "{:?}", differences.problems);
-    for measure in left {
-        let is_told = |line: &String| line.contains(measure);
-        assert!(differences.orphaned.iter().any(is_told), "{measure}: {:?}", differences.orphaned);
+    for measure in orphaned {
+        let names_measure = |line: &String| line.contains(measure);
+        assert!(differences.orphaned.iter().any(names_measure), "{measure}: {:?}", differences.orphaned);
     }
 
-    let (place, fresh) = (Place::new(), Place::new());
-    place.count(&library()).await;
-    let most = place.reconcile(new).await;
+    let (reconciled, fresh) = (LibraryTables::new(), LibraryTables::new());
+    reconciled.count(&library()).await;
+    let most = reconciled.reconcile(new).await;
     fresh.count(new).await;
 
-    let mut found = place.rollups();
+    let mut actual = reconciled.rollups();
     let expected = fresh.rollups();
-    for (key, measures) in &mut found {
+    for (key, measures) in &mut actual {
         let expected = expected.get(key);
         measures.retain(|name, _| {
-            !left.contains(&name.as_str()) || expected.is_some_and(|known| known.contains_key(name))
+            !orphaned.contains(&name.as_str()) || expected.is_some_and(|known| known.contains_key(name))
         });
     }
-    found.retain(|_, measures| !measures.is_empty());
-    assert_eq!(found, expected);
+    actual.retain(|_, measures| !measures.is_empty());
+    assert_eq!(actual, expected);
     for (entity, units) in most {
-        if let Some(told) = differences.reconcile.iter().find(|known| known.entity == entity) {
-            let told = told.write_units_an_item;
-            assert!(units <= told, "{entity}: {units} units, {told} were said to be the most");
+        if let Some(predicted) = differences.reconcile.iter().find(|known| known.entity == entity) {
+            let predicted = predicted.write_units_an_item;
+            assert!(units <= predicted, "{entity}: {units} units, more than the predicted {predicted}");
         }
     }
     differences
@@ -210,72 +196,72 @@ const FINISHED: &str = "[[aggregates]]\nname = \"finished\"\nof = \"book\"\ninto
 
 #[tokio::test]
 async fn an_added_aggregate_is_counted() {
-    let found = proven(&changed(&[("[[mirrors]]", FINISHED)]), &[]).await;
-    assert_eq!(parts(&found), ["aggregate finished: added"]);
-    // The entry, the shelf's rollup, and that of the prices, whose max sees every price again.
-    assert_eq!(units(&found), [("book", 6)]);
+    let diff = verified_diff(&changed(&[("[[mirrors]]", FINISHED)]), &[]).await;
+    assert_eq!(parts(&diff), ["aggregate finished: added"]);
+    // The entry, the shelf's rollup, and the rollup of prices, whose `max` reads every price again.
+    assert_eq!(units(&diff), [("book", 6)]);
 }
 
 #[tokio::test]
-async fn a_removed_aggregate_stays_behind_and_what_is_left_is_untouched() {
+async fn a_removed_aggregate_leaves_its_measures_and_writes_nothing() {
     let removed = part("[[aggregates]]\nname = \"books\"", "[rollups.prices]");
     let mirrors = part("[[mirrors]]", "[[caches]]");
-    let found = proven(&changed(&[(removed, ""), (mirrors, "")]), &["books", "spent"]).await;
-    assert!(units(&found).is_empty());
+    let diff = verified_diff(&changed(&[(removed, ""), (mirrors, "")]), &["books", "spent"]).await;
+    assert!(units(&diff).is_empty());
     assert!(
-        found.orphaned.iter().any(|line| line.starts_with("attribute shelf.books")),
+        diff.orphaned.iter().any(|line| line.starts_with("attribute shelf.books")),
         "{:?}",
-        found.orphaned
+        diff.orphaned
     );
 }
 
 #[tokio::test]
 async fn a_renamed_measure_moves() {
-    let found = proven(&changed(&[("spent = { sum", "paid = { sum")]), &[]).await;
-    assert_eq!(parts(&found), ["aggregate books: measure paid added: sum of price; measure spent removed"]);
-    // The entry, three rollups, and the shelf's item, which shows the number of its books.
-    assert_eq!(units(&found), [("book", 9)]);
+    let diff = verified_diff(&changed(&[("spent = { sum", "paid = { sum")]), &[]).await;
+    assert_eq!(parts(&diff), ["aggregate books: measure paid added: sum of price; measure spent removed"]);
+    // The entry, three rollups, and the shelf's item, which mirrors the number of its books.
+    assert_eq!(units(&diff), [("book", 9)]);
     assert!(
-        found.orphaned[0].starts_with("attribute spent of day, shelf: reconciling brings it to 0"),
-        "{found:?}"
+        diff.orphaned[0].starts_with("attribute spent of day, shelf: reconciling brings it to 0"),
+        "{diff:?}"
     );
 }
 
 #[tokio::test]
-async fn another_condition_counts_anew() {
+async fn a_changed_condition_counts_every_item_again() {
     let when = "into = [\"shelf\", \"day\"]\nwhen.price = [{ exists = true }]";
-    let found = proven(&changed(&[("into = [\"shelf\", \"day\"]", when)]), &[]).await;
-    assert_eq!(parts(&found), ["aggregate books: when was always, is price = [{ exists = true }]"]);
-    assert_eq!(units(&found), [("book", 9)]);
+    let diff = verified_diff(&changed(&[("into = [\"shelf\", \"day\"]", when)]), &[]).await;
+    assert_eq!(parts(&diff), ["aggregate books: when was always, is price = [{ exists = true }]"]);
+    assert_eq!(units(&diff), [("book", 9)]);
 }
 
 #[tokio::test]
-async fn another_key_of_a_rollup_moves_what_is_counted() {
-    let found = proven(&changed(&[("DAY#{bought_at:day}", "BOUGHT#{bought_at:day}")]), &[]).await;
+async fn a_changed_rollup_key_moves_the_counts() {
+    let diff = verified_diff(&changed(&[("DAY#{bought_at:day}", "BOUGHT#{bought_at:day}")]), &[]).await;
     let key = "rollup day: its key was DAY#{bought_at:day} / ROLLUP#BOUGHT, is BOUGHT#{bought_at:day} / ROLLUP#BOUGHT";
-    assert_eq!(parts(&found)[0], key);
-    // One rollup more: the day's that is left, beside the one that is joined.
-    assert_eq!(units(&found), [("book", 11)]);
+    assert_eq!(parts(&diff)[0], key);
+    // One rollup more: the day's old one and its new one.
+    assert_eq!(units(&diff), [("book", 11)]);
 }
 
 #[tokio::test]
-async fn a_rollup_less_is_subtracted() {
-    let found = proven(&changed(&[("into = [\"shelf\", \"day\"]", "into = \"shelf\"")]), &[]).await;
-    assert_eq!(units(&found), [("book", 9)]);
+async fn a_removed_target_rollup_is_subtracted_from() {
+    let diff = verified_diff(&changed(&[("into = [\"shelf\", \"day\"]", "into = \"shelf\"")]), &[]).await;
+    assert_eq!(units(&diff), [("book", 9)]);
 }
 
 #[tokio::test]
-async fn shards_grow_and_spread_what_is_counted() {
+async fn added_shards_spread_the_counts() {
     let sharded = ("SK = \"ROLLUP#BOUGHT\" }", "SK = \"ROLLUP#BOUGHT\" }\nshards = 4");
     let new = changed(&[sharded]);
-    let found = proven(&new, &[]).await;
-    assert_eq!(units(&found), [("book", 13)]);
+    let diff = verified_diff(&new, &[]).await;
+    assert_eq!(units(&diff), [("book", 13)]);
     let shrunk = Differences::between(&new, &library());
     assert!(shrunk.problems.iter().any(|problem| problem.contains("Leave it at 4")), "{shrunk:?}");
 }
 
 #[tokio::test]
-async fn another_derived_value_is_computed_anew() {
+async fn a_changed_derived_value_is_computed_again() {
     let half = "half = { count = true, when.progress = [{ numeric = [\">=\", 50] }] }";
     let before = load(&LIBRARY.replace("books = \"count\"", &format!("books = \"count\"\n{half}")));
     let after = LIBRARY.replace("books = \"count\"", &format!("books = \"count\"\n{half}"));
@@ -283,49 +269,49 @@ async fn another_derived_value_is_computed_anew() {
         .replace("generation = 1", "generation = 2")
         .replace("[\"read\", \"pages\"]", "[\"pages\", \"read\"]");
     let after = load(&after);
-    let (place, fresh) = (Place::new(), Place::new());
-    place.count(&before).await;
-    place.reconcile(&after).await;
+    let (reconciled, fresh) = (LibraryTables::new(), LibraryTables::new());
+    reconciled.count(&before).await;
+    reconciled.reconcile(&after).await;
     fresh.count(&after).await;
-    assert_eq!(place.rollups(), fresh.rollups());
-    let found = Differences::between(&before, &after);
+    assert_eq!(reconciled.rollups(), fresh.rollups());
+    let diff = Differences::between(&before, &after);
     assert_eq!(
-        parts(&found),
+        parts(&diff),
         ["entity book: derived value progress was percent of read, pages, is percent of pages, read"]
     );
-    assert_eq!(found.reconcile.len(), 1);
+    assert_eq!(diff.reconcile.len(), 1);
 }
 
 #[tokio::test]
-async fn a_max_keeps_what_it_has_seen() {
-    let found = proven(
+async fn a_removed_max_keeps_its_value() {
+    let diff = verified_diff(
         &changed(&[("dearest = { max = \"price\" }", "cheapest = { min = \"price\" }")]),
         &["dearest"],
     )
     .await;
     assert!(
-        found.orphaned.iter().any(|line| line == "attribute dearest of prices: it keeps its value"),
-        "{found:?}"
+        diff.orphaned.iter().any(|line| line == "attribute dearest of prices: it keeps its value"),
+        "{diff:?}"
     );
 }
 
 #[tokio::test]
-async fn a_renamed_aggregate_would_count_twice_as_it_is_said() {
+async fn a_renamed_aggregate_is_reported_because_it_counts_twice() {
     let new = changed(&[("name = \"books\"", "name = \"volumes\"")]);
-    let found = Differences::between(&library(), &new);
-    let [problem] = found.problems.as_slice() else { panic!("{found:?}") };
+    let diff = Differences::between(&library(), &new);
+    let [problem] = diff.problems.as_slice() else { panic!("{diff:?}") };
     assert!(problem.contains("removed aggregate books") && problem.contains("spent of day"), "{problem}");
-    let place = Place::new();
-    place.count(&library()).await;
-    let once = place.rollups();
-    place.reconcile(&new).await;
+    let tables = LibraryTables::new();
+    tables.count(&library()).await;
+    let once = tables.rollups();
+    tables.reconcile(&new).await;
     let (once, twice) =
-        (&once["SHELF#s0 / ROLLUP#BOOKS"]["books"], &place.rollups()["SHELF#s0 / ROLLUP#BOOKS"]["books"]);
+        (&once["SHELF#s0 / ROLLUP#BOOKS"]["books"], &tables.rollups()["SHELF#s0 / ROLLUP#BOOKS"]["books"]);
     assert_eq!(once.plus(once).expect("a sum"), *twice);
 }
 
 #[test]
-fn nothing_differs_from_itself() {
+fn a_model_does_not_differ_from_itself() {
     let same = Differences::between(&library(), &changed(&[]));
     assert!(same.changes.is_empty() && same.problems.is_empty() && same.reconcile.is_empty(), "{same:?}");
 }
@@ -348,7 +334,7 @@ fn a_column_may_be_added_and_its_type_may_not_change() {
 #[test]
 fn the_generation_must_grow() {
     let new = load(&LIBRARY.replace("book:{book_id}", "volume:{book_id}"));
-    let found = Differences::between(&library(), &new);
-    assert_eq!(parts(&found).len(), 2);
-    assert!(found.problems[0].contains("say generation = 2"), "{found:?}");
+    let diff = Differences::between(&library(), &new);
+    assert_eq!(parts(&diff).len(), 2);
+    assert!(diff.problems[0].contains("generation = 2"), "{diff:?}");
 }

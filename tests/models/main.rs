@@ -1,13 +1,15 @@
-//! The built-in models beside the first: workloads written by hand through the real consumer, and what must be derived from them,
-//! written by hand as well; and the demo's generated workloads, amid faults.
+//! Whole models, from records to rollups, mirrors, cache keys and rows.
+//!
+//! `written` holds workloads of the built-in models, written by hand together with the results that they must have; `generated` runs the
+//! demo's workloads with faults injected. `reference` does the same for the examples of `docs/MODEL.md`, and `evolution` for changes of a
+//! model. `exambuddy` has tests of its own: `golden`, `simulation` and the recording `exam-42`.
 
 #![expect(clippy::indexing_slicing, reason = "a test that meets the unexpected must fail at once")]
 
-mod algoitny;
+mod delivery;
 mod evolution;
 mod generated;
-mod glad;
-mod quiz;
 mod reference;
-mod shop;
+mod values;
 mod workload;
+mod written;

@@ -1,24 +1,25 @@
-//! What `docs/MODEL.md` says follows from its items does follow from its model.
+//! The examples of `docs/MODEL.md`: its items, written to its model, give the results that it shows.
 //!
-//! A `json` example is an item that is written, a `json expired` one the key of an item that time to live deletes; a `text` example
-//! is all that there is then.
+//! A `json` example is an item that is written, a `json expired` example the key of an item that time to live deletes. A `text` example
+//! lists all results up to there.
 
 use afterwrite::record::AttributeValue;
 use afterwrite::table::Model;
-use afterwrite_tests::page::{self, Example};
+use afterwrite_tests::page::{self, PageExample};
 use serde_json::Value;
 
-use super::workload::{Delivered, Workload};
+use crate::delivery::{DeliveredWorkload, DeliveryOrder};
+use crate::workload::TableWorkload;
 
 const PAGE: &str = include_str!("../../docs/MODEL.md");
 
 #[tokio::test]
-async fn what_the_page_says_follows_from_its_items() {
+async fn the_items_of_the_page_give_the_results_that_it_shows() {
     let model = Model::parse(&page::model(PAGE), "docs/MODEL.md").unwrap_or_else(|errors| panic!("{errors}"));
-    let mut workload = Workload::of_model(model);
-    let mut since_last_told = Vec::new();
-    let mut told = 0;
-    for Example { kind, line, text } in page::examples(PAGE) {
+    let mut workload = TableWorkload::of_model(model);
+    let mut relayed = Vec::new();
+    let mut compared = 0;
+    for PageExample { kind, line, text } in page::examples(PAGE) {
         if let Some(how) = kind.strip_prefix("json") {
             let item: Value =
                 serde_json::from_str(&text).unwrap_or_else(|error| panic!("line {line}: {error}"));
@@ -26,18 +27,19 @@ async fn what_the_page_says_follows_from_its_items() {
             match how {
                 "" => workload.put(&table, item),
                 " expired" => workload.expire(&table, item),
-                other => panic!("line {line}: nobody knows what {other} does to an item"),
+                other => panic!("line {line}: `json{other}` is neither an item nor an expiry"),
             };
-            since_last_told.extend(passed_on(&workload));
+            relayed.extend(relayed_lines(&workload));
         } else if kind == "text" {
-            let mut follows = counted(&workload.deliver("one by one").await, &workload.model);
-            follows.append(&mut since_last_told);
-            let follows = aligned(&follows);
-            assert_eq!(text, follows, "line {line}: what follows is\n{follows}");
-            told += 1;
+            let mut results =
+                counted_lines(&workload.deliver(DeliveryOrder::OneByOne).await, &workload.model);
+            results.append(&mut relayed);
+            let results = aligned(&results);
+            assert_eq!(text, results, "line {line}: the results are\n{results}");
+            compared += 1;
         }
     }
-    assert!(told >= 7, "the page tells {told} times only what follows");
+    assert!(compared >= 7, "the page shows results only {compared} times");
 }
 
 /// The table whose key attributes an item has.
@@ -46,12 +48,12 @@ fn table_of<'m>(model: &'m Model, item: &Value) -> &'m str {
     table.map_or_else(|| panic!("{item} has the key of no table"), |table| &*table.name)
 }
 
-/// What the last change makes stale, and the rows that it becomes.
-fn passed_on(workload: &Workload) -> Vec<[String; 3]> {
+/// The stale keys, stale paths and rows of the last change.
+fn relayed_lines(workload: &TableWorkload) -> Vec<[String; 3]> {
     let line = |kind: &str, what: String| [kind.to_owned(), what, String::new()];
     let stale = workload.all_stale();
     let keys = stale.keys().map(|stale| line("stale key", stale.key));
-    let paths = stale.paths().map(|stale| line("stale path", stale.path));
+    let paths = stale.paths().keys().map(|path| line("stale path", path.clone()));
     let rows = workload.rows().into_iter().map(|(row, _)| {
         let (dataset, what) = row.split_once(' ').unwrap_or((&row, ""));
         ["row".to_owned(), dataset.to_owned(), what.to_owned()]
@@ -59,8 +61,8 @@ fn passed_on(workload: &Workload) -> Vec<[String; 3]> {
     keys.chain(paths).chain(rows).collect()
 }
 
-/// The rollups, and what the items of tables show of them.
-fn counted(delivered: &Delivered, model: &Model) -> Vec<[String; 3]> {
+/// The rollups, and the attributes of items that mirror them.
+fn counted_lines(delivered: &DeliveredWorkload, model: &Model) -> Vec<[String; 3]> {
     let rollups = delivered.rollups().into_iter().map(|((partition, sort), measures)| {
         let measures: Vec<String> =
             measures.iter().map(|(name, value)| format!("{name} = {}", plain(value))).collect();
@@ -74,8 +76,7 @@ fn counted(delivered: &Delivered, model: &Model) -> Vec<[String; 3]> {
             let names = table.key().map(|key| key.name.to_string());
             let pointer: Value = names.zip(key.iter().map(|value| Value::String(plain(value)))).collect();
             let shown = mirror.attributes.iter().filter_map(|attribute| {
-                let names = std::iter::once(&attribute.path.root).chain(&attribute.path.within);
-                let path = names.map(|name| &**name).collect::<Vec<_>>().join(".");
+                let path = attribute.path.to_string();
                 let value = delivered.shown(&table.name, &pointer, &path)?;
                 Some(format!("{path} = {}", plain(&value)))
             });
@@ -93,11 +94,11 @@ fn plain(value: &AttributeValue<'_>) -> String {
     match (value.as_text(), value.as_number()) {
         (Some(text), _) => text.to_owned(),
         (_, Some(number)) => number.to_string(),
-        (None, None) => panic!("{value:?} is neither a text nor a number"),
+        (None, None) => panic!("{value:?} is neither text nor a number"),
     }
 }
 
-/// Lines in columns.
+/// The lines in aligned columns.
 fn aligned(lines: &[[String; 3]]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));

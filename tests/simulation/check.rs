@@ -1,26 +1,28 @@
-//! Whether everything derived is right: against a recount, and against itself.
+//! Checks of everything derived: against the oracle's recount, and for consistency.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
 
-use super::oracle::{self, Kind, ONE, Remembered, Sums, Target, Uncountable, Units, kind};
-use super::run::Run;
-use super::state::{State, stored};
+use super::oracle::{
+    self, CountError, FixedPoint, ItemKind, MeasureSums, ONE, RememberedOutputs, RollupKey, item_kind,
+};
+use super::run::SimulationRun;
+use super::state::{StateTable, StoredContribution, StoredEntry, stored};
 use super::store::{EVENTS, MAIN, STATE, Store, text};
-use super::stream::{Record, TABLES};
+use super::stream::{StreamRecord, TABLES};
 
-/// By how much the processes' clocks may differ, and more: within this of its expiry a rollup is not judged.
-const UNJUDGED_SECONDS: i64 = 15 * 60;
-/// From this age on an expiry may be found too old to be settled: 35 days, less the engine's tolerance, less the clocks' skew.
+/// A rollup is not checked within this time of its expiry; longer than the differences between the processes' clocks.
+const UNCHECKED_SECONDS: i64 = 15 * 60;
+/// From this age an expiry may be too old to be settled: 35 days minus the product's tolerance minus the clocks' skew.
 const TOO_OLD_SECONDS: i64 = 35 * 86_400 - 20 * 60;
-/// The measures that are not sums.
+/// The computed measures.
 const COMPUTED: [&str; 3] = ["score_average", "best", "worst"];
 const OWN_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
 
-/// What must hold at every moment: each rollup is the sum of the ledger's entries and of what is settled.
-pub(crate) fn at_any_moment<S: Store + 'static>(run: &mut Run<S>) {
-    match State::read(run.tables.inner().scan(STATE)) {
+/// Checks what holds at every moment: each rollup is the sum of the ledger's entries and the settled contributions.
+pub(crate) fn check_sums<S: Store + 'static>(run: &mut SimulationRun<S>) {
+    match StateTable::read(run.tables.inner().scan(STATE)) {
         Ok(state) => {
             let now = run.time.now().epoch_seconds();
             run.problems.extend(ledger_and_settled(&state, now));
@@ -29,9 +31,9 @@ pub(crate) fn at_any_moment<S: Store + 'static>(run: &mut Run<S>) {
     }
 }
 
-/// What must hold in the end.
-pub(crate) fn all<S: Store + 'static>(run: &Run<S>) -> Vec<String> {
-    let state = match State::read(run.tables.inner().scan(STATE)) {
+/// Checks what holds at the end.
+pub(crate) fn check_all<S: Store + 'static>(run: &SimulationRun<S>) -> Vec<String> {
+    let state = match StateTable::read(run.tables.inner().scan(STATE)) {
         Ok(state) => state,
         Err(problem) => return vec![problem],
     };
@@ -42,60 +44,68 @@ pub(crate) fn all<S: Store + 'static>(run: &Run<S>) -> Vec<String> {
         .flat_map(|table| run.tables.inner().scan(table).into_iter().map(move |item| (*table, item)))
         .collect();
     let mut problems = ledger_and_settled(&state, now);
-    problems.extend(lookups(&state, &run.streams.records));
-    problems.extend(entries(&state, &items, generation));
-    let settled = settled(run, &state.remembered, &mut problems);
-    problems.extend(recount(&state, &items, &settled, generation, now));
-    problems.extend(averages(&state));
-    problems.extend(extremes(run, &state, &items));
-    problems.extend(mirrors(&state, &items));
+    problems.extend(check_lookups(&state, &run.streams.records));
+    problems.extend(check_entries(&state, &items, generation));
+    let settled = settled_sums(run, &state.remembered, &mut problems);
+    problems.extend(check_recount(&state, &items, &settled, generation, now));
+    problems.extend(check_averages(&state));
+    problems.extend(check_extremes(run, &state, &items));
+    problems.extend(check_mirrors(&state, &items));
     problems
 }
 
-/// When this rollup is over.
-fn expires_at(target: &Target) -> Option<i64> {
+/// When the rollup expires, if it does.
+fn expires_at(target: &RollupKey) -> Option<i64> {
     let day = target.1.strip_prefix("ROLLUP#DAY#").filter(|_| target.0.starts_with("USER#"));
     day.map(oracle::rollup_expires_at)
 }
 
-fn is_judged(target: &Target, now: i64) -> bool {
-    expires_at(target).is_none_or(|at| at > now + UNJUDGED_SECONDS)
+fn is_checked(target: &RollupKey, now: i64) -> bool {
+    expires_at(target).is_none_or(|at| at > now + UNCHECKED_SECONDS)
 }
 
-/// The measures of a rollup's item that are sums.
+/// The additive measures of a rollup.
 fn sums_of(item: &Item) -> impl Iterator<Item = &str> {
     item.keys().map(|name| &**name).filter(|name| {
         !OWN_ATTRIBUTES.contains(name) && !COMPUTED.contains(name) && !name.starts_with("settled_")
     })
 }
 
-fn ledger_and_settled(state: &State, now: i64) -> Vec<String> {
-    let mut wanted = Sums::new();
-    for (_, share) in
-        state.entries.values().flat_map(|entry| entry.shares.iter().map(move |share| (entry, share)))
+fn ledger_and_settled(state: &StateTable, now: i64) -> Vec<String> {
+    let mut wanted = MeasureSums::new();
+    for (_, contribution) in state
+        .entries
+        .values()
+        .flat_map(|entry| entry.contributions.iter().map(move |contribution| (entry, contribution)))
     {
-        for (measure, amount) in &share.measures {
-            *wanted.entry((share.target.clone(), measure.clone())).or_default() += amount;
+        for (measure, amount) in &contribution.measures {
+            *wanted.entry((contribution.target.clone(), measure.clone())).or_default() += amount;
         }
     }
-    let mut found = Sums::new();
+    let mut found = MeasureSums::new();
     for (target, item) in &state.rollups {
         for measure in sums_of(item) {
             let settled = state.number(target, &format!("settled_{measure}"));
             found.insert((target.clone(), measure.to_owned()), state.number(target, measure) - settled);
         }
     }
-    differences("the ledger's entries", &wanted, "the rollup less what is settled", &found, now)
+    differences("the ledger's entries", &wanted, "the rollup minus the settled part", &found, now)
 }
 
-fn differences(left_name: &str, left: &Sums, right_name: &str, right: &Sums, now: i64) -> Vec<String> {
+fn differences(
+    left_name: &str,
+    left: &MeasureSums,
+    right_name: &str,
+    right: &MeasureSums,
+    now: i64,
+) -> Vec<String> {
     let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();
     let mut problems = Vec::new();
     for key in keys {
-        let of = |sums: &Sums| sums.get(key).copied().unwrap_or(0);
+        let sum = |sums: &MeasureSums| sums.get(key).copied().unwrap_or(0);
         let (target, measure) = key;
-        if of(left) != of(right) && is_judged(target, now) {
-            let (left, right) = (shown(of(left)), shown(of(right)));
+        if sum(left) != sum(right) && is_checked(target, now) {
+            let (left, right) = (format_number(sum(left)), format_number(sum(right)));
             problems.push(format!(
                 "{} {} {measure}: {left_name}: {left}, {right_name}: {right}",
                 target.0, target.1
@@ -105,33 +115,35 @@ fn differences(left_name: &str, left: &Sums, right_name: &str, right: &Sums, now
     problems
 }
 
-fn shown(number: Units) -> String {
+fn format_number(number: FixedPoint) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}.{:010}", number.abs() / ONE, number.abs() % ONE)
 }
 
-/// What was remembered is something that was there once.
-fn lookups(state: &State, records: &[Record]) -> Vec<String> {
-    let mut ever = BTreeSet::new();
+/// Remembered outputs are values that existed at some time.
+fn check_lookups(state: &StateTable, records: &[StreamRecord]) -> Vec<String> {
+    let mut existing = BTreeSet::new();
     for record in records {
         for image in [&record.new, &record.old].into_iter().flatten() {
-            match kind(record.table, &record.partition, record.sort.as_deref()) {
-                Kind::Project { owner, project } => ever.insert((project.to_owned(), owner.to_owned())),
-                Kind::Shop { shop } => ever.insert((shop.to_owned(), text(image, "city").to_owned())),
+            match item_kind(record.table, &record.partition, record.sort.as_deref()) {
+                ItemKind::Project { owner, project } => {
+                    existing.insert((project.to_owned(), owner.to_owned()))
+                }
+                ItemKind::Shop { shop } => existing.insert((shop.to_owned(), text(image, "city").to_owned())),
                 _ => continue,
             };
         }
     }
-    let Remembered { owners, cities } = &state.remembered;
+    let RememberedOutputs { owners, cities } = &state.remembered;
     let remembered = owners.iter().chain(cities).map(|(key, output)| (key.clone(), output.clone()));
     remembered
-        .filter(|pair| !ever.contains(pair))
-        .map(|(key, output)| format!("the lookup of {key} remembers {output}, which it never had"))
+        .filter(|pair| !existing.contains(pair))
+        .map(|(key, output)| format!("the lookup of {key} remembers {output}, which never existed"))
         .collect()
 }
 
-/// Every entry holds what its item contributes, and nothing if it is gone.
-fn entries(state: &State, items: &[(&str, Item)], generation: u64) -> Vec<String> {
+/// Every entry has the contributions of its item, and none if the item is deleted.
+fn check_entries(state: &StateTable, items: &[(&str, Item)], generation: u64) -> Vec<String> {
     let mut by_key: BTreeMap<(String, String), (&str, &Item)> = BTreeMap::new();
     for (table, item) in items {
         let key = match *table {
@@ -142,36 +154,29 @@ fn entries(state: &State, items: &[(&str, Item)], generation: u64) -> Vec<String
     }
     let mut problems = Vec::new();
     for (key, entry) in &state.entries {
-        let mut held = Sums::new();
-        for share in entry.shares.iter().filter(|share| generation == 1 || share.aggregate != "task_days") {
-            let unsharded = share.target.0.split("#SHARD#").next().unwrap_or_default().to_owned();
-            for (measure, amount) in &share.measures {
-                *held.entry(((unsharded.clone(), share.target.1.clone()), measure.clone())).or_default() +=
-                    amount;
-            }
-        }
-        let mut wanted = Sums::new();
+        let stored_sums = unsharded_sums(entry, generation);
+        let mut wanted = MeasureSums::new();
         if let Some((table, item)) = by_key.get(key) {
             let (_, partition) = key.0.split_at(format!("LEDGER#{table}#").len());
-            if kind(table, partition, Some(&key.1)) == Kind::Other {
-                problems.push(format!("{} {} has an entry, but is nothing that is counted", key.0, key.1));
+            if item_kind(table, partition, Some(&key.1)) == ItemKind::Other {
+                problems.push(format!("{} {} has an entry, but is not counted", key.0, key.1));
             }
             if oracle::add(&mut wanted, table, item, generation, &state.remembered).is_err() {
                 problems.push(format!("{} {} cannot be counted", key.0, key.1));
             }
         }
-        if wanted != held {
+        if wanted != stored_sums {
             problems.push(format!(
-                "{} {}: its item contributes {wanted:?}, its entry holds {held:?}",
+                "{} {}: its item contributes {wanted:?}, its entry has {stored_sums:?}",
                 key.0, key.1
             ));
         }
-        if entry.is_tombstone && !entry.shares.is_empty() {
-            problems.push(format!("{} {} is a tombstone that holds something", key.0, key.1));
+        if entry.is_tombstone && !entry.contributions.is_empty() {
+            problems.push(format!("{} {} is a tombstone with contributions", key.0, key.1));
         }
         if entry.is_tombstone == by_key.contains_key(key) {
             problems.push(format!(
-                "{} {} is a tombstone of a living item, or an entry of a dead one",
+                "{} {} is a tombstone of an existing item, or an entry of a deleted one",
                 key.0, key.1
             ));
         }
@@ -179,12 +184,31 @@ fn entries(state: &State, items: &[(&str, Item)], generation: u64) -> Vec<String
     problems
 }
 
-/// What expiries should have settled, told from the streams' records and the claims that were seen.
-fn settled<S: Store + 'static>(run: &Run<S>, remembered: &Remembered, problems: &mut Vec<String>) -> Sums {
-    let mut sums = Sums::new();
-    let mut claims = run.watch.claims.clone();
+/// The contributions of an entry by rollup, shards added up. Generation 2 of the model has no aggregate `task_days`.
+fn unsharded_sums(entry: &StoredEntry, generation: u64) -> MeasureSums {
+    let mut sums = MeasureSums::new();
+    let is_known =
+        |contribution: &&StoredContribution| generation == 1 || contribution.aggregate != "task_days";
+    for contribution in entry.contributions.iter().filter(is_known) {
+        let (partition, sort) = &contribution.target;
+        let unsharded = partition.split("#SHARD#").next().unwrap_or_default().to_owned();
+        for (measure, amount) in &contribution.measures {
+            *sums.entry(((unsharded.clone(), sort.clone()), measure.clone())).or_default() += amount;
+        }
+    }
+    sums
+}
+
+/// The sums that expiries must have settled, from the streams' records and the observed markers.
+fn settled_sums<S: Store + 'static>(
+    run: &SimulationRun<S>,
+    remembered: &RememberedOutputs,
+    problems: &mut Vec<String>,
+) -> MeasureSums {
+    let mut sums = MeasureSums::new();
+    let mut markers = run.watcher.settled.clone();
     for record in run.streams.records.iter().filter(|record| record.is_expiry) {
-        if !kind(record.table, &record.partition, record.sort.as_deref()).is_kept() {
+        if !item_kind(record.table, &record.partition, record.sort.as_deref()).is_kept() {
             continue;
         }
         let Some(old) = &record.old else { continue };
@@ -193,13 +217,13 @@ fn settled<S: Store + 'static>(run: &Run<S>, remembered: &Remembered, problems: 
             format!("LEDGER#{}#{}", record.table, record.partition),
             format!("{sort}#EXPIRED#{}", record.position()),
         );
-        match claims.remove(&key) {
-            Some(claim) => {
-                if claim.at.epoch_seconds() - record.created_at.epoch_seconds() > 35 * 86_400 {
-                    problems.push(format!("{} {} was settled when it was too old for it", key.0, key.1));
+        match markers.remove(&key) {
+            Some(expiry) => {
+                if expiry.at.epoch_seconds() - record.created_at.epoch_seconds() > 35 * 86_400 {
+                    problems.push(format!("{} {} was settled although it was too old", key.0, key.1));
                 }
-                if oracle::add(&mut sums, record.table, old, claim.generation, remembered).is_err() {
-                    problems.push(format!("{} {} cannot have been settled", key.0, key.1));
+                if oracle::add(&mut sums, record.table, old, expiry.generation, remembered).is_err() {
+                    problems.push(format!("{} {} was settled, but cannot be counted", key.0, key.1));
                 }
             }
             None => {
@@ -211,21 +235,27 @@ fn settled<S: Store + 'static>(run: &Run<S>, remembered: &Remembered, problems: 
             }
         }
     }
-    problems.extend(claims.keys().map(|key| format!("{} {} claims no expiry that was", key.0, key.1)));
+    problems.extend(markers.keys().map(|key| format!("{} {} is the marker of no expiry", key.0, key.1)));
     sums
 }
 
-/// Every rollup is a recount of the items as they are, and what is settled.
-fn recount(state: &State, items: &[(&str, Item)], settled: &Sums, generation: u64, now: i64) -> Vec<String> {
+/// Every rollup is the recount of the items plus the settled contributions.
+fn check_recount(
+    state: &StateTable,
+    items: &[(&str, Item)],
+    settled: &MeasureSums,
+    generation: u64,
+    now: i64,
+) -> Vec<String> {
     let mut wanted = settled.clone();
     for (table, item) in items {
-        if let Err(Uncountable::Poison | Uncountable::Unanswered) =
+        if let Err(CountError::Poison | CountError::NoOutputs) =
             oracle::add(&mut wanted, table, item, generation, &state.remembered)
         {
             return vec![format!("an item of {table} cannot be counted")];
         }
     }
-    let (mut found, mut found_settled) = (Sums::new(), Sums::new());
+    let (mut found, mut found_settled) = (MeasureSums::new(), MeasureSums::new());
     for (target, item) in &state.rollups {
         let unsharded = target.0.split("#SHARD#").next().unwrap_or_default().to_owned();
         for measure in sums_of(item) {
@@ -234,22 +264,23 @@ fn recount(state: &State, items: &[(&str, Item)], settled: &Sums, generation: u6
             *found_settled.entry(key.clone()).or_default() += settled;
             *found.entry(key).or_default() += stored(item, measure).unwrap_or(0);
         }
-        if expires_at(target).is_some_and(|at| at < now - UNJUDGED_SECONDS) {
-            return vec![format!("{} {} lives on after its time", target.0, target.1)];
+        if expires_at(target).is_some_and(|at| at < now - UNCHECKED_SECONDS) {
+            return vec![format!("{} {} was written after its expiry", target.0, target.1)];
         }
     }
-    // What the removed aggregate once counted is carried along until it is dropped; the ledger vouches for it.
-    let is_kept =
-        |((_, measure), _): &(&(Target, String), &Units)| generation == 1 || measure != "tasks_of_day";
-    let kept = |sums: &Sums| -> Sums {
-        sums.iter().filter(is_kept).map(|(key, amount)| (key.clone(), *amount)).collect()
+    // The contributions to the removed aggregate are kept until they are dropped; the check of the ledger covers them.
+    let is_checked = |((_, measure), _): &(&(RollupKey, String), &FixedPoint)| {
+        generation == 1 || measure != "tasks_of_day"
     };
-    let mut problems = differences("the recount", &kept(&wanted), "the rollup", &kept(&found), now);
-    problems.extend(differences("what expired", settled, "the rollup's settled", &found_settled, now));
+    let checked = |sums: &MeasureSums| -> MeasureSums {
+        sums.iter().filter(is_checked).map(|(key, amount)| (key.clone(), *amount)).collect()
+    };
+    let mut problems = differences("the recount", &checked(&wanted), "the rollup", &checked(&found), now);
+    problems.extend(differences("the expiries", settled, "the rollup's settled part", &found_settled, now));
     problems
 }
 
-fn averages(state: &State) -> Vec<String> {
+fn check_averages(state: &StateTable) -> Vec<String> {
     let shops = state.rollups.iter().filter(|(target, _)| target.0.starts_with("SHOP#"));
     shops
         .filter_map(|(target, item)| {
@@ -261,72 +292,76 @@ fn averages(state: &State) -> Vec<String> {
         .collect()
 }
 
-/// `best` and `worst` are some value that was ever written, and neither a present value nor any that was counted beats them.
-fn extremes<S: Store + 'static>(run: &Run<S>, state: &State, items: &[(&str, Item)]) -> Vec<String> {
+/// `best` and `worst` are values that were written, and no current or counted value is better or worse.
+fn check_extremes<S: Store + 'static>(
+    run: &SimulationRun<S>,
+    state: &StateTable,
+    items: &[(&str, Item)],
+) -> Vec<String> {
     let score_at = |shop: &str, item: &Item| {
         let is_visit = text(item, "PK") == format!("SHOP#{shop}") && text(item, "SK").starts_with("VISIT#");
         if is_visit { stored(item, "score") } else { None }
     };
-    // What is malformed and has been passed by a later record is not counted, nor missed.
-    let is_counted = |record: &&Record| {
+    // A malformed record that a later one has passed is not counted.
+    let is_counted = |record: &&StreamRecord| {
         let item = (record.partition.clone(), record.sort.clone());
-        record.malformed.is_none() && !run.not_seen_in_order.contains(&item)
+        record.malformed.is_none() && !run.items_with_unseen_images.contains(&item)
     };
     let mut problems = Vec::new();
     for shop in ["0", "1"] {
         let target = (format!("SHOP#{shop}"), "ROLLUP#VISITS".to_owned());
         let records = &run.streams.records;
-        let score = |record: &Record| score_at(shop, record.new.as_ref()?);
-        let ever: BTreeSet<Units> = records.iter().filter_map(score).collect();
+        let score = |record: &StreamRecord| score_at(shop, record.new.as_ref()?);
+        let written: BTreeSet<FixedPoint> = records.iter().filter_map(score).collect();
         let present = items.iter().filter_map(|(_, item)| score_at(shop, item));
-        let counted: Vec<Units> =
+        let counted: Vec<FixedPoint> =
             records.iter().filter(is_counted).filter_map(score).chain(present).collect();
-        let held = |measure| state.rollups.get(&target).and_then(|item| stored(item, measure));
-        let (best, worst) = (held("best"), held("worst"));
-        if [best, worst].into_iter().flatten().any(|value| !ever.contains(&value)) {
-            problems.push(format!("SHOP#{shop}: best or worst is a value that never was"));
+        let measure = |name| state.rollups.get(&target).and_then(|item| stored(item, name));
+        let (best, worst) = (measure("best"), measure("worst"));
+        if [best, worst].into_iter().flatten().any(|value| !written.contains(&value)) {
+            problems.push(format!("SHOP#{shop}: best or worst is a value that was never written"));
         }
         if counted.iter().max().is_some_and(|score| best.is_none_or(|best| best < *score))
             || counted.iter().min().is_some_and(|score| worst.is_none_or(|worst| worst > *score))
         {
             problems.push(format!(
-                "SHOP#{shop}: best {best:?} and worst {worst:?}, but counted were {counted:?}"
+                "SHOP#{shop}: best is {best:?} and worst {worst:?}, but these were counted: {counted:?}"
             ));
         }
     }
     problems
 }
 
-/// Every item shows what its rollup holds.
-fn mirrors(state: &State, items: &[(&str, Item)]) -> Vec<String> {
+/// Every mirroring item shows the measures of its rollup.
+fn check_mirrors(state: &StateTable, items: &[(&str, Item)]) -> Vec<String> {
     let mut problems = Vec::new();
     for (table, item) in items.iter().filter(|(table, _)| *table == MAIN) {
         let (partition, sort) = (text(item, "PK"), text(item, "SK"));
-        match kind(table, partition, Some(sort)) {
-            Kind::Project { project, .. } => {
+        match item_kind(table, partition, Some(sort)) {
+            ItemKind::Project { project, .. } => {
                 let Some(owner) = state.remembered.owners.get(project) else {
-                    problems.push(format!("nobody remembers who owned {project}"));
+                    problems.push(format!("the owner of {project} is not remembered"));
                     continue;
                 };
                 let target = (format!("OWNER#{owner}"), format!("ROLLUP#PROJECT#{project}"));
                 for (name, measure) in [("task_count", "tasks"), ("done_count", "done")] {
                     let wanted = Some(state.number(&target, measure));
-                    problems.extend(mirror(partition, sort, name, stored(item, name), wanted));
+                    problems.extend(check_copy(partition, sort, name, stored(item, name), wanted));
                 }
             }
-            Kind::Shop { .. } => {
+            ItemKind::Shop { .. } => {
                 let target = (partition.to_owned(), "ROLLUP#VISITS".to_owned());
-                let held = |measure| state.rollups.get(&target).and_then(|rollup| stored(rollup, measure));
+                let measure = |name| state.rollups.get(&target).and_then(|rollup| stored(rollup, name));
                 let empty = Item::new();
                 let stats = match item.get("stats") {
                     Some(AttributeValue::M(stats)) => stats,
                     _ => &empty,
                 };
-                let visits = Some(held("visits").unwrap_or(0));
+                let visits = Some(measure("visits").unwrap_or(0));
                 for (name, wanted) in
-                    [("visits", visits), ("average", held("score_average")), ("best", held("best"))]
+                    [("visits", visits), ("average", measure("score_average")), ("best", measure("best"))]
                 {
-                    problems.extend(mirror(partition, sort, name, stored(stats, name), wanted));
+                    problems.extend(check_copy(partition, sort, name, stored(stats, name), wanted));
                 }
             }
             _ => {}
@@ -335,12 +370,12 @@ fn mirrors(state: &State, items: &[(&str, Item)]) -> Vec<String> {
     problems
 }
 
-fn mirror(
+fn check_copy(
     partition: &str,
     sort: &str,
     name: &str,
-    found: Option<Units>,
-    wanted: Option<Units>,
+    found: Option<FixedPoint>,
+    wanted: Option<FixedPoint>,
 ) -> Option<String> {
     (found != wanted).then(|| format!("{partition} {sort} shows {name} = {found:?}, not {wanted:?}"))
 }

@@ -1,4 +1,4 @@
-//! Simulated time: it passes when the scheduler says so, and when someone sleeps.
+//! Simulated time: the scheduler advances it, and so does every sleep.
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
-/// The one true time of a run.
+/// The time of a run.
 #[derive(Debug)]
-pub(crate) struct Time {
+pub(crate) struct SimulatedTime {
     now_ms: AtomicI64,
-    jitter: Mutex<Random>,
+    jitter: Mutex<SeededRandom>,
 }
 
-impl Time {
-    pub(crate) fn new(start: Timestamp, jitter: Random) -> Arc<Self> {
+impl SimulatedTime {
+    pub(crate) fn new(start: Timestamp, jitter: SeededRandom) -> Arc<Self> {
         Arc::new(Self { now_ms: AtomicI64::new(start.epoch_ms()), jitter: Mutex::new(jitter) })
     }
 
@@ -35,10 +35,10 @@ impl Time {
     }
 }
 
-/// The clock of one process: it goes with the true time, a little fast or slow.
+/// The clock of one process: the time of the run plus a constant skew.
 #[derive(Clone, Debug)]
 pub(crate) struct SkewedClock {
-    pub(crate) time: Arc<Time>,
+    pub(crate) time: Arc<SimulatedTime>,
     pub(crate) skew_ms: i64,
 }
 
@@ -47,7 +47,7 @@ impl Clock for SkewedClock {
         Timestamp::from_epoch_ms(self.time.now().epoch_ms() + self.skew_ms)
     }
 
-    /// Lets everyone else have a turn, and sees to it that the time has passed when its own turn comes.
+    /// Yields once; the next poll advances the time to the end of the sleep.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
         let (time, until) = (Arc::clone(&self.time), self.time.now().plus(duration));
         let mut has_yielded = false;

@@ -1,38 +1,38 @@
-//! What may happen in a run: drawn by its seed, so that some seeds know few evils and others all of them.
+//! The options of a run, drawn from its seed: some runs have few kinds of faults, others all of them.
 
 use afterwrite_tests::faults::FaultRates;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
-/// What may happen in a run.
+/// The options of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// Writes of the application.
+pub(crate) struct RunOptions {
+    /// The number of the application's writes.
     pub(crate) writes: u32,
-    /// Lambda processes.
+    /// The number of Lambda processes.
     pub(crate) consumers: usize,
-    /// What befalls their calls.
+    /// The rates of faults in their calls.
     pub(crate) rates: FaultRates,
-    /// Attempts before a batch goes to the on-failure bucket; `None`: for ever.
+    /// The retries before a batch goes to the on-failure bucket; `None`: no limit.
     pub(crate) retries: Option<u32>,
-    /// Writes in a thousand of a wrong type.
+    /// Writes with a wrong type, per thousand.
     pub(crate) poison: u64,
-    /// Records in a thousand that are malformed, until the decoder is corrected in the end.
+    /// Malformed records, per thousand; at the end the decoder is "corrected" and reads them.
     pub(crate) malformed: u64,
-    /// How often, in a thousand steps, some item is reconciled.
+    /// Steps that reconcile an item, per thousand.
     pub(crate) reconciles: u64,
-    /// Whether processes of a next generation of the model take over, one after the other.
+    /// Whether processes with the next model generation replace the others, one by one.
     pub(crate) generations: bool,
-    /// Whether days and weeks pass.
+    /// Whether days and weeks may pass.
     pub(crate) time_flies: bool,
-    /// Whether streams are switched off and on again.
+    /// Whether streams are disabled and enabled again.
     pub(crate) recreates_streams: bool,
-    /// Whether processes crash and invocations run into their timeout.
+    /// Whether processes crash and invocations time out.
     pub(crate) crashes: bool,
 }
 
-impl Options {
-    pub(crate) fn draw(random: &mut Random) -> Self {
-        // Without a limit a record that nobody can count would hold up its shard for ever.
+impl RunOptions {
+    pub(crate) fn draw(random: &mut SeededRandom) -> Self {
+        // Without a limit, a record that cannot be counted would block its shard forever.
         let poison = if random.chance(400) { 120 } else { 0 };
         let malformed = if random.chance(400) { 40 } else { 0 };
         let has_limit = random.chance(600) || poison + malformed > 0;

@@ -1,7 +1,7 @@
-//! What is right, said a second time and in another way: what each item of the simulation's model contributes, key by key.
+//! The oracle: the contributions of each item of the simulation's model, computed independently.
 //!
-//! It shares no code with the engine but the reading of a number's digits. The rollups' keys and the measures are spelled out
-//! here, and arithmetic is that of `i128`, in units of 10⁻¹⁰.
+//! It shares no code with the product except the formatting of a decimal's digits. The keys of rollups and the measures
+//! are constants here, and the arithmetic is `i128` in units of 10⁻¹⁰.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +10,35 @@ use afterwrite::record::{AttributeValue, Item};
 use super::store::{EVENTS, text};
 
 /// A number in units of 10⁻¹⁰.
-pub(crate) type Units = i128;
+pub(crate) type FixedPoint = i128;
 /// One.
-pub(crate) const ONE: Units = 10_000_000_000;
+pub(crate) const ONE: FixedPoint = 10_000_000_000;
 const PLACES: usize = 10;
 
 /// `PK`, without a shard, and `SK` of a rollup.
-pub(crate) type Target = (String, String);
+pub(crate) type RollupKey = (String, String);
 /// Sums by rollup and measure.
-pub(crate) type Sums = BTreeMap<(Target, String), Units>;
+pub(crate) type MeasureSums = BTreeMap<(RollupKey, String), FixedPoint>;
 
-/// What the two lookups gave first: owners by project, cities by shop.
+/// The remembered outputs of the two lookups: owners by project, cities by shop.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Remembered {
+pub(crate) struct RememberedOutputs {
     pub(crate) owners: BTreeMap<String, String>,
     pub(crate) cities: BTreeMap<String, String>,
 }
 
 /// Why an item cannot be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Uncountable {
-    /// A value is of a wrong type, or missing.
+pub(crate) enum CountError {
+    /// A value is missing or of a wrong type.
     Poison,
-    /// A lookup has not been answered.
-    Unanswered,
+    /// A lookup has no outputs.
+    NoOutputs,
 }
 
-/// What kind of item a key names, with its variables.
+/// The kind of an item, with the variables of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind<'k> {
+pub(crate) enum ItemKind<'k> {
     Project {
         owner: &'k str,
         project: &'k str,
@@ -56,73 +56,73 @@ pub(crate) enum Kind<'k> {
         user: &'k str,
     },
     Event,
-    /// Nothing follows from it.
+    /// An item without contributions.
     Other,
 }
 
-/// Tells an item by its key.
-pub(crate) fn kind<'k>(table: &str, partition: &'k str, sort: Option<&'k str>) -> Kind<'k> {
+/// The kind of an item, from its key.
+pub(crate) fn item_kind<'k>(table: &str, partition: &'k str, sort: Option<&'k str>) -> ItemKind<'k> {
     let sort = sort.unwrap_or("");
     if table == EVENTS {
-        return if partition.starts_with("EVENT#") { Kind::Event } else { Kind::Other };
+        return if partition.starts_with("EVENT#") { ItemKind::Event } else { ItemKind::Other };
     }
     match (partition.split_once('#'), sort.split_once('#')) {
-        (Some(("OWNER", owner)), Some(("PROJECT", project))) => Kind::Project { owner, project },
-        (Some(("PROJECT", project)), Some(("TASK", _))) => Kind::Task { project },
-        (Some(("SHOP", shop)), None) if sort == "INFO" => Kind::Shop { shop },
-        (Some(("SHOP", shop)), Some(("VISIT", _))) => Kind::Visit { shop },
-        (Some(("USER", user)), Some(("SESSION", _))) => Kind::Session { user },
-        _ => Kind::Other,
+        (Some(("OWNER", owner)), Some(("PROJECT", project))) => ItemKind::Project { owner, project },
+        (Some(("PROJECT", project)), Some(("TASK", _))) => ItemKind::Task { project },
+        (Some(("SHOP", shop)), None) if sort == "INFO" => ItemKind::Shop { shop },
+        (Some(("SHOP", shop)), Some(("VISIT", _))) => ItemKind::Visit { shop },
+        (Some(("USER", user)), Some(("SESSION", _))) => ItemKind::Session { user },
+        _ => ItemKind::Other,
     }
 }
 
-impl Kind<'_> {
-    /// Whether what TTL deletes of this kind stays counted.
+impl ItemKind<'_> {
+    /// Whether an item of this kind that TTL deletes remains counted.
     pub(crate) fn is_kept(&self) -> bool {
         matches!(self, Self::Task { .. } | Self::Session { .. } | Self::Event)
     }
 }
 
-/// Adds what an item contributes, in the model of this generation.
+/// Adds the contributions of an item in the model of this generation.
 pub(crate) fn add(
-    sums: &mut Sums,
+    sums: &mut MeasureSums,
     table: &str,
     item: &Item,
     generation: u64,
-    remembered: &Remembered,
-) -> Result<(), Uncountable> {
+    remembered: &RememberedOutputs,
+) -> Result<(), CountError> {
     for (target, measure, amount) in contributions(table, item, generation, remembered)? {
         *sums.entry((target, measure.to_owned())).or_default() += amount;
     }
     Ok(())
 }
 
-type Amounts = Vec<(Target, &'static str, Units)>;
+type ContributionList = Vec<(RollupKey, &'static str, FixedPoint)>;
 
-/// What an item contributes; nothing of it is nought.
+/// The contributions of an item, without zeros.
 pub(crate) fn contributions(
     table: &str,
     item: &Item,
     generation: u64,
-    remembered: &Remembered,
-) -> Result<Amounts, Uncountable> {
+    remembered: &RememberedOutputs,
+) -> Result<ContributionList, CountError> {
     let (partition, sort) = match table {
         EVENTS => (text(item, "id"), None),
         _ => (text(item, "PK"), Some(text(item, "SK"))),
     };
-    let mut amounts = match kind(table, partition, sort) {
-        Kind::Project { owner, .. } => project(item, owner),
-        Kind::Task { project } => task(item, project, generation, remembered)?,
-        Kind::Visit { shop } => visit(item, shop, generation)?,
-        Kind::Session { user } => session(item, user)?,
-        Kind::Event => event(item, remembered)?,
-        Kind::Shop { .. } | Kind::Other => Vec::new(),
+    let mut amounts = match item_kind(table, partition, sort) {
+        ItemKind::Project { owner, .. } => project(item, owner),
+        ItemKind::Task { project } => task(item, project, generation, remembered)?,
+        ItemKind::Visit { shop } => visit(item, shop, generation)?,
+        ItemKind::Session { user } => session(item, user)?,
+        ItemKind::Event => event(item, remembered)?,
+        ItemKind::Shop { .. } | ItemKind::Other => Vec::new(),
     };
     amounts.retain(|(.., amount)| *amount != 0);
     Ok(amounts)
 }
 
-fn project(item: &Item, owner: &str) -> Amounts {
+fn project(item: &Item, owner: &str) -> ContributionList {
     let total = (format!("OWNER#{owner}"), "ROLLUP#TOTAL".to_owned());
     match item.get("archived") {
         Some(AttributeValue::Bool(false)) => vec![(total, "projects_open", ONE)],
@@ -135,20 +135,20 @@ fn task(
     item: &Item,
     project: &str,
     generation: u64,
-    remembered: &Remembered,
-) -> Result<Amounts, Uncountable> {
+    remembered: &RememberedOutputs,
+) -> Result<ContributionList, CountError> {
     let points = number(item, "points")?;
-    let owner = remembered.owners.get(project).ok_or(Uncountable::Unanswered)?;
+    let owner = remembered.owners.get(project).ok_or(CountError::NoOutputs)?;
     let owner = format!("OWNER#{owner}");
     let status = text(item, "status");
     let amount = if status.is_empty() || status == "CANCELLED" {
         None
     } else {
         let (price, quantity) = (number(item, "price")?, number(item, "quantity")?);
-        // The places of both are few enough for the product to be exact.
+        // Both have few enough decimal places for the product to be exact.
         price.zip(quantity).map(|(price, quantity)| (price / 10_000) * (quantity / 1_000_000))
     };
-    let mut amounts = Amounts::new();
+    let mut amounts = ContributionList::new();
     for sort in ["ROLLUP#TOTAL".to_owned(), format!("ROLLUP#PROJECT#{project}")] {
         let target = (owner.clone(), sort);
         amounts.push((target.clone(), "tasks", ONE));
@@ -162,7 +162,7 @@ fn task(
     Ok(amounts)
 }
 
-fn visit(item: &Item, shop: &str, generation: u64) -> Result<Amounts, Uncountable> {
+fn visit(item: &Item, shop: &str, generation: u64) -> Result<ContributionList, CountError> {
     let score = number(item, "score")?;
     let target = (format!("SHOP#{shop}"), "ROLLUP#VISITS".to_owned());
     let mut amounts = vec![(target.clone(), "visits", ONE), (target, "score_sum", score.unwrap_or(0))];
@@ -172,20 +172,20 @@ fn visit(item: &Item, shop: &str, generation: u64) -> Result<Amounts, Uncountabl
     Ok(amounts)
 }
 
-fn session(item: &Item, user: &str) -> Result<Amounts, Uncountable> {
+fn session(item: &Item, user: &str) -> Result<ContributionList, CountError> {
     let seconds = number(item, "seconds")?;
     let target = (format!("USER#{user}"), format!("ROLLUP#DAY#{}", text(item, "day")));
     Ok(vec![(target.clone(), "sessions", ONE), (target, "seconds_sum", seconds.unwrap_or(0))])
 }
 
-fn event(item: &Item, remembered: &Remembered) -> Result<Amounts, Uncountable> {
+fn event(item: &Item, remembered: &RememberedOutputs) -> Result<ContributionList, CountError> {
     let (part, whole) = (number(item, "part")?, number(item, "whole")?);
     let shop = text(item, "shop_id");
     if shop.is_empty() {
-        return Err(Uncountable::Poison);
+        return Err(CountError::Poison);
     }
-    let city = remembered.cities.get(shop).ok_or(Uncountable::Unanswered)?;
-    let percent_of = |part: Units, whole: Units| (whole > 0).then(|| (part * 100, whole));
+    let city = remembered.cities.get(shop).ok_or(CountError::NoOutputs)?;
+    let percent_of = |part: FixedPoint, whole: FixedPoint| (whole > 0).then(|| (part * 100, whole));
     let percent = part.zip(whole).and_then(|(part, whole)| percent_of(part, whole));
     let traffic = (format!("TRAFFIC#{}", text(item, "kind")), "ROLLUP".to_owned());
     let city = (format!("CITY#{city}"), "ROLLUP".to_owned());
@@ -206,43 +206,43 @@ fn event(item: &Item, remembered: &Remembered) -> Result<Amounts, Uncountable> {
     Ok(amounts)
 }
 
-/// Whether an item can never be counted as it is.
+/// Whether an item cannot be counted, whatever the lookups return.
 pub(crate) fn is_poison(table: &str, item: &Item) -> bool {
-    contributions(table, item, 1, &Remembered::default()) == Err(Uncountable::Poison)
+    contributions(table, item, 1, &RememberedOutputs::default()) == Err(CountError::Poison)
 }
 
-fn number(item: &Item, name: &str) -> Result<Option<Units>, Uncountable> {
+fn number(item: &Item, name: &str) -> Result<Option<FixedPoint>, CountError> {
     match item.get(name) {
         None => Ok(None),
         Some(AttributeValue::N(number)) => Ok(Some(units(&number.to_string()))),
-        Some(_) => Err(Uncountable::Poison),
+        Some(_) => Err(CountError::Poison),
     }
 }
 
-/// Reads a number of at most 10 decimal places.
-pub(crate) fn units(text: &str) -> Units {
+/// Parses a number with at most 10 decimal places.
+pub(crate) fn units(text: &str) -> FixedPoint {
     let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     assert!(fraction.len() <= PLACES, "a number of more than {PLACES} decimal places");
     let digits = format!("{integer}{fraction:0<PLACES$}");
-    let magnitude: Units = digits.parse().unwrap_or_else(|_| panic!("no plain decimal number"));
+    let magnitude: FixedPoint = digits.parse().unwrap_or_else(|_| panic!("not a plain decimal number"));
     if is_negative { -magnitude } else { magnitude }
 }
 
 /// A quotient of two numbers, rounded half to even at 6 decimal places.
-pub(crate) fn average(sum: Units, count: Units) -> Option<Units> {
+pub(crate) fn average(sum: FixedPoint, count: FixedPoint) -> Option<FixedPoint> {
     let count = count / ONE;
     if count == 0 {
         return None;
     }
-    // In units of 10⁻⁶, times `count`, is `sum / 10⁴`: compare without dividing first.
+    // The average in units of 10⁻⁶, times `count`, is `sum / 10⁴`: rounding compares without dividing first.
     let divisor = count * 10_000;
     let (floor, rest) = (sum.div_euclid(divisor), sum.rem_euclid(divisor));
     let is_up = rest * 2 > divisor || (rest * 2 == divisor && floor % 2 != 0);
-    Some((floor + Units::from(is_up)) * 10_000)
+    Some((floor + FixedPoint::from(is_up)) * 10_000)
 }
 
-/// The moment, in epoch seconds, from which the rollup of this day is over.
+/// When the rollup of this day expires, in epoch seconds.
 pub(crate) fn rollup_expires_at(day: &str) -> i64 {
     let mut parts = day.split('-').map(|part| part.parse::<i64>().unwrap());
     let (year, month, day) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());

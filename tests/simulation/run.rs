@@ -1,13 +1,13 @@
-//! One run: a scheduler that lets one of many take its next step, until all is done.
+//! One run: a scheduler that lets one of many tasks take its next step, until all are done.
 //!
 //! ```text
-//! world ──writes──▶ tables ──changes──▶ streams ──batches──▶ consumers ──calls──▶ faults ──▶ tables
-//!                                          ▲                    │                              │
-//!                                          └──────── mirrors' feedback ◀──────────────────────-┘
+//! application ──writes──▶ tables ──changes──▶ streams ──batches──▶ consumers ──calls──▶ faults ──▶ tables
+//!                                                ▲                    │                              │
+//!                                                └──────────── mirrored copies ◀────────────────────┘
 //! ```
 //!
-//! A consumer's future is polled only here, and is pending at every call it makes: so between any two of its calls
-//! anything else can happen, its own end included.
+//! A consumer's future is polled only here and is pending at every call, so anything else can happen between two of its
+//! calls, including a crash of its process.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -19,81 +19,81 @@ use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem as Ledge
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite::table::Model;
-use afterwrite_functions::{Aggregator, Handled};
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
-use super::clock::{SkewedClock, Time};
-use super::evils::Evils;
-use super::options::Options;
+use super::application::SimulatedApplication;
+use super::clock::{SimulatedTime, SkewedClock};
+use super::coverage::FaultCoverage;
+use super::options::RunOptions;
 use super::second_reader::SecondReader;
 use super::store::{STATE, Store};
-use super::stream::{Streams, TABLES};
-use super::trace::Trace;
-use super::watch::Watch;
-use super::world::World;
+use super::stream::{StreamSet, TABLES};
+use super::trace::RunTrace;
+use super::watcher::StateWatcher;
 
-pub(crate) type Process<S> = Aggregator<Arc<FaultyTables<S>>, SkewedClock>;
-type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Answer>>>>;
+pub(crate) type LedgerProcess<S> = StreamAggregator<Arc<FaultyTables<S>>, SkewedClock>;
+type TaskFuture = Pin<Box<dyn Future<Output = afterwrite::Result<TaskResult>>>>;
 
-/// What an invocation comes to.
+/// The result of a task.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    Handled(Box<Handled>),
+pub(crate) enum TaskResult {
+    AggregatedBatch(Box<AggregatedBatch>),
     Reconciled(CommitOutcome),
 }
 
-/// Why something is being done.
+/// The reason for a task.
 #[derive(Clone, Debug)]
-pub(crate) enum Job {
+pub(crate) enum TaskKind {
     /// A shard's next batch.
     Deliver { shard: usize },
-    /// Records that were delivered before, once more.
-    Replay,
-    /// What lay in the on-failure bucket.
+    /// Records that were delivered before.
+    RecordingReplay,
+    /// Records of the on-failure bucket.
     Redrive,
-    /// An item, reconciled.
+    /// A reconciliation of an item.
     Reconcile,
 }
 
-pub(crate) struct Task {
+pub(crate) struct ConsumerTask {
     id: u64,
-    job: Job,
+    kind: TaskKind,
     pub(crate) records: Vec<usize>,
     consumer: usize,
     generation: u64,
     deadline: Timestamp,
-    /// How often it is passed over: a process that stands still while others go on.
+    /// The number of turns to skip: a process that pauses while others continue.
     pause: u64,
-    future: Answering,
+    future: TaskFuture,
 }
 
-struct Consumer<S> {
-    process: Arc<Process<S>>,
+struct ConsumerProcess<S> {
+    process: Arc<LedgerProcess<S>>,
     generation: u64,
     skew_ms: i64,
 }
 
-pub(crate) struct Run<S> {
-    pub(crate) options: Options,
-    pub(crate) random: Random,
-    pub(crate) time: Arc<Time>,
+pub(crate) struct SimulationRun<S> {
+    pub(crate) options: RunOptions,
+    pub(crate) random: SeededRandom,
+    pub(crate) time: Arc<SimulatedTime>,
     pub(crate) tables: Arc<FaultyTables<S>>,
-    pub(crate) streams: Streams,
-    consumers: Vec<Consumer<S>>,
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) streams: StreamSet,
+    consumers: Vec<ConsumerProcess<S>>,
+    pub(crate) tasks: Vec<ConsumerTask>,
     next_task: u64,
-    /// The on-failure bucket: batches that the mapping gave up.
-    pub(crate) dead: Vec<Vec<usize>>,
-    pub(crate) world: World,
-    pub(crate) watch: Watch,
-    pub(crate) trace: Trace,
-    pub(crate) evils: Evils,
+    /// The on-failure bucket: batches whose retries are used up.
+    pub(crate) failed_batches: Vec<Vec<usize>>,
+    pub(crate) application: SimulatedApplication,
+    pub(crate) watcher: StateWatcher,
+    pub(crate) trace: RunTrace,
+    pub(crate) coverage: FaultCoverage,
     pub(crate) relay: SecondReader,
     pub(crate) problems: Vec<String>,
-    /// Items of which some image may never have been counted: a later one was counted before it, or the item was reconciled.
-    pub(crate) not_seen_in_order: BTreeSet<(String, Option<String>)>,
-    /// Whether a failure is one more of the run's evils, or must not be any more.
+    /// Items with an image that may never be counted, because a later one was counted first or the item was reconciled.
+    pub(crate) items_with_unseen_images: BTreeSet<(String, Option<String>)>,
+    /// Whether failures are allowed; without faults they are problems.
     pub(crate) may_fail: bool,
 }
 
@@ -110,17 +110,17 @@ pub(crate) fn model(generation: u64) -> Arc<Model> {
     Arc::clone(&models[usize::from(generation == 2)])
 }
 
-impl<S: Store + 'static> Run<S> {
-    pub(crate) fn new(seed: u64, is_shown: bool, store: S) -> Self {
-        let mut random = Random::new(seed);
-        let options = Options::draw(&mut random);
+impl<S: Store + 'static> SimulationRun<S> {
+    pub(crate) fn new(seed: u64, is_traced: bool, store: S) -> Self {
+        let mut random = SeededRandom::new(seed);
+        let options = RunOptions::draw(&mut random);
         let start =
             Timestamp::from_epoch_seconds(1_770_000_000 + i64::try_from(random.below(86_400 * 200)).unwrap());
-        let time = Time::new(start, random.split());
+        let time = SimulatedTime::new(start, random.split());
         store.set_time(start);
         let tables = Arc::new(FaultyTables::new(store, options.rates, random.number()));
-        let streams = Streams::new(start, options.malformed, &mut random);
-        let world = World::new(random.split(), options.poison);
+        let streams = StreamSet::new(start, options.malformed, &mut random);
+        let application = SimulatedApplication::new(random.split(), options.poison);
         let relay = SecondReader::new(random.split(), Arc::clone(&time));
         let mut run = Self {
             random,
@@ -130,32 +130,32 @@ impl<S: Store + 'static> Run<S> {
             consumers: Vec::new(),
             tasks: Vec::new(),
             next_task: 0,
-            dead: Vec::new(),
-            world,
-            watch: Watch::default(),
-            trace: Trace::new(is_shown),
-            evils: Evils::default(),
+            failed_batches: Vec::new(),
+            application,
+            watcher: StateWatcher::default(),
+            trace: RunTrace::new(is_traced),
+            coverage: FaultCoverage::default(),
             relay,
             problems: Vec::new(),
-            not_seen_in_order: BTreeSet::new(),
+            items_with_unseen_images: BTreeSet::new(),
             may_fail: true,
             options,
         };
         run.trace.step(&[seed], || format!("seed {seed}: {:?}", run.options));
         for _ in 0..run.options.consumers {
-            // Together less than the engine's tolerance, an invocation's length included.
+            // Two skews and an invocation's duration add up to less than the product's tolerance.
             let skew_ms = i64::try_from(run.random.below(360_000)).unwrap() - 180_000;
             let process = run.process(1, skew_ms);
-            run.consumers.push(Consumer { process, generation: 1, skew_ms });
+            run.consumers.push(ConsumerProcess { process, generation: 1, skew_ms });
         }
         run
     }
 
-    fn process(&self, generation: u64, skew_ms: i64) -> Arc<Process<S>> {
+    fn process(&self, generation: u64, skew_ms: i64) -> Arc<LedgerProcess<S>> {
         let names = TABLES.map(Arc::from).to_vec();
         let clock = SkewedClock { time: Arc::clone(&self.time), skew_ms };
         let ledger = Ledger::new(model(generation), names, Arc::from(STATE), Arc::clone(&self.tables), clock);
-        Arc::new(Aggregator::new(ledger))
+        Arc::new(StreamAggregator::new(ledger))
     }
 
     pub(crate) fn note(&mut self, words: &[u64], describe: impl FnOnce() -> String) {
@@ -164,8 +164,8 @@ impl<S: Store + 'static> Run<S> {
         self.trace.step(&words, || format!("{now}  {}", describe()));
     }
 
-    /// Takes in what has changed: the streams' part, and what is watched.
-    pub(crate) fn collect(&mut self, generation: u64) {
+    /// Appends the changes of the source tables to the streams, and checks the changes of the state table.
+    pub(crate) fn collect_changes(&mut self, generation: u64) {
         for table in TABLES {
             let changes = self.tables.inner().take_changes(table);
             let first = self.streams.records.len();
@@ -177,27 +177,22 @@ impl<S: Store + 'static> Run<S> {
             }
         }
         for change in self.tables.inner().take_changes(STATE) {
-            self.watch.observe(&change, generation);
+            self.watcher.observe(&change, generation);
             if self.trace.is_shown() {
                 println!("        state: {:?} -> {:?}", change.old, change.new);
             }
         }
-        self.problems.append(&mut self.watch.problems);
-    }
-
-    fn count(&self, chance: u64) -> usize {
-        usize::try_from(chance).unwrap_or(0)
+        self.problems.append(&mut self.watcher.problems);
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        let below = self.random.below(u64::try_from(end).unwrap());
-        self.count(below)
+        usize::try_from(self.random.below(u64::try_from(end).unwrap())).unwrap()
     }
 
-    /// Time passes, a little or much.
-    pub(crate) fn pass(&mut self, by: Duration) {
+    /// Advances the time.
+    pub(crate) fn advance(&mut self, by: Duration) {
         if by > Duration::from_secs(300) {
-            // No invocation lives that long.
+            // No invocation takes that long.
             while !self.tasks.is_empty() {
                 self.end_task(0, "timed out");
             }
@@ -208,125 +203,122 @@ impl<S: Store + 'static> Run<S> {
 
     fn spawn(
         &mut self,
-        job: Job,
+        kind: TaskKind,
         records: Vec<usize>,
-        future: impl FnOnce(Arc<Process<S>>, Timestamp) -> Answering,
+        future: impl FnOnce(Arc<LedgerProcess<S>>, Timestamp) -> TaskFuture,
     ) -> u64 {
         let consumer = self.below(self.consumers.len());
         let timeout = self.random.pick(&[3, 20, 60, 60, 240]).copied().unwrap_or(60);
         let deadline = self.time.now().plus(Duration::from_secs(if self.may_fail { timeout } else { 240 }));
-        let Consumer { process, generation, skew_ms } = &self.consumers[consumer];
+        let ConsumerProcess { process, generation, skew_ms } = &self.consumers[consumer];
         let own_deadline = Timestamp::from_epoch_ms(deadline.epoch_ms() + skew_ms);
         let (generation, future) = (*generation, future(Arc::clone(process), own_deadline));
         let id = self.next_task;
         self.next_task += 1;
         self.note(&[1, id, u64::try_from(records.len()).unwrap()], || {
-            format!("task {id} on consumer {consumer} (generation {generation}): {job:?} {records:?}")
+            format!("task {id} on consumer {consumer} (generation {generation}): {kind:?} {records:?}")
         });
-        self.tasks.push(Task { id, job, records, consumer, generation, deadline, pause: 0, future });
+        self.tasks.push(ConsumerTask { id, kind, records, consumer, generation, deadline, pause: 0, future });
         id
     }
 
-    /// An invocation with these records.
-    pub(crate) fn invoke(&mut self, job: Job, records: Vec<usize>) -> u64 {
+    /// Starts an invocation with these records.
+    pub(crate) fn invoke(&mut self, kind: TaskKind, records: Vec<usize>) -> u64 {
         let event = self.streams.event(&records, self.options.malformed > 0);
-        self.spawn(job, records, |process, deadline| {
+        self.spawn(kind, records, |process, deadline| {
             Box::pin(async move {
-                Ok(Answer::Handled(Box::new(process.handle(event.as_bytes(), deadline).await?)))
+                Ok(TaskResult::AggregatedBatch(Box::new(process.handle(event.as_bytes(), deadline).await?)))
             })
         })
     }
 
-    /// Notes that not every image of these records' items need be seen by `max` and `min`.
-    pub(crate) fn may_be_unseen(&mut self, records: impl IntoIterator<Item = usize>) {
+    /// Allows `max` and `min` to miss images of these records' items.
+    pub(crate) fn allow_unseen_images(&mut self, records: impl IntoIterator<Item = usize>) {
         for record in records {
             let record = &self.streams.records[record];
-            self.not_seen_in_order.insert((record.partition.clone(), record.sort.clone()));
+            self.items_with_unseen_images.insert((record.partition.clone(), record.sort.clone()));
         }
     }
 
-    /// The same for all that has not been delivered yet.
-    pub(crate) fn undelivered_may_be_unseen(&mut self) {
+    /// Allows `max` and `min` to miss images of all undelivered records' items.
+    pub(crate) fn allow_unseen_undelivered_images(&mut self) {
         let rest = self.streams.shards.iter().flat_map(|shard| shard.records[shard.checkpoint..].to_vec());
         let rest: Vec<usize> = rest.collect();
-        self.may_be_unseen(rest);
+        self.allow_unseen_images(rest);
     }
 
-    /// Reconciles the item that a record is of.
+    /// Starts a reconciliation of a record's item.
     pub(crate) fn reconcile(&mut self, record: usize) {
         if self.may_fail {
-            self.may_be_unseen([record]);
+            self.allow_unseen_images([record]);
         }
         let event = self.streams.event(&[record], false);
-        self.spawn(Job::Reconcile, vec![record], |process, deadline| {
+        self.spawn(TaskKind::Reconcile, vec![record], |process, deadline| {
             Box::pin(async move {
                 let ledger = process.ledger();
-                let batch = decode(event.as_bytes(), &ledger.model().vocabulary)?;
+                let batch = decode(event.as_bytes(), &ledger.model().attributes)?;
                 let Some(Ok(record)) = batch.records.first() else {
-                    return Ok(Answer::Reconciled(CommitOutcome::default()));
+                    return Ok(TaskResult::Reconciled(CommitOutcome::default()));
                 };
                 let table = ledger.table_index(&record.table).unwrap();
                 let source = SourceKey::of_keys(ledger.model(), table, &record.keys).unwrap();
                 let Some(identity) = source.identify(ledger.model()) else {
-                    return Ok(Answer::Reconciled(CommitOutcome::default()));
+                    return Ok(TaskResult::Reconciled(CommitOutcome::default()));
                 };
-                let item = LedgerItem {
-                    source: &source,
-                    identity: &identity,
-                    keys: &record.keys,
-                    requests: ItemRecords::new(),
-                };
-                Ok(Answer::Reconciled(ledger.reconcile(vec![item], record.position.label(), deadline).await?))
+                let item = LedgerItem { source: &source, identity: &identity, records: ItemRecords::new() };
+                Ok(TaskResult::Reconciled(
+                    ledger.reconcile(vec![item], record.position.label(), deadline).await?,
+                ))
             })
         });
     }
 
-    /// Lets one task go on to its next call; gives its answer if it is done.
-    pub(crate) fn poll(&mut self, place: usize) {
+    /// Runs one task up to its next call.
+    pub(crate) fn poll(&mut self, index: usize) {
         let now = self.time.now();
-        let (id, generation) = (self.tasks[place].id, self.tasks[place].generation);
-        if now > self.tasks[place].deadline.plus(Duration::from_secs(5)) {
-            self.end_task(place, "timed out");
+        let (id, generation) = (self.tasks[index].id, self.tasks[index].generation);
+        if now > self.tasks[index].deadline.plus(Duration::from_secs(5)) {
+            self.end_task(index, "timed out");
             return;
         }
-        if self.tasks[place].pause > 0 {
-            self.tasks[place].pause -= 1;
+        if self.tasks[index].pause > 0 {
+            self.tasks[index].pause -= 1;
             return;
         }
         if self.may_fail && self.random.chance(80) {
-            self.tasks[place].pause = self.random.below(40);
+            self.tasks[index].pause = self.random.below(40);
         }
         self.note(&[3, id], || format!("task {id}"));
-        let answer = self.tasks[place].future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let poll = self.tasks[index].future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.tables.inner().set_time(self.time.now());
-        self.collect(generation);
-        if let Poll::Ready(answer) = answer {
-            let task = self.tasks.swap_remove(place);
-            self.complete(task, answer);
+        self.collect_changes(generation);
+        if let Poll::Ready(result) = poll {
+            let task = self.tasks.swap_remove(index);
+            self.complete(task, result);
         }
     }
 
-    /// A task ends without an answer: its process crashed, or took too long.
-    pub(crate) fn end_task(&mut self, place: usize, why: &str) {
-        let task = self.tasks.swap_remove(place);
-        self.note(&[4, task.id], || format!("task {} {why}", task.id));
+    /// Ends a task without a result: its process crashed or timed out.
+    pub(crate) fn end_task(&mut self, index: usize, reason: &str) {
+        let task = self.tasks.swap_remove(index);
+        self.note(&[4, task.id], || format!("task {} {reason}", task.id));
         self.restart(task.consumer, task.generation);
-        match task.job {
-            Job::Deliver { shard } => self.failed_delivery(shard, task.id, 0, &task.records),
-            Job::Redrive => self.dead.push(task.records),
-            Job::Replay | Job::Reconcile => {}
+        match task.kind {
+            TaskKind::Deliver { shard } => self.fail_delivery(shard, task.id, 0, &task.records),
+            TaskKind::Redrive => self.failed_batches.push(task.records),
+            TaskKind::RecordingReplay | TaskKind::Reconcile => {}
         }
     }
 
-    /// A new process in place of a consumer's: it knows nothing of what the old one had learnt.
+    /// Replaces a consumer's process by a new one with empty caches.
     pub(crate) fn restart(&mut self, consumer: usize, generation: u64) {
         let generation = generation.max(self.consumers[consumer].generation);
         let skew_ms = self.consumers[consumer].skew_ms;
         let process = self.process(generation, skew_ms);
-        self.consumers[consumer] = Consumer { process, generation, skew_ms };
+        self.consumers[consumer] = ConsumerProcess { process, generation, skew_ms };
     }
 
-    /// Every consumer, from now on, with the newest model.
+    /// Restarts every consumer with the newest model.
     pub(crate) fn upgrade_all(&mut self) {
         for consumer in 0..self.consumers.len() {
             self.restart(consumer, 2);
@@ -335,18 +327,18 @@ impl<S: Store + 'static> Run<S> {
 
     pub(crate) fn upgrade_one(&mut self) {
         let consumer = self.below(self.consumers.len());
-        self.evils.happened("model replaced while the other runs");
-        self.note(&[5], || format!("consumer {consumer} gets generation 2"));
+        self.coverage.record("model replaced while the other runs");
+        self.note(&[5], || format!("consumer {consumer} starts with generation 2"));
         self.restart(consumer, 2);
     }
 
-    fn complete(&mut self, task: Task, answer: afterwrite::Result<Answer>) {
-        let Task { id, job, records, .. } = task;
-        let handled = match answer {
-            Ok(Answer::Handled(handled)) => handled,
-            Ok(Answer::Reconciled(outcome)) => {
+    fn complete(&mut self, task: ConsumerTask, result: afterwrite::Result<TaskResult>) {
+        let ConsumerTask { id, kind, records, .. } = task;
+        let handled = match result {
+            Ok(TaskResult::AggregatedBatch(handled)) => handled,
+            Ok(TaskResult::Reconciled(outcome)) => {
                 self.note(&[6, id], || format!("task {id} reconciled: {:?}", outcome.failures));
-                return self.reconciled(records[0], &outcome);
+                return self.check_reconciliation(records[0], &outcome);
             }
             Err(error) => {
                 self.problems.push(format!("an invocation failed as a whole: {error}"));
@@ -355,8 +347,9 @@ impl<S: Store + 'static> Run<S> {
         };
         let failed = self.first_failed(&records, &handled);
         self.note(&[7, id, u64::try_from(failed.unwrap_or(9999)).unwrap()], || {
-            let why: Vec<String> = handled.failures.iter().map(|failure| failure.error.to_string()).collect();
-            format!("task {id} answers: failed from {failed:?} on: {why:?}")
+            let errors: Vec<String> =
+                handled.failures.iter().map(|failure| failure.error.to_string()).collect();
+            format!("task {id} returns: first failed record {failed:?}: {errors:?}")
         });
         let counted = records.get(..failed.unwrap_or(records.len())).unwrap_or_default();
         for record in counted {
@@ -364,51 +357,52 @@ impl<S: Store + 'static> Run<S> {
             self.streams.records[*record].first_counted_at.get_or_insert(now);
         }
         if !self.may_fail && failed.is_some() {
-            let why: Vec<String> = handled.failures.iter().map(|failure| failure.error.to_string()).collect();
+            let errors: Vec<String> =
+                handled.failures.iter().map(|failure| failure.error.to_string()).collect();
             let labels: Vec<String> =
                 records.iter().map(|record| self.streams.records[*record].position()).collect();
-            self.problems.push(format!("without any fault, records failed ({job:?} {labels:?}): {why:?}"));
+            self.problems.push(format!("records failed without faults ({kind:?} {labels:?}): {errors:?}"));
         }
-        match (job, failed) {
-            (Job::Deliver { shard }, failed) => self.delivered(shard, id, failed, &records),
-            (Job::Redrive, Some(failed)) => self.dead.push(records[failed..].to_vec()),
-            (Job::Redrive, None) | (Job::Replay | Job::Reconcile, _) => {}
+        match (kind, failed) {
+            (TaskKind::Deliver { shard }, failed) => self.complete_delivery(shard, id, failed, &records),
+            (TaskKind::Redrive, Some(failed)) => self.failed_batches.push(records[failed..].to_vec()),
+            (TaskKind::Redrive, None) | (TaskKind::RecordingReplay | TaskKind::Reconcile, _) => {}
         }
     }
 
-    fn reconciled(&mut self, record: usize, outcome: &CommitOutcome) {
+    fn check_reconciliation(&mut self, record: usize, outcome: &CommitOutcome) {
         if !self.may_fail && !outcome.failures.is_empty() {
             let position = self.streams.records[record].position();
             self.problems
-                .push(format!("without any fault, reconciling {position} failed: {:?}", outcome.failures));
+                .push(format!("reconciling {position} failed without faults: {:?}", outcome.failures));
         }
     }
 
-    /// The place in the batch from which on its records come again. The answer must make sense.
-    fn first_failed(&mut self, records: &[usize], handled: &Handled) -> Option<usize> {
+    /// The index in the batch of the first record that is redelivered; checks the response.
+    fn first_failed(&mut self, records: &[usize], handled: &AggregatedBatch) -> Option<usize> {
         let failures = &handled.response.batch_item_failures;
         if failures.len() > 1 || failures.is_empty() != handled.failures.is_empty() {
-            self.problems.push(format!("an answer of {} identifiers", failures.len()));
+            self.problems.push(format!("a response with {} identifiers", failures.len()));
         }
         let identifier = &failures.first()?.item_identifier;
         if identifier.is_empty() {
             return Some(0);
         }
-        let place =
+        let index =
             records.iter().position(|record| self.streams.records[*record].sequence_number == *identifier);
-        if place.is_none() {
-            self.problems.push(format!("the answer names {identifier}, which the batch does not hold"));
+        if index.is_none() {
+            self.problems.push(format!("the response names {identifier}, which is not in the batch"));
         }
-        place
+        index
     }
 
-    /// A batch was answered: the shard moves on to the first record that failed.
-    fn delivered(&mut self, shard: usize, task: u64, failed: Option<usize>, records: &[usize]) {
+    /// Handles a response: the shard advances to the first record that failed.
+    fn complete_delivery(&mut self, shard: usize, task: u64, failed: Option<usize>, records: &[usize]) {
         if self.streams.shards[shard].in_flight != Some(task) {
-            return; // The mapping has long given up on it.
+            return; // The event source mapping no longer waits for this task.
         }
         match failed {
-            Some(failed) => self.failed_delivery(shard, task, failed, records),
+            Some(failed) => self.fail_delivery(shard, task, failed, records),
             None => {
                 let shard = &mut self.streams.shards[shard];
                 shard.checkpoint += records.len();
@@ -417,7 +411,7 @@ impl<S: Store + 'static> Run<S> {
         }
     }
 
-    fn failed_delivery(&mut self, shard: usize, task: u64, failed: usize, records: &[usize]) {
+    fn fail_delivery(&mut self, shard: usize, task: u64, failed: usize, records: &[usize]) {
         let is_bisected = self.random.chance(600);
         let retries = self.options.retries;
         let shard = &mut self.streams.shards[shard];
@@ -428,17 +422,17 @@ impl<S: Store + 'static> Run<S> {
         shard.checkpoint += failed;
         shard.attempts = if failed > 0 { 1 } else { shard.attempts + 1 };
         if retries.is_some_and(|retries| shard.attempts > retries) {
-            let given_up = if is_bisected { &records[failed..=failed] } else { &records[failed..] };
-            shard.checkpoint += given_up.len();
+            let dropped = if is_bisected { &records[failed..=failed] } else { &records[failed..] };
+            shard.checkpoint += dropped.len();
             shard.attempts = 0;
-            self.dead.push(given_up.to_vec());
-            self.may_be_unseen(given_up.to_vec());
-            self.evils.happened("batch given up");
-            self.note(&[8], || format!("to the on-failure bucket: {given_up:?}"));
+            self.failed_batches.push(dropped.to_vec());
+            self.allow_unseen_images(dropped.to_vec());
+            self.coverage.record("batch given up");
+            self.note(&[8], || format!("to the on-failure bucket: {dropped:?}"));
         }
     }
 
-    /// Starts a shard's next batch, cut anywhere.
+    /// Starts the delivery of a shard's next batch, of a random size.
     pub(crate) fn deliver(&mut self, shard: usize) {
         let size = 1 + self.below(12);
         let Some(source) = self.streams.shards.get(shard) else { return };
@@ -448,12 +442,12 @@ impl<S: Store + 'static> Run<S> {
             return;
         }
         let records = source.records[from..until].to_vec();
-        let task = self.invoke(Job::Deliver { shard }, records);
+        let task = self.invoke(TaskKind::Deliver { shard }, records);
         self.streams.shards[shard].in_flight = Some(task);
     }
 
-    /// The faults end; what fails from now on is wrong.
-    pub(crate) fn be_kind(&mut self) {
+    /// Ends the faults; failures are problems from now on.
+    pub(crate) fn end_faults(&mut self) {
         self.tables.set_rates(FaultRates::NONE);
         self.may_fail = false;
     }

@@ -1,27 +1,27 @@
-//! Who is next: the run's course from its first write to its last question.
+//! The order of a run's steps, from the first write to the last check.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::check;
-use super::oracle::{Kind, kind};
-use super::run::{Job, Run};
-use super::state::State;
+use super::oracle::{ItemKind, item_kind};
+use super::run::{SimulationRun, TaskKind};
+use super::state::StateTable;
 use super::store::{STATE, Store};
-use super::stream::TABLES;
+use super::stream::{StreamRecord, TABLES};
 
-/// Steps after which a run that is not quiet will never be.
-const TOO_MANY: u32 = 200_000;
+/// A run that is not idle after this many steps never becomes idle.
+const MAX_STEPS: u32 = 200_000;
 const DAY: u64 = 86_400;
 
-impl<S: Store + 'static> Run<S> {
-    /// The whole run; gives its trace's hash.
-    pub(crate) fn go(&mut self) -> u64 {
-        self.world.begin(self.tables.inner());
-        self.collect(0);
+impl<S: Store + 'static> SimulationRun<S> {
+    /// Runs the simulation; returns the hash of its trace.
+    pub(crate) fn run(&mut self) -> u64 {
+        self.application.begin(self.tables.inner());
+        self.collect_changes(0);
         let mut writes = self.options.writes;
         let mut steps = 0;
-        while self.problems.is_empty() && (writes > 0 || !self.is_quiet()) && steps < 20_000 {
+        while self.problems.is_empty() && (writes > 0 || !self.is_idle()) && steps < 20_000 {
             steps += 1;
             self.step(&mut writes);
             if self.random.chance(300) {
@@ -29,19 +29,19 @@ impl<S: Store + 'static> Run<S> {
             }
         }
         self.finish();
-        self.judge();
+        self.check();
         for table in [STATE].into_iter().chain(TABLES) {
             let items = format!("{:?}", self.tables.inner().scan(table));
-            self.trace.take_in(items.as_bytes());
+            self.trace.add_bytes(items.as_bytes());
         }
-        self.evils.injected(self.tables.injected());
-        self.evils.take_in(&self.relay.evils());
+        self.coverage.record_injected(self.tables.injected());
+        self.coverage.merge(&self.relay.coverage());
         self.trace.hash()
     }
 
-    fn judge(&mut self) {
+    fn check(&mut self) {
         if self.problems.is_empty() {
-            self.problems = check::all(self);
+            self.problems = check::check_all(self);
         }
         if self.problems.is_empty() {
             self.drain_relay();
@@ -49,26 +49,26 @@ impl<S: Store + 'static> Run<S> {
         }
     }
 
-    /// The second reader goes on until it has read everything, without faults from now on.
+    /// Runs the second reader without faults until it has read everything.
     fn drain_relay(&mut self) {
         let mut steps = 0;
-        while !self.relay.is_quiet(&self.streams) && self.relay.problems.is_empty() {
+        while !self.relay.is_idle(&self.streams) && self.relay.problems.is_empty() {
             steps += 1;
-            if steps > TOO_MANY {
-                return self.problems.push("the relay never becomes quiet".to_owned());
+            if steps > MAX_STEPS {
+                return self.problems.push("the relay never becomes idle".to_owned());
             }
-            self.pass(Duration::from_millis(20));
+            self.advance(Duration::from_millis(20));
             self.relay.step(&self.streams, false);
         }
     }
 
-    fn is_quiet(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.streams.is_drained() && self.tasks.is_empty()
     }
 
     fn step(&mut self, writes: &mut u32) {
         let passed = if self.random.chance(40) { self.random.below(30_000) } else { self.random.below(100) };
-        self.pass(Duration::from_millis(passed));
+        self.advance(Duration::from_millis(passed));
         if self.random.chance(self.options.reconciles) {
             self.reconcile_some();
         }
@@ -83,56 +83,56 @@ impl<S: Store + 'static> Run<S> {
             214..224 => self.redrive_one(),
             236..240 if self.options.generations => self.upgrade_one(),
             240..244 if self.options.recreates_streams => {
-                self.pass(Duration::from_secs(2));
+                self.advance(Duration::from_secs(2));
                 let (table, now) = (TABLES[self.below(2)], self.time.now());
-                self.evils.happened("stream created anew");
-                self.note(&[20], || format!("the stream of {table} is created anew"));
-                self.undelivered_may_be_unseen();
+                self.coverage.record("stream created again");
+                self.note(&[20], || format!("the stream of {table} is created again"));
+                self.allow_unseen_undelivered_images();
                 self.streams.recreate(table, now, &mut self.random);
             }
-            244..247 if self.options.time_flies => self.fly(),
+            244..247 if self.options.time_flies => self.skip_days(),
             247..252 => self.sweep(),
             252..262 if self.options.crashes && !self.tasks.is_empty() => {
-                let place = self.below(self.tasks.len());
-                self.evils.happened("consumer crashed");
-                self.end_task(place, "crashed");
+                let index = self.below(self.tasks.len());
+                self.coverage.record("consumer crashed");
+                self.end_task(index, "crashed");
             }
-            262..266 if self.options.crashes => self.give_up_waiting(),
-            266..270 => check::at_any_moment(self),
+            262..266 if self.options.crashes => self.overtake(),
+            266..270 => check::check_sums(self),
             _ if self.tasks.is_empty() => self.deliver_some(),
             _ => {
-                let place = self.below(self.tasks.len());
-                self.poll(place);
+                let index = self.below(self.tasks.len());
+                self.poll(index);
             }
         }
     }
 
-    /// Mostly an item that has just been written: its records are on their way, or being counted.
+    /// Reconciles an item, usually one that has just been written, so that its records are undelivered or in progress.
     fn reconcile_some(&mut self) {
-        let among = self.streams.records.len().min(if self.random.chance(700) { 8 } else { usize::MAX });
-        if among == 0 {
+        let candidates = self.streams.records.len().min(if self.random.chance(700) { 8 } else { usize::MAX });
+        if candidates == 0 {
             return;
         }
-        let record = self.streams.records.len() - 1 - self.below(among);
-        let of = &self.streams.records[record];
-        if kind(of.table, &of.partition, of.sort.as_deref()) != Kind::Other {
-            self.evils.happened("item reconciled");
+        let record = self.streams.records.len() - 1 - self.below(candidates);
+        let StreamRecord { table, partition, sort, .. } = &self.streams.records[record];
+        if item_kind(table, partition, sort.as_deref()) != ItemKind::Other {
+            self.coverage.record("item reconciled");
             self.reconcile(record);
         }
     }
 
     fn write(&mut self) {
         let now = self.time.now();
-        let what = self.world.act(self.tables.inner(), now);
-        let kind = what.split(' ').next().unwrap_or_default();
-        self.evils.happened(&format!("application: {kind}"));
-        self.note(&[21], || format!("application: {what}"));
-        self.collect(0);
+        let action = self.application.act(self.tables.inner(), now);
+        let verb = action.split(' ').next().unwrap_or_default();
+        self.coverage.record(&format!("application: {verb}"));
+        self.note(&[21], || format!("application: {action}"));
+        self.collect_changes(0);
     }
 
     fn deliver_some(&mut self) {
         let now = self.time.now();
-        let is_waiting = |shard: &super::stream::Shard| {
+        let is_waiting = |shard: &super::stream::StreamShard| {
             shard.in_flight.is_none()
                 && shard.checkpoint < shard.records.len()
                 && shard.delayed_until.is_none_or(|until| until <= now)
@@ -143,27 +143,27 @@ impl<S: Store + 'static> Run<S> {
             .iter()
             .enumerate()
             .filter(|(_, shard)| is_waiting(shard))
-            .map(|(at, _)| at)
+            .map(|(index, _)| index)
             .collect();
         if waiting.is_empty() {
-            // What is delayed must come some time.
-            self.pass(Duration::from_secs(20));
+            // Lets the delays pass.
+            self.advance(Duration::from_secs(20));
             return;
         }
         let shard = waiting[self.below(waiting.len())];
         self.deliver(shard);
     }
 
-    /// A shard stands still for a while.
+    /// Delays a shard.
     fn delay(&mut self) {
         let shard = self.below(self.streams.shards.len());
         let until = self.time.now().plus(Duration::from_secs(1 + self.random.below(600)));
         self.streams.shards[shard].delayed_until = Some(until);
-        self.evils.happened("shard delayed");
+        self.coverage.record("shard delayed");
         self.note(&[22], || format!("shard {shard} is delayed until {until}"));
     }
 
-    /// Records that were delivered before, once more: some in a row, or a few alone.
+    /// Delivers earlier records again: a sequence, or some of it.
     fn replay(&mut self) {
         let shard = self.below(self.streams.shards.len());
         let source = &self.streams.shards[shard];
@@ -173,107 +173,108 @@ impl<S: Store + 'static> Run<S> {
         let past = source.records[..source.checkpoint].to_vec();
         let from = self.below(past.len());
         let until = past.len().min(from + 1 + self.below(8));
-        let is_in_a_row = self.random.chance(600);
-        let mut kept = |_: &usize| is_in_a_row || self.random.chance(400);
-        let records: Vec<usize> = past[from..until].iter().copied().filter(|record| kept(record)).collect();
+        let is_sequence = self.random.chance(600);
+        let mut is_included = |_: &usize| is_sequence || self.random.chance(400);
+        let records: Vec<usize> =
+            past[from..until].iter().copied().filter(|record| is_included(record)).collect();
         if !records.is_empty() {
-            self.evils.happened("batch delivered once more");
-            self.invoke(Job::Replay, records);
+            self.coverage.record("batch delivered again");
+            self.invoke(TaskKind::RecordingReplay, records);
         }
     }
 
     fn redrive_one(&mut self) {
-        if self.dead.is_empty() {
+        if self.failed_batches.is_empty() {
             return;
         }
-        let place = self.below(self.dead.len());
-        let records = self.dead.swap_remove(place);
-        self.evils.happened("batch redriven from the on-failure bucket");
-        self.invoke(Job::Redrive, records);
+        let index = self.below(self.failed_batches.len());
+        let records = self.failed_batches.swap_remove(index);
+        self.coverage.record("batch redriven from the on-failure bucket");
+        self.invoke(TaskKind::Redrive, records);
     }
 
-    /// Days pass; before the longest of them all is mostly delivered.
-    fn fly(&mut self) {
+    /// Skips days. Before more than 30 days, most runs deliver everything.
+    fn skip_days(&mut self) {
         let days = self.random.pick(&[1, 3, 10, 36, 80]).copied().unwrap_or(1);
         if days > 30 && self.random.chance(700) {
             self.drain();
         }
-        self.undelivered_may_be_unseen();
+        self.allow_unseen_undelivered_images();
         let seconds = days * DAY + self.random.below(DAY);
-        self.evils.happened("days passed");
+        self.coverage.record("days passed");
         self.note(&[23, days], || format!("{days} days pass"));
-        self.pass(Duration::from_secs(seconds));
+        self.advance(Duration::from_secs(seconds));
         if self.random.chance(700) {
             self.sweep();
         }
     }
 
     fn sweep(&mut self) {
-        self.evils.happened("state table swept");
-        self.note(&[24], || "TTL sweeps the state table".to_owned());
+        self.coverage.record("state table swept");
+        self.note(&[24], || "TTL deletes expired items of the state table".to_owned());
         self.tables.inner().sweep(STATE);
-        self.collect(0);
+        self.collect_changes(0);
     }
 
-    /// The mapping takes an invocation for lost that still goes on, and delivers its batch again.
-    fn give_up_waiting(&mut self) {
+    /// The event source mapping stops waiting for an invocation that is still running, and delivers its batch again.
+    fn overtake(&mut self) {
         let shard = self.below(self.streams.shards.len());
         if self.streams.shards[shard].in_flight.take().is_some() {
-            self.evils.happened("invocation overtaken by a second delivery");
-            self.note(&[25], || format!("shard {shard} waits no longer"));
+            self.coverage.record("invocation overtaken by a second delivery");
+            self.note(&[25], || format!("shard {shard} no longer waits"));
         }
     }
 
-    /// Delivers until nothing is left.
+    /// Delivers all records.
     pub(crate) fn drain(&mut self) {
         let mut steps = 0;
-        while !self.is_quiet() && self.problems.is_empty() {
+        while !self.is_idle() && self.problems.is_empty() {
             steps += 1;
-            if steps > TOO_MANY {
-                self.problems.push("it never becomes quiet".to_owned());
+            if steps > MAX_STEPS {
+                self.problems.push("the run never becomes idle".to_owned());
             }
             let passed = self.random.below(50);
-            self.pass(Duration::from_millis(passed));
+            self.advance(Duration::from_millis(passed));
             for shard in 0..self.streams.shards.len() {
                 if self.tasks.len() < 6 {
                     self.deliver(shard);
                 }
             }
             if !self.tasks.is_empty() {
-                let place = self.below(self.tasks.len());
-                self.poll(place);
+                let index = self.below(self.tasks.len());
+                self.poll(index);
             }
         }
     }
 
-    /// From the last write to the last answer.
+    /// Finishes the run after the last write.
     fn finish(&mut self) {
-        self.note(&[26], || "the end begins".to_owned());
+        self.note(&[26], || "the application has finished".to_owned());
         self.drain();
         self.repair();
         if self.options.generations {
             self.upgrade_all();
         }
-        self.be_kind_after_redrive();
+        self.redrive_without_faults();
         if self.options.generations {
             self.backfill();
         }
-        // Old records may heal what is wrong, so it is judged before they come, and again after.
+        // Old records may repair a wrong state, so it is checked before and after they are replayed.
         self.drain();
         self.sweep();
-        self.judge();
-        self.last_of_all();
+        self.check();
+        self.replay_old_records();
         self.drain();
     }
 
     fn repair(&mut self) {
         let now = self.time.now();
-        self.world.repair(self.tables.inner(), now);
-        self.collect(0);
+        self.application.repair(self.tables.inner(), now);
+        self.collect_changes(0);
     }
 
-    /// Redrives the on-failure bucket, oldest first, until it is empty: first with faults, then without.
-    fn be_kind_after_redrive(&mut self) {
+    /// Redrives the on-failure bucket, oldest first, until it is empty: once with faults, then without.
+    fn redrive_without_faults(&mut self) {
         self.drain();
         self.redrive_all();
         self.tables.set_rates(afterwrite_tests::faults::FaultRates::NONE);
@@ -283,8 +284,8 @@ impl<S: Store + 'static> Run<S> {
             self.redrive_all();
         }
         self.drain();
-        if !self.dead.is_empty() && self.problems.is_empty() {
-            let first = &self.streams.records[self.dead[0][0]];
+        if !self.failed_batches.is_empty() && self.problems.is_empty() {
+            let first = &self.streams.records[self.failed_batches[0][0]];
             self.problems.push(format!(
                 "never counted: {} {:?} {}",
                 first.partition,
@@ -292,38 +293,38 @@ impl<S: Store + 'static> Run<S> {
                 first.position()
             ));
         }
-        self.be_kind();
+        self.end_faults();
     }
 
     fn redrive_all(&mut self) {
-        let mut dead = std::mem::take(&mut self.dead);
-        dead.sort();
-        for records in dead {
-            self.invoke(Job::Redrive, records);
+        let mut batches = std::mem::take(&mut self.failed_batches);
+        batches.sort();
+        for records in batches {
+            self.invoke(TaskKind::Redrive, records);
             self.finish_tasks();
         }
     }
 
     fn finish_tasks(&mut self) {
         while !self.tasks.is_empty() && self.problems.is_empty() {
-            let place = self.below(self.tasks.len());
-            self.poll(place);
+            let index = self.below(self.tasks.len());
+            self.poll(index);
         }
     }
 
-    /// Reconciles what the old generation counted, as a backfill does.
+    /// Reconciles the items that the old generation counted, as a backfill does.
     fn backfill(&mut self) {
-        let state = match State::read(self.tables.inner().scan(STATE)) {
+        let state = match StateTable::read(self.tables.inner().scan(STATE)) {
             Ok(state) => state,
             Err(problem) => return self.problems.push(problem),
         };
         let mut newest: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for (at, record) in self.streams.records.iter().enumerate() {
+        for (number, record) in self.streams.records.iter().enumerate() {
             let key = (
                 format!("LEDGER#{}#{}", record.table, record.partition),
                 record.sort.clone().unwrap_or_else(|| "-".to_owned()),
             );
-            newest.insert(key, at);
+            newest.insert(key, number);
         }
         for (key, record) in newest {
             if state.entries.get(&key).is_some_and(|entry| entry.generation < 2) {
@@ -334,16 +335,16 @@ impl<S: Store + 'static> Run<S> {
         self.drain();
     }
 
-    /// Old records once more, each alone, after everything else.
-    fn last_of_all(&mut self) {
+    /// Replays old records, each alone, after everything else.
+    fn replay_old_records(&mut self) {
         if self.options.time_flies && self.random.chance(600) {
-            self.pass(Duration::from_secs(40 * DAY));
+            self.advance(Duration::from_secs(40 * DAY));
             self.sweep();
         }
         for _ in 0..15 {
             let record = self.below(self.streams.records.len());
-            self.evils.happened("old record alone, last of all");
-            self.invoke(Job::Replay, vec![record]);
+            self.coverage.record("old record replayed at the end");
+            self.invoke(TaskKind::RecordingReplay, vec![record]);
             if self.random.chance(500) {
                 self.finish_tasks();
             }

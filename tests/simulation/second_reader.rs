@@ -1,7 +1,7 @@
-//! The stream's second reader: the relay, with cursors of its own over the same shards. Its cache and its delivery stream fail
-//! now and then, it crashes between any two calls, and batches come twice and cut elsewhere.
+//! The second reader of the streams: the relay, with its own cursors over the same shards. Calls to its cache and
+//! delivery stream fail, its process crashes between calls, and batches are delivered twice and with other boundaries.
 //!
-//! In the end every change is in the archive as it was delivered, and every key that holds a copy of an item was invalidated
+//! At the end, the archive has every change as delivered, and every cache key with a copy of an item was invalidated
 //! after the item's last change.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,30 +11,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite::relay::archive::Archiver;
+use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::ObjectStore;
 use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite::{Error, ErrorKind};
-use afterwrite_functions::{Relay, Relayed, SourceTables};
-use afterwrite_tests::random::Random;
+use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
+use afterwrite_tests::random::SeededRandom;
 
-use super::clock::Time;
-use super::evils::Evils;
+use super::clock::SimulatedTime;
+use super::coverage::FaultCoverage;
 use super::run::model;
 use super::store::MAIN;
-use super::stream::{Record, Streams, TABLES};
+use super::stream::{StreamRecord, StreamSet, TABLES};
 
-/// How long an invocation may take.
+/// The time limit of an invocation.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Goes with the true time, and waits until it has passed.
+/// A clock without skew whose sleeps wait until the time has passed.
 #[derive(Clone, Debug)]
-struct PatientClock(Arc<Time>);
+struct PatientClock(Arc<SimulatedTime>);
 
 impl Clock for PatientClock {
     fn now(&self) -> Timestamp {
@@ -51,32 +51,31 @@ impl Clock for PatientClock {
     }
 }
 
-/// What is outside the process: the cache, the delivery stream, the bucket.
+/// The state outside the process: cache, delivery stream and bucket.
 #[derive(Debug)]
-struct Outside {
-    random: Random,
-    /// Calls in a thousand that fail, or whose answer is lost.
+struct ExternalState {
+    random: SeededRandom,
+    /// Calls per thousand that fail, and whose response is lost.
     faults: u64,
-    /// How many records the streams have had so far.
+    /// The number of records in the streams so far.
     records: usize,
-    /// By key: how many records there were when it was last invalidated.
+    /// By key: the number of records when it was last invalidated.
     invalidated: BTreeMap<String, usize>,
-    /// Every line that was ever written.
+    /// Every line of the archive.
     lines: BTreeSet<String>,
-    /// What this reader has met.
-    evils: Evils,
+    coverage: FaultCoverage,
 }
 
 #[derive(Clone, Debug)]
-struct Services(Arc<Mutex<Outside>>);
+struct ExternalServices(Arc<Mutex<ExternalState>>);
 
-impl Services {
-    fn lock(&self) -> MutexGuard<'_, Outside> {
+impl ExternalServices {
+    fn lock(&self) -> MutexGuard<'_, ExternalState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets others go first; whether the call has no effect, and whether its answer is lost.
-    async fn fate(&self) -> (bool, bool) {
+    /// Yields to other tasks, then draws whether the call fails, and whether its response is lost.
+    async fn draw_faults(&self) -> (bool, bool) {
         let mut turns = { 1 + self.lock().random.below(3) };
         poll_fn(|_| {
             turns -= 1;
@@ -87,9 +86,9 @@ impl Services {
         let faults = outside.faults;
         let (fails, is_lost) = (outside.random.chance(faults), outside.random.chance(faults));
         if fails {
-            outside.evils.happened("relay: call failed");
+            outside.coverage.record("relay: call failed");
         } else if is_lost {
-            outside.evils.happened("relay: answer lost");
+            outside.coverage.record("relay: response lost");
         }
         (fails, is_lost)
     }
@@ -99,96 +98,97 @@ fn unavailable() -> Error {
     Error::new(ErrorKind::Unavailable, "injected")
 }
 
-impl Cache for Services {
+impl Cache for ExternalServices {
     async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
-        let mut answers = Vec::new();
+        let mut results = Vec::new();
         for key in keys {
-            let (fails, is_lost) = self.fate().await;
+            let (fails, is_lost) = self.draw_faults().await;
             if !fails {
                 let mut outside = self.lock();
                 let records = outside.records;
                 outside.invalidated.insert(key.key.clone(), records);
             }
-            answers.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
+            results.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
         }
-        InvalidatedKeys { results: answers, commands: 0 }
+        InvalidatedKeys { results, commands: 0 }
     }
 }
 
-impl Distribution for Services {
+impl Distribution for ExternalServices {
     async fn invalidate(&self, _: &[String], _: &str, _: Duration) -> Result<(), DistributionError> {
         Ok(())
     }
 }
 
-impl DeliveryStream for Services {
+impl DeliveryStream for ExternalServices {
     async fn put_batch(&self, records: &[&[u8]]) -> Result<Vec<Result<(), Error>>, Error> {
-        let (fails, is_lost) = self.fate().await;
+        let (fails, is_lost) = self.draw_faults().await;
         if fails {
             return Err(unavailable());
         }
-        let mut answers = Vec::new();
+        let mut results = Vec::new();
         for record in records {
-            let (fails, is_lost) = self.fate().await;
+            let (fails, is_lost) = self.draw_faults().await;
             if !fails {
                 let text = std::str::from_utf8(record).unwrap();
-                assert!(text.ends_with('\n'), "lines are whole");
+                assert!(text.ends_with('\n'), "a record has complete lines");
                 self.lock().lines.extend(text.lines().map(str::to_owned));
             }
-            answers.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
+            results.push(if fails || is_lost { Err(unavailable()) } else { Ok(()) });
         }
-        if is_lost { Err(unavailable()) } else { Ok(answers) }
+        if is_lost { Err(unavailable()) } else { Ok(results) }
     }
 }
 
-impl ObjectStore for Services {
+impl ObjectStore for ExternalServices {
     async fn put(&self, _: &str, _: Vec<u8>) -> Result<(), Error> {
-        panic!("the simulation's records are small")
+        panic!("the simulation's records fit into the delivery stream")
     }
 }
 
-type Process = Relay<Services, Services, Services, Services, PatientClock>;
+type RelayProcess =
+    StreamRelay<ExternalServices, ExternalServices, ExternalServices, ExternalServices, PatientClock>;
 
-/// How far a shard has been delivered to this reader.
+/// The position of this reader in a shard.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cursor {
+struct ShardCursor {
     checkpoint: usize,
     in_flight: Option<u64>,
 }
 
-struct Task {
+struct RelayTask {
     id: u64,
     /// The shard, unless it is a replay.
     shard: Option<usize>,
     records: Vec<usize>,
     deadline: Timestamp,
-    /// Whether it may meet faults: one that began among them may have met them before they ended.
+    /// Whether failures are allowed: a task that started before the end of the faults may fail.
     may_fail: bool,
-    future: Pin<Box<dyn Future<Output = afterwrite::Result<Relayed>>>>,
+    future: Pin<Box<dyn Future<Output = afterwrite::Result<RelayedBatch>>>>,
 }
 
 pub(crate) struct SecondReader {
-    random: Random,
-    time: Arc<Time>,
-    services: Services,
-    process: Arc<Process>,
-    cursors: Vec<Cursor>,
-    tasks: Vec<Task>,
+    random: SeededRandom,
+    time: Arc<SimulatedTime>,
+    services: ExternalServices,
+    process: Arc<RelayProcess>,
+    cursors: Vec<ShardCursor>,
+    tasks: Vec<RelayTask>,
     next_task: u64,
     pub(crate) problems: Vec<String>,
 }
 
 impl SecondReader {
-    pub(crate) fn new(mut random: Random, time: Arc<Time>) -> Self {
-        let outside = Outside {
+    pub(crate) fn new(mut random: SeededRandom, time: Arc<SimulatedTime>) -> Self {
+        let outside = ExternalState {
             faults: if random.chance(700) { 60 } else { 0 },
             random: random.split(),
             records: 0,
             invalidated: BTreeMap::new(),
             lines: BTreeSet::new(),
-            evils: Evils::default(),
+            coverage: FaultCoverage::default(),
         };
-        let services = Services(Arc::new(Mutex::new(outside)));
+        let services = ExternalServices(Arc::new(Mutex::new(outside)));
         let process = process(&services, &time);
         Self {
             random,
@@ -202,26 +202,26 @@ impl SecondReader {
         }
     }
 
-    pub(crate) fn is_quiet(&self, streams: &Streams) -> bool {
-        let is_read =
-            |(shard, cursor): (&super::stream::Shard, &Cursor)| cursor.checkpoint == shard.records.len();
+    pub(crate) fn is_idle(&self, streams: &StreamSet) -> bool {
+        let is_read = |(shard, cursor): (&super::stream::StreamShard, &ShardCursor)| {
+            cursor.checkpoint == shard.records.len()
+        };
         self.tasks.is_empty()
             && self.cursors.len() == streams.shards.len()
             && streams.shards.iter().zip(&self.cursors).all(is_read)
     }
 
-    /// What it has met so far.
-    pub(crate) fn evils(&self) -> Evils {
-        self.services.lock().evils.clone()
+    pub(crate) fn coverage(&self) -> FaultCoverage {
+        self.services.lock().coverage.clone()
     }
 
-    fn happened(&self, evil: &str) {
-        self.services.lock().evils.happened(evil);
+    fn record(&self, event: &str) {
+        self.services.lock().coverage.record(event);
     }
 
-    /// Begins a delivery, goes on with one, crashes, or delivers something again.
-    pub(crate) fn step(&mut self, streams: &Streams, may_fail: bool) {
-        self.cursors.resize(streams.shards.len(), Cursor::default());
+    /// Starts a delivery, continues one, crashes, or delivers records again.
+    pub(crate) fn step(&mut self, streams: &StreamSet, may_fail: bool) {
+        self.cursors.resize(streams.shards.len(), ShardCursor::default());
         let mut outside = self.services.lock();
         outside.records = streams.records.len();
         if !may_fail {
@@ -232,15 +232,15 @@ impl SecondReader {
             0..25 => self.deliver(streams, may_fail),
             25..28 if may_fail => self.replay(streams),
             28..30 if may_fail && !self.tasks.is_empty() => {
-                let place = self.below(self.tasks.len());
-                self.happened("relay: crashed");
-                self.end(place);
+                let index = self.below(self.tasks.len());
+                self.record("relay: crashed");
+                self.end(index);
                 self.process = process(&self.services, &self.time);
             }
             _ if self.tasks.is_empty() => self.deliver(streams, may_fail),
             _ => {
-                let place = self.below(self.tasks.len());
-                self.poll(place, streams);
+                let index = self.below(self.tasks.len());
+                self.poll(index, streams);
             }
         }
     }
@@ -249,8 +249,8 @@ impl SecondReader {
         usize::try_from(self.random.below(u64::try_from(end).unwrap())).unwrap()
     }
 
-    /// The next batch of some shard that has one, cut anywhere.
-    fn deliver(&mut self, streams: &Streams, may_fail: bool) {
+    /// Starts the delivery of a shard's next batch, of a random size.
+    fn deliver(&mut self, streams: &StreamSet, may_fail: bool) {
         let shard = self.below(streams.shards.len());
         let (source, cursor) = (&streams.shards[shard], self.cursors[shard]);
         if cursor.in_flight.is_some() || cursor.checkpoint == source.records.len() {
@@ -262,7 +262,7 @@ impl SecondReader {
         self.invoke(Some(shard), records, streams, may_fail);
     }
 
-    fn replay(&mut self, streams: &Streams) {
+    fn replay(&mut self, streams: &StreamSet) {
         let shard = self.below(streams.shards.len());
         let past = &streams.shards[shard].records[..self.cursors[shard].checkpoint];
         if past.is_empty() {
@@ -270,20 +270,20 @@ impl SecondReader {
         }
         let (past, from) = (past.to_vec(), self.below(past.len()));
         let until = past.len().min(from + 1 + self.below(8));
-        self.happened("relay: batch delivered once more");
+        self.record("relay: batch delivered again");
         self.invoke(None, past[from..until].to_vec(), streams, true);
     }
 
-    fn invoke(&mut self, shard: Option<usize>, records: Vec<usize>, streams: &Streams, may_fail: bool) {
+    fn invoke(&mut self, shard: Option<usize>, records: Vec<usize>, streams: &StreamSet, may_fail: bool) {
         let (event, process) = (streams.event(&records, false), Arc::clone(&self.process));
         let deadline = self.time.now().plus(TIMEOUT);
         let future = Box::pin(async move { process.handle(event.as_bytes(), deadline).await });
-        self.tasks.push(Task { id: self.next_task, shard, records, deadline, may_fail, future });
+        self.tasks.push(RelayTask { id: self.next_task, shard, records, deadline, may_fail, future });
         self.next_task += 1;
     }
 
-    fn end(&mut self, place: usize) {
-        let task = self.tasks.swap_remove(place);
+    fn end(&mut self, index: usize) {
+        let task = self.tasks.swap_remove(index);
         if let Some(shard) = task.shard
             && self.cursors[shard].in_flight == Some(task.id)
         {
@@ -291,55 +291,56 @@ impl SecondReader {
         }
     }
 
-    fn poll(&mut self, place: usize, streams: &Streams) {
-        if self.time.now() > self.tasks[place].deadline.plus(Duration::from_secs(1)) {
-            self.happened("relay: invocation timed out");
-            return self.end(place);
+    fn poll(&mut self, index: usize, streams: &StreamSet) {
+        if self.time.now() > self.tasks[index].deadline.plus(Duration::from_secs(1)) {
+            self.record("relay: invocation timed out");
+            return self.end(index);
         }
-        let Poll::Ready(answer) =
-            self.tasks[place].future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        let Poll::Ready(result) =
+            self.tasks[index].future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         else {
             return;
         };
         let (id, shard, records, may_fail) = {
-            let task = &self.tasks[place];
+            let task = &self.tasks[index];
             (task.id, task.shard, task.records.clone(), task.may_fail)
         };
-        self.end(place);
-        let relayed = match answer {
+        self.end(index);
+        let relayed = match result {
             Ok(relayed) => relayed,
             Err(error) => {
                 return self.problems.push(format!("the relay's task {id} failed as a whole: {error}"));
             }
         };
         let failed = relayed.response.batch_item_failures.first().map(|failure| &failure.item_identifier);
-        let place_of = |identifier: &String| {
+        let index_of = |identifier: &String| {
             records.iter().position(|record| streams.records[*record].sequence_number == *identifier)
         };
         if failed.is_some() && !may_fail {
-            self.problems.push(format!("without any fault the relay failed: {:?}", relayed.failures));
+            self.problems.push(format!("the relay failed without faults: {:?}", relayed.failures));
         }
-        let done = failed.map_or(Some(records.len()), place_of);
+        let done = failed.map_or(Some(records.len()), index_of);
         match (shard, done) {
-            (_, None) => self.problems.push("the relay names a record that it was not given".to_owned()),
+            (_, None) => self.problems.push("the relay names a record that is not in its batch".to_owned()),
             (Some(shard), Some(done)) => self.cursors[shard].checkpoint += done,
             (None, Some(_)) => {}
         }
     }
 
-    /// What is not as it must be, after everything has been delivered.
-    pub(crate) fn check(&self, streams: &Streams) -> Vec<String> {
+    /// The problems after everything has been delivered.
+    pub(crate) fn check(&self, streams: &StreamSet) -> Vec<String> {
         let outside = self.services.lock();
         let mut problems = self.problems.clone();
         let expected: BTreeSet<&str> = streams.records.iter().map(|record| record.json.as_str()).collect();
         let archived: BTreeSet<&str> = outside.lines.iter().map(String::as_str).collect();
-        let (lost, invented) =
+        let (missing, unexpected) =
             (expected.difference(&archived).count(), archived.difference(&expected).count());
-        if lost + invented > 0 {
-            problems.push(format!("the archive lacks {lost} changes and holds {invented} that nobody made"));
+        if missing + unexpected > 0 {
+            problems
+                .push(format!("the archive lacks {missing} changes and has {unexpected} unexpected lines"));
         }
         for (number, record) in streams.records.iter().enumerate() {
-            for key in cached_under(record) {
+            for key in stale_keys(record) {
                 if outside.invalidated.get(&key).is_none_or(|records| *records <= number) {
                     problems.push(format!("`{key}` was not invalidated after record {number}: {record}"));
                 }
@@ -349,7 +350,7 @@ impl SecondReader {
     }
 }
 
-fn process(services: &Services, time: &Arc<Time>) -> Arc<Process> {
+fn process(services: &ExternalServices, time: &Arc<SimulatedTime>) -> Arc<RelayProcess> {
     let (model, clock) = (model(1), PatientClock(Arc::clone(time)));
     let invalidator = CacheInvalidator::new(
         Arc::clone(&model),
@@ -357,13 +358,13 @@ fn process(services: &Services, time: &Arc<Time>) -> Arc<Process> {
         Some(services.clone()),
         clock.clone(),
     );
-    let archiver = Archiver::new(services.clone(), services.clone(), clock.clone());
+    let archiver = ChangeArchiver::new(services.clone(), services.clone(), clock.clone());
     let tables = SourceTables::new(model, TABLES.map(Arc::from).to_vec());
-    Arc::new(Relay::new(tables, Some(invalidator), Some(archiver), clock))
+    Arc::new(StreamRelay::new(tables, Some(invalidator), Some(archiver), clock))
 }
 
-/// The keys that hold a copy of what a change has changed, said a second time.
-fn cached_under(record: &Record) -> Vec<String> {
+/// The cache keys with a copy of a changed item, computed without code of the product.
+fn stale_keys(record: &StreamRecord) -> Vec<String> {
     let sort = record.sort.as_deref().unwrap_or_default();
     let parts = (record.partition.split_once('#'), sort.split_once('#'));
     match parts {

@@ -1,14 +1,14 @@
-//! The state table as its item shapes are documented, read without the engine's help.
+//! Reads the state table by its documented item shapes, without code of the product.
 
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item};
 use serde_json::Value;
 
-use super::oracle::{Remembered, Target, Units, units};
+use super::oracle::{FixedPoint, RememberedOutputs, RollupKey, units};
 use super::store::text;
 
-/// What an item of the state table is, told by its key.
+/// The kind of an item of the state table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateKind {
     Entry,
@@ -17,7 +17,7 @@ pub(crate) enum StateKind {
     Rollup,
 }
 
-/// Tells a state item by its key.
+/// The kind of a state item, from its key.
 pub(crate) fn state_kind(partition: &str, sort: &str) -> StateKind {
     match (partition.starts_with("LEDGER#"), partition.starts_with("LOOKUP#")) {
         (true, _) if sort.contains("#EXPIRED#") => StateKind::Marker,
@@ -29,31 +29,31 @@ pub(crate) fn state_kind(partition: &str, sort: &str) -> StateKind {
 
 /// A ledger entry.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct StoredEntry {
     pub(crate) generation: i64,
     pub(crate) is_tombstone: bool,
-    pub(crate) shares: Vec<Share>,
+    pub(crate) contributions: Vec<StoredContribution>,
 }
 
-/// What an entry says is counted of its item in one rollup.
+/// What an entry counts into one rollup.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct StoredContribution {
     pub(crate) aggregate: String,
-    /// The rollup's item, shard included.
-    pub(crate) target: Target,
-    pub(crate) measures: Vec<(String, Units)>,
+    /// The rollup's key, including the shard.
+    pub(crate) target: RollupKey,
+    pub(crate) measures: Vec<(String, FixedPoint)>,
 }
 
-/// The whole table.
+/// The state table.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct StateTable {
     /// By `PK` and `SK`.
-    pub(crate) entries: BTreeMap<(String, String), Entry>,
-    pub(crate) rollups: BTreeMap<Target, Item>,
-    pub(crate) remembered: Remembered,
+    pub(crate) entries: BTreeMap<(String, String), StoredEntry>,
+    pub(crate) rollups: BTreeMap<RollupKey, Item>,
+    pub(crate) remembered: RememberedOutputs,
 }
 
-impl State {
+impl StateTable {
     pub(crate) fn read(items: Vec<Item>) -> Result<Self, String> {
         let mut state = Self::default();
         for item in items {
@@ -63,7 +63,7 @@ impl State {
                 StateKind::Entry => {
                     state.entries.insert(key, entry(&item)?);
                 }
-                StateKind::Lookup => state.lookup(&key.0, &item)?,
+                StateKind::Lookup => state.add_lookup(&key.0, &item)?,
                 StateKind::Rollup => {
                     state.rollups.insert(key, item);
                 }
@@ -72,29 +72,29 @@ impl State {
         Ok(state)
     }
 
-    fn lookup(&mut self, partition: &str, item: &Item) -> Result<(), String> {
-        let Some(AttributeValue::M(gives)) = item.get("gives") else {
-            return Err(format!("{partition} gives nothing"));
+    fn add_lookup(&mut self, partition: &str, item: &Item) -> Result<(), String> {
+        let Some(AttributeValue::M(outputs)) = item.get("gives") else {
+            return Err(format!("{partition} has no outputs"));
         };
-        let given = |name: &str| gives.get(name).and_then(AttributeValue::as_text).map(str::to_owned);
-        let owner = partition.strip_prefix("LOOKUP#project_owner#").zip(given("owner_id"));
-        let city = partition.strip_prefix("LOOKUP#shop_city#").zip(given("city"));
+        let output = |name: &str| outputs.get(name).and_then(AttributeValue::as_text).map(str::to_owned);
+        let owner = partition.strip_prefix("LOOKUP#project_owner#").zip(output("owner_id"));
+        let city = partition.strip_prefix("LOOKUP#shop_city#").zip(output("city"));
         match (owner, city) {
             (Some((project, owner)), _) => self.remembered.owners.insert(project.to_owned(), owner),
             (_, Some((shop, city))) => self.remembered.cities.insert(shop.to_owned(), city),
-            (None, None) => return Err(format!("{partition} is no lookup of the model")),
+            (None, None) => return Err(format!("{partition} is not a lookup of the model")),
         };
         Ok(())
     }
 
-    /// A number of a rollup, nought if it is absent.
-    pub(crate) fn number(&self, target: &Target, measure: &str) -> Units {
+    /// A number of a rollup; 0 if it is absent.
+    pub(crate) fn number(&self, target: &RollupKey, measure: &str) -> FixedPoint {
         self.rollups.get(target).and_then(|item| stored(item, measure)).unwrap_or(0)
     }
 }
 
 /// A number of an item.
-pub(crate) fn stored(item: &Item, name: &str) -> Option<Units> {
+pub(crate) fn stored(item: &Item, name: &str) -> Option<FixedPoint> {
     item.get(name).and_then(AttributeValue::as_number).map(|number| units(&number.to_string()))
 }
 
@@ -102,29 +102,29 @@ fn integer(item: &Item, name: &str) -> Option<i64> {
     item.get(name)?.as_number()?.to_string().parse().ok()
 }
 
-fn entry(item: &Item) -> Result<Entry, String> {
-    let broken = || format!("the entry {} {} cannot be read", text(item, "PK"), text(item, "SK"));
-    let json: Value = serde_json::from_str(text(item, "contributions")).map_err(|_| broken())?;
-    let mut shares = Vec::new();
-    for share in json.as_array().ok_or_else(broken)? {
-        // Without an aggregate it says only which mirrored rollups the item has left.
-        let Some(aggregate) = share[0].as_str() else { continue };
-        let measures = share[2].as_object().ok_or_else(broken)?;
+fn entry(item: &Item) -> Result<StoredEntry, String> {
+    let unreadable = || format!("the entry {} {} cannot be read", text(item, "PK"), text(item, "SK"));
+    let json: Value = serde_json::from_str(text(item, "contributions")).map_err(|_| unreadable())?;
+    let mut contributions = Vec::new();
+    for contribution in json.as_array().ok_or_else(unreadable)? {
+        // Without an aggregate: the mirrored rollups that the item has left.
+        let Some(aggregate) = contribution[0].as_str() else { continue };
+        let measures = contribution[2].as_object().ok_or_else(unreadable)?;
         let amount = |value: &Value| value.as_str().map_or_else(|| units(&value.to_string()), units);
         let measures: Vec<_> = measures.iter().map(|(name, value)| (name.clone(), amount(value))).collect();
-        for target in share[1].as_array().ok_or_else(broken)? {
+        for target in contribution[1].as_array().ok_or_else(unreadable)? {
             let part = |index: usize| target[index].as_str().unwrap_or("").to_owned();
             let shard = target[3].as_i64().map(|shard| format!("#SHARD#{shard}")).unwrap_or_default();
-            shares.push(Share {
+            contributions.push(StoredContribution {
                 aggregate: aggregate.to_owned(),
                 target: (part(1) + &shard, part(2)),
                 measures: measures.clone(),
             });
         }
     }
-    Ok(Entry {
-        generation: integer(item, "generation").ok_or_else(broken)?,
+    Ok(StoredEntry {
+        generation: integer(item, "generation").ok_or_else(unreadable)?,
         is_tombstone: item.contains_key("expires_at"),
-        shares,
+        contributions,
     })
 }

@@ -1,4 +1,4 @@
-//! The tables of a run, as the application, TTL and the stream see them: everything that [`Tables`] does not offer.
+//! The tables of a run as the application, TTL and the stream use them: what [`Tables`] does not offer.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ pub(crate) const MAIN: &str = "main";
 pub(crate) const EVENTS: &str = "events";
 pub(crate) const STATE: &str = "state";
 
-/// Tables that a world can write to and look into. Its own doings take effect at once and never fail.
+/// Tables that the application can read and write. These calls take effect immediately and never fail.
 pub(crate) trait Store: Tables {
-    /// What time its changes are made at, and its reads answered.
+    /// Sets the time of changes and reads.
     fn set_time(&self, now: Timestamp);
-    /// Puts a whole item, as an application does.
+    /// Puts an item, as the application.
     fn put(&self, table: &str, item: Item);
-    /// Deletes an item, as an application does.
+    /// Deletes an item, as the application.
     fn delete(&self, key: &ItemKey);
-    /// Deletes an item, as TTL does.
+    /// Deletes an item, as TTL.
     fn expire(&self, key: &ItemKey);
-    /// One item.
+    /// Reads an item.
     fn get(&self, key: &ItemKey) -> Option<Item>;
-    /// All items, in the order of their keys.
+    /// Reads all items in the order of their keys.
     fn scan(&self, table: &str) -> Vec<Item>;
-    /// What changed since this was last called.
+    /// The changes since the last call.
     fn take_changes(&self, table: &str) -> Vec<ItemChange>;
-    /// Deletes, as TTL does, what `expires_at` says is over.
+    /// Deletes the items whose `expires_at` has passed, as TTL.
     fn sweep(&self, table: &str);
 }
 
-/// The tables in memory. The state table has a stream too: it is what the run is watched by.
+/// The tables in memory. The state table has a stream for the [`super::watcher::StateWatcher`].
 pub(crate) fn in_memory() -> MemoryTables {
     let tables = MemoryTables::new();
     let index = IndexDefinition::new("GSI1", "GSI1PK").sort("GSI1SK");
@@ -89,7 +89,7 @@ pub(crate) fn key(table: &str, partition: &str, sort: Option<&str>) -> ItemKey {
     }
 }
 
-/// A text attribute; empty where there is none.
+/// A text attribute; empty if absent.
 pub(crate) fn text<'i>(item: &'i Item, name: &str) -> &'i str {
     item.get(name).and_then(|value| value.as_text()).unwrap_or("")
 }

@@ -1,21 +1,21 @@
-//! Tables' changes → stream records as Lambda delivers them, in shards.
+//! Turns the changes of the tables into stream records in shards, as Lambda delivers them.
 //!
-//! An item's records are all in one shard of a stream, in order. A re-created stream has a new label, shards of its own, and
-//! its sequence numbers start anew; what is left of the old one is still delivered, before or after.
+//! The records of an item are in one shard, in order. A re-created stream has a new label, new shards, and sequence
+//! numbers that start again. The remaining records of the old stream are still delivered, before or after.
 
 use std::fmt::{self, Write as _};
 
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite_memory::ItemChange;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::store::{EVENTS, MAIN};
 
 const SHARDS: u64 = 3;
 
-/// One change, as it stands in a stream for ever.
+/// One change in a stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct StreamRecord {
     pub(crate) table: &'static str,
     pub(crate) partition: String,
     pub(crate) sort: Option<String>,
@@ -25,22 +25,22 @@ pub(crate) struct Record {
     pub(crate) old: Option<Item>,
     pub(crate) new: Option<Item>,
     pub(crate) is_expiry: bool,
-    /// As Lambda writes it.
+    /// The JSON that Lambda delivers.
     pub(crate) json: String,
-    /// As Lambda writes it, for those who cannot read it.
+    /// Malformed JSON that is delivered instead, until the decoder is "corrected".
     pub(crate) malformed: Option<String>,
-    /// When it was first delivered to someone who answered that it is counted.
+    /// When it was first reported as counted.
     pub(crate) first_counted_at: Option<Timestamp>,
 }
 
-impl Record {
-    /// Its position, as the ledger and the markers spell it.
+impl StreamRecord {
+    /// The position, as in the ledger entries and markers.
     pub(crate) fn position(&self) -> String {
         format!("{}#{:0>40}", self.label, self.sequence_number)
     }
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for StreamRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let change = match (&self.old, &self.new) {
             (None, _) => "inserted",
@@ -54,12 +54,12 @@ impl fmt::Display for Record {
     }
 }
 
-/// A part of a stream: its records, by number, and how far they have been delivered.
+/// A shard: its records, by number, and the position of the event source mapping.
 #[derive(Debug, Default)]
-pub(crate) struct Shard {
+pub(crate) struct StreamShard {
     pub(crate) records: Vec<usize>,
     pub(crate) checkpoint: usize,
-    /// The task that handles what follows the checkpoint.
+    /// The task that handles the records after the checkpoint.
     pub(crate) in_flight: Option<u64>,
     pub(crate) attempts: u32,
     pub(crate) delayed_until: Option<Timestamp>,
@@ -67,54 +67,59 @@ pub(crate) struct Shard {
 
 /// The current stream of one table.
 #[derive(Debug)]
-struct Stream {
+struct TableStream {
     label: String,
     next: u128,
-    /// Its first shard among all.
+    /// The index of its first shard.
     first_shard: usize,
 }
 
 /// All streams of a run.
 #[derive(Debug)]
-pub(crate) struct Streams {
-    pub(crate) records: Vec<Record>,
-    pub(crate) shards: Vec<Shard>,
-    streams: [Stream; 2],
-    /// Records in a thousand that are malformed.
+pub(crate) struct StreamSet {
+    pub(crate) records: Vec<StreamRecord>,
+    pub(crate) shards: Vec<StreamShard>,
+    streams: [TableStream; 2],
+    /// Malformed records, per thousand.
     malformed: u64,
 }
 
-impl Streams {
-    pub(crate) fn new(now: Timestamp, malformed: u64, random: &mut Random) -> Self {
+impl StreamSet {
+    pub(crate) fn new(now: Timestamp, malformed: u64, random: &mut SeededRandom) -> Self {
         let mut shards = Vec::new();
         let streams = [(); 2].map(|()| Self::create(now, random, &mut shards));
         Self { records: Vec::new(), shards, streams, malformed }
     }
 
-    fn create(now: Timestamp, random: &mut Random, shards: &mut Vec<Shard>) -> Stream {
+    fn create(now: Timestamp, random: &mut SeededRandom, shards: &mut Vec<StreamShard>) -> TableStream {
         let first_shard = shards.len();
-        shards.extend((0..SHARDS).map(|_| Shard::default()));
-        // Near a power of ten, so that numbers of different lengths meet.
+        shards.extend((0..SHARDS).map(|_| StreamShard::default()));
+        // Near a power of ten, so that sequence numbers of different lengths occur.
         let next = 10_u128.pow(21) - u128::from(random.below(60));
-        Stream { label: format!("{now}").replace('Z', ".000"), next, first_shard }
+        TableStream { label: format!("{now}").replace('Z', ".000"), next, first_shard }
     }
 
-    /// Switches the table's stream off and on again.
-    pub(crate) fn recreate(&mut self, table: &str, now: Timestamp, random: &mut Random) {
+    /// Disables the table's stream and enables it again.
+    pub(crate) fn recreate(&mut self, table: &str, now: Timestamp, random: &mut SeededRandom) {
         let stream = Self::create(now, random, &mut self.shards);
         self.streams[usize::from(table == EVENTS)] = stream;
     }
 
-    /// Takes in what changed.
-    pub(crate) fn append(&mut self, table: &'static str, changes: Vec<ItemChange>, random: &mut Random) {
+    /// Appends changes.
+    pub(crate) fn append(
+        &mut self,
+        table: &'static str,
+        changes: Vec<ItemChange>,
+        random: &mut SeededRandom,
+    ) {
         for change in changes {
             let stream = &mut self.streams[usize::from(table == EVENTS)];
             stream.next += 1 + u128::from(random.below(3));
             let mut record = record(table, stream, change);
             if random.chance(self.malformed) {
-                let spoilt =
+                let field =
                     random.pick(&["\"eventName\":\"", "\"SequenceNumber\":\""]).copied().unwrap_or("");
-                record.malformed = Some(record.json.replace(spoilt, &format!("{spoilt}X")));
+                record.malformed = Some(record.json.replace(field, &format!("{field}X")));
             }
             let hash = record.partition.bytes().chain(record.sort.iter().flat_map(|sort| sort.bytes()));
             let hash = hash.fold(7_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
@@ -124,12 +129,12 @@ impl Streams {
         }
     }
 
-    /// Whether everything has been delivered.
+    /// Whether all records have been delivered.
     pub(crate) fn is_drained(&self) -> bool {
         self.shards.iter().all(|shard| shard.checkpoint == shard.records.len())
     }
 
-    /// The event that delivers these records: malformed ones as they are, or as a corrected decoder would read them.
+    /// The event with these records; malformed records are valid if `with_malformed` is false.
     pub(crate) fn event(&self, records: &[usize], with_malformed: bool) -> String {
         let json = |record: &usize| {
             let record = &self.records[*record];
@@ -139,7 +144,7 @@ impl Streams {
     }
 }
 
-fn record(table: &'static str, stream: &Stream, change: ItemChange) -> Record {
+fn record(table: &'static str, stream: &TableStream, change: ItemChange) -> StreamRecord {
     let text = |value: &AttributeValue<'_>| value.as_text().unwrap_or("").to_owned();
     let partition = text(&change.key.partition.value);
     let sort = change.key.sort.as_ref().map(|sort| text(&sort.value));
@@ -174,7 +179,7 @@ fn record(table: &'static str, stream: &Stream, change: ItemChange) -> Record {
         json.push_str(",\"userIdentity\":{\"type\":\"Service\",\"principalId\":\"dynamodb.amazonaws.com\"}");
     }
     json.push('}');
-    Record {
+    StreamRecord {
         table,
         partition,
         sort,
@@ -214,7 +219,7 @@ fn write_value(value: &AttributeValue<'_>, json: &mut String) {
             write_item(&map, json);
             json.push('}');
         }
-        other => panic!("the simulation's items hold no {}", other.type_name()),
+        other => panic!("the simulation's items have no values of type {}", other.type_name()),
     }
 }
 

@@ -1,30 +1,30 @@
-//! What a run did, as a number that another run of the same seed must come to as well; and, if asked for, in words.
+//! The trace of a run: a hash, which must be equal in every run of the same seed, and optionally text.
 
-/// FNV-1a over everything that was done.
+/// An FNV-1a hash of all steps.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub(crate) struct RunTrace {
     hash: u64,
     step: u64,
     is_shown: bool,
 }
 
-impl Trace {
+impl RunTrace {
     pub(crate) fn new(is_shown: bool) -> Self {
         Self { hash: 0xcbf2_9ce4_8422_2325, step: 0, is_shown }
     }
 
-    /// Takes in one step. `words` is its fingerprint; `describe` is called only if the trace is shown.
+    /// Adds one step. `words` is its fingerprint; `describe` is called only if the trace is printed.
     pub(crate) fn step(&mut self, words: &[u64], describe: impl FnOnce() -> String) {
         self.step += 1;
         for word in words {
-            self.take_in(&word.to_le_bytes());
+            self.add_bytes(&word.to_le_bytes());
         }
         if self.is_shown {
             println!("{:>6}  {}", self.step, describe());
         }
     }
 
-    pub(crate) fn take_in(&mut self, bytes: &[u8]) {
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }

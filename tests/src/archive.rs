@@ -1,19 +1,18 @@
-//! An archive to test against: a delivery stream and a bucket inside the process, spoken to over HTTP, and reading back what
-//! they hold.
+//! An archive to test against: an embedded delivery stream and an embedded bucket, reached over HTTP, and the objects in them.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use afterwrite::commit::SystemClock;
-use afterwrite::relay::archive::{ArchiveLine, Archiver};
+use afterwrite::clock::SystemClock;
+use afterwrite::relay::archive::{ArchiveLine, ChangeArchiver};
 use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind};
-use afterwrite_cli::local::firehose::{EmbeddedFirehose, Options};
-use afterwrite_cli::local::s3::{self, EmbeddedS3};
+use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
+use afterwrite_local::s3::EmbeddedS3;
 use serde_json::Value;
 
 /// The delivery stream's name.
@@ -22,22 +21,22 @@ pub const STREAM: &str = "changes";
 pub const BUCKET: &str = "lake";
 
 /// The embedded servers.
-pub struct Archive {
+pub struct EmbeddedArchive {
     /// The bucket's server.
     pub s3: EmbeddedS3,
     /// The delivery stream.
     pub firehose: EmbeddedFirehose,
 }
 
-impl Archive {
-    /// Starts both, the bucket empty.
+impl EmbeddedArchive {
+    /// Starts both servers, with an empty bucket.
     ///
     /// # Panics
-    /// If one of them cannot start.
+    /// If a server cannot start.
     pub async fn start() -> Self {
-        let s3 = EmbeddedS3::start(s3::Options::default()).await.expect("the embedded S3");
+        let s3 = EmbeddedS3::start().await.expect("the embedded S3");
         s3.create_bucket(BUCKET).await.expect("a bucket");
-        let options = Options::new(STREAM, BUCKET);
+        let options = DeliveryStreamOptions::new(STREAM, BUCKET);
         let firehose = EmbeddedFirehose::start(options, &s3.client()).await.expect("the delivery stream");
         Self { s3, firehose }
     }
@@ -54,25 +53,25 @@ impl Archive {
         S3Bucket::new(&self.s3.client(), Arc::from(BUCKET))
     }
 
-    /// An archiver behind `stream`.
-    pub fn archiver<S: DeliveryStream>(&self, stream: S) -> Archiver<S, S3Bucket, SystemClock> {
-        Archiver::new(stream, self.bucket(), SystemClock)
+    /// An archiver that writes to `stream` and to the bucket.
+    pub fn archiver<S: DeliveryStream>(&self, stream: S) -> ChangeArchiver<S, S3Bucket, SystemClock> {
+        ChangeArchiver::new(stream, self.bucket(), SystemClock)
     }
 
     /// Flushes the delivery stream, and reads every object.
     ///
     /// # Panics
-    /// If something cannot be read.
+    /// If an object cannot be read.
     pub async fn read_back(&self) -> BTreeMap<String, String> {
         self.firehose.flush().await.expect("a flush");
         objects(&self.s3.client(), BUCKET).await
     }
 }
 
-/// Every object of a bucket as text, unpacked where it is packed, by key.
+/// Every object of a bucket as text, decompressed if it is gzip, by key.
 ///
 /// # Panics
-/// If something cannot be read.
+/// If an object cannot be read.
 pub async fn objects(client: &aws_sdk_s3::Client, bucket: &str) -> BTreeMap<String, String> {
     let mut keys = Vec::new();
     let mut pages = client.list_objects_v2().bucket(bucket).into_paginator().send();
@@ -98,10 +97,10 @@ pub async fn objects(client: &aws_sdk_s3::Client, bucket: &str) -> BTreeMap<Stri
     objects
 }
 
-/// What objects hold, by event id, duplicates dropped; how many lines there were in all.
+/// The records in objects by event id, without duplicates, and the number of all lines.
 ///
 /// # Panics
-/// If a line is no record, or two lines of one event differ.
+/// If a line is not a record, or two lines of one event differ.
 pub fn by_event_id<'o>(objects: impl IntoIterator<Item = &'o String>) -> (BTreeMap<String, Value>, usize) {
     let (mut events, mut count) = (BTreeMap::new(), 0);
     for line in objects.into_iter().flat_map(|text| text.lines()) {
@@ -109,7 +108,7 @@ pub fn by_event_id<'o>(objects: impl IntoIterator<Item = &'o String>) -> (BTreeM
         let id = record["eventID"].as_str().expect("an event id").to_owned();
         count += 1;
         if let Some(earlier) = events.insert(id, record.clone()) {
-            assert_eq!(earlier, record, "a duplicate is the same");
+            assert_eq!(earlier, record, "a duplicate differs");
         }
     }
     (events, count)
@@ -118,71 +117,72 @@ pub fn by_event_id<'o>(objects: impl IntoIterator<Item = &'o String>) -> (BTreeM
 /// The `eventID` of a record or a line.
 ///
 /// # Panics
-/// If there is none.
+/// If it is missing.
 #[must_use]
 pub fn event_id(record: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("a record");
     record["eventID"].as_str().expect("an event id").to_owned()
 }
 
-/// Lines as an archiver takes them.
+/// Lines as the archiver's input.
 #[must_use]
 pub fn lines(texts: &[(String, String)]) -> Vec<ArchiveLine<'_>> {
     let line = |(index, (event_id, text))| ArchiveLine { index, event_id, text };
     texts.iter().enumerate().map(|(index, (id, text))| line((index, (id.as_str(), text.as_str())))).collect()
 }
 
-/// A delivery stream on a bad day: every so-and-so-many-th record is refused, every so-and-so-many-th answer lost, every
-/// so-and-so-many-th request throttled.
-pub struct Flaky<S> {
+/// A delivery stream with injected faults.
+pub struct FlakyStream<S> {
     inner: S,
-    faults: Faults,
+    faults: StreamFaults,
     records: AtomicU64,
     requests: AtomicU64,
 }
 
-/// How often what goes wrong: every n-th time; never if nought.
+/// How often each fault happens: every n-th time; 0 means never.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
-    /// A record is refused; the others of its request are taken.
+pub struct StreamFaults {
+    /// A record is refused; the other records of its request are accepted.
     pub refused_record: u64,
-    /// All records are taken, and nobody is told.
-    pub lost_answer: u64,
+    /// All records are accepted, but the response is lost.
+    pub lost_response: u64,
     /// A request is refused.
     pub throttle: u64,
 }
 
-impl<S> Flaky<S> {
-    /// Puts faults before a delivery stream.
-    pub fn new(inner: S, faults: Faults) -> Self {
+impl<S> FlakyStream<S> {
+    /// A delivery stream whose requests meet these faults.
+    pub fn new(inner: S, faults: StreamFaults) -> Self {
         Self { inner, faults, records: AtomicU64::new(0), requests: AtomicU64::new(0) }
     }
+}
+
+fn injected_error() -> Error {
+    Error::new(ErrorKind::Unavailable, "injected")
 }
 
 fn is_nth(number: u64, nth: u64) -> bool {
     nth > 0 && number % nth == nth - 1
 }
 
-impl<S: DeliveryStream> DeliveryStream for Flaky<S> {
+impl<S: DeliveryStream> DeliveryStream for FlakyStream<S> {
     async fn put_batch(&self, records: &[&[u8]]) -> Result<Vec<Result<(), Error>>, Error> {
-        let unavailable = || Error::new(ErrorKind::Unavailable, "injected");
         let request = self.requests.fetch_add(1, Ordering::Relaxed);
         if is_nth(request, self.faults.throttle) {
-            return Err(unavailable());
+            return Err(injected_error());
         }
-        let draw =
+        let is_refused =
             |_: &&[u8]| is_nth(self.records.fetch_add(1, Ordering::Relaxed), self.faults.refused_record);
-        let refused: Vec<bool> = records.iter().map(draw).collect();
-        let taken: Vec<&[u8]> =
+        let refused: Vec<bool> = records.iter().map(is_refused).collect();
+        let accepted: Vec<&[u8]> =
             records.iter().zip(&refused).filter(|(_, refused)| !**refused).map(|(data, _)| *data).collect();
-        let answers = if taken.is_empty() { Vec::new() } else { self.inner.put_batch(&taken).await? };
-        if is_nth(request, self.faults.lost_answer) {
-            return Err(unavailable());
+        let results = if accepted.is_empty() { Vec::new() } else { self.inner.put_batch(&accepted).await? };
+        if is_nth(request, self.faults.lost_response) {
+            return Err(injected_error());
         }
-        let mut answers = answers.into_iter();
-        let answer = |refused: bool| {
-            if refused { Err(unavailable()) } else { answers.next().unwrap_or_else(|| Err(unavailable())) }
-        };
-        Ok(refused.into_iter().map(answer).collect())
+        let mut results = results.into_iter();
+        let mut next_result = || results.next().unwrap_or_else(|| Err(injected_error()));
+        let result = |refused| if refused { Err(injected_error()) } else { next_result() };
+        Ok(refused.into_iter().map(result).collect())
     }
 }

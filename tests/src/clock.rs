@@ -1,18 +1,18 @@
-//! A clock that stands where it is put.
+//! A clock that a test sets.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use afterwrite::commit::Clock;
+use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
 
-/// A clock that moves only by the sleeps it is asked for, which take no time.
+/// A clock that only sleeps move forward. They return at once.
 #[derive(Debug)]
 pub struct StillClock(AtomicI64);
 
 impl StillClock {
-    /// A clock at this time.
+    /// A clock that starts at this time.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
         Self(AtomicI64::new(now.epoch_ms()))

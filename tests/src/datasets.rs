@@ -1,42 +1,38 @@
-//! Datasets to test with: an archive as Firehose would have left it, exported into a bucket, and reading files back.
+//! Datasets to test with: an archive as Firehose delivers it, exported into a bucket, and the rows of its files.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use afterwrite::commit::RememberedLookups;
 use afterwrite::record::AttributeValue;
 use afterwrite::sink::ObjectStore as _;
 use afterwrite::table::Model;
-use afterwrite_datasets::export::{Exporter, Tally};
-use afterwrite_memory::MemoryObjects;
-use afterwrite_memory::{MemoryTables, TableDefinition};
+use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
+use afterwrite_memory::{MemoryObjects, MemoryTables, TableDefinition};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use serde::Deserialize;
-use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::recording::Recording;
+use crate::recording::StreamRecording;
 
-/// A row as text, by column; nulls are left out.
-pub type Row = BTreeMap<String, String>;
+/// A row as text, by column, without nulls.
+pub type TextRow = BTreeMap<String, String>;
 
-/// The archive of a recording as it may well lie in the bucket: objects of so many lines, every fifth of them delivered twice, lines
-/// in common with the object before, and the last of them once more at the end.
+/// The archive of a recording, with the duplicates that Firehose and retries may cause: objects of `lines` lines, each of which repeats
+/// the last line of the object before it; every fifth object twice; and the first third of all lines again at the end.
 #[must_use]
-pub fn archive_objects(recording: &Recording, lines: usize) -> BTreeMap<String, Vec<u8>> {
+pub fn archive_objects(recording: &StreamRecording, lines: usize) -> BTreeMap<String, Vec<u8>> {
     let records: Vec<&str> = recording.records().map(|record| record.get()).collect();
     let mut objects = BTreeMap::new();
+    let key =
+        |number| format!("archive/dt=2026-02-{:02}/hh={:02}/{number:05}.gz", 1 + number % 28, number % 24);
     let mut add = |number: usize, lines: &[&str]| {
-        let key = format!("archive/dt=2026-02-{:02}/hh={:02}/{number:05}.gz", 1 + number % 28, number % 24);
-        objects.insert(key, gzip(&(lines.join("\n") + "\n")));
+        objects.insert(key(number), gzip(&(lines.join("\n") + "\n")));
     };
     let chunks: Vec<&[&str]> = records.chunks(lines).collect();
     for (number, chunk) in chunks.iter().enumerate() {
@@ -47,7 +43,7 @@ pub fn archive_objects(recording: &Recording, lines: usize) -> BTreeMap<String, 
             add(number + 10_000, &chunk);
         }
     }
-    // A day that was delivered again, long afterwards.
+    // An old part of the archive, delivered again much later.
     for (number, chunk) in chunks.iter().take(chunks.len() / 3).enumerate() {
         add(number + 20_000, chunk);
     }
@@ -57,36 +53,36 @@ pub fn archive_objects(recording: &Recording, lines: usize) -> BTreeMap<String, 
 /// Text as an object of the archive.
 ///
 /// # Panics
-/// If it cannot be packed.
+/// If it cannot be compressed.
 #[must_use]
 pub fn gzip(text: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(text.as_bytes()).expect("text is packed");
-    encoder.finish().expect("text is packed")
+    encoder.write_all(text.as_bytes()).expect("text is compressed");
+    encoder.finish().expect("text is compressed")
 }
 
 /// Exports objects into a bucket, one after the other.
 ///
 /// # Panics
-/// If one cannot be exported.
+/// If an object cannot be exported.
 pub async fn export(
     model: &Arc<Model>,
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
-) -> Vec<Tally> {
+) -> Vec<ExportTotals> {
     export_remembering(model, bucket, objects, None).await
 }
 
-/// The same, by an exporter that finds remembered whose each of the recording's projects is.
+/// Exports objects with remembered lookups: the owner of each of the recording's projects.
 ///
 /// # Panics
-/// If one cannot be exported.
+/// If an object cannot be exported.
 pub async fn export_knowing_owners(
     model: &Arc<Model>,
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
-    recording: &Recording,
-) -> Vec<Tally> {
+    recording: &StreamRecording,
+) -> Vec<ExportTotals> {
     let state = MemoryTables::new();
     state.create_table(TableDefinition::new("state", "PK").sort("SK"));
     for image in recording.last_images() {
@@ -110,9 +106,9 @@ async fn export_remembering(
     bucket: &Arc<MemoryObjects>,
     objects: &BTreeMap<String, Vec<u8>>,
     remembered: Option<RememberedLookups<MemoryTables>>,
-) -> Vec<Tally> {
+) -> Vec<ExportTotals> {
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
-    let exporter = Exporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered);
+    let exporter = ArchiveExporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered);
     let mut tallies = Vec::new();
     for (key, object) in objects {
         bucket.put(key, object.clone()).await.expect("a bucket in memory");
@@ -124,9 +120,9 @@ async fn export_remembering(
 /// The rows of a Parquet file.
 ///
 /// # Panics
-/// If it is none.
+/// If the file cannot be read.
 #[must_use]
-pub fn rows_of(file: Vec<u8>) -> Vec<Row> {
+pub fn rows_of(file: Vec<u8>) -> Vec<TextRow> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(file)).expect("a Parquet file");
     let options = FormatOptions::default();
     let mut rows = Vec::new();
@@ -136,21 +132,23 @@ pub fn rows_of(file: Vec<u8>) -> Vec<Row> {
         let columns = batch.columns().iter().zip(schema.fields());
         let columns: Vec<_> = columns
             .map(|(column, field)| {
-                let shown = ArrayFormatter::try_new(column, &options).expect("a value has a text");
-                (field.name(), column, shown)
+                let formatter = ArrayFormatter::try_new(column, &options).expect("a type with a text format");
+                (field.name(), column, formatter)
             })
             .collect();
         for row in 0..batch.num_rows() {
             let present = columns.iter().filter(|(_, column, _)| column.is_valid(row));
             rows.push(
-                present.map(|(name, _, shown)| ((*name).clone(), shown.value(row).to_string())).collect(),
+                present
+                    .map(|(name, _, formatter)| ((*name).clone(), formatter.value(row).to_string()))
+                    .collect(),
             );
         }
     }
     rows
 }
 
-/// A folder that is like the bucket: the datasets lie in it as they do there.
+/// A folder with the datasets of a bucket, laid out like the bucket.
 ///
 /// # Panics
 /// If it cannot be written.
@@ -163,38 +161,4 @@ pub fn bucket_folder(bucket: &MemoryObjects) -> TempDir {
         fs::write(path, object).expect("a file");
     }
     folder
-}
-
-/// What DuckDB answers, asked through the SQL that is checked in for Athena.
-#[derive(Debug, Deserialize)]
-pub struct Answers {
-    /// The files of SQL that were parsed, by their paths in the model's folder.
-    pub statements: Vec<String>,
-    /// The rows of each saved query.
-    pub queries: BTreeMap<String, Vec<Value>>,
-    /// The rows of each view, if they were asked for.
-    #[serde(default)]
-    pub views: BTreeMap<String, Vec<Value>>,
-}
-
-/// Has DuckDB read a built-in model's datasets in a folder that is like the bucket. The options are those of
-/// `independent_reader.py`.
-///
-/// # Panics
-/// If Python, DuckDB or sqlglot is not there (run `tests/run`), or it cannot read them.
-#[must_use]
-pub fn duckdb(folder: &Path, model: &str, options: &[&str]) -> Answers {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let interpreter =
-        std::env::var_os("AFTERWRITE_TEST_PYTHON").expect("AFTERWRITE_TEST_PYTHON is set: run tests/run");
-    let ran = Command::new(interpreter)
-        .arg(root.join("datasets/independent_reader.py"))
-        .arg(folder)
-        .arg(root.join("../infra/athena").join(model))
-        .args(options)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .output()
-        .expect("Python starts");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    serde_json::from_slice(&ran.stdout).expect("its answers")
 }

@@ -1,45 +1,45 @@
-//! What is around the function `aggregator`: its tables, and an application that writes to them.
+//! The surroundings of a deployed function: an embedded DynamoDB with its tables, and an application that writes to them.
 
 #![expect(clippy::unwrap_used, reason = "a test or benchmark whose surroundings fail must fail at once")]
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options, REGION};
-use afterwrite_cli::local::stream::StreamSource as _;
-use afterwrite_cli::local::table::{KeyDefinition, TableDefinition, create_table};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_local::sdk::REGION;
+use afterwrite_local::stream::StreamSource as _;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
-use crate::runtime_api::{Function, RuntimeApi};
+use crate::runtime_api::{FunctionProcess, RuntimeApi};
 
 /// The source table.
 pub const SOURCE: &str = "ExamBuddyTable";
 /// The state table.
 pub const STATE: &str = "state";
-/// What an item holds that nobody else is to see.
+/// A value of items that must not leave the source table.
 pub const SECRET: &str = "for the candidate's eyes only";
 
-/// An embedded DynamoDB with a source table and a state table, and the exam platform that writes to the one.
-pub struct Deployment {
+/// An embedded DynamoDB with a source table and a state table, and the exam platform that writes to the source table.
+pub struct FunctionDeployment {
     server: EmbeddedDynamoDb,
     client: Client,
 }
 
-/// The event that holds these records.
+/// An event of these records.
 #[must_use]
 pub fn event(records: &[Value]) -> String {
     json!({ "Records": records }).to_string()
 }
 
-impl Deployment {
-    /// Starts the server and creates both tables, the source table with its stream.
+impl FunctionDeployment {
+    /// Starts the server and creates both tables, the source table with a stream.
     ///
     /// # Panics
-    /// If the server does not start or refuses; so do all other functions here.
+    /// Like all functions here: if the server does not start, or refuses a request.
     pub async fn new() -> Self {
-        let server = EmbeddedDynamoDb::start(Options::default()).await.unwrap();
+        let server = EmbeddedDynamoDb::start().await.unwrap();
         let deployment = Self { client: server.client(), server };
         deployment.create_table(STATE, ["PK", "SK"]).await;
         let source = TableDefinition {
@@ -47,9 +47,9 @@ impl Deployment {
             key: KeyDefinition::new("PK", "SK"),
             indexes: vec![("GSI1".to_owned(), KeyDefinition::new("GSI1PK", "GSI1SK"))],
             stream: true,
-            ttl_attribute: None,
+            ..TableDefinition::default()
         };
-        create_table(&deployment.client, &source).await.unwrap();
+        deployment.server.create_table(&source).await.unwrap();
         deployment
     }
 
@@ -59,7 +59,7 @@ impl Deployment {
         &self.client
     }
 
-    /// Where the server listens.
+    /// The server's URL.
     #[must_use]
     pub fn endpoint(&self) -> String {
         self.server.endpoint()
@@ -77,19 +77,21 @@ impl Deployment {
         let table = TableDefinition {
             name: name.to_owned(),
             key: KeyDefinition::new(partition, sort),
-            indexes: Vec::new(),
-            stream: false,
-            ttl_attribute: None,
+            ..TableDefinition::default()
         };
-        create_table(&self.client, &table).await.unwrap();
+        self.server.create_table(&table).await.unwrap();
     }
 
-    /// Starts the function before these tables, under a Runtime API of its own; `environment` adds to its settings or
-    /// overrides them.
-    pub async fn function(&self, binary: &Path, environment: &[(&str, &str)]) -> (RuntimeApi, Function) {
+    /// Starts a function with these tables under a Runtime API of its own. `environment` adds settings or overrides them.
+    pub async fn function(
+        &self,
+        binary: &Path,
+        environment: &[(&str, &str)],
+    ) -> (RuntimeApi, FunctionProcess) {
         let api = RuntimeApi::start().await.unwrap();
         let endpoint = self.server.endpoint();
         let mut settings = vec![
+            ("AFTERWRITE_MODEL", "exambuddy"),
             ("AFTERWRITE_STATE_TABLE", STATE),
             ("AWS_ENDPOINT_URL_DYNAMODB", &*endpoint),
             ("AWS_REGION", REGION),
@@ -97,11 +99,11 @@ impl Deployment {
             ("AWS_SECRET_ACCESS_KEY", "test"),
         ];
         settings.extend(environment);
-        let function = Function::start(binary, &api, &settings).unwrap();
+        let function = FunctionProcess::start(binary, &api, &settings).unwrap();
         (api, function)
     }
 
-    /// The application opens a project of its only admin, `a1`.
+    /// Writes a project of the only admin, `a1`.
     pub async fn put_project(&self, project: &str) {
         let put = self.client.put_item().table_name(SOURCE);
         let put = put.item("PK", text("ADMIN#a1")).item("SK", text(&format!("PROJECT#{project}")));
@@ -111,7 +113,7 @@ impl Deployment {
         put.item("question_count", AttributeValue::N("0".to_owned())).send().await.unwrap();
     }
 
-    /// The application adds a question to a project.
+    /// Writes a question of a project.
     pub async fn put_question(&self, project: &str, question: &str) {
         let put = self.client.put_item().table_name(SOURCE);
         let put = put.item("PK", text(&format!("PROJECT#{project}")));
@@ -121,13 +123,13 @@ impl Deployment {
         put.item("question_text", text(SECRET)).send().await.unwrap();
     }
 
-    /// The application writes an item that the model does not know.
+    /// Writes an item that matches no entity of the model.
     pub async fn put_stranger(&self) {
         let put = self.client.put_item().table_name(SOURCE);
         put.item("PK", text("STRANGER#1")).item("SK", text("STRANGER#1")).send().await.unwrap();
     }
 
-    /// A candidate completes an attempt at a project's exam.
+    /// Writes a candidate's completed attempt at a project's exam.
     pub async fn put_attempt(&self, project: &str, attempt: &str) {
         let number = |number: &str| AttributeValue::N(number.to_owned());
         let put = self.client.put_item().table_name(SOURCE);
@@ -137,7 +139,7 @@ impl Deployment {
         put.item("score", number("42")).item("total_questions", number("50")).send().await.unwrap();
     }
 
-    /// The records of the source table's stream, as Lambda would deliver them: the first thousand.
+    /// The first 1,000 records of the source table's stream, as Lambda delivers them.
     pub async fn records(&self) -> Vec<Value> {
         let stream = self.server.stream(SOURCE).await.unwrap();
         let mut records = Vec::new();
@@ -151,14 +153,14 @@ impl Deployment {
         records
     }
 
-    /// An item's texts and numbers; nothing if it is not there.
+    /// The texts and numbers of an item; empty if it does not exist.
     pub async fn item(&self, table: &str, partition: &str, sort: &str) -> HashMap<String, String> {
         let get = self.client.get_item().table_name(table).consistent_read(true);
         let got = get.key("PK", text(partition)).key("SK", text(sort)).send().await.unwrap();
-        let shown = |(name, value): (String, AttributeValue)| {
+        let scalar = |(name, value): (String, AttributeValue)| {
             value.as_s().or_else(|_| value.as_n()).ok().map(|text| (name, text.clone()))
         };
-        got.item.unwrap_or_default().into_iter().filter_map(shown).collect()
+        got.item.unwrap_or_default().into_iter().filter_map(scalar).collect()
     }
 }
 

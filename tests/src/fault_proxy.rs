@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::faults::{FaultDraws, FaultRates, InjectedFaults};
 use crate::loopback::{ConnectionClosed, HandlerResult, LoopbackServer, json_response};
-use crate::random::Random;
+use crate::random::SeededRandom;
 use crate::upstream::UpstreamEndpoint;
 
 /// The longest delay of a slow request, in milliseconds.
@@ -141,7 +141,11 @@ impl FaultProxyState {
 
     /// Draws what happens to a request, and a separate generator for the details: the number of their draws must not change the
     /// faults of the next request.
-    fn draw(&self, operation: RequestKind, is_index_query: bool) -> (Option<Duration>, RequestFate, Random) {
+    fn draw(
+        &self,
+        operation: RequestKind,
+        is_index_query: bool,
+    ) -> (Option<Duration>, RequestFate, SeededRandom) {
         let mut draws = self.lock();
         let mut random = draws.random.split();
         if operation == RequestKind::Other {
@@ -205,7 +209,7 @@ fn parsed(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_default()
 }
 
-fn conflict(operation: RequestKind, body: &[u8], random: &mut Random) -> Response<Full<Bytes>> {
+fn conflict(operation: RequestKind, body: &[u8], random: &mut SeededRandom) -> Response<Full<Bytes>> {
     if operation == RequestKind::Transaction {
         return cancelled(body, "TransactionConflict", "Transaction is ongoing for the item", random);
     }
@@ -217,7 +221,7 @@ fn conflict(operation: RequestKind, body: &[u8], random: &mut Random) -> Respons
 }
 
 /// One of the forms in which DynamoDB throttles this kind of request.
-fn throttle(operation: RequestKind, body: &[u8], random: &mut Random) -> Response<Full<Bytes>> {
+fn throttle(operation: RequestKind, body: &[u8], random: &mut SeededRandom) -> Response<Full<Bytes>> {
     const EXCEEDED: &str = "The level of configured provisioned throughput for the table was exceeded";
     let items = || parsed(body).get("RequestItems").cloned().unwrap_or_default();
     match (operation, random.below(4)) {
@@ -245,7 +249,7 @@ fn throttle(operation: RequestKind, body: &[u8], random: &mut Random) -> Respons
 }
 
 /// A cancelled transaction with a reason for each action, in order; at least one action has the reason `code`.
-fn cancelled(body: &[u8], code: &str, message: &str, random: &mut Random) -> Response<Full<Bytes>> {
+fn cancelled(body: &[u8], code: &str, message: &str, random: &mut SeededRandom) -> Response<Full<Bytes>> {
     let actions = parsed(body).get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
     let chosen = random.below(u64::try_from(actions).unwrap_or(u64::MAX));
     let codes: Vec<&str> = (0..)

@@ -22,7 +22,7 @@ use afterwrite::record::Item;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::{Error, ErrorKind};
 
-use crate::random::Random;
+use crate::random::SeededRandom;
 
 /// The probability of each fault per call, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub struct FaultyTables<T> {
 
 /// Draws faults at these rates, and counts them.
 pub(crate) struct FaultDraws {
-    pub(crate) random: Random,
+    pub(crate) random: SeededRandom,
     pub(crate) rates: FaultRates,
     pub(crate) injected: InjectedFaults,
 }
@@ -178,7 +178,7 @@ impl<T: Tables> FaultyTables<T> {
 
 impl FaultDraws {
     pub(crate) fn new(rates: FaultRates, seed: u64) -> Self {
-        Self { random: Random::new(seed), rates, injected: InjectedFaults::default() }
+        Self { random: SeededRandom::new(seed), rates, injected: InjectedFaults::default() }
     }
 
     /// Draws a fault at one of the rates, and counts it if it occurs.

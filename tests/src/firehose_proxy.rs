@@ -20,7 +20,7 @@ use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::archive::{Faults, STREAM};
+use crate::archive::{STREAM, StreamFaults};
 use crate::loopback::{ConnectionClosed, HandlerResult, LoopbackServer, json_response};
 use crate::moto::firehose_client;
 use crate::upstream::UpstreamEndpoint;
@@ -46,7 +46,7 @@ pub struct ProxyTotals {
 
 struct FirehoseProxyState {
     upstream: UpstreamEndpoint,
-    faults: Faults,
+    faults: StreamFaults,
     totals: Mutex<ProxyTotals>,
 }
 
@@ -71,7 +71,7 @@ impl FirehoseProxy {
     ///
     /// # Errors
     /// No port of 127.0.0.1 can be bound.
-    pub async fn start(upstream: &str, faults: Faults) -> io::Result<Self> {
+    pub async fn start(upstream: &str, faults: StreamFaults) -> io::Result<Self> {
         let shared = Arc::new(FirehoseProxyState {
             upstream: UpstreamEndpoint::new(upstream),
             faults,
@@ -109,7 +109,7 @@ impl FirehoseProxyState {
         let mut each = are_refused.iter();
         put.records.retain(|_| each.next() == Some(&false));
         let taken = self.forward(head, &put).await?;
-        if number.is_multiple_of(self.faults.lost_answer) {
+        if number.is_multiple_of(self.faults.lost_response) {
             return Err(ConnectionClosed);
         }
         self.count_response(are_refused.len() - taken.len(), taken.len());

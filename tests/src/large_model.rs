@@ -1,17 +1,17 @@
-//! A table model as large as they get: ten exam platforms in one table, each told from the others by a digit in its keys.
+//! A very large table model: ten exam platforms in one table, distinguished by a digit in their keys.
 //!
-//! Every platform's records are those of the recordings, but for the digit. What follows from a record is written to the same
-//! rollups as by the default model; it takes four aggregates where that one takes one.
+//! The records of a platform are those of the recordings with the digit added. They change the same rollups as under the default
+//! model, through four aggregates for each of the default model's.
 
 use std::fmt::Write as _;
 
-/// How many platforms there are.
+/// The number of platforms.
 pub const PLATFORMS: usize = 10;
 
-/// What the recordings' keys begin with.
-const BEGINNINGS: [&str; 7] = ["USER", "ADMIN", "PROJECT", "QUESTION", "CANDIDATE", "ATTEMPT", "ANSWER"];
+/// The prefixes of the recordings' keys.
+const KEY_PREFIXES: [&str; 7] = ["USER", "ADMIN", "PROJECT", "QUESTION", "CANDIDATE", "ATTEMPT", "ANSWER"];
 
-/// The model: 50 entities, 200 aggregates, and lookups, rollups, mirrors and caches to match.
+/// The model: 50 entities, 200 aggregates, 20 lookups, 60 rollups and 60 caches.
 #[must_use]
 pub fn model() -> String {
     let mut model =
@@ -22,17 +22,17 @@ pub fn model() -> String {
     model
 }
 
-/// Records (an event, or one alone) as if they were of this platform.
+/// Records (an event, or a single one) moved to this platform.
 #[must_use]
 pub fn of_platform(records: &str, platform: usize) -> String {
     let mut records = records.to_owned();
-    for beginning in BEGINNINGS {
-        records = records.replace(&format!("\"{beginning}#"), &format!("\"{beginning}{platform}#"));
+    for prefix in KEY_PREFIXES {
+        records = records.replace(&format!("\"{prefix}#"), &format!("\"{prefix}{platform}#"));
     }
     records
 }
 
-/// One platform; `@` stands for its digit.
+/// One platform. `@` is the place of its digit.
 const PLATFORM: &str = r##"
 [entities.user@]
 key = { PK = "USER@#{email}", SK = "USER@#{email}" }
@@ -274,14 +274,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_model_of_fifty_entities_and_two_hundred_aggregates() {
+    fn the_model_has_fifty_entities_and_two_hundred_aggregates() {
         let model = Model::parse(&model(), "large.toml").unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!((model.entities.len(), model.aggregates.len()), (50, 200));
         assert_eq!((model.lookups.len(), model.rollups.len(), model.caches.len()), (20, 60, 60));
     }
 
     #[test]
-    fn records_of_a_platform_differ_in_their_keys_alone() {
+    fn records_of_a_platform_differ_only_in_their_keys() {
         let record = r#"{"PK":{"S":"ADMIN#a"},"SK":{"S":"PROJECT#p"},"project_id":{"S":"p"},"title":{"S":"on ADMIN#"}}"#;
         let moved = r#"{"PK":{"S":"ADMIN7#a"},"SK":{"S":"PROJECT7#p"},"project_id":{"S":"p"},"title":{"S":"on ADMIN#"}}"#;
         assert_eq!(of_platform(record, 7), moved);

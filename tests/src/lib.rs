@@ -1,12 +1,13 @@
-//! What Afterwrite's tests share.
+//! Shared parts of the tests and benchmarks: servers to test against, data to test with, and faults to inject.
 
-#![allow(clippy::indexing_slicing, reason = "a test that indexes past the end has failed, and says where")]
+#![allow(clippy::indexing_slicing, reason = "an index out of range fails a test with its place")]
 
 pub mod archive;
 pub mod clock;
 pub mod cloudfront;
 pub mod datasets;
 pub mod deployment;
+pub mod duckdb;
 pub mod fault_proxy;
 pub mod faults;
 pub mod firehose_proxy;
@@ -17,6 +18,7 @@ pub mod measuring;
 pub mod moto;
 pub mod page;
 pub mod programs;
+pub mod python;
 pub mod random;
 pub mod recording;
 pub mod redis_server;
@@ -24,4 +26,3 @@ pub mod replay;
 pub mod runtime_api;
 pub mod unreliable_bucket;
 mod upstream;
-pub mod view_server;

@@ -1,4 +1,4 @@
-//! What the benchmarks of the processor's time share: tables that cost nothing, and events read in turns.
+//! Benchmarks of processor time: tables that cost nothing, and candidates that are measured in turns.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use afterwrite::table::Model;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 
 use crate::clock::StillClock;
 
-/// Tables that take every write and hold nothing.
+/// Tables that accept every write and store nothing.
 #[derive(Debug)]
-pub struct Void;
+pub struct DiscardingTables;
 
-impl Tables for Void {
+impl Tables for DiscardingTables {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         Ok(ReadSnapshot { items: vec![None; keys.len()], server_time: Timestamp::from_epoch_ms(0) })
     }
@@ -38,40 +38,40 @@ impl Tables for Void {
     }
 }
 
-/// The handler of a model over such tables, a minute after `end`, in epoch seconds.
+/// The handler of a model over such tables, one minute after `end` (epoch seconds).
 #[must_use]
-pub fn handler(model: Model, end: i64) -> Aggregator<Void, StillClock> {
+pub fn handler(model: Model, end: i64) -> StreamAggregator<DiscardingTables, StillClock> {
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(end + 60));
-    Aggregator::new(Ledger::new(Arc::new(model), names, Arc::from("state"), Void, clock))
+    StreamAggregator::new(Ledger::new(Arc::new(model), names, Arc::from("state"), DiscardingTables, clock))
 }
 
-/// Reads an event; whether it could.
-type Read<'c> = dyn Fn(&[u8]) -> bool + 'c;
+/// Reads an event, and returns whether it succeeded.
+type EventReader<'c> = dyn Fn(&[u8]) -> bool + 'c;
 
-/// One way of reading events.
+/// A measured way to read events.
 ///
-/// An event's cost is its fastest round: a round of one event is short enough to go by undisturbed, a round of all of them is
-/// not. Candidates that are measured in turns share whatever else the machine does.
-pub struct Candidate<'c> {
-    /// What it is called.
+/// The cost of an event is its fastest round: one event is short enough to run undisturbed, all events together are not. Candidates
+/// are measured in turns, so that other load on the machine affects all of them.
+pub struct MeasuredCandidate<'c> {
+    /// The name in the report.
     pub name: &'static str,
     events: &'c [String],
-    read: Box<Read<'c>>,
-    /// For each event.
+    read: Box<EventReader<'c>>,
+    /// The fastest round of each event.
     fastest_rounds: Vec<Duration>,
 }
 
-impl<'c> Candidate<'c> {
-    /// A way of reading these events.
+impl<'c> MeasuredCandidate<'c> {
+    /// A candidate that reads these events.
     pub fn new(name: &'static str, events: &'c [String], read: impl Fn(&[u8]) -> bool + 'c) -> Self {
         Self { name, events, read: Box::new(read), fastest_rounds: vec![Duration::MAX; events.len()] }
     }
 
-    /// One round of all events.
+    /// Measures one round of all events.
     ///
     /// # Panics
-    /// If one of them cannot be read.
+    /// If an event cannot be read.
     pub fn measure(&mut self) {
         for (event, fastest) in self.events.iter().zip(&mut self.fastest_rounds) {
             let start = Instant::now();
@@ -81,7 +81,7 @@ impl<'c> Candidate<'c> {
         }
     }
 
-    /// What all events cost.
+    /// The cost of all events together.
     #[must_use]
     pub fn cost(&self) -> Duration {
         self.fastest_rounds.iter().sum()

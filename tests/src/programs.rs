@@ -1,4 +1,4 @@
-//! Afterwrite's programs as they are deployed, for tests that start them as processes.
+//! The release binaries, for tests that start them as processes.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ const BIN_DIR: &str = "AFTERWRITE_TEST_BIN_DIR";
 /// The release binary of this name, for tests that are ignored unless `tests/run` runs them.
 ///
 /// # Panics
-/// If the binary was not built: such a test must fail, not pass without having looked.
+/// If the binary is not built: the test must fail, not pass without a check.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let folder = std::env::var_os(BIN_DIR).map(PathBuf::from);

@@ -1,37 +1,37 @@
-//! A recording replayed: its table and a state table in memory, and a consumer that is delivered its shards.
+//! A recording, delivered to a consumer whose source table and state table are in memory.
 
 use std::sync::Arc;
 
 use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::table::Model;
-use afterwrite_functions::Aggregator;
+use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::{IndexDefinition, MemoryTables, TableDefinition};
 use serde_json::value::RawValue;
 
 use crate::clock::StillClock;
-use crate::random::Random;
-use crate::recording::{Recording, event};
+use crate::random::SeededRandom;
+use crate::recording::{StreamRecording, event};
 
 /// The state table's name.
 pub const STATE: &str = "state";
 
-/// A consumer, its tables, and how far each shard is read.
-pub struct Replay {
-    recording: Recording,
-    aggregator: Aggregator<MemoryTables, StillClock>,
+/// A consumer, its tables, and the position in each shard.
+pub struct RecordingReplay {
+    recording: StreamRecording,
+    aggregator: StreamAggregator<MemoryTables, StillClock>,
     read: Vec<usize>,
     totals: CommitTotals,
 }
 
-impl Replay {
-    /// Nothing delivered yet.
+impl RecordingReplay {
+    /// A consumer that nothing has been delivered to.
     ///
     /// # Panics
     /// If there is no such recording.
     #[must_use]
     pub fn new(recording: &str) -> Self {
-        let recording = Recording::load(recording);
+        let recording = StreamRecording::load(recording);
         let model = Arc::new(Model::load(Model::DEFAULT_NAME).expect("the default model"));
         let tables = MemoryTables::new();
         tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
@@ -44,21 +44,21 @@ impl Replay {
                     definition.index(IndexDefinition::new(index, partition.as_str()).sort(sort.as_str()));
             }
             tables.create_table(definition);
-            // Shards are read at their own pace here, so that a record may ask for an item whose removal, in another shard, is
-            // already past: the index still shows what was removed, as it did at the time.
+            // A shard may be ahead of another one, so that a lookup needs an item that a later record of the other shard removes.
+            // The index therefore holds removed items too.
             for item in recording.last_images().iter().chain(&recording.items) {
-                tables.put(name, attributes(item)).expect("an item of the recording");
+                tables.put(name, item_of_json(item)).expect("an item of the recording");
             }
         }
         let read = vec![0; recording.shards.len()];
         let clock = StillClock::at(Timestamp::from_epoch_seconds(recording.end() + 60));
         let ledger = Ledger::new(model, names, Arc::from(STATE), tables, clock);
-        Self { recording, aggregator: Aggregator::new(ledger), read, totals: CommitTotals::default() }
+        Self { recording, aggregator: StreamAggregator::new(ledger), read, totals: CommitTotals::default() }
     }
 
     /// The recording.
     #[must_use]
-    pub fn recording(&self) -> &Recording {
+    pub fn recording(&self) -> &StreamRecording {
         &self.recording
     }
 
@@ -68,66 +68,63 @@ impl Replay {
         self.aggregator.ledger().tables()
     }
 
-    /// What everything so far came to.
+    /// The totals of all deliveries so far.
     #[must_use]
     pub fn totals(&self) -> CommitTotals {
         self.totals
     }
 
-    /// Reads every shard from its beginning once more.
+    /// Moves back to the beginning of every shard.
     pub fn rewind(&mut self) {
         self.read.fill(0);
     }
 
-    /// Delivers all shards, one batch of each in turn, as an event source mapping does: again from where it failed.
+    /// Delivers all shards, one batch of each in turn. After a failure a shard continues at the failed record, as with an event source
+    /// mapping.
     pub async fn deliver_all(&mut self, size: usize) {
         self.deliver(size, false).await;
     }
 
-    /// The same, and each batch once more after the one that follows it.
+    /// Delivers all shards, and each batch a second time after the batch that follows it.
     pub async fn deliver_with_echoes(&mut self, size: usize) {
         self.deliver(size, true).await;
     }
 
     async fn deliver(&mut self, size: usize, echo: bool) {
-        let mut echoes: Vec<Vec<u8>> = Vec::new();
+        let mut previous: Option<Vec<u8>> = None;
         while (0..self.read.len()).any(|shard| self.read[shard] < self.recording.shards[shard].len()) {
             for shard in 0..self.read.len() {
-                let records: Vec<&RawValue> = self.recording.shards[shard][self.read[shard]..]
-                    .iter()
-                    .take(size)
-                    .map(AsRef::as_ref)
-                    .collect();
-                if records.is_empty() {
+                let rest = &self.recording.shards[shard][self.read[shard]..];
+                let batch: Vec<&RawValue> = rest.iter().take(size).map(AsRef::as_ref).collect();
+                if batch.is_empty() {
                     continue;
                 }
-                let (event, length) =
-                    (event(records), self.recording.shards[shard][self.read[shard]..].len().min(size));
+                let (length, event) = (batch.len(), event(batch));
                 let failed = self.handle(&event).await;
-                let cut = failed.map(|number| self.position_of(shard, &number));
-                self.read[shard] = cut.unwrap_or(self.read[shard] + length);
-                if let (true, Some(echo)) = (echo, echoes.pop()) {
-                    self.handle(&echo).await;
+                let failed = failed.map(|number| self.position_of(shard, &number));
+                self.read[shard] = failed.unwrap_or(self.read[shard] + length);
+                if let Some(previous) = previous.filter(|_| echo) {
+                    self.handle(&previous).await;
                 }
-                echoes.push(event);
+                previous = Some(event);
             }
         }
     }
 
-    /// Delivers single old records, in any order.
+    /// Delivers `count` old records one by one, in random order.
     ///
     /// # Panics
-    /// If one of them is a failure.
-    pub async fn deliver_subset(&mut self, count: usize, random: &mut Random) {
+    /// If a record fails.
+    pub async fn deliver_subset(&mut self, count: usize, random: &mut SeededRandom) {
         let records: Vec<String> = self.recording.records().map(|record| record.get().to_owned()).collect();
         for _ in 0..count {
             let record = random.pick(&records).expect("records");
             let event = format!("{{\"Records\":[{record}]}}").into_bytes();
-            assert_eq!(self.handle(&event).await, None, "an old record is no failure");
+            assert_eq!(self.handle(&event).await, None, "an old record fails");
         }
     }
 
-    /// The sequence number from which on the batch is to come again, if any.
+    /// Delivers an event, and returns the sequence number from which it must be redelivered, if any.
     async fn handle(&mut self, event: &[u8]) -> Option<String> {
         let deadline = Timestamp::from_epoch_ms(i64::MAX);
         let handled = self.aggregator.handle(event, deadline).await.expect("an event of the recording");
@@ -138,14 +135,18 @@ impl Replay {
     fn position_of(&self, shard: usize, sequence_number: &str) -> usize {
         let needle = format!("\"SequenceNumber\": \"{sequence_number}\"");
         let compact = needle.replace(": ", ":");
-        let is_it = |record: &RawValue| record.get().contains(&needle) || record.get().contains(&compact);
-        self.recording.shards[shard].iter().position(|record| is_it(record)).expect("a record of the shard")
+        let has_number =
+            |record: &RawValue| record.get().contains(&needle) || record.get().contains(&compact);
+        self.recording.shards[shard]
+            .iter()
+            .position(|record| has_number(record))
+            .expect("a record of the shard")
     }
 
-    /// Every rollup and every mirrored attribute is what was computed independently.
+    /// Asserts that every rollup and every mirrored attribute has its independently computed value.
     ///
     /// # Panics
-    /// If not.
+    /// If a value differs.
     pub fn assert_golden(&self, how: &str) {
         let tables = self.aggregator.ledger().tables();
         let mut rollups = std::collections::BTreeMap::new();
@@ -160,7 +161,7 @@ impl Replay {
         let items: std::collections::BTreeMap<_, _> =
             tables.scan(&name).into_iter().map(|item| (key(&item), item)).collect();
         for (key, expected) in &self.recording.mirrored {
-            let item = items.get(key).unwrap_or_else(|| panic!("{how}: {key:?} is gone"));
+            let item = items.get(key).unwrap_or_else(|| panic!("{how}: {key:?} is missing"));
             for (attribute, value) in expected {
                 let shown = item.get(attribute.as_str()).and_then(AttributeValue::as_number);
                 let shown = shown.and_then(Decimal::to_i64);
@@ -175,7 +176,7 @@ fn key(item: &Item) -> (String, String) {
     (text("PK"), text("SK"))
 }
 
-/// All numbers that are measures and not nought.
+/// All nonzero measures.
 fn measures(item: &Item) -> std::collections::BTreeMap<String, i64> {
     let is_measure = |name: &str| name != "rev" && name != "expires_at" && !name.starts_with("settled_");
     let numbers = item.iter().filter_map(|(name, value)| Some((name.to_string(), value.as_number()?)));
@@ -184,18 +185,22 @@ fn measures(item: &Item) -> std::collections::BTreeMap<String, i64> {
     measures.filter(|(_, number)| *number != 0).collect()
 }
 
-/// DynamoDB JSON → attributes.
-fn attributes(item: &serde_json::Value) -> Item {
-    let value = |value: &serde_json::Value| -> AttributeValue<'static> {
-        let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
-        match kind.as_str() {
-            "S" => AttributeValue::text(value.as_str().expect("text")),
-            "N" => AttributeValue::N(value.as_str().expect("digits").parse().expect("a number")),
-            "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
-            // What no rollup reads need not be right.
-            _ => AttributeValue::Null,
-        }
-    };
+/// An item in DynamoDB's JSON, alone or as the `Item` of an export's line. Types that no rollup reads become NULL.
+///
+/// # Panics
+/// If it is not an item.
+#[must_use]
+pub fn item_of_json(item: &serde_json::Value) -> Item {
     let item = item.get("Item").unwrap_or(item).as_object().expect("an item");
-    item.iter().map(|(name, attribute)| (name.clone().into(), value(attribute))).collect()
+    item.iter().map(|(name, value)| (name.clone().into(), value_of_json(value))).collect()
+}
+
+fn value_of_json(value: &serde_json::Value) -> AttributeValue<'static> {
+    let (kind, value) = value.as_object().and_then(|object| object.iter().next()).expect("a typed value");
+    match kind.as_str() {
+        "S" => AttributeValue::text(value.as_str().expect("text")),
+        "N" => AttributeValue::N(value.as_str().expect("digits").parse().expect("a number")),
+        "BOOL" => AttributeValue::Bool(value.as_bool().expect("a boolean")),
+        _ => AttributeValue::Null,
+    }
 }

@@ -1,11 +1,11 @@
-//! Lambda's side of a function: its Runtime API, and the process that the function is.
+//! Lambda's side of a function: its Runtime API and its process.
 //!
 //! ```text
-//! test ──invoke(event)──▶ RuntimeApi ◀──GET …/invocation/next────── Function (the deployed binary)
+//! test ──invoke(event)──▶ RuntimeApi ◀──GET …/invocation/next────── FunctionProcess (the deployed binary)
 //!      ◀─InvocationResult──          ◀──POST …/response or …/error──
 //! ```
 //!
-//! As in Lambda, one function process at a time is served and it handles one invocation at a time.
+//! As in Lambda, one process is served at a time, and it handles one invocation at a time.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -27,19 +27,19 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use crate::loopback::{ConnectionClosed, HandlerResult, LoopbackServer};
 
 const PREFIX: &str = "/2018-06-01/runtime/";
-/// How long past its deadline an invocation may still be answered before it counts as timed out.
+/// How long after its deadline an invocation may still end before it counts as timed out.
 const GRACE: Duration = Duration::from_secs(30);
-/// How often a process is asked whether it has ended.
+/// How often a process is polled for its end.
 const EXIT_POLL: Duration = Duration::from_millis(5);
 
 /// How an invocation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvocationResult {
-    /// The function's answer.
+    /// The function's response.
     Response(Bytes),
     /// The function failed the invocation, or reported that it cannot start.
     Error(FunctionError),
-    /// The function did not answer by its deadline.
+    /// The function did not respond by its deadline.
     TimedOut,
 }
 
@@ -57,19 +57,22 @@ pub struct FunctionError {
 /// A Runtime API on 127.0.0.1; dropping it closes it.
 pub struct RuntimeApi {
     server: LoopbackServer,
-    shared: Arc<Shared>,
-    queue: mpsc::UnboundedSender<Invocation>,
+    state: Arc<ApiState>,
+    sender: mpsc::UnboundedSender<QueuedInvocation>,
 }
 
-struct Shared {
-    waiting: AsyncMutex<mpsc::UnboundedReceiver<Invocation>>,
+struct ApiState {
+    queue: AsyncMutex<mpsc::UnboundedReceiver<QueuedInvocation>>,
+    /// The invocations that the function has received and not finished, by request id.
     running: Mutex<HashMap<String, oneshot::Sender<InvocationResult>>>,
-    numbered: AtomicU64,
-    asked: watch::Sender<Option<Instant>>,
-    broken: watch::Sender<Option<FunctionError>>,
+    last_number: AtomicU64,
+    /// When the function requested its first event.
+    first_request: watch::Sender<Option<Instant>>,
+    /// What the function reported when it could not start.
+    start_error: watch::Sender<Option<FunctionError>>,
 }
 
-struct Invocation {
+struct QueuedInvocation {
     event: Bytes,
     time: Duration,
     done: oneshot::Sender<InvocationResult>,
@@ -81,62 +84,63 @@ impl RuntimeApi {
     /// # Errors
     /// No port of 127.0.0.1 can be bound.
     pub async fn start() -> io::Result<Self> {
-        let (queue, waiting) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
-            waiting: AsyncMutex::new(waiting),
+        let (sender, queue) = mpsc::unbounded_channel();
+        let state = Arc::new(ApiState {
+            queue: AsyncMutex::new(queue),
             running: Mutex::default(),
-            numbered: AtomicU64::new(1),
-            asked: watch::Sender::new(None),
-            broken: watch::Sender::new(None),
+            last_number: AtomicU64::new(1),
+            first_request: watch::Sender::new(None),
+            start_error: watch::Sender::new(None),
         });
-        let serving = Arc::clone(&shared);
-        let server = LoopbackServer::serve(move |request| Arc::clone(&serving).answer(request)).await?;
-        Ok(Self { server, shared, queue })
+        let serving = Arc::clone(&state);
+        let server = LoopbackServer::serve(move |request| Arc::clone(&serving).respond(request)).await?;
+        Ok(Self { server, state, sender })
     }
 
-    /// What goes into `AWS_LAMBDA_RUNTIME_API`.
+    /// The value of `AWS_LAMBDA_RUNTIME_API`.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Hands an event to the function, which has `time` to answer from the moment it takes it.
+    /// Invokes the function, which has `time` to respond once it has received the event.
     pub async fn invoke(&self, event: impl Into<Bytes>, time: Duration) -> InvocationResult {
         let (done, result) = oneshot::channel();
-        let mut broken = self.shared.broken.subscribe();
-        if self.queue.send(Invocation { event: event.into(), time, done }).is_err() {
+        let mut start_error = self.state.start_error.subscribe();
+        if self.sender.send(QueuedInvocation { event: event.into(), time, done }).is_err() {
             return InvocationResult::TimedOut;
         }
         tokio::select! {
-            answered = result => answered.unwrap_or(InvocationResult::TimedOut),
-            Ok(error) = broken.wait_for(Option::is_some) => {
+            result = result => result.unwrap_or(InvocationResult::TimedOut),
+            Ok(error) = start_error.wait_for(Option::is_some) => {
                 error.clone().map_or(InvocationResult::TimedOut, InvocationResult::Error)
             }
             () = tokio::time::sleep(time + GRACE) => InvocationResult::TimedOut,
         }
     }
 
-    /// Waits until a function asks for its first event, and tells when that was.
+    /// Waits until the function requests its first event, and returns when that was.
     ///
     /// # Errors
     /// The function reported that it cannot start.
     pub async fn ready(&self) -> Result<Instant, FunctionError> {
-        let (mut asked, mut broken) = (self.shared.asked.subscribe(), self.shared.broken.subscribe());
+        let mut first_request = self.state.first_request.subscribe();
+        let mut start_error = self.state.start_error.subscribe();
         tokio::select! {
-            Ok(at) = asked.wait_for(Option::is_some) => Ok((*at).unwrap_or_else(Instant::now)),
-            Ok(error) = broken.wait_for(Option::is_some) => Err(error.clone().unwrap_or_else(|| described(b""))),
+            Ok(at) = first_request.wait_for(Option::is_some) => Ok((*at).unwrap_or_else(Instant::now)),
+            Ok(error) = start_error.wait_for(Option::is_some) => Err(error.clone().unwrap_or_else(|| parse_error(b""))),
         }
     }
 
-    /// What the function said when it could not start, if it has said so.
+    /// What the function reported when it could not start.
     #[must_use]
     pub fn start_error(&self) -> Option<FunctionError> {
-        self.shared.broken.borrow().clone()
+        self.state.start_error.borrow().clone()
     }
 }
 
-impl Shared {
-    async fn answer(self: Arc<Self>, request: Request<Bytes>) -> HandlerResult {
+impl ApiState {
+    async fn respond(self: Arc<Self>, request: Request<Bytes>) -> HandlerResult {
         let path = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();
         let steps: Vec<&str> = path.split('/').collect();
         match (request.method(), steps.as_slice()) {
@@ -145,28 +149,28 @@ impl Shared {
                 Ok(self.finish(id, InvocationResult::Response(request.body().clone())))
             }
             (&Method::POST, ["invocation", id, "error"]) => {
-                Ok(self.finish(id, InvocationResult::Error(described(request.body()))))
+                Ok(self.finish(id, InvocationResult::Error(parse_error(request.body()))))
             }
             (&Method::POST, ["init", "error"]) => {
-                self.broken.send_replace(Some(described(request.body())));
+                self.start_error.send_replace(Some(parse_error(request.body())));
                 Ok(status(StatusCode::ACCEPTED))
             }
             _ => Ok(status(StatusCode::NOT_FOUND)),
         }
     }
 
-    /// Waits for an invocation. A function that goes away meanwhile takes none with it: this is then dropped at `recv`.
+    /// Waits for an invocation. If the function disconnects meanwhile, this is dropped at `recv` and no invocation is lost.
     async fn next(&self) -> HandlerResult {
-        self.asked.send_if_modified(|first| {
+        self.first_request.send_if_modified(|first| {
             let is_first = first.is_none();
             first.get_or_insert_with(Instant::now);
             is_first
         });
-        let invocation = self.waiting.lock().await.recv().await.ok_or(ConnectionClosed)?;
-        let id = format!("00000000-0000-4000-8000-{:012}", self.numbered.fetch_add(1, Ordering::Relaxed));
+        let invocation = self.queue.lock().await.recv().await.ok_or(ConnectionClosed)?;
+        let id = format!("00000000-0000-4000-8000-{:012}", self.last_number.fetch_add(1, Ordering::Relaxed));
         let deadline = SystemTime::now() + invocation.time;
         let deadline_ms = deadline.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let answer = Response::builder()
+        let response = Response::builder()
             .header("content-type", "application/json")
             .header("lambda-runtime-aws-request-id", &id)
             .header("lambda-runtime-deadline-ms", deadline_ms.to_string())
@@ -178,14 +182,14 @@ impl Shared {
             .body(Full::new(invocation.event))
             .map_err(|_| ConnectionClosed)?;
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, invocation.done);
-        Ok(answer)
+        Ok(response)
     }
 
-    /// Ends an invocation; one that is unknown, or ended already, is refused as Lambda does.
+    /// Ends an invocation. Like Lambda, it refuses one that is unknown or has ended.
     fn finish(&self, id: &str, result: InvocationResult) -> Response<Full<Bytes>> {
         match self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(id) {
             Some(done) => {
-                // Nobody waits any more for an invocation that timed out.
+                // Nobody waits for an invocation that has timed out.
                 let _late = done.send(result);
                 status(StatusCode::ACCEPTED)
             }
@@ -195,13 +199,13 @@ impl Shared {
 }
 
 fn status(status: StatusCode) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(Bytes::from_static(b"{}")));
-    *answer.status_mut() = status;
-    answer
+    let mut response = Response::new(Full::new(Bytes::from_static(b"{}")));
+    *response.status_mut() = status;
+    response
 }
 
-/// The error that a function's report describes; a report that cannot be read is itself the message.
-fn described(body: &[u8]) -> FunctionError {
+/// The error in a function's report. The text of an unreadable report becomes the message.
+fn parse_error(body: &[u8]) -> FunctionError {
     serde_json::from_slice(body).unwrap_or_else(|_| FunctionError {
         kind: "Unreadable".to_owned(),
         message: String::from_utf8_lossy(body).into_owned(),
@@ -209,19 +213,19 @@ fn described(body: &[u8]) -> FunctionError {
 }
 
 /// A running function process; dropping it kills it.
-pub struct Function {
+pub struct FunctionProcess {
     child: Child,
     started: Instant,
-    outputs: [Output; 2],
+    outputs: [CapturedOutput; 2],
     readers: Vec<JoinHandle<()>>,
 }
 
-/// What one of a process's two output streams has brought so far.
-type Output = Arc<Mutex<Vec<u8>>>;
+/// What a process has written to one of its two output streams so far.
+type CapturedOutput = Arc<Mutex<Vec<u8>>>;
 
-impl Function {
-    /// Starts the binary as Lambda would, with nothing in its environment but what Lambda sets for every function and
-    /// `environment` (so a region or credentials only if they are in there).
+impl FunctionProcess {
+    /// Starts the binary as Lambda does. Its environment holds what Lambda sets for every function and `environment`: a region or
+    /// credentials only if they are in it.
     ///
     /// # Errors
     /// The binary cannot be started.
@@ -239,7 +243,7 @@ impl Function {
             .stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = command.spawn()?;
-        let outputs = [Output::default(), Output::default()];
+        let outputs = [CapturedOutput::default(), CapturedOutput::default()];
         let [stdout, stderr] = outputs.clone();
         let mut readers = Vec::new();
         readers.extend(child.stdout.take().map(|stream| capture(stream, stdout)));
@@ -262,13 +266,13 @@ impl Function {
     /// What the function has written so far: standard output, then standard error.
     #[must_use]
     pub fn output(&self) -> String {
-        let text = |output: &Output| {
+        let text = |output: &CapturedOutput| {
             String::from_utf8_lossy(&output.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
         };
         self.outputs.iter().map(text).collect()
     }
 
-    /// Ends the process; gives all that it has written.
+    /// Ends the process and returns everything that it has written.
     #[must_use]
     pub fn stop(mut self) -> String {
         self.end();
@@ -276,7 +280,7 @@ impl Function {
     }
 
     fn end(&mut self) {
-        // It may have ended already; then there is nothing to kill and only its status to take.
+        // A process that has ended cannot be killed, but its status must be collected.
         let _gone = self.child.kill();
         let _status = self.child.wait();
         self.read_to_end();
@@ -284,15 +288,15 @@ impl Function {
 
     fn read_to_end(&mut self) {
         for reader in self.readers.drain(..) {
-            // A reader that panicked has nothing more to add.
+            // A reader that panicked has no more output.
             let _ended = reader.join();
         }
     }
 
-    /// Waits until the process ends by itself and all its output has been read; none if it still runs after `patience`.
+    /// Waits until the process has ended by itself and all its output is read; `None` if it still runs after `patience`.
     ///
     /// # Errors
-    /// The operating system does not tell.
+    /// The operating system cannot return the status.
     pub async fn exited(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
         let give_up = Instant::now() + patience;
         loop {
@@ -308,14 +312,14 @@ impl Function {
     }
 }
 
-impl Drop for Function {
+impl Drop for FunctionProcess {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// Reads a stream to its end in a thread of its own.
-fn capture(mut stream: impl Read + Send + 'static, output: Output) -> JoinHandle<()> {
+/// Reads a stream to its end in a separate thread.
+fn capture(mut stream: impl Read + Send + 'static, output: CapturedOutput) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut chunk = [0; 8192];
         while let Ok(length @ 1..) = stream.read(&mut chunk) {
@@ -335,7 +339,7 @@ mod tests {
 
     const TIME: Duration = Duration::from_secs(60);
 
-    /// What a function does over the wire, reduced to its requests.
+    /// Sends one of a function's requests.
     async fn call(api: &RuntimeApi, method: Method, path: &str, body: &'static str) -> (Response<()>, Bytes) {
         let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
         let uri = format!("http://{}{PREFIX}{path}", api.address());
@@ -350,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_invocation_gets_the_answer_to_its_own_event() {
+    async fn an_invocation_receives_the_response_to_its_own_event() {
         let api = RuntimeApi::start().await.unwrap();
         for event in ["first", "second"] {
             let (result, ()) = tokio::join!(api.invoke(event, TIME), async {
@@ -369,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_invocation_tells_type_and_message() {
+    async fn a_failed_invocation_reports_type_and_message() {
         let api = RuntimeApi::start().await.unwrap();
         let (result, ()) = tokio::join!(api.invoke("event", TIME), async {
             let (id, _) = next(&api).await;
@@ -381,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_function_that_cannot_start_fails_what_waits_for_it() {
+    async fn a_function_that_cannot_start_fails_the_waiting_invocation() {
         let api = RuntimeApi::start().await.unwrap();
         let (result, _) = tokio::join!(
             api.invoke("event", TIME),
@@ -398,11 +402,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_is_watched_to_its_end() {
+    async fn the_output_of_a_process_is_captured_to_its_end() {
         let api = RuntimeApi::start().await.unwrap();
         let binary = std::env::current_exe().unwrap();
-        // Any program will do that ends by itself; this test binary lists its tests under this setting.
-        let mut function = Function::start(&binary, &api, &[("RUST_TEST_THREADS", "nought")]).unwrap();
+        // Any program that ends by itself: this test binary refuses this setting.
+        let mut function = FunctionProcess::start(&binary, &api, &[("RUST_TEST_THREADS", "zero")]).unwrap();
         let status = function.exited(TIME).await.unwrap();
         assert!(!status.unwrap().success());
         assert!(function.output().contains("RUST_TEST_THREADS"), "{}", function.output());

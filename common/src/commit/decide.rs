@@ -1,4 +1,5 @@
-//! Which of an item's records still have to be counted: a pure decision of its ledger entry, its records and the time.
+//! Decides which records of an item still have to be counted. Pure: a function of the ledger entry, the records and the
+//! time.
 
 use std::time::Duration;
 
@@ -8,69 +9,70 @@ use super::entry::LedgerEntry;
 use crate::record::{ChangeRecord, Position, Timestamp};
 use crate::table::OnExpiry;
 
-/// How long tombstones and expiry markers live.
-pub const TOMBSTONE_LIFE: Duration = Duration::from_secs(35 * 24 * 60 * 60);
-/// By how much two clocks may differ, and a stream's times may be off.
+/// How long tombstones and expiry markers are kept.
+pub const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60 * 60);
+/// The largest difference between two clocks, or between a stream's times and a clock.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
 
-/// Numbers of records: mostly of one.
+/// Indexes of records; usually one.
 pub type RecordIndexes = SmallVec<[usize; 2]>;
 
-/// What is to be done with an item's records; the numbers index them.
+/// What to do with the records of an item, by their indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordDecision {
-    /// Those not counted yet, oldest first: the last of them is the state to count.
-    pub live: RecordIndexes,
+    /// The records that are not counted yet, oldest first. The last one has the state to count.
+    pub uncounted: RecordIndexes,
     /// The TTL expiries to settle.
     pub expiries: RecordIndexes,
-    /// The TTL expiries that nobody can tell any more whether they were settled: reported, never applied.
-    pub too_old: RecordIndexes,
-    /// A record is older than tombstones live and there is no entry: the item itself must be asked.
+    /// TTL expiries whose marker may have expired, so that it is unknown whether they were settled. They are reported,
+    /// never applied.
+    pub too_old_expiries: RecordIndexes,
+    /// A record is older than [`TOMBSTONE_LIFETIME`] and there is no entry: the item itself must be read.
     pub needs_item: bool,
 }
 
 impl RecordDecision {
-    /// Whether there is nothing to do: all records are counted.
+    /// Whether all records are counted already.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.live.is_empty() && self.expiries.is_empty() && !self.needs_item
+        self.uncounted.is_empty() && self.expiries.is_empty() && !self.needs_item
     }
 }
 
-/// Decides on `records`, which are in order of position and all of one item.
+/// Decides on `records`, which belong to one item and are ordered by position.
 ///
-/// `claimed` tells whether the expiry at a position has been settled. `item_asked` says that the item has been read and
-/// counted since the entry was found absent, so that over-old records are done.
+/// `is_settled` returns whether the expiry at a position has been settled. `is_item_counted` means that the item was
+/// read and counted after its entry was found absent, so that records older than tombstones are done.
 pub fn decide(
     entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],
-    claimed: impl Fn(&Position<'_>) -> bool,
+    is_settled: impl Fn(&Position<'_>) -> bool,
     on_expiry: OnExpiry,
     now: Timestamp,
-    item_asked: bool,
+    is_item_counted: bool,
 ) -> RecordDecision {
-    // A record must be judged too old before the tombstone it could collide with is gone, whosever clock is slow.
-    let oldest = now.minus(TOMBSTONE_LIFE).plus(CLOCK_TOLERANCE);
-    let is_over_old = |record: &ChangeRecord<'_>| record.created_at.is_some_and(|created| created < oldest);
+    // A record must be judged too old before the tombstone it could collide with is gone, even if one of the clocks is
+    // slow.
+    let oldest = now.minus(TOMBSTONE_LIFETIME).plus(CLOCK_TOLERANCE);
+    let is_too_old = |record: &ChangeRecord<'_>| record.created_at.is_some_and(|created| created < oldest);
     let mut decision = RecordDecision::default();
     for (index, record) in records.iter().enumerate() {
-        let counted = match entry {
+        let is_counted = match entry {
             Some(entry) => {
                 let reconciled_since = entry.as_of.zip(record.created_at);
                 record.position <= entry.position
                     || reconciled_since.is_some_and(|(as_of, created)| created < as_of.minus(CLOCK_TOLERANCE))
             }
-            None => is_over_old(record),
+            None => is_too_old(record),
         };
-        if !counted {
-            decision.live.push(index);
+        if !is_counted {
+            decision.uncounted.push(index);
         }
-        if entry.is_none() && is_over_old(record) && !item_asked {
-            decision.needs_item = true;
-        }
-        if record.expired && on_expiry == OnExpiry::Keep && !claimed(&record.position) {
-            let settle = if is_over_old(record) { &mut decision.too_old } else { &mut decision.expiries };
-            settle.push(index);
+        decision.needs_item |= entry.is_none() && is_too_old(record) && !is_item_counted;
+        if record.expired && on_expiry == OnExpiry::Keep && !is_settled(&record.position) {
+            let expiries =
+                if is_too_old(record) { &mut decision.too_old_expiries } else { &mut decision.expiries };
+            expiries.push(index);
         }
     }
     decision

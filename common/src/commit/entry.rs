@@ -1,32 +1,33 @@
-//! The ledger entry of a source item: what is counted of it now, and up to which of its changes.
+//! The ledger entry of a source item: what is counted of the item now, up to which of its changes.
 
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+use serde_json::value::RawValue;
+
 use super::keys;
-use crate::projection::{
-    Contribution, ItemContributions, MeasureAmounts, RollupTargets, TargetId, TargetIds, TargetKey,
-};
-use crate::record::{AttributeValue, Decimal, Item, Position, Timestamp};
+use crate::projection::{Contribution, ItemContributions, RollupTargets, TargetId, TargetIds, TargetKey};
+use crate::record::{AttributeValue, Decimal, Item, JsonMembers, Position, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
 /// A ledger entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerEntry<'r> {
-    /// The newest change that is counted.
+    /// The position of the newest change that is counted.
     pub position: Position<'r>,
-    /// Grows with every write of the entry: the condition of the next one.
+    /// The revision: grows by one with every write of the entry, and is the condition of the next write.
     pub rev: u64,
-    /// The generation of the model that wrote it.
+    /// The generation of the model that wrote the entry.
     pub generation: u64,
-    /// What is counted of the item now.
+    /// The contributions that are counted now.
     pub current: ItemContributions,
-    /// The mirrored rollups that the last write took this item out of: should that write's author have crashed before it
-    /// refreshed their mirrors, whoever meets the entry next does.
+    /// The mirrored rollups that the last write removed the item from. If the writer crashed before it refreshed their
+    /// mirrors, the next reader of the entry refreshes them.
     pub left: Vec<TargetId>,
     /// The server's time of the last reconciliation.
     pub as_of: Option<Timestamp>,
-    /// When the entry may go: set on tombstones only.
+    /// When DynamoDB may delete the entry; set on tombstones only.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -39,7 +40,7 @@ impl LedgerEntry<'_> {
     /// The item to store, without its key.
     #[must_use]
     pub fn encode(&self, targets: &RollupTargets) -> Item {
-        let mut item = keys::typed("LEDGER");
+        let mut item = keys::item_of_type("LEDGER");
         let number = |number: i64| AttributeValue::N(Decimal::from(number));
         item.insert(Cow::Borrowed(POSITION), AttributeValue::text(self.position.to_text()));
         item.insert(Cow::Borrowed(keys::REV), number(i64::try_from(self.rev).unwrap_or(i64::MAX)));
@@ -54,7 +55,7 @@ impl LedgerEntry<'_> {
         item
     }
 
-    /// Reads what [`LedgerEntry::encode`] wrote.
+    /// Reads the item that [`LedgerEntry::encode`] made.
     ///
     /// # Errors
     /// [`ErrorKind::State`] if the item is not a ledger entry.
@@ -62,12 +63,13 @@ impl LedgerEntry<'_> {
         let integer =
             |name: &str| item.get(name).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
         let counter = |name: &'static str| {
-            integer(name).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| broken(name))
+            integer(name).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| unreadable_entry(name))
         };
-        let text =
-            |name: &'static str| item.get(name).and_then(AttributeValue::as_text).ok_or_else(|| broken(name));
+        let text = |name: &'static str| {
+            item.get(name).and_then(AttributeValue::as_text).ok_or_else(|| unreadable_entry(name))
+        };
         let (current, left) = decode_contributions(text(CONTRIBUTIONS)?, targets)
-            .map_err(|cause| broken(CONTRIBUTIONS).caused_by(cause))?;
+            .map_err(|cause| unreadable_entry(CONTRIBUTIONS).caused_by(cause))?;
         Ok(LedgerEntry {
             position: Position::parse(text(POSITION)?)?,
             rev: counter(keys::REV)?,
@@ -79,24 +81,25 @@ impl LedgerEntry<'_> {
         })
     }
 
-    /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`, a target being
-    /// `[rollup, PK, SK, shard, expires_at]` without the absent rest. Written by hand, because it is written for every record.
+    /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`. A target is `[rollup, PK, SK,
+    /// shard, expires_at]`; `shard` and `expires_at` are omitted if both are absent. Written without serde, because it
+    /// is written for every record.
     fn encode_contributions(&self, targets: &RollupTargets) -> String {
-        // Longer than nearly all: growing costs more than the room.
-        const ABOUT_A_TARGET: usize = 128;
-        const ABOUT_A_MEASURE: usize = 32;
-        let share_bytes = |share: &Contribution| {
-            ABOUT_A_TARGET * (1 + share.targets.len()) + ABOUT_A_MEASURE * share.measures.len()
+        // Longer than nearly all: growing the text costs more than the memory.
+        const TARGET_BYTES: usize = 128;
+        const MEASURE_BYTES: usize = 32;
+        let bytes = |contribution: &Contribution| {
+            TARGET_BYTES * (1 + contribution.targets.len()) + MEASURE_BYTES * contribution.measures.len()
         };
-        let mut out = String::with_capacity(2 + self.current.shares.iter().map(share_bytes).sum::<usize>());
+        let mut out = String::with_capacity(2 + self.current.by_aggregate.iter().map(bytes).sum::<usize>());
         out.push('[');
-        for share in &self.current.shares {
+        for contribution in &self.current.by_aggregate {
             open(&mut out, '[');
-            json_text(&mut out, &share.aggregate);
+            json_text(&mut out, &contribution.aggregate);
             out.push(',');
-            json_targets(&mut out, &share.targets, targets);
+            json_targets(&mut out, &contribution.targets, targets);
             out.push_str(",{");
-            for (measure, number) in &share.measures {
+            for (measure, number) in &contribution.measures {
                 separate(&mut out);
                 json_text(&mut out, measure);
                 out.push(':');
@@ -127,7 +130,7 @@ fn open(out: &mut String, bracket: char) {
 }
 
 fn json_text(out: &mut String, text: &str) {
-    // All bytes are looked at, come what may: the compiler then looks at many of them at once.
+    // No early exit: the compiler vectorises a loop over all bytes.
     let is_special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
     let is_plain = !text.bytes().fold(false, |any, byte| any | is_special(byte));
     if is_plain {
@@ -142,14 +145,15 @@ fn json_text(out: &mut String, text: &str) {
 fn json_number(out: &mut String, number: &Decimal) {
     use std::fmt::Write as _;
     if *number == Decimal::ONE {
-        // Most of them are: what is counted, not summed.
+        // The most frequent number: a count.
         return out.push('1');
     }
-    // Writing to a String cannot fail. Only what every JSON reader keeps exactly is written as a number.
+    // Only integers that every JSON reader keeps exactly are written as numbers. Writing to a String cannot fail.
     let _ = if number.to_i64().is_some() { write!(out, "{number}") } else { write!(out, "\"{number}\"") };
 }
 
 fn json_targets(out: &mut String, ids: &[TargetId], targets: &RollupTargets) {
+    let number_or_null = |number: Option<i64>| number.map_or("null".to_owned(), |number| number.to_string());
     open(out, '[');
     for id in ids {
         let target = targets.get(*id);
@@ -159,18 +163,51 @@ fn json_targets(out: &mut String, ids: &[TargetId], targets: &RollupTargets) {
         json_text(out, &target.partition);
         out.push(',');
         json_text(out, &target.sort);
-        match (target.shard, target.expires_at) {
-            (None, None) => {}
-            (shard, expires_at) => {
-                let shard = shard.map_or("null".to_owned(), |shard| shard.to_string());
-                let expires_at =
-                    expires_at.map_or("null".to_owned(), |time| time.epoch_seconds().to_string());
-                out.push_str(&format!(",{shard},{expires_at}"));
-            }
+        if target.shard.is_some() || target.expires_at.is_some() {
+            let shard = number_or_null(target.shard.map(i64::from));
+            let expires_at = number_or_null(target.expires_at.map(Timestamp::epoch_seconds));
+            out.push_str(&format!(",{shard},{expires_at}"));
         }
         out.push(']');
     }
     out.push(']');
+}
+
+/// One element of `contributions`: aggregate, targets, measures. The aggregate is null for the rollups that the item
+/// left.
+#[derive(Deserialize)]
+struct StoredContribution<'e>(
+    Option<String>,
+    #[serde(borrow)] Vec<StoredTarget<'e>>,
+    #[serde(default)] Option<JsonMembers<String, StoredNumber>>,
+);
+
+/// A target: rollup, `PK`, `SK`, shard, expiry in epoch seconds.
+#[derive(Deserialize)]
+struct StoredTarget<'e>(
+    #[serde(borrow)] Cow<'e, str>,
+    #[serde(borrow)] Cow<'e, str>,
+    #[serde(borrow)] Cow<'e, str>,
+    #[serde(default)] Option<u32>,
+    #[serde(default)] Option<i64>,
+);
+
+/// A JSON number or string that holds a decimal.
+struct StoredNumber(Decimal);
+
+impl<'de> Deserialize<'de> for StoredNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?;
+        json.get().trim_matches('"').parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+impl StoredTarget<'_> {
+    fn intern(self, targets: &mut RollupTargets) -> TargetId {
+        let Self(rollup, partition, sort, shard, expires_at) = self;
+        let key = TargetKey { partition: &partition, sort: &sort, shard };
+        targets.intern_stored(&rollup, key, expires_at.map(Timestamp::from_epoch_seconds))
+    }
 }
 
 fn decode_contributions(
@@ -178,60 +215,28 @@ fn decode_contributions(
     targets: &mut RollupTargets,
 ) -> Result<(ItemContributions, Vec<TargetId>), serde_json::Error> {
     let (mut current, mut left) = (ItemContributions::default(), Vec::new());
-    for share in serde_json::from_str::<Vec<Vec<&RawValue>>>(json)? {
-        let mut parts = share.iter().map(|part| part.get());
-        let (aggregate, listed) = (parts.next().unwrap_or("null"), parts.next().unwrap_or("[]"));
-        let aggregate: Option<String> = serde_json::from_str(aggregate)?;
-        let listed = decode_targets(listed, targets)?;
-        match aggregate {
-            None => left = listed.into_vec(),
-            Some(aggregate) => {
-                let measures = decode_measures(parts.next().unwrap_or("{}"))?;
-                current.shares.push(Contribution { aggregate: aggregate.into(), targets: listed, measures });
-            }
-        }
+    for StoredContribution(aggregate, stored, measures) in
+        serde_json::from_str::<Vec<StoredContribution<'_>>>(json)?
+    {
+        let ids: TargetIds = stored.into_iter().map(|target| target.intern(targets)).collect();
+        let Some(aggregate) = aggregate else {
+            left = ids.into_vec();
+            continue;
+        };
+        let measures = measures.into_iter().flat_map(|JsonMembers(members)| members);
+        current.by_aggregate.push(Contribution {
+            aggregate: aggregate.into(),
+            targets: ids,
+            measures: measures.map(|(name, StoredNumber(number))| (name.into(), number)).collect(),
+        });
     }
     Ok((current, left))
 }
 
-fn decode_targets(json: &str, targets: &mut RollupTargets) -> Result<TargetIds, serde_json::Error> {
-    let listed: Vec<Vec<&RawValue>> = serde_json::from_str(json)?;
-    let target = |parts: Vec<&RawValue>| -> Result<TargetId, serde_json::Error> {
-        let part = |index: usize| parts.get(index).map_or("null", |part| part.get());
-        let (rollup, partition, sort): (String, String, String) =
-            (serde_json::from_str(part(0))?, serde_json::from_str(part(1))?, serde_json::from_str(part(2))?);
-        let shard: Option<u32> = serde_json::from_str(part(3))?;
-        let expires_at: Option<i64> = serde_json::from_str(part(4))?;
-        let expires_at = expires_at.map(Timestamp::from_epoch_seconds);
-        let key = TargetKey { partition: &partition, sort: &sort, shard };
-        Ok(targets.intern_stored(&rollup, key, expires_at))
-    };
-    listed.into_iter().map(target).collect()
-}
-
-fn decode_measures(json: &str) -> Result<MeasureAmounts, serde_json::Error> {
-    struct MeasuresVisitor;
-    impl<'de> serde::de::Visitor<'de> for MeasuresVisitor {
-        type Value = MeasureAmounts;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("measures")
-        }
-        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut measures = Vec::new();
-            while let Some((name, number)) = map.next_entry::<String, &RawValue>()? {
-                let number = number.get().trim_matches('"').parse().map_err(serde::de::Error::custom)?;
-                measures.push((name.into(), number));
-            }
-            Ok(measures)
-        }
-    }
-    serde::Deserializer::deserialize_map(&mut serde_json::Deserializer::from_str(json), MeasuresVisitor)
-}
-
-fn broken(attribute: &'static str) -> Error {
+fn unreadable_entry(attribute: &'static str) -> Error {
     Error::new(ErrorKind::State, "a ledger entry cannot be read")
         .with("attribute", attribute)
-        .hint("Nothing but Afterwrite may write the ledger; repair it by reconciling the item")
+        .hint("Only Afterwrite may write the ledger. Reconcile the item to repair its entry")
 }
 
 #[cfg(test)]
@@ -258,41 +263,41 @@ mod tests {
         ]
     }
 
-    type WrittenTarget = (String, String, String, Option<u32>, Option<i64>);
+    type TargetParts = (String, String, String, Option<u32>, Option<i64>);
 
-    fn target() -> impl Strategy<Value = WrittenTarget> {
+    fn target() -> impl Strategy<Value = TargetParts> {
         (text(), text(), text(), any::<Option<u32>>(), proptest::option::of(0..4_000_000_000_i64))
     }
 
-    fn intern(written: &[WrittenTarget], targets: &mut RollupTargets) -> Vec<TargetId> {
-        let intern = |(rollup, partition, sort, shard, expires): &WrittenTarget| {
+    fn intern(parts: &[TargetParts], targets: &mut RollupTargets) -> Vec<TargetId> {
+        let intern = |(rollup, partition, sort, shard, expires): &TargetParts| {
             let expires = expires.map(Timestamp::from_epoch_seconds);
             targets.intern_stored(rollup, TargetKey { partition, sort, shard: *shard }, expires)
         };
-        written.iter().map(intern).collect()
+        parts.iter().map(intern).collect()
     }
 
     proptest! {
         #[test]
-        fn an_entry_reads_back_as_it_was_written(
-            shares in vec((text(), vec(target(), 1..4), vec((text(), number()), 1..5)), 0..4),
+        fn decoding_an_encoded_entry_returns_the_entry(
+            contributions in vec((text(), vec(target(), 1..4), vec((text(), number()), 1..5)), 0..4),
             left in vec(target(), 0..3),
             rev in 1..u64::from(u32::MAX),
             sequence_number in "[1-9][0-9]{0,39}",
             (as_of, expires_at) in (proptest::option::of(0..4_000_000_000_i64), proptest::option::of(0..4_000_000_000_i64)),
         ) {
             let mut targets = targets();
-            let share = |(aggregate, listed, measures): &(String, Vec<WrittenTarget>, Vec<(String, Decimal)>)| Contribution {
+            let contribution = |(aggregate, listed, measures): &(String, Vec<TargetParts>, Vec<(String, Decimal)>)| Contribution {
                 aggregate: aggregate.as_str().into(),
                 targets: intern(listed, &mut targets).into(),
                 measures: measures.iter().map(|(name, number)| (name.as_str().into(), number.clone())).collect(),
             };
-            let shares = shares.iter().map(share).collect();
+            let by_aggregate = contributions.iter().map(contribution).collect();
             let entry = LedgerEntry {
                 position: Position::new("2026-02-06T10:00:00.000", sequence_number).unwrap(),
                 rev,
                 generation: 7,
-                current: ItemContributions { shares },
+                current: ItemContributions { by_aggregate },
                 left: intern(&left, &mut targets),
                 as_of: as_of.map(Timestamp::from_epoch_seconds),
                 expires_at: expires_at.map(Timestamp::from_epoch_seconds),
@@ -303,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_told_by_its_attribute_and_never_by_its_contents() {
+    fn an_unreadable_entry_names_the_attribute_and_never_its_contents() {
         let mut item = LedgerEntry {
             position: Position::start_of("label"),
             rev: 1,

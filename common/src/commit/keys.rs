@@ -1,11 +1,14 @@
-//! Every key and attribute name of the state table that Afterwrite itself defines. The only place that knows them.
+//! The keys and attribute names that Afterwrite defines in the state table. No other file knows them.
 //!
 //! | item | `PK` | `SK` |
 //! |---|---|---|
 //! | ledger entry | `LEDGER#<table>#<source PK>` | `<source SK>` or `-` |
 //! | expiry marker | as the entry's | `<source SK>#EXPIRED#<position>` |
 //! | remembered lookup | `LOOKUP#<name>#<key>` | `-` |
-//! | rollup | by the model | by the model |
+//! | rollup | declared by the model | declared by the model |
+//!
+//! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole
+//! key.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,13 +27,13 @@ pub(super) const REV: &str = "rev";
 pub(super) const UPDATED_AT: &str = "updated_at";
 pub(super) const SETTLED: &str = "settled_";
 
-/// DynamoDB's limits on keys, in bytes.
+/// DynamoDB's limits on key values, in bytes.
 const MAX_PARTITION_KEY: usize = 2048;
 const MAX_SORT_KEY: usize = 1024;
-/// The sort key of items that need none.
+/// The sort key of items without a sort key of their own.
 const NO_SORT_KEY: &str = "-";
 
-/// The keys of the state table's items.
+/// Makes the keys of the state table's items.
 #[derive(Clone, Debug)]
 pub(super) struct StateKeys {
     table: Arc<str>,
@@ -39,7 +42,7 @@ pub(super) struct StateKeys {
     names: AttributeNames,
 }
 
-/// The names of attributes that updates and conditions speak of, ready to be shared.
+/// Attribute names that updates and conditions use, shared so that they are allocated once.
 #[derive(Clone, Debug)]
 pub(super) struct AttributeNames {
     pub(super) entity_type: Arc<str>,
@@ -64,23 +67,24 @@ impl StateKeys {
     }
 
     pub(super) fn entry(&self, model: &Model, source: &SourceKey<'_>) -> ItemKey {
-        self.key(ledger_partition(model, source), fitting(source_sort(source).to_owned(), MAX_SORT_KEY))
+        self.key(ledger_partition(model, source), truncate_key(source_sort(source).to_owned(), MAX_SORT_KEY))
     }
 
     pub(super) fn marker(&self, model: &Model, source: &SourceKey<'_>, position: &Position<'_>) -> ItemKey {
         let sort = [source_sort(source), "#EXPIRED#", &position.to_text()].concat();
-        self.key(ledger_partition(model, source), fitting(sort, MAX_SORT_KEY))
+        self.key(ledger_partition(model, source), truncate_key(sort, MAX_SORT_KEY))
     }
 
-    pub(super) fn lookup(&self, model: &Model, question: &LookupKey<'_>) -> ItemKey {
-        let name = model.lookups.get(question.lookup).map_or("?", |lookup| &*lookup.name);
+    pub(super) fn lookup(&self, model: &Model, lookup_key: &LookupKey<'_>) -> ItemKey {
+        let name = model.lookups.get(lookup_key.lookup).map_or("?", |lookup| &*lookup.name);
         self.key(
-            fitting(["LOOKUP#", name, "#", &question.key].concat(), MAX_PARTITION_KEY),
+            truncate_key(["LOOKUP#", name, "#", &lookup_key.key].concat(), MAX_PARTITION_KEY),
             NO_SORT_KEY.to_owned(),
         )
     }
 
-    /// A rollup's key as it is: readers must find it, so it is never hashed. `None` if DynamoDB cannot hold it.
+    /// A rollup's key. It is never truncated, because readers must find it; `None` if it is empty or exceeds DynamoDB's
+    /// limits.
     pub(super) fn rollup(&self, target: &RollupTarget) -> Option<ItemKey> {
         let partition = target.partition_key();
         let fits = (1..=MAX_PARTITION_KEY).contains(&partition.len())
@@ -99,9 +103,9 @@ impl StateKeys {
     }
 }
 
-/// An item that holds its type alone.
-pub(super) fn typed(entity_type: &'static str) -> Item {
-    // Not `Item::from`, which sorts a list first.
+/// An item with only the `EntityType` attribute.
+pub(super) fn item_of_type(entity_type: &'static str) -> Item {
+    // `Item::from` would sort a list first.
     let mut item = Item::new();
     item.insert(Cow::Borrowed(ENTITY_TYPE), entity_type.into());
     item
@@ -109,15 +113,15 @@ pub(super) fn typed(entity_type: &'static str) -> Item {
 
 fn ledger_partition(model: &Model, source: &SourceKey<'_>) -> String {
     let table = model.tables.get(source.table).map_or("?", |table| &*table.name);
-    fitting(["LEDGER#", table, "#", &source.partition].concat(), MAX_PARTITION_KEY)
+    truncate_key(["LEDGER#", table, "#", &source.partition].concat(), MAX_PARTITION_KEY)
 }
 
 fn source_sort<'k>(source: &'k SourceKey<'_>) -> &'k str {
     source.sort.as_deref().unwrap_or(NO_SORT_KEY)
 }
 
-/// The key itself, or, if DynamoDB could not hold it, its beginning and a hash of the whole.
-fn fitting(key: String, limit: usize) -> String {
+/// The key, or, if it exceeds `limit` bytes, its beginning and a hash of the whole key.
+fn truncate_key(key: String, limit: usize) -> String {
     if key.len() <= limit {
         return key;
     }

@@ -1,8 +1,12 @@
-//! The memory of lookups: what a lookup gave first is written down and never changes.
+//! Remembered lookups: the first outputs of a lookup are stored and never change.
 //!
-//! `C(image)` must not depend on when it is asked, yet an index lags, and the item it finds may be deleted or change hands.
-//! So the first answer is put into the state table on condition that there is none, and whoever loses that race takes the
-//! winner's. From then on everything reads that.
+//! In: the lookup keys that a batch needs ([`PendingLookups`]). Out: their outputs, or why there are none
+//! ([`LookupResults`]).
+//!
+//! `C(image)` must not depend on when it is evaluated. But a global secondary index lags behind its table, and the item
+//! that it returns may be deleted or change later. So the first outputs are put into the state table with
+//! `attribute_not_exists`; a writer that loses this race takes the winner's outputs. From then on every read returns
+//! these.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,30 +16,31 @@ use std::time::Duration;
 use futures::stream::{StreamExt as _, iter};
 use hashbrown::{Equivalent, HashMap};
 
+use super::keys::StateKeys;
 use super::requests::CONCURRENCY;
 use super::{InvocationContext, Ledger, keys};
 use crate::clock::Clock;
 use crate::effect::{KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::entity::SourceKey;
-use crate::projection::{LookupAnswers, LookupKey, LookupOutputs, answers};
+use crate::projection::{LookupAnswers, LookupKey, LookupOutputs, offered_outputs};
 use crate::record::{AttributeValue, Image, Item};
 use crate::sink::{IndexQuery, Tables, WriteError};
-use crate::table::Model;
+use crate::table::{Model, Template};
 use crate::{Error, ErrorKind, Result};
 
-const GIVES: &str = "gives";
-/// How often an index is asked before the record fails, and how long between: GSIs mostly lag for less than a second.
-const ASKED_AT_MOST: u32 = 3;
-const BETWEEN_QUESTIONS: Duration = Duration::from_millis(100);
-/// Answers kept in the process; past this the cache starts anew.
-const CACHED_AT_MOST: usize = 100_000;
+/// The attribute of a remembered lookup that holds its outputs, by name.
+const OUTPUTS: &str = "gives";
+/// How often an index is queried before the record fails. GSIs usually lag by less than a second.
+const MAX_INDEX_QUERIES: u32 = 3;
+/// The pause after the first index query; it grows by as much after each further one.
+const INDEX_PAUSE: Duration = Duration::from_millis(100);
+/// The number of lookups that a process caches; then the cache is emptied.
+const MAX_CACHED: usize = 100_000;
 
-type LookupReply = Arc<LookupOutputs>;
+type SharedOutputs = Arc<LookupOutputs>;
+type OutputsByKey = HashMap<LookupKey<'static>, SharedOutputs>;
 
-/// Answers by question.
-type AnswerMap = HashMap<LookupKey<'static>, LookupReply>;
-
-/// A question, as maps are asked for it without a copy of it.
+/// A borrowed [`LookupKey`], to search maps without a copy of the key.
 #[derive(Hash)]
 pub(super) struct LookupKeyRef<'q>(pub(super) &'q LookupKey<'q>);
 
@@ -45,162 +50,160 @@ impl Equivalent<LookupKey<'static>> for LookupKeyRef<'_> {
     }
 }
 
-/// The answers known to this process. They never change, so they never go stale.
+/// The outputs that this process has read. They never change, so the cache is never stale.
 #[derive(Debug, Default)]
-pub(super) struct LookupCache(Mutex<AnswerMap>);
+pub(super) struct LookupCache(Mutex<OutputsByKey>);
 
 impl LookupCache {
-    fn get(&self, question: &LookupKey<'_>) -> Option<LookupReply> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&LookupKeyRef(question)).cloned()
+    fn get(&self, key: &LookupKey<'_>) -> Option<SharedOutputs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&LookupKeyRef(key)).cloned()
     }
 
-    fn keep(&self, question: LookupKey<'static>, answer: LookupReply) {
+    fn insert(&self, key: LookupKey<'static>, outputs: SharedOutputs) {
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.len() >= CACHED_AT_MOST {
-            *cache = AnswerMap::default();
+        if cache.len() >= MAX_CACHED {
+            *cache = OutputsByKey::default();
         }
-        cache.insert(question, answer);
+        cache.insert(key, outputs);
     }
 }
 
-/// The answers that a batch needs.
+/// The results of the lookups that a batch needs.
+///
+/// A lookup without outputs has an error, or none if the index has no item. It is not repeated within an invocation.
 #[derive(Debug, Default)]
-pub(super) struct LookupResults {
-    answers: AnswerMap,
-    /// The questions that were asked in vain, and why. Within one invocation none is asked again.
-    refused: HashMap<LookupKey<'static>, Option<Error>>,
-}
+pub(super) struct LookupResults(HashMap<LookupKey<'static>, Result<SharedOutputs, Option<Error>>>);
 
 impl LookupAnswers for LookupResults {
-    fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
-        self.answers.get(&LookupKeyRef(question)).map(AsRef::as_ref)
+    fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
+        self.0.get(&LookupKeyRef(key))?.as_deref().ok()
     }
 
-    fn refusal(&self, question: &LookupKey<'_>) -> Option<Error> {
-        self.refused.get(&LookupKeyRef(question))?.as_ref().map(Error::restated)
+    fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
+        self.0.get(&LookupKeyRef(key))?.as_ref().err()?.as_ref().map(Error::restated)
     }
 }
 
-/// The questions that could not be asked for now, and why: the next round asks them again.
+/// Lookups that failed with a retryable error: the next round repeats them.
 pub(super) type DelayedLookups = HashMap<LookupKey<'static>, Error>;
 
-/// The questions of a batch that nobody here has an answer to yet, each with the answer that an own record of the looked-up
-/// item offers, if one does.
+/// The lookups that a batch needs and this process has not cached, each with the outputs that a record of the looked-up
+/// item in the same batch offers, if there is one.
 pub(super) type PendingLookups = BTreeMap<LookupKey<'static>, Option<Vec<AttributeValue<'static>>>>;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// Notes a question, unless this process knows the answer.
-    pub(super) fn ask(
+    /// Adds a lookup to `pending`, unless its result is known. `offer` has the outputs, if a record of the batch shows
+    /// them.
+    pub(super) fn add_pending_lookup(
         &self,
-        question: LookupKey<'_>,
+        key: LookupKey<'_>,
         offer: Option<Vec<AttributeValue<'static>>>,
-        asked: &mut PendingLookups,
-        answered: &mut LookupResults,
+        pending: &mut PendingLookups,
+        lookups: &mut LookupResults,
     ) {
-        if answered.outputs(&question).is_some() || answered.refused.contains_key(&LookupKeyRef(&question)) {
+        if lookups.0.contains_key(&LookupKeyRef(&key)) {
             return;
         }
-        let known = self.lookups.get(&question);
-        let question = LookupKey { lookup: question.lookup, key: Cow::Owned(question.key.into_owned()) };
-        if let Some(answer) = known {
-            answered.answers.insert(question, answer);
+        let cached = self.lookups.get(&key);
+        let key = key.into_owned();
+        if let Some(outputs) = cached {
+            lookups.0.insert(key, Ok(outputs));
             return;
         }
-        let noted = asked.entry(question).or_default();
-        if noted.is_none() {
-            *noted = offer;
+        let known_offer = pending.entry(key).or_default();
+        if known_offer.is_none() {
+            *known_offer = offer;
         }
     }
 
-    /// Adds to `answered` what has been remembered, is offered, or can be asked of an index. What nobody can answer stays
-    /// unanswered: then the records that need it fail, and come again. An index is not waited for here, lest it hold up
-    /// everything that needs none: what may be over in a moment is told as a delay.
+    /// Adds to `lookups` the outputs that are remembered, offered or found in an index. Records whose lookup has no
+    /// outputs fail, and are redelivered. A retryable error does not block the other items of the batch: its lookup is
+    /// returned as delayed.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`], or why the memory could not be read. Whatever is wrong with one question is kept with it.
-    pub(super) async fn answer(
+    /// [`ErrorKind::Configuration`], or the error of reading the remembered lookups. The error of a single lookup is
+    /// kept with it.
+    pub(super) async fn resolve_lookups(
         &self,
-        asked: PendingLookups,
-        answered: &mut LookupResults,
+        pending: PendingLookups,
+        lookups: &mut LookupResults,
         invocation: &InvocationContext,
     ) -> Result<DelayedLookups> {
         let mut delayed = DelayedLookups::new();
-        let mut open: Vec<_> = asked.into_iter().collect();
+        let mut open: Vec<_> = pending.into_iter().collect();
         if open.is_empty() {
             return Ok(delayed);
         }
-        let memory: Vec<_> =
-            open.iter().map(|(question, _)| self.keys.lookup(&self.model, question)).collect();
-        let mut remembered = self.read(&memory, invocation).await?.items.into_iter();
-        for attempt in 1..=ASKED_AT_MOST {
-            // Only what is asked for the first time may be remembered: whoever was refused would have been told.
-            let pending = open.into_iter().map(|(question, offer)| {
+        let keys: Vec<_> = open.iter().map(|(key, _)| self.keys.lookup(&self.model, key)).collect();
+        let mut remembered = self.read(&keys, invocation).await?.items.into_iter();
+        for attempt in 1..=MAX_INDEX_QUERIES {
+            // Remembered items are consumed by the first attempt: a key that is still open afterwards is not remembered.
+            let requests = open.into_iter().map(|(key, offer)| {
                 let item = remembered.next().flatten();
-                async move { (self.answer_to(&question, offer, item, invocation).await, question) }
+                async move { (self.resolve_lookup(&key, offer, item, invocation).await, key) }
             });
-            let learnt: Vec<_> = iter(pending).buffered(CONCURRENCY).collect().await;
+            let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
             open = Vec::new();
-            for (answer, question) in learnt {
-                match answer {
-                    Ok(Some(answer)) => {
-                        self.lookups.keep(question.clone(), Arc::clone(&answer));
-                        answered.answers.insert(question, answer);
+            for (result, key) in results {
+                match result {
+                    Ok(Some(outputs)) => {
+                        self.lookups.insert(key.clone(), Arc::clone(&outputs));
+                        lookups.0.insert(key, Ok(outputs));
                     }
-                    Ok(None) => open.push((question, None)),
+                    Ok(None) => open.push((key, None)),
                     Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
                     Err(error) if error.is_retryable() => {
-                        delayed.insert(question, error);
+                        delayed.insert(key, error);
                     }
                     Err(error) => {
-                        answered.refused.insert(question, Some(error));
+                        lookups.0.insert(key, Err(Some(error)));
                     }
                 }
             }
-            let wait = BETWEEN_QUESTIONS * attempt;
-            let is_last = attempt == ASKED_AT_MOST || self.clock.now().plus(wait) >= invocation.deadline;
+            let pause = INDEX_PAUSE * attempt;
+            let is_last = attempt == MAX_INDEX_QUERIES || self.clock.now().plus(pause) >= invocation.deadline;
             if open.is_empty() || is_last {
                 break;
             }
-            self.clock.sleep(wait).await;
+            self.clock.sleep(pause).await;
         }
-        answered.refused.extend(open.into_iter().map(|(question, _)| (question, None)));
+        lookups.0.extend(open.into_iter().map(|(key, _)| (key, Err(None))));
         Ok(delayed)
     }
 
-    /// What is remembered, else what is offered, else what the index finds; the latter two are remembered from now on.
-    async fn answer_to(
+    /// The remembered outputs, else the offered ones, else those of the index. Outputs that are not remembered yet are
+    /// stored.
+    async fn resolve_lookup(
         &self,
-        question: &LookupKey<'static>,
+        key: &LookupKey<'static>,
         offer: Option<Vec<AttributeValue<'static>>>,
-        known: Option<Item>,
+        remembered: Option<Item>,
         invocation: &InvocationContext,
-    ) -> Result<Option<LookupReply>> {
-        if let Some(item) = known {
-            return remembered(&self.model, question, &item)
-                .map(Some)
-                .ok_or_else(|| self.unreadable(question));
+    ) -> Result<Option<SharedOutputs>> {
+        if let Some(item) = remembered {
+            return self.required_outputs(key, &item).map(Some);
         }
         let outputs = match offer {
             Some(outputs) => Some(outputs),
-            None => self.ask_index(question).await?,
+            None => self.query_index(key).await?,
         };
         match outputs {
-            Some(outputs) => self.remember(question, outputs, invocation).await.map(Some),
+            Some(outputs) => self.store_outputs(key, outputs, invocation).await.map(Some),
             None => Ok(None),
         }
     }
 
-    async fn ask_index(&self, question: &LookupKey<'static>) -> Result<Option<Vec<AttributeValue<'static>>>> {
-        let Some(query) = self.index_query(question) else { return Ok(None) };
-        let found = self.tables.query_index(&query).await?;
-        Ok(found.iter().find_map(|item| self.offer_of(question, item)))
+    async fn query_index(&self, key: &LookupKey<'static>) -> Result<Option<Vec<AttributeValue<'static>>>> {
+        let Some(query) = self.index_query(key) else { return Ok(None) };
+        let items = self.tables.query_index(&query).await?;
+        Ok(items.iter().find_map(|item| self.outputs_of_item(key, item)))
     }
 
-    fn index_query(&self, question: &LookupKey<'static>) -> Option<IndexQuery> {
-        let lookup = self.model.lookups.get(question.lookup)?;
+    fn index_query(&self, key: &LookupKey<'static>) -> Option<IndexQuery> {
+        let lookup = self.model.lookups.get(key.lookup)?;
         let table = self.model.entities.get(lookup.of)?.table;
-        let inputs = question.values(lookup.inputs.len());
-        let attribute = |(name, template): &(Arc<str>, crate::table::Template)| KeyAttribute {
+        let inputs = key.values(lookup.inputs.len());
+        let attribute = |(name, template): &(Arc<str>, Template)| KeyAttribute {
             name: Arc::clone(name),
             value: template.render(&inputs).into(),
         };
@@ -212,59 +215,81 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         })
     }
 
-    /// What an item that the index found gives, if it is of the looked-up entity and answers this very question.
-    fn offer_of(&self, question: &LookupKey<'_>, item: &Item) -> Option<Vec<AttributeValue<'static>>> {
-        let of = self.model.lookups.get(question.lookup)?.of;
+    /// The outputs of an item that the index returned, if it is of the looked-up entity and has this lookup key.
+    fn outputs_of_item(&self, key: &LookupKey<'_>, item: &Item) -> Option<Vec<AttributeValue<'static>>> {
+        let of = self.model.lookups.get(key.lookup)?.of;
         let source = SourceKey::of_item(&self.model, self.model.entities.get(of)?.table, item)?;
         let identity = source.identify(&self.model)?;
-        let image = Image::from_item(item, &self.model.vocabulary);
-        let offers = answers(&self.model, &identity, &image);
-        offers.into_iter().find(|(answered, _)| answered == question).map(|(_, outputs)| outputs)
+        let image = Image::from_item(item, &self.model.attributes);
+        let offers = offered_outputs(&self.model, &identity, &image);
+        offers.into_iter().find(|(offered, _)| offered == key).map(|(_, outputs)| outputs)
     }
 
-    async fn remember(
+    async fn store_outputs(
         &self,
-        question: &LookupKey<'static>,
+        key: &LookupKey<'static>,
         outputs: Vec<AttributeValue<'static>>,
         invocation: &InvocationContext,
-    ) -> Result<LookupReply> {
-        let mut item = keys::typed("LOOKUP");
-        let names = self
-            .model
-            .lookups
-            .get(question.lookup)
-            .map(|lookup| lookup.outputs.as_slice())
-            .unwrap_or_default();
-        let given =
-            names.iter().zip(&outputs).map(|(name, output)| (Cow::Owned(name.to_string()), output.clone()));
-        item.insert(Cow::Borrowed(GIVES), AttributeValue::M(given.collect()));
+    ) -> Result<SharedOutputs> {
+        let names = self.model.lookups.get(key.lookup).map_or(&[][..], |lookup| &lookup.outputs);
+        let by_name = names.iter().map(|name| Cow::Owned(name.to_string())).zip(outputs.iter().cloned());
+        let mut item = keys::item_of_type("LOOKUP");
+        item.insert(Cow::Borrowed(OUTPUTS), AttributeValue::M(by_name.collect()));
         let write = Write {
-            key: self.keys.lookup(&self.model, question),
+            key: self.keys.lookup(&self.model, key),
             condition: WriteCondition::ItemAbsent,
             action: WriteAction::Put(item),
         };
         match self.write_retrying(&write, invocation).await {
             Ok(()) => Ok(outputs.into()),
             Err(WriteError::Refused(WriteRefusal::Condition(Some(winner)))) => {
-                remembered(&self.model, question, &winner).ok_or_else(|| self.unreadable(question))
+                self.required_outputs(key, &winner)
             }
-            Err(WriteError::Refused(refusal)) => Err(self.refused(&write, refusal)),
-            Err(WriteError::Failed(error)) => Err(error),
+            Err(error) => Err(self.write_error(&write, error)),
         }
     }
 
-    fn unreadable(&self, question: &LookupKey<'_>) -> Error {
-        let name = self.model.lookups.get(question.lookup).map_or("?", |lookup| &lookup.name);
-        Error::new(ErrorKind::State, "what a lookup once gave lacks a value that the model asks for")
-            .with("lookup", name)
-            .hint("A changed `gives` needs a lookup of another name")
+    fn required_outputs(&self, key: &LookupKey<'_>, item: &Item) -> Result<SharedOutputs> {
+        remembered_outputs(&self.model, key, item).ok_or_else(|| {
+            let name = self.model.lookups.get(key.lookup).map_or("?", |lookup| &lookup.name);
+            Error::new(ErrorKind::State, "a remembered lookup lacks an output that the model declares")
+                .with("lookup", name)
+                .hint("Give the lookup a new name when you change its `gives`")
+        })
     }
 }
 
-/// What a remembered lookup gave; `None` if it lacks a value that the model asks for.
-pub(super) fn remembered(model: &Model, question: &LookupKey<'_>, item: &Item) -> Option<LookupReply> {
-    let AttributeValue::M(given) = item.get(GIVES)? else { return None };
-    let lookup = model.lookups.get(question.lookup)?;
-    let outputs = lookup.outputs.iter().map(|name| given.get(name.as_ref()).cloned());
+/// The outputs of a remembered lookup; `None` if an output that the model declares is missing.
+fn remembered_outputs(model: &Model, key: &LookupKey<'_>, item: &Item) -> Option<SharedOutputs> {
+    let AttributeValue::M(by_name) = item.get(OUTPUTS)? else { return None };
+    let lookup = model.lookups.get(key.lookup)?;
+    let outputs = lookup.outputs.iter().map(|name| by_name.get(name.as_ref()).cloned());
     outputs.collect::<Option<Vec<_>>>().map(Into::into)
+}
+
+/// Reads remembered lookups without querying an index: for the exporter, which makes rows of changes long after they
+/// were counted.
+#[derive(Clone, Debug)]
+pub struct RememberedLookups<T> {
+    model: Arc<Model>,
+    keys: StateKeys,
+    tables: T,
+}
+
+impl<T: Tables> RememberedLookups<T> {
+    /// The lookups of `model` that `state_table` remembers.
+    pub fn new(model: Arc<Model>, state_table: Arc<str>, tables: T) -> Self {
+        Self { model, keys: StateKeys::new(state_table), tables }
+    }
+
+    /// The outputs for each key; `None` if none are remembered, or an output that the model declares is missing.
+    ///
+    /// # Errors
+    /// As [`Tables::read`].
+    pub async fn read(&self, lookup_keys: &[LookupKey<'static>]) -> Result<Vec<Option<Arc<LookupOutputs>>>> {
+        let keys: Vec<_> = lookup_keys.iter().map(|key| self.keys.lookup(&self.model, key)).collect();
+        let items = self.tables.read(&keys).await?.items;
+        let stored = lookup_keys.iter().zip(items);
+        Ok(stored.map(|(key, item)| remembered_outputs(&self.model, key, &item?)).collect())
+    }
 }

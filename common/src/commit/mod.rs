@@ -1,75 +1,81 @@
-//! Making it final: exactly once in effect.
+//! The ledger: commits changes to rollups, exactly once in effect.
+//!
+//! In: the records of a batch, grouped by source item ([`SourceItem`]). Out: committed transactions, and the records
+//! that could not be counted ([`CommitOutcome`]).
 //!
 //! ```text
-//! changes of one batch
-//!    │ by item                                             ┌───────────── again, with what was learnt ──────────────┐
-//!    ▼                                                     ▼                                                        │
-//!  Work ──▶ read entries, ──▶ decide ──▶ ask lookups ──▶ plan ──▶ pack ──▶ TransactWriteItems ── refused? ──▶ why? ─┤
-//!           markers           (decide)   (lookup)        (plan)   (pack)        │ committed                          │
-//!                                                                               ▼                          no time left,
-//!                                                                        refresh mirrors                   or poison: the
-//!                                                                        (mirror)                          record fails
+//!               ┌───────────────────── next round, with what was learned ◀────────────────────┐
+//!               ▼                                                                             │
+//! items ─▶ read entries ─▶ decide ─▶ look up ─▶ plan ─▶ pack ─▶ TransactWriteItems ─ cancelled ─▶ deadline reached, or
+//! item_state   driver      decide    lookup    evaluate  pack       │   transact               the item is invalid:
+//!                                              plan                 │ committed                the record fails
+//!                                                                   ▼
+//!                                                            refresh mirrors   mirror
 //! ```
 //!
 //! # Why every change is counted exactly once
 //!
-//! Let `E` be the ledger entry of an item, `E.current` what is counted of the item, and `S` what has been settled of it. The
-//! claim is: **at every moment, and whatever has been delivered how often, each rollup equals the sum of `current` over all
-//! entries, plus what is settled; and once every change has been delivered at least once, `E.current = C(item)`.**
+//! Let `E` be the ledger entry of an item, `E.current` the contributions of the item that are counted now, and `S` the
+//! settled contributions. The ledger guarantees: **at every moment, regardless of how often records are delivered, each
+//! rollup equals the sum of `current` over all entries plus `S`; and once every change has been delivered at least
+//! once, `E.current = C(item)`.**
 //!
-//! *The sum holds at every moment.* Entries and rollups change in two ways only. A [`plan`] writes, in one transaction, an entry
-//! whose `current` differs by `d`, markers, and `ADD`s of exactly `d` plus what the markers settle. A transaction happens
-//! as a whole or not at all; `ADD`s of different transactions commute; and the entry is replaced on condition that its `rev` is
-//! the one `d` was computed from (or that there is none), so `d` is the true difference whoever else writes. An entry that
-//! is written alone has `d = 0`. Reconciling an item is a plan too.
+//! **The sum holds at every moment.** Entries and rollups change only through a [`plan`]. A plan writes, in one
+//! transaction, an entry whose `current` differs by `d`, expiry markers, and `ADD`s of exactly `d` plus the
+//! contributions that the markers settle. A transaction takes effect completely or not at all, and `ADD`s of different
+//! transactions commute. The entry is replaced on the condition that its `rev` is the one that `d` was computed from
+//! (or that no entry exists), so `d` is the true difference even with concurrent writers. An entry that is written
+//! without a transaction has `d = 0`. Reconciling an item is a plan too.
 //!
-//! *Nothing is counted twice.* A record at position `p` is planned only if `p > E.position`, and the write that counts it sets
-//! `E.position ≥ p`, in the same transaction. A second delivery (a retry, a batch cut elsewhere, another consumer, an
-//! answer that was lost although the write took effect) either reads the new entry and skips, or read the old one and
-//! fails on `rev`. The position advances also where nothing is counted, so that an older record, redriven late, is
-//! never taken for new. Between two lives of an entry stands its tombstone: it outlives ([`decide::TOMBSTONE_LIFE`])
-//! every record that could be applied, because a record older than that meets a rule of its own: it is never applied, and its
-//! item is reconciled instead.
+//! **Nothing is counted twice.** A record at position `p` is planned only if `p > E.position`, and the write that
+//! counts it sets `E.position ≥ p` in the same transaction. A second delivery (a retry, a batch cut at another record,
+//! another consumer, a response that was lost although the write took effect) either reads the new entry and skips the
+//! record, or has read the old entry and fails the condition on `rev`. The position also advances when the
+//! contributions do not change, so that an older record that is redriven later is not taken for a new one. After an
+//! item is deleted, its entry remains as a tombstone. The tombstone outlives ([`decide::TOMBSTONE_LIFETIME`]) every
+//! record that could still be applied: an older record is never applied; its item is reconciled instead.
 //!
-//! *Nothing is forgotten.* A record that cannot be counted is named in the batch's response, and comes again with all that
-//! follow it. What is lost all the same (a dead letter) is in `C(item)` when the item next changes: that change's difference is
-//! taken to `E.current`, not to the image before it.
+//! **Nothing is lost.** A record that cannot be counted is reported in the batch's response, and Lambda redelivers it
+//! with all records that follow it. A change that is lost nevertheless (a dead letter) is part of `C(item)` when the
+//! item next changes: that difference is computed from `E.current`, not from the previous image.
 //!
-//! *Expiries.* An expiry is an event, not a state: `C(OldImage)` is settled once, however late the record arrives. Its marker,
-//! put on condition that there is none in the transaction that settles, is the once. The item's own state is the
-//! entry's business as ever.
+//! **Expiries.** A TTL expiry is an event, not a state: `C(OldImage)` is settled once, however late the record arrives.
+//! A marker, written with `attribute_not_exists` in the transaction that settles, makes this happen once. The item's
+//! state is counted by its entry, as for every other record.
 //!
-//! *Reconciling* ([`Ledger::reconcile`]) reads the entry first, the item after, both strongly consistent, and writes on the
-//! entry's `rev`. Any change counted in between fails the condition. A change made after the item was read has a later
-//! position than the entry keeps, and lands on top. A change made before it is contained in the image; should its record be
-//! delivered later, its older state is counted over the newer one for a moment, until the newer record follows: order is
-//! kept per item. `as_of` cuts this short for records known to be older.
+//! **Reconciling** ([`Ledger::reconcile`]) reads the entry first and the item second, both strongly consistent, and
+//! writes on the entry's `rev`. A change that is counted in between fails the condition. A change made after the item
+//! was read has a later position than the entry keeps, and is applied on top. A change made before the read is
+//! contained in the image. If its record is delivered later, its older state is counted over the newer one until the
+//! newer record follows: order is kept per item. `as_of` skips records that are known to be older than the
+//! reconciliation.
 //!
-//! *Lookups* are part of `C`, so their answers must not change: see `commit::lookup`. *`max` and `min`* see every image of every
-//! record that is counted, and only ever move one way, so seeing one twice is harmless. *Mirrors* are copies that carry
-//! the rollup's `rev`, which only grows: see `commit::mirror`.
+//! **Lookups** are part of `C`, so their outputs must not change: see `commit::lookup`. **`max` and `min`** see every
+//! image of every counted record and only move in one direction, so that seeing an image twice changes nothing.
+//! **Mirrors** are copies that carry the rollup's `rev`, which only grows: see `commit::mirror`.
 
+mod batch;
 pub mod decide;
+mod driver;
 mod entry;
 mod evaluate;
+mod item_state;
 mod keys;
 mod lookup;
 mod mirror;
 pub mod pack;
 pub mod plan;
-mod remembered;
 mod requests;
 mod rollup;
-mod rounds;
 mod tally;
-mod work;
+mod transact;
 
 use std::sync::Arc;
 
 pub use entry::LedgerEntry;
-pub use remembered::RememberedLookups;
+pub use item_state::{CommitOutcome, ItemRecord, ItemRecords, RecordFailure, SourceItem};
+pub use lookup::RememberedLookups;
 pub use tally::{CommitTotals, SharedCounter};
-pub use work::{CommitOutcome, ItemRecord, ItemRecords, RecordFailure, SourceItem};
 
 use self::keys::StateKeys;
 use self::lookup::LookupCache;
@@ -81,8 +87,8 @@ use crate::table::Model;
 
 /// The ledger of a model's tables: commits changes to rollups, exactly once in effect.
 ///
-/// It holds no state of an invocation, so that any number of them may run at once; only remembered lookups, which never
-/// change, are kept between them.
+/// It keeps no state of an invocation, so any number of invocations can run concurrently. Only remembered lookups,
+/// which never change, are cached between invocations.
 #[derive(Debug)]
 pub struct Ledger<T, C> {
     model: Arc<Model>,
@@ -94,7 +100,7 @@ pub struct Ledger<T, C> {
 }
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// A ledger in the table `state_table`. `table_names` says where each of [`Model::tables`] lives.
+    /// A ledger in the table `state_table`. `table_names` has the deployed name of each of [`Model::tables`].
     pub fn new(
         model: Arc<Model>,
         table_names: Vec<Arc<str>>,
@@ -106,35 +112,35 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Self { model, table_names, tables, clock, keys, lookups: LookupCache::default() }
     }
 
-    /// The model it keeps.
+    /// The table model.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// The tables it writes to.
+    /// The sink that it reads from and writes to.
     #[must_use]
     pub fn tables(&self) -> &T {
         &self.tables
     }
 
-    /// The clock it goes by.
+    /// The source of time and randomness.
     #[must_use]
     pub fn clock(&self) -> &C {
         &self.clock
     }
 
-    /// The model's table that lives under this name.
+    /// The index of the model's table that is deployed under this name.
     #[must_use]
     pub fn table_index(&self, name: &str) -> Option<usize> {
         self.table_names.iter().position(|known| **known == *name)
     }
 }
 
-/// What one invocation carries through all stages.
+/// The deadline and the counters of one invocation.
 #[derive(Debug)]
 pub(crate) struct InvocationContext {
-    /// When it must have answered.
+    /// No request is started after this time.
     deadline: Timestamp,
     tally: CommitTally,
 }

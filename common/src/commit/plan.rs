@@ -1,11 +1,13 @@
-//! The one write that brings an item's ledger entry up to date, and what it adds to which rollups.
+//! A plan: the new ledger entry of one item, and the additions to rollups that are written with it.
+//!
+//! In: the stored entry, the new state ([`NewState`]) and the expiries to settle. Out: an [`ItemPlan`]. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::decide::TOMBSTONE_LIFE;
 use smallvec::SmallVec;
 
+use super::decide::TOMBSTONE_LIFETIME;
 use super::entry::LedgerEntry;
 use crate::projection::{
     Contribution, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, RollupTargets, TargetId,
@@ -20,125 +22,126 @@ use crate::{Error, ErrorKind, Result};
 pub struct RollupDelta {
     /// The rollups.
     pub targets: TargetIds,
-    /// By how much each measure changes. Sums that cancel out stay, so that `rev` grows.
+    /// The change of each measure. Changes of zero are kept, so that `rev` grows.
     pub measures: MeasureAmounts,
-    /// How much of it is settled: added to `settled_<measure>` as well.
+    /// The settled part, which is also added to `settled_<measure>`.
     pub settled: MeasureAmounts,
 }
 
-/// What is added to each of some rollups, as a plan holds it.
+/// A borrowed [`RollupDelta`].
 #[derive(Clone, Copy, Debug)]
 pub struct PlannedAddition<'p> {
     /// The rollups.
     pub targets: &'p [TargetId],
-    /// By how much each measure changes.
+    /// The change of each measure.
     pub measures: &'p MeasureAmounts,
-    /// How much of it is settled.
+    /// The settled part.
     pub settled: &'p MeasureAmounts,
 }
 
-/// The new entry of one item, and all that is written with it in one step.
+/// The new entry of one item, and everything that is written in the same transaction.
 #[derive(Clone, Debug)]
 pub struct ItemPlan<'r> {
-    /// The entry that replaces the one with the revision before.
+    /// The entry that replaces the one with the previous revision.
     pub entry: LedgerEntry<'r>,
-    /// The expiries that are claimed with it.
+    /// The positions of the expiries that are settled.
     pub markers: Vec<Position<'r>>,
-    /// The shares of the entry that are added as they stand, because nothing of them was counted before: indexes.
-    pub fresh: SmallVec<[usize; 2]>,
-    /// What else is added to the rollups; no rollup is in two of these and the fresh shares.
+    /// The indexes of the entry's contributions that are added unchanged, because nothing was counted there before.
+    pub new_contributions: SmallVec<[usize; 2]>,
+    /// All other additions. No rollup occurs twice among these and the new contributions.
     pub deltas: Vec<RollupDelta>,
-    /// What their `max` and `min` have to see.
+    /// The values that the rollups' `max` and `min` must take into account.
     pub extremes: Vec<ExtremeValue>,
-    /// The rollups of which a mirrored measure changes.
-    pub shown: Vec<TargetId>,
-    /// The newest time of the records that are counted.
+    /// The rollups with a mirrored measure that changes.
+    pub mirrored: Vec<TargetId>,
+    /// The newest creation time of the records that are counted.
     pub newest: Option<Timestamp>,
 }
 
 impl ItemPlan<'_> {
-    /// What is added to the rollups; no rollup is in two of them.
+    /// The additions to rollups; no rollup occurs twice.
     pub fn additions(&self) -> impl Iterator<Item = PlannedAddition<'_>> {
         const NONE: &MeasureAmounts = &MeasureAmounts::new();
-        let fresh = self.fresh.iter().filter_map(|index| self.entry.current.shares.get(*index));
-        let fresh = fresh.map(|share| PlannedAddition {
-            targets: &share.targets,
-            measures: &share.measures,
+        let by_aggregate = &self.entry.current.by_aggregate;
+        let new = self.new_contributions.iter().filter_map(|index| by_aggregate.get(*index));
+        let new = new.map(|contribution| PlannedAddition {
+            targets: &contribution.targets,
+            measures: &contribution.measures,
             settled: NONE,
         });
-        fresh.chain(self.deltas.iter().map(|delta| PlannedAddition {
+        new.chain(self.deltas.iter().map(|delta| PlannedAddition {
             targets: &delta.targets,
             measures: &delta.measures,
             settled: &delta.settled,
         }))
     }
 
-    /// Every rollup that is written, each once.
-    pub fn touched(&self) -> impl Iterator<Item = TargetId> {
+    /// Every rollup that is written, once.
+    pub fn targets(&self) -> impl Iterator<Item = TargetId> {
         let added = self.additions().flat_map(|addition| addition.targets);
         let is_added = |target| self.additions().any(|addition| addition.targets.contains(&target));
         let is_first = move |(index, extreme): &(usize, &ExtremeValue)| {
             let mut earlier = self.extremes.iter().take(*index);
             !is_added(extreme.target) && !earlier.any(|other| other.target == extreme.target)
         };
-        let seen = self.extremes.iter().enumerate().filter(is_first);
-        added.copied().chain(seen.map(|(_, extreme)| extreme.target))
+        let extremes = self.extremes.iter().enumerate().filter(is_first);
+        added.copied().chain(extremes.map(|(_, extreme)| extreme.target))
     }
 
-    /// Turns the fresh shares into deltas, for those who change what is added.
+    /// Turns the new contributions into deltas, so that they can be modified.
     fn make_deltas(&mut self) {
-        let fresh = std::mem::take(&mut self.fresh);
-        let fresh = fresh.into_iter().filter_map(|index| self.entry.current.shares.get(index));
-        let fresh = fresh.map(|share| RollupDelta {
-            targets: share.targets.clone(),
-            measures: share.measures.clone(),
+        let new = std::mem::take(&mut self.new_contributions);
+        let new = new.into_iter().filter_map(|index| self.entry.current.by_aggregate.get(index));
+        let new = new.map(|contribution| RollupDelta {
+            targets: contribution.targets.clone(),
+            measures: contribution.measures.clone(),
             settled: Vec::new(),
         });
-        self.deltas.splice(..0, fresh);
+        self.deltas.splice(..0, new);
     }
 
-    /// How many actions of a transaction the entry and its markers take.
+    /// The number of transaction actions for the entry and its markers.
     #[must_use]
     pub fn own_actions(&self) -> usize {
         1 + self.markers.len()
     }
 
-    /// Whether nothing but the entry is written, so that no transaction is needed.
+    /// Whether only the entry is written, so that no transaction is needed.
     #[must_use]
-    pub fn is_entry_alone(&self) -> bool {
-        self.markers.is_empty() && self.touched().next().is_none()
+    pub fn is_entry_only(&self) -> bool {
+        self.markers.is_empty() && self.targets().next().is_none()
     }
 }
 
 /// The state that a plan brings the entry to.
 #[derive(Debug)]
 pub struct NewState<'r> {
-    /// Where the item stands now.
+    /// The position of the state.
     pub position: Position<'r>,
-    /// What it contributes there; nothing if it is gone.
-    pub projected: ImageProjection,
-    /// Whether the item is gone.
-    pub gone: bool,
-    /// When it was reconciled, if it was.
+    /// What the item contributes; nothing if it is deleted.
+    pub projection: ImageProjection,
+    /// Whether the item is deleted.
+    pub is_deleted: bool,
+    /// When the item was reconciled, if it was.
     pub as_of: Option<Timestamp>,
 }
 
-/// What a plan is made of.
+/// The inputs that all plans of a batch share.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemPlanner<'p> {
     /// The model.
     pub model: &'p Model,
     /// The batch's rollups.
     pub targets: &'p RollupTargets,
-    /// The time now.
+    /// The current time.
     pub now: Timestamp,
 }
 
 impl ItemPlanner<'_> {
-    /// The plan that brings `entry` to `state` (or leaves its state, if there is none) and settles `settlements`.
+    /// The plan that brings `entry` to `state` (or keeps its state, if `state` is absent) and settles `settlements`.
     ///
     /// # Errors
-    /// [`ErrorKind::State`] if a newer model wrote the entry; [`ErrorKind::Record`] if a difference has more than 38 digits.
+    /// [`ErrorKind::State`] if a newer model wrote the entry; [`ErrorKind::Record`] if a difference exceeds 38 digits.
     pub fn plan<'r>(
         &self,
         entry: Option<&LedgerEntry<'r>>,
@@ -153,10 +156,10 @@ impl ItemPlanner<'_> {
         }
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
         let (mut entry, extremes) = self.next_entry(entry, state, before);
-        let (fresh, mut deltas) = difference(before, &entry.current)?;
+        let (new_contributions, mut deltas) = difference(before, &entry.current)?;
         let mut markers = Vec::with_capacity(settlements.len());
         for (position, contributions) in settlements {
-            deltas.extend(contributions.shares.into_iter().map(
+            deltas.extend(contributions.by_aggregate.into_iter().map(
                 |Contribution { targets, measures, .. }| RollupDelta {
                     targets,
                     settled: measures.clone(),
@@ -165,15 +168,16 @@ impl ItemPlanner<'_> {
             ));
             markers.push(position);
         }
-        entry.left = self.left_behind(before, &entry.current);
-        let mut plan = ItemPlan { entry, markers, fresh, deltas, extremes, shown: Vec::new(), newest };
-        each_rollup_once(&mut plan)?;
-        self.drop_expired(&mut plan);
-        plan.shown = self.shown(&plan);
+        entry.left = self.left_targets(before, &entry.current);
+        let mut plan =
+            ItemPlan { entry, markers, new_contributions, deltas, extremes, mirrored: Vec::new(), newest };
+        merge_deltas(&mut plan)?;
+        self.drop_expired_targets(&mut plan);
+        plan.mirrored = self.mirrored_targets(&plan);
         Ok(plan)
     }
 
-    /// The entry in its new state, and what `max` and `min` have to see on the way there.
+    /// The entry in its new state, and the values for `max` and `min`.
     fn next_entry<'r>(
         &self,
         entry: Option<&LedgerEntry<'r>>,
@@ -181,106 +185,102 @@ impl ItemPlanner<'_> {
         before: &ItemContributions,
     ) -> (LedgerEntry<'r>, Vec<ExtremeValue>) {
         let (rev, generation) = (entry.map_or(0, |entry| entry.rev) + 1, self.model.generation);
-        let as_of = entry.and_then(|entry| entry.as_of);
-        let Some(NewState { position, projected, gone, as_of: observed }) = state else {
-            let unchanged = LedgerEntry {
-                position: entry.map_or_else(|| Position::start_of(""), |entry| entry.position.clone()),
-                rev,
-                generation,
-                current: before.clone(),
-                left: Vec::new(),
-                as_of,
-                expires_at: entry.and_then(|entry| entry.expires_at),
-            };
-            return (unchanged, Vec::new());
+        let stored_as_of = entry.and_then(|entry| entry.as_of);
+        let (position, current, as_of, expires_at, extremes) = match state {
+            None => {
+                let position = entry.map_or_else(|| Position::start_of(""), |entry| entry.position.clone());
+                let expires_at = entry.and_then(|entry| entry.expires_at);
+                (position, before.clone(), stored_as_of, expires_at, Vec::new())
+            }
+            Some(NewState { position, projection, is_deleted, as_of }) => {
+                let mut current = projection.contributions;
+                if !is_deleted {
+                    // Contributions to aggregates that the model no longer has are kept. Those of a deleted item are
+                    // subtracted: once its tombstone is gone, nothing could subtract them.
+                    let is_known =
+                        |name: &Arc<str>| self.model.aggregates.iter().any(|known| known.name == *name);
+                    let unknown = before.by_aggregate.iter().filter(|earlier| !is_known(&earlier.aggregate));
+                    current.by_aggregate.extend(unknown.cloned());
+                }
+                let expires_at = is_deleted.then(|| self.now.plus(TOMBSTONE_LIFETIME));
+                (position, current, stored_as_of.max(as_of), expires_at, projection.extremes)
+            }
         };
-        let mut current = projected.contributions;
-        if !gone {
-            // Of an item that is gone nothing is carried: its tombstone will go too, and then nobody could subtract it any more.
-            let is_known = |share: &Contribution| {
-                self.model.aggregates.iter().any(|known| known.name == share.aggregate)
-            };
-            current.shares.extend(before.shares.iter().filter(|share| !is_known(share)).cloned());
-        }
-        let expires_at = gone.then(|| self.now.plus(TOMBSTONE_LIFE));
-        let as_of = as_of.max(observed);
-        (
-            LedgerEntry { position, rev, generation, current, left: Vec::new(), as_of, expires_at },
-            projected.extremes,
-        )
+        let left = Vec::new();
+        (LedgerEntry { position, rev, generation, current, left, as_of, expires_at }, extremes)
     }
 
-    fn left_behind(&self, before: &ItemContributions, after: &ItemContributions) -> Vec<TargetId> {
-        let now_in = |target: TargetId| after.shares.iter().any(|share| share.targets.contains(&target));
-        let mut left = Vec::new();
-        for share in &before.shares {
-            let gone = share.targets.iter().copied().filter(|target| !now_in(*target));
-            left.extend(gone.filter(|target| self.targets.shows_any(*target, &share.measures)));
-        }
-        left
+    /// The mirrored rollups that the item no longer contributes to.
+    fn left_targets(&self, before: &ItemContributions, after: &ItemContributions) -> Vec<TargetId> {
+        let remains = |target: &TargetId| {
+            after.by_aggregate.iter().any(|contribution| contribution.targets.contains(target))
+        };
+        self.targets.mirrored(before).filter(|target| !remains(target)).collect()
     }
 
-    fn shown(&self, plan: &ItemPlan<'_>) -> Vec<TargetId> {
-        let mut shown = Vec::new();
-        for PlannedAddition { targets, measures, .. } in plan.additions() {
-            shown.extend(targets.iter().copied().filter(|target| self.targets.shows_any(*target, measures)));
-        }
+    fn mirrored_targets(&self, plan: &ItemPlan<'_>) -> Vec<TargetId> {
+        let added = plan.additions().flat_map(|addition| {
+            let is_mirrored = |target: &TargetId| self.targets.shows_any(*target, addition.measures);
+            addition.targets.iter().copied().filter(is_mirrored)
+        });
         let extremes =
             plan.extremes.iter().filter(|extreme| self.targets.shows(extreme.target, &extreme.measure));
-        shown.extend(extremes.map(|extreme| extreme.target));
-        shown
+        added.chain(extremes.map(|extreme| extreme.target)).collect()
     }
 
-    /// A rollup that has expired is gone or going: adding to it would bring back a part of it.
-    fn drop_expired(&self, plan: &mut ItemPlan<'_>) {
-        let lives = |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.now);
-        if plan.touched().all(lives) {
+    /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of
+    /// them.
+    fn drop_expired_targets(&self, plan: &mut ItemPlan<'_>) {
+        let is_live = |target: TargetId| self.targets.get(target).expires_at.is_none_or(|at| at > self.now);
+        if plan.targets().all(is_live) {
             return;
         }
         plan.make_deltas();
         for delta in &mut plan.deltas {
-            delta.targets.retain(|target| lives(*target));
+            delta.targets.retain(|target| is_live(*target));
         }
         plan.deltas.retain(|delta| !delta.targets.is_empty());
-        plan.extremes.retain(|extreme| lives(extreme.target));
+        plan.extremes.retain(|extreme| is_live(extreme.target));
     }
 }
 
-/// What brings the rollups from one state of an item to the next: for each aggregate, and for what it counts into the same rollups
-/// in both states, the difference; and the shares that are new as they stand.
+/// The difference between two states of an item: the indexes of the contributions in `after` that have no counterpart
+/// in `before`, and the deltas of all others. A counterpart has the same aggregate and the same rollups.
 fn difference(
     before: &ItemContributions,
     after: &ItemContributions,
 ) -> Result<(SmallVec<[usize; 2]>, Vec<RollupDelta>)> {
-    let counterpart = |share: &Contribution, others: &ItemContributions| -> Option<usize> {
-        let same =
-            |other: &Contribution| other.aggregate == share.aggregate && other.targets == share.targets;
-        others.shares.iter().position(same)
-    };
-    let (mut fresh, mut deltas) = (SmallVec::new(), Vec::new());
-    for (index, share) in after.shares.iter().enumerate() {
-        let Some(earlier) = counterpart(share, before).and_then(|index| before.shares.get(index)) else {
-            fresh.push(index);
+    let (mut new, mut deltas) = (SmallVec::new(), Vec::new());
+    for (index, contribution) in after.by_aggregate.iter().enumerate() {
+        let Some(earlier) = counterpart(contribution, before) else {
+            new.push(index);
             continue;
         };
-        let mut measures = share.measures.clone();
+        let mut measures = contribution.measures.clone();
         for (measure, number) in &earlier.measures {
             add(&mut measures, measure, &number.negated())?;
         }
         measures.retain(|(_, number)| !number.is_zero());
-        deltas.push(RollupDelta { targets: share.targets.clone(), measures, settled: Vec::new() });
+        deltas.push(RollupDelta { targets: contribution.targets.clone(), measures, settled: Vec::new() });
     }
-    for share in before.shares.iter().filter(|share| counterpart(share, after).is_none()) {
-        let negated = share.measures.iter().map(|(name, number)| (Arc::clone(name), number.negated()));
-        let (targets, measures) = (share.targets.clone(), negated.collect());
+    for earlier in before.by_aggregate.iter().filter(|earlier| counterpart(earlier, after).is_none()) {
+        let negated = earlier.measures.iter().map(|(name, number)| (Arc::clone(name), number.negated()));
+        let (targets, measures) = (earlier.targets.clone(), negated.collect());
         deltas.push(RollupDelta { targets, measures, settled: Vec::new() });
     }
     deltas.retain(|delta: &RollupDelta| !delta.measures.is_empty());
-    Ok((fresh, deltas))
+    Ok((new, deltas))
 }
 
-/// The same additions, with no rollup in two of them.
-fn each_rollup_once(plan: &mut ItemPlan<'_>) -> Result<()> {
+fn counterpart<'c>(contribution: &Contribution, others: &'c ItemContributions) -> Option<&'c Contribution> {
+    others
+        .by_aggregate
+        .iter()
+        .find(|other| other.aggregate == contribution.aggregate && other.targets == contribution.targets)
+}
+
+/// Merges the additions of a plan so that no rollup occurs twice.
+fn merge_deltas(plan: &mut ItemPlan<'_>) -> Result<()> {
     let overlaps = |(index, addition): (usize, PlannedAddition<'_>)| {
         let mut others = plan.additions().skip(index + 1);
         others.any(|other| addition.targets.iter().any(|target| other.targets.contains(target)))
@@ -295,11 +295,8 @@ fn each_rollup_once(plan: &mut ItemPlan<'_>) -> Result<()> {
             let targets = TargetIds::from_slice(&[*target]);
             let empty = || RollupDelta { targets, measures: Vec::new(), settled: Vec::new() };
             let sum = by_target.entry(*target).or_insert_with(empty);
-            for (name, number) in &delta.measures {
-                add(&mut sum.measures, name, number)?;
-            }
-            for (name, number) in &delta.settled {
-                add(&mut sum.settled, name, number)?;
+            for (sums, added) in [(&mut sum.measures, &delta.measures), (&mut sum.settled, &delta.settled)] {
+                added.iter().try_for_each(|(name, number)| add(sums, name, number))?;
             }
         }
     }
@@ -310,29 +307,26 @@ fn each_rollup_once(plan: &mut ItemPlan<'_>) -> Result<()> {
 /// Adds to a measure.
 ///
 /// # Errors
-/// [`ErrorKind::Record`] if the sum is beyond 38 digits; then nothing was added.
+/// [`ErrorKind::Record`] if the sum exceeds 38 digits; then nothing is added.
 pub(super) fn add(sums: &mut MeasureAmounts, name: &Arc<str>, number: &Decimal) -> Result<()> {
-    // Nearly all names are the model's own, and are told by where they are.
+    // Nearly all names are shared with the model, so that comparing pointers is enough.
     let same = sums.iter().position(|(known, _)| Arc::ptr_eq(known, name));
-    let place = same.or_else(|| sums.iter().position(|(known, _)| known == name));
-    match place.and_then(|place| sums.get_mut(place)) {
+    let index = same.or_else(|| sums.iter().position(|(known, _)| known == name));
+    match index.and_then(|index| sums.get_mut(index)) {
         None => sums.push((Arc::clone(name), number.clone())),
         Some((_, sum)) => {
             *sum = sum.plus(number).map_err(|cause| {
-                Error::new(
-                    ErrorKind::Record,
-                    format!("measure `{name}` changes by more than 38 digits can say"),
-                )
-                .caused_by(cause)
+                let message = format!("the change of measure `{name}` exceeds 38 digits");
+                Error::new(ErrorKind::Record, message).caused_by(cause)
             })?;
         }
     }
     Ok(())
 }
 
-fn newer_generation(theirs: u64, ours: u64) -> Error {
+fn newer_generation(entry: u64, model: u64) -> Error {
     Error::new(ErrorKind::State, "the item's ledger entry was written by a newer table model")
-        .with("entry's generation", theirs.to_string())
-        .with("this function's generation", ours.to_string())
-        .hint("Deploy the newer model to every function; the record comes again until then")
+        .with("entry's generation", entry.to_string())
+        .with("this function's generation", model.to_string())
+        .hint("Deploy the newer model to every function; the record is redelivered until then")
 }

@@ -1,4 +1,4 @@
-//! Single requests, sent again while it can help and there is time.
+//! Single requests, retried until they succeed, cannot succeed, or the deadline is reached.
 
 use super::{InvocationContext, Ledger};
 use crate::clock::Clock;
@@ -7,11 +7,11 @@ use crate::retry::RetryPolicy;
 use crate::sink::{ReadSnapshot, Tables, WriteError};
 use crate::{Error, ErrorKind, Result};
 
-/// Single requests under way at once.
+/// Concurrent single requests.
 pub(super) const CONCURRENCY: usize = 16;
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// Reads items, strongly consistent; again until they are read, cannot be, or there is no time left.
+    /// Reads items, strongly consistent.
     pub(super) async fn read(
         &self,
         keys: &[ItemKey],
@@ -22,7 +22,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         }
         let mut attempt = 0;
         loop {
-            self.in_time(invocation)?;
+            self.check_deadline(invocation)?;
             match self.tables.read(keys).await {
                 Err(error) if error.is_retryable() => {
                     attempt += 1;
@@ -30,12 +30,12 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                         return Err(error);
                     }
                 }
-                answer => return answer,
+                result => return result,
             }
         }
     }
 
-    /// Sends a write that is idempotent by its own condition, until its fate is known or there is no time left.
+    /// Sends a write that its own condition makes idempotent, until its result is known or the deadline is reached.
     pub(super) async fn write_retrying(
         &self,
         write: &Write,
@@ -43,7 +43,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ) -> Result<(), WriteError> {
         let mut attempt = 0;
         loop {
-            self.in_time(invocation).map_err(WriteError::Failed)?;
+            self.check_deadline(invocation).map_err(WriteError::Failed)?;
             let error = match self.tables.write(write).await {
                 Ok(consumed) => {
                     invocation.tally.write_units.add(consumed.write_units);
@@ -51,7 +51,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 }
                 Err(error) => error,
             };
-            let again = match &error {
+            let can_retry = match &error {
                 WriteError::Refused(WriteRefusal::Conflict) => {
                     invocation.tally.conflicts.add(1);
                     true
@@ -61,45 +61,48 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
                 WriteError::Failed(error) => error.is_retryable(),
             };
             attempt += 1;
-            if !again || !self.wait(attempt, invocation).await {
+            if !can_retry || !self.wait(attempt, invocation).await {
                 return Err(error);
             }
         }
     }
 
-    /// No request is begun when the time is up: its answer would come too late.
-    fn in_time(&self, invocation: &InvocationContext) -> Result<()> {
+    /// Fails after the deadline: the response of a request that starts now would come too late.
+    fn check_deadline(&self, invocation: &InvocationContext) -> Result<()> {
         if self.clock.now() < invocation.deadline {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Conflict, "the time was up before the item was done"))
+        Err(Error::new(ErrorKind::Conflict, "the deadline passed before the item was done"))
     }
 
-    /// Waits before another attempt; `false` if there is no time for one.
+    /// Waits before another attempt; returns `false` if the deadline leaves no time for one.
     pub(super) async fn wait(&self, attempt: u32, invocation: &InvocationContext) -> bool {
         let is_time = RetryPolicy::STANDARD.wait(attempt, invocation.deadline, &self.clock).await;
         invocation.tally.retries.add(u64::from(is_time));
         is_time
     }
 
-    /// The error that a refusal comes to when nothing more can be done about it.
-    pub(super) fn refused(&self, write: &Write, refusal: WriteRefusal) -> Error {
-        let table = write.key.table.as_ref();
+    /// The error of a write that is not retried any more.
+    pub(super) fn write_error(&self, write: &Write, error: WriteError) -> Error {
+        let refusal = match error {
+            WriteError::Refused(refusal) => refusal,
+            WriteError::Failed(error) => return error,
+        };
         match refusal {
             WriteRefusal::Conflict => {
-                Error::new(ErrorKind::Conflict, "another writer held the item until the time was up")
+                Error::new(ErrorKind::Conflict, "another writer was writing the item until the deadline")
             }
             WriteRefusal::Condition(_) => {
-                Error::new(ErrorKind::Conflict, "the item kept changing until the time was up")
+                Error::new(ErrorKind::Conflict, "the item kept changing until the deadline")
             }
             WriteRefusal::Throttled => {
-                Error::new(ErrorKind::Unavailable, "DynamoDB throttled until the time was up")
+                Error::new(ErrorKind::Unavailable, "DynamoDB throttled the write until the deadline")
                     .hint("Give the table more capacity, or its hot rollup `shards`")
             }
             WriteRefusal::Invalid(reason) => {
-                Error::new(ErrorKind::Rejected, format!("DynamoDB refuses the write: {reason}"))
+                Error::new(ErrorKind::Rejected, format!("DynamoDB rejected the write: {reason}"))
             }
         }
-        .with("table", table)
+        .with("table", write.key.table.as_ref())
     }
 }

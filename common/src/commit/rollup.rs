@@ -1,23 +1,25 @@
-//! How one transaction's additions to a rollup are written.
+//! The write of one rollup in a transaction.
 //!
-//! Sums are `ADD`ed, on no condition: additions of any two writers commute. What is computed (`max`, `min`, averages) is not
-//! additive: such a rollup is read first and written on the `rev` that was read.
+//! Counts and sums are `ADD`ed without a condition, because additions of concurrent writers commute. Computed measures
+//! (`max`, `min`, averages) are not additive: a rollup with computed measures is read first and written on the `rev`
+//! that was read.
 
 use std::sync::Arc;
 
 use super::keys::{self, StateKeys};
 use super::pack::RollupUpdate;
-use crate::effect::{AttributeChange, Path, Write, WriteAction, WriteCondition};
+use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
 use crate::projection::{ExtremeRule, ExtremeValue, RollupTarget};
-use crate::record::{AttributeValue, Decimal, Item};
+use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 use crate::table::{AverageMeasure, Rollup};
 use crate::{Error, ErrorKind, Result};
 
 /// Decimal places that an average is rounded to.
 const AVERAGE_PLACES: u8 = 6;
 
-/// The write that brings `update` to the rollup `target`. `stored` is the rollup as it was read, for one that is computed.
-pub(super) fn write(
+/// The write that applies `update` to the rollup `target`. `computed` is set for a rollup with computed measures: its
+/// declaration and the item as it was read.
+pub(super) fn rollup_write(
     state_keys: &StateKeys,
     target: &RollupTarget,
     update: RollupUpdate,
@@ -30,7 +32,8 @@ pub(super) fn write(
     })?;
     let mut changes = Vec::with_capacity(update.measures.len() + update.settled.len() + 4);
     let names = state_keys.names();
-    let mut set = |name: &Arc<str>, value| changes.push(AttributeChange::Set(Path::from(name), value));
+    let mut set =
+        |name: &Arc<str>, value| changes.push(AttributeChange::Set(AttributePath::from(name), value));
     set(&names.entity_type, "ROLLUP".into());
     if let Some(updated_at) = updated_at {
         set(&names.updated_at, AttributeValue::text(updated_at));
@@ -38,35 +41,39 @@ pub(super) fn write(
     if let Some(expires_at) = target.expires_at {
         set(&names.expires_at, Decimal::from(expires_at.epoch_seconds()).into());
     }
-    changes.push(AttributeChange::Add(Path::from(&names.rev), Decimal::ONE));
+    changes.push(AttributeChange::Add(AttributePath::from(&names.rev), Decimal::ONE));
     let mut condition = WriteCondition::Always;
     if let Some((rollup, stored)) = computed {
         condition = unchanged(stored);
-        changes.extend(extremes(&update.extremes, stored));
+        changes.extend(extreme_changes(&update.extremes, stored));
         changes.extend(rollup.averages.iter().map(|average| average_change(average, &update, stored)));
     }
-    let add = |name: Path, number: Decimal| (!number.is_zero()).then_some(AttributeChange::Add(name, number));
-    changes.extend(update.measures.into_iter().filter_map(|(name, number)| add(Path::from(name), number)));
-    let settled = |name: Arc<str>| Path::from([keys::SETTLED, &name].concat().as_str());
+    let add = |name: AttributePath, number: Decimal| {
+        (!number.is_zero()).then_some(AttributeChange::Add(name, number))
+    };
+    changes.extend(
+        update.measures.into_iter().filter_map(|(name, number)| add(AttributePath::from(name), number)),
+    );
+    let settled = |name: Arc<str>| AttributePath::from([keys::SETTLED, &name].concat().as_str());
     changes.extend(update.settled.into_iter().filter_map(|(name, number)| add(settled(name), number)));
     Ok(Write { key, condition, action: WriteAction::Update(changes) })
 }
 
-/// Holds as long as the rollup is as it was read.
+/// Holds while the rollup is unchanged since it was read.
 fn unchanged(stored: Option<&Item>) -> WriteCondition {
     match stored {
         None => WriteCondition::ItemAbsent,
         Some(item) => match item.get(keys::REV) {
-            Some(rev) => WriteCondition::Equals(Path::from(keys::REV), rev.clone()),
+            Some(rev) => WriteCondition::Equals(AttributePath::from(keys::REV), rev.clone()),
             None => WriteCondition::All(vec![
                 WriteCondition::ItemExists,
-                WriteCondition::Absent(Path::from(keys::REV)),
+                WriteCondition::Absent(AttributePath::from(keys::REV)),
             ]),
         },
     }
 }
 
-fn extremes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<AttributeChange> {
+fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<AttributeChange> {
     let mut winners: Vec<ExtremeValue> = Vec::new();
     for extreme in seen {
         match winners.iter_mut().find(|winner| winner.measure == extreme.measure) {
@@ -82,18 +89,18 @@ fn extremes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<AttributeChange
     winners.retain(|winner| stored_value(&winner.measure).is_none_or(|known| beats(winner, known)));
     winners
         .into_iter()
-        .map(|winner| AttributeChange::Set(Path::from(&winner.measure), winner.value))
+        .map(|winner| AttributeChange::Set(AttributePath::from(&winner.measure), winner.value))
         .collect()
 }
 
-/// Whether the extreme replaces `known`. A value of another type is of another model: the new one stands.
+/// Whether the extreme replaces `known`. A value of another type was written by another model and is replaced.
 fn beats(extreme: &ExtremeValue, known: &AttributeValue<'_>) -> bool {
     let order = match (&extreme.value, known) {
         (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
         (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
         _ => return true,
     };
-    match extreme.keep {
+    match extreme.rule {
         ExtremeRule::Largest => order.is_gt(),
         ExtremeRule::Smallest => order.is_lt(),
     }
@@ -107,7 +114,7 @@ fn average_change(average: &AverageMeasure, update: &RollupUpdate, stored: Optio
     };
     let quotient = total(&average.sum).zip(total(&average.count));
     match quotient.and_then(|(sum, count)| sum.divided_by(&count, AVERAGE_PLACES)) {
-        Some(quotient) => AttributeChange::Set(Path::from(&average.name), quotient.into()),
-        None => AttributeChange::Remove(Path::from(&average.name)),
+        Some(quotient) => AttributeChange::Set(AttributePath::from(&average.name), quotient.into()),
+        None => AttributeChange::Remove(AttributePath::from(&average.name)),
     }
 }

@@ -1,23 +1,23 @@
-//! What a batch cost and did, counted while it is done.
+//! Counters of a batch: what was done, and what it cost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only grows; shared by what runs at once.
+/// A counter that concurrent tasks share.
 #[derive(Debug, Default)]
 pub struct SharedCounter(AtomicU64);
 
 impl SharedCounter {
-    /// Adds to it.
+    /// Adds a number.
     pub fn add(&self, number: u64) {
         self.0.fetch_add(number, Ordering::Relaxed);
     }
 
-    /// Adds the length of something.
+    /// Adds a length.
     pub fn add_len(&self, length: usize) {
         self.add(u64::try_from(length).unwrap_or(u64::MAX));
     }
 
-    /// What it has come to.
+    /// The current value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -29,7 +29,7 @@ macro_rules! tally {
         #[derive(Debug, Default)]
         pub(super) struct CommitTally { $(pub(super) $name: SharedCounter,)* }
 
-        /// What a batch cost and did.
+        /// The counters of a batch at its end.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct CommitTotals { $($(#[$doc])* pub $name: u64,)* }
 
@@ -46,7 +46,7 @@ macro_rules! tally {
         }
 
         impl CommitTotals {
-            /// Each number with its name, in the order of declaration.
+            /// Each counter's name and value, in the order of declaration.
             #[must_use]
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
@@ -58,22 +58,22 @@ macro_rules! tally {
 tally! {
     /// Records that were counted already and were skipped.
     duplicates,
-    /// Records that needed no write of their own, because a later one of their item was written.
+    /// Records without a write of their own, because a later record of the same item was written.
     folded,
-    /// Transactions that were committed.
+    /// Committed transactions.
     transactions,
-    /// Transactions and writes that met another writer, or an entry that had changed.
+    /// Transactions and writes that conflicted with another writer, or found a changed entry.
     conflicts,
-    /// Requests that were sent again: after a conflict, a throttle or a lost answer.
+    /// Requests that were sent again after a conflict, a throttle or a lost response.
     retries,
-    /// Ledger entries that were written.
+    /// Written ledger entries.
     ledger_writes,
-    /// Write capacity units of all writes, as far as the service tells.
+    /// Write capacity units of all writes, as reported by the service.
     write_units,
-    /// Items that were reconciled with their table.
+    /// Items reconciled with their table.
     reconciled,
-    /// Copies on applications' items that were refreshed.
+    /// Refreshed copies on applications' items.
     mirrors,
-    /// TTL expiries that were too old to be settled.
+    /// TTL expiries too old to be settled.
     expiries_too_old,
 }

@@ -1,37 +1,38 @@
 //! Settings: the only place that reads the environment.
 //!
-//! [`EnvironmentSettings`] are the variables as they are written, [`FunctionConfig`] is what they come to.
+//! [`EnvironmentSettings`] holds the variables as text. [`FunctionConfig`] and the methods resolve them; an error names the variable and what to
+//! set it to.
 
-mod archive;
-mod caches;
+mod clients;
 mod projections;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig};
-use aws_sdk_dynamodb::Client;
-
-pub use self::archive::{ArchiveConfig, bucket, firehose_client, s3_client};
-pub use self::caches::{cache, distribution};
-use self::projections::PROJECTIONS;
-pub use self::projections::Projection;
-use crate::sink::http_client;
-use crate::table::Model;
+pub use self::clients::{dynamodb_client, firehose_client, s3_client};
+pub use self::projections::ProjectionKind;
+use crate::sink::cloudfront::CloudFront;
+use crate::sink::redis::{CacheTopology, RedisCache};
+use crate::table::{Model, Table, nearest_name};
 use crate::{Error, ErrorKind, Result};
 
+const PREFIX: &str = "AFTERWRITE_";
 const MODEL: &str = "AFTERWRITE_MODEL";
 const TABLES: &str = "AFTERWRITE_TABLES";
 const STATE_TABLE: &str = "AFTERWRITE_STATE_TABLE";
+const PROJECTIONS: &str = "AFTERWRITE_PROJECTIONS";
+const FIREHOSE_STREAM: &str = "AFTERWRITE_FIREHOSE_STREAM";
+const BUCKET: &str = "AFTERWRITE_BUCKET";
+const CACHE_URL: &str = "AFTERWRITE_CACHE_URL";
+const CACHE_CLUSTER: &str = "AFTERWRITE_CACHE_CLUSTER";
+const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
 
-/// Afterwrite's variables, as they are written.
+/// The environment variables as text. An empty variable counts as unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvironmentSettings {
     /// `AFTERWRITE_MODEL`: a built-in model's name, or the path of a TOML file.
     pub model: Option<String>,
-    /// `AFTERWRITE_TABLES`: `name in the model=name where it lives`, separated by commas.
+    /// `AFTERWRITE_TABLES`: `name in the model=deployed name`, separated by commas.
     pub tables: Option<String>,
     /// `AFTERWRITE_STATE_TABLE`: the table of rollups and ledger.
     pub state_table: Option<String>,
@@ -39,7 +40,7 @@ pub struct EnvironmentSettings {
     pub projections: Option<String>,
     /// `AFTERWRITE_FIREHOSE_STREAM`: the delivery stream of the archive.
     pub firehose_stream: Option<String>,
-    /// `AFTERWRITE_BUCKET`: the bucket of the archive.
+    /// `AFTERWRITE_BUCKET`: the bucket of the archive and the datasets.
     pub bucket: Option<String>,
     /// `AFTERWRITE_CACHE_URL`: the cache, `redis://` or `rediss://`.
     pub cache_url: Option<String>,
@@ -47,156 +48,177 @@ pub struct EnvironmentSettings {
     pub cache_cluster: Option<String>,
     /// `AFTERWRITE_CLOUDFRONT_DISTRIBUTION`: the distribution's id.
     pub distribution: Option<String>,
+    /// `AWS_LAMBDA_RUNTIME_API`: the host and port of the Runtime API. Lambda sets it.
+    pub runtime_api: Option<String>,
+    /// One warning for each variable that begins with `AFTERWRITE_` and is not one of these.
+    pub warnings: Vec<String>,
 }
 
 impl EnvironmentSettings {
-    /// Reads the environment. An empty variable counts as unset.
+    /// Reads the environment.
     #[must_use]
     pub fn from_env() -> Self {
-        let read = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Self {
-            model: read(MODEL),
-            tables: read(TABLES),
-            state_table: read(STATE_TABLE),
-            projections: read(PROJECTIONS),
-            firehose_stream: read(archive::FIREHOSE_STREAM),
-            bucket: read(archive::BUCKET),
-            cache_url: read(caches::CACHE_URL),
-            cache_cluster: read(caches::CACHE_CLUSTER),
-            distribution: read(caches::DISTRIBUTION),
-        }
+        let variables = std::env::vars_os();
+        Self::from_variables(
+            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        )
+    }
+
+    fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Self {
+        let mut unread: BTreeMap<String, String> = variables.collect();
+        let mut known = Vec::new();
+        let mut take = |name: &'static str| {
+            known.push(name);
+            unread.remove(name).filter(|value| !value.is_empty())
+        };
+        let settings = Self {
+            model: take(MODEL),
+            tables: take(TABLES),
+            state_table: take(STATE_TABLE),
+            projections: take(PROJECTIONS),
+            firehose_stream: take(FIREHOSE_STREAM),
+            bucket: take(BUCKET),
+            cache_url: take(CACHE_URL),
+            cache_cluster: take(CACHE_CLUSTER),
+            distribution: take(DISTRIBUTION),
+            runtime_api: take("AWS_LAMBDA_RUNTIME_API"),
+            warnings: Vec::new(),
+        };
+        let unknown = unread.keys().filter(|name| name.starts_with(PREFIX));
+        Self { warnings: unknown.map(|name| unknown_variable(name, &known)).collect(), ..settings }
+    }
+
+    /// The table of rollups and ledger.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_STATE_TABLE` is unset.
+    pub fn required_state_table(&self) -> Result<Arc<str>> {
+        let hint = "Set it to the name of the table of rollups and ledger (keys `PK` and `SK`, both strings)";
+        required(self.state_table.as_deref(), STATE_TABLE, hint).map(Arc::from)
+    }
+
+    /// The delivery stream of the archive.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_FIREHOSE_STREAM` is unset.
+    pub fn required_firehose_stream(&self) -> Result<Arc<str>> {
+        let hint = "Set it to the name of the Firehose delivery stream that writes the archive";
+        required(self.firehose_stream.as_deref(), FIREHOSE_STREAM, hint).map(Arc::from)
+    }
+
+    /// The bucket of the archive and the datasets.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_BUCKET` is unset.
+    pub fn required_bucket(&self) -> Result<Arc<str>> {
+        let hint = "Set it to the name of the bucket that the delivery stream writes to";
+        required(self.bucket.as_deref(), BUCKET, hint).map(Arc::from)
+    }
+
+    /// The cache whose keys are invalidated, if one is set. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CACHE_URL` or `AFTERWRITE_CACHE_CLUSTER` is not valid.
+    pub fn cache(&self) -> Result<Option<RedisCache>> {
+        let topology = match self.cache_cluster.as_deref() {
+            None | Some("false") => CacheTopology::Single,
+            Some("true") => CacheTopology::Cluster,
+            Some(_) => {
+                return Err(invalid(format!("{CACHE_CLUSTER} is neither `true` nor `false`")).hint(
+                    "Set it to `true` if the cache is a cluster (ElastiCache Serverless is); otherwise remove it",
+                ));
+            }
+        };
+        let Some(url) = self.cache_url.as_deref() else { return Ok(None) };
+        // The address may hold a password, so the error does not repeat it.
+        let redis = RedisCache::new(url, topology, None).map_err(|error| {
+            invalid(format!("{CACHE_URL} is not a cache address"))
+                .hint("Write redis://host:6379, or rediss://host:6379 for TLS; user:password@ may precede the host")
+                .caused_by(error)
+        })?;
+        Ok(Some(redis))
+    }
+
+    /// The CloudFront distribution whose paths are invalidated, if one is set.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if no region is set.
+    pub async fn distribution(&self) -> Result<Option<CloudFront>> {
+        let Some(id) = self.distribution.as_deref() else { return Ok(None) };
+        Ok(Some(CloudFront::new(clients::cloudfront_client().await?, id)))
     }
 }
 
-/// What the settings of any function come to.
+/// The settings that all functions resolve.
 #[derive(Clone, Debug)]
 pub struct FunctionConfig {
     /// The table model.
     pub model: Arc<Model>,
-    /// Where each of the model's tables lives, aligned with [`Model::tables`].
+    /// The deployed name of each of [`Model::tables`], in the same order.
     pub table_names: Vec<Arc<str>>,
-    /// What the function hosts.
-    pub projections: BTreeSet<Projection>,
 }
 
 impl FunctionConfig {
-    /// Resolves the settings of a function that hosts `default`, unless it is told otherwise.
+    /// Loads the model and resolves the names of its tables. A function has no default model: a forgotten variable must not count a table
+    /// by another table's model.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] or [`ErrorKind::Model`], naming the variable and what it should hold.
-    pub fn resolve(settings: &EnvironmentSettings, default: &[Projection]) -> Result<Self> {
-        let projections = Projection::hosted(settings.projections.as_deref(), default)?;
-        let model = Model::load(settings.model.as_deref().unwrap_or(Model::DEFAULT_NAME))?;
-        let table_names = table_names(&model, settings.tables.as_deref().unwrap_or_default())?;
-        Ok(Self { model: Arc::new(model), table_names, projections })
+    /// [`ErrorKind::Configuration`] or [`ErrorKind::Model`].
+    pub fn resolve(settings: &EnvironmentSettings) -> Result<Self> {
+        let model = Model::load(required(
+            settings.model.as_deref(),
+            MODEL,
+            &format!("Set it to the path of a model file, or to a built-in model: {}", built_in_models()),
+        )?)?;
+        let table_names = deployed_names(&model, settings.tables.as_deref().unwrap_or_default())?;
+        Ok(Self { model: Arc::new(model), table_names })
     }
 }
 
-/// The table of rollups and ledger.
-///
-/// # Errors
-/// [`ErrorKind::Configuration`] if `AFTERWRITE_STATE_TABLE` is unset.
-pub fn state_table(settings: &EnvironmentSettings) -> Result<Arc<str>> {
-    let name = settings.state_table.as_deref().ok_or_else(|| {
-        Error::new(ErrorKind::Configuration, format!("{STATE_TABLE} is not set"))
-            .hint("Set it to the name of the table of rollups and ledger (keys `PK` and `SK`, both strings)")
-    });
-    name.map(Arc::from)
+fn built_in_models() -> String {
+    Model::built_in_names().collect::<Vec<_>>().join(", ")
 }
 
-fn table_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
-    let mut lives_as = BTreeMap::new();
+/// Resolves `AFTERWRITE_TABLES`. Tables that it does not name are deployed under the model's name.
+fn deployed_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
+    let mut renamed = BTreeMap::new();
     for rename in renames.split(',').map(str::trim).filter(|rename| !rename.is_empty()) {
-        let Some((name, real)) = rename.split_once('=').filter(|(_, real)| !real.is_empty()) else {
-            return Err(Error::new(
-                ErrorKind::Configuration,
-                format!("{TABLES} holds `{rename}`, which is no rename"),
-            )
-            .hint("Write `name in the model=name where it lives`, separated by commas"));
+        let Some((name, deployed)) = rename.split_once('=').filter(|(_, deployed)| !deployed.is_empty())
+        else {
+            return Err(invalid(format!("{TABLES} holds `{rename}`, which is not a rename"))
+                .hint("Write `name in the model=deployed name`, separated by commas"));
         };
         if !model.tables.iter().any(|table| *table.name == *name) {
             let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
-            return Err(Error::new(
-                ErrorKind::Configuration,
-                format!("{TABLES} renames `{name}`, which the model does not have"),
-            )
-            .with("tables of the model", known.join(", ")));
+            return Err(invalid(format!("{TABLES} renames `{name}`, which is not a table of the model"))
+                .with("tables of the model", known.join(", ")));
         }
-        lives_as.insert(name, real);
+        renamed.insert(name, deployed);
     }
-    let name = |table: &crate::table::Table| {
-        lives_as.get(table.name.as_ref()).map_or_else(|| Arc::clone(&table.name), |real| Arc::from(*real))
+    let deployed_name = |table: &Table| {
+        renamed.get(&*table.name).map_or_else(|| Arc::clone(&table.name), |deployed| Arc::from(*deployed))
     };
-    Ok(model.tables.iter().map(name).collect())
+    Ok(model.tables.iter().map(deployed_name).collect())
 }
 
-/// How long a connection may take, and how long a request: services answer within milliseconds, or something is broken. A connection
-/// that died while the function was frozen must not hold a batch until Lambda kills it.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A DynamoDB client, configured as the AWS SDK configures itself: `AWS_REGION`, `AWS_ENDPOINT_URL`, credentials and so on.
-///
-/// # Errors
-/// [`ErrorKind::Configuration`] if no region is set anywhere.
-pub async fn dynamodb_client() -> Result<Client> {
-    Ok(Client::new(&sdk_config().await?))
+fn required<'v>(value: Option<&'v str>, variable: &str, hint: &str) -> Result<&'v str> {
+    value.ok_or_else(|| invalid(format!("{variable} is not set")).hint(hint))
 }
 
-/// What all AWS clients of a process are configured by.
-pub(crate) async fn sdk_config() -> Result<SdkConfig> {
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
-        .build();
-    let defaults =
-        aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).timeout_config(timeouts);
-    let sdk = Box::pin(defaults.load()).await;
-    if sdk.region().is_none() {
-        return Err(Error::new(ErrorKind::Configuration, "no AWS region is set")
-            .hint("Set AWS_REGION to the region of the tables"));
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Configuration, message)
+}
+
+/// The warning for a variable that nothing reads. Names are compared without their common prefix, which would hide most differences.
+fn unknown_variable(name: &str, known: &[&str]) -> String {
+    let known_suffixes = known.iter().filter_map(|known| known.strip_prefix(PREFIX));
+    match nearest_name(name.strip_prefix(PREFIX).unwrap_or(name), known_suffixes) {
+        Some(nearest) => {
+            format!("{name} is not a setting of Afterwrite and is ignored; did you mean {PREFIX}{nearest}?")
+        }
+        None => format!("{name} is not a setting of Afterwrite and is ignored"),
     }
-    Ok(sdk)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn renamed(tables: String) -> Result<FunctionConfig> {
-        FunctionConfig::resolve(
-            &EnvironmentSettings { tables: Some(tables), ..EnvironmentSettings::default() },
-            &[],
-        )
-    }
-
-    #[test]
-    fn the_default_model_needs_nothing_set() {
-        let config = FunctionConfig::resolve(&EnvironmentSettings::default(), &[]).expect("enough is set");
-        assert_eq!(config.model.name.as_ref(), Model::DEFAULT_NAME);
-        assert_eq!(config.table_names.len(), config.model.tables.len());
-    }
-
-    #[test]
-    fn a_missing_state_table_is_named_by_its_variable() {
-        let error = state_table(&EnvironmentSettings::default()).expect_err("nothing is set");
-        assert_eq!(error.kind(), ErrorKind::Configuration);
-        assert!(error.to_string().contains("AFTERWRITE_STATE_TABLE"), "{error}");
-    }
-
-    #[test]
-    fn tables_live_under_other_names() {
-        let model = Model::load(Model::DEFAULT_NAME).expect("the default model loads");
-        let name = model.tables.first().map(|table| table.name.clone()).expect("it has a table");
-        let config = renamed(format!("{name}=prod-exams"));
-        assert_eq!(config.expect("a rename").table_names.first().map(AsRef::as_ref), Some("prod-exams"));
-    }
-
-    #[test]
-    fn a_rename_of_no_table_and_a_rename_that_is_none_are_told() {
-        for (tables, told) in [("Nothing=prod", "Nothing"), ("prod-exams", "prod-exams"), ("x=", "x=")] {
-            let error = renamed(tables.to_owned()).expect_err("a wrong rename").to_string();
-            assert!(error.contains("AFTERWRITE_TABLES") && error.contains(told), "{error}");
-        }
-    }
-}
+mod tests;

@@ -1,24 +1,23 @@
-//! What a function hosts.
+//! What a function derives from a table's changes.
 
 use std::collections::BTreeSet;
 
-use crate::{Error, ErrorKind, Result};
+use super::{EnvironmentSettings, PROJECTIONS, invalid};
+use crate::Result;
 
-pub(super) const PROJECTIONS: &str = "AFTERWRITE_PROJECTIONS";
-
-/// What can be made of a table's changes. Any function can host any set: a global table allows one reader, which then hosts
-/// them all.
+/// What can be derived from a table's changes. Any function can host any set: a global table allows one stream reader, which then
+/// hosts all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Projection {
+pub enum ProjectionKind {
     /// Counters, rollups and mirrors.
     Aggregate,
-    /// Caches.
+    /// Cache invalidation.
     Invalidate,
     /// The archive of all changes.
     Archive,
 }
 
-impl Projection {
+impl ProjectionKind {
     const ALL: [Self; 3] = [Self::Aggregate, Self::Invalidate, Self::Archive];
 
     /// Its name in `AFTERWRITE_PROJECTIONS`.
@@ -31,45 +30,24 @@ impl Projection {
         }
     }
 
-    /// What `AFTERWRITE_PROJECTIONS` says, or `default` where it is unset.
-    pub(super) fn hosted(written: Option<&str>, default: &[Self]) -> Result<BTreeSet<Self>> {
-        let names = written.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty());
-        let named = names.map(|name| {
-            Self::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| unknown(name))
-        });
-        let named: BTreeSet<Self> = named.collect::<Result<_>>()?;
+    fn parse(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            invalid(format!("{PROJECTIONS} names `{name}`, which is not a projection"))
+                .hint(format!("Name one or more of {known}, separated by commas"))
+        })
+    }
+}
+
+impl EnvironmentSettings {
+    /// The projections that `AFTERWRITE_PROJECTIONS` names, or `default` if it is unset.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Configuration`] for an unknown name.
+    pub fn projections_or(&self, default: &[ProjectionKind]) -> Result<BTreeSet<ProjectionKind>> {
+        let names = self.projections.as_deref().unwrap_or_default().split(',').map(str::trim);
+        let named: BTreeSet<_> =
+            names.filter(|name| !name.is_empty()).map(ProjectionKind::parse).collect::<Result<_>>()?;
         Ok(if named.is_empty() { default.iter().copied().collect() } else { named })
-    }
-}
-
-fn unknown(name: &str) -> Error {
-    let known = Projection::ALL.map(Projection::name).join(", ");
-    Error::new(
-        ErrorKind::Configuration,
-        format!("{PROJECTIONS} names `{name}`, which this version cannot host"),
-    )
-    .hint(format!("Name some of {known}, separated by commas"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_function_hosts_what_is_named_or_else_its_own() {
-        let own = [Projection::Invalidate, Projection::Archive];
-        let hosted = |written| Projection::hosted(written, &own).unwrap();
-        assert_eq!(hosted(None), own.into());
-        assert_eq!(hosted(Some(" ,")), own.into());
-        assert_eq!(
-            hosted(Some("archive, aggregate,archive")),
-            [Projection::Aggregate, Projection::Archive].into()
-        );
-    }
-
-    #[test]
-    fn a_projection_that_cannot_be_hosted_is_told() {
-        let error = Projection::hosted(Some("aggregate, teleport"), &[]).unwrap_err().to_string();
-        assert!(error.contains("AFTERWRITE_PROJECTIONS") && error.contains("teleport"), "{error}");
     }
 }

@@ -1,33 +1,26 @@
-//! One record of an event → one line of the archive: the same JSON on one line, without the attributes that are secret.
+//! A record of an event → a line of the archive: the same JSON on one line, without the secret attributes.
 //!
-//! Nothing is decoded and written anew that need not be. What stands between two tokens is dropped, every string and every
-//! number is copied byte for byte, so that 38 digits, binary values and sets come out as they went in; an image is only
-//! taken apart along the paths that lead to a secret. Where a JSON key is given twice the last one counts for readers, but a
-//! secret is removed from both. `Keys` stay whatever they hold: without them a line says nothing of any item.
+//! Nothing is decoded and encoded again without need. White space between tokens is dropped; every string and number is copied byte for byte,
+//! so that 38 digits, binary values and sets stay as they are. An image is split only along the paths to a secret. If a JSON key occurs twice,
+//! readers take the last one, but a secret is removed from both. `Keys` stay whatever they hold: without them a line names no item.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use memchr::memchr2;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::record::{AttributePath, JsonMembers};
 use crate::{Error, ErrorKind, Result};
 
-/// The way to an attribute: its name, or the names of the maps it lies in, the outermost first, and its name.
-pub type AttributePath = Vec<Arc<str>>;
-
-/// The archive's line of `record`, newline included; `record` is its JSON, as a batch holds it.
-/// What `secrets` name is not in its images any more.
+/// The archive's line of a record's JSON, newline included. Its images lack the attributes at `secrets`.
 ///
 /// # Errors
-/// [`ErrorKind::Record`] if the record is no JSON object, or an image cannot be searched for secrets: it is archived
-/// whole and clean, or not at all.
+/// [`ErrorKind::Record`] if the record is not a JSON object, or if an image cannot be searched for secrets. A record is archived
+/// without secrets or not at all.
 pub fn archive_line(record: &str, secrets: &[AttributePath]) -> Result<String> {
     let mut line = String::with_capacity(record.len() + 1);
-    let secrets: Vec<&[Arc<str>]> =
-        secrets.iter().map(Vec::as_slice).filter(|path| !path.is_empty()).collect();
+    let secrets: Vec<&[Arc<str>]> = secrets.iter().map(AttributePath::names).collect();
     if secrets.is_empty() {
         if !record.starts_with('{') {
             return Err(malformed("a record must be an object"));
@@ -40,7 +33,7 @@ pub fn archive_line(record: &str, secrets: &[AttributePath]) -> Result<String> {
     Ok(line)
 }
 
-/// Copies JSON without the white space between its tokens.
+/// Copies JSON without the white space between tokens.
 fn compact(json: &str, line: &mut String) {
     let bytes = json.as_bytes();
     let (mut copied, mut place) = (0, 0);
@@ -58,14 +51,14 @@ fn compact(json: &str, line: &mut String) {
     line.push_str(json.get(copied..).unwrap_or_default());
 }
 
-/// Where the string ends that `place` is in: after its quotation mark.
+/// The end of the string around `place`: the position after its quotation mark.
 fn string_end(json: &[u8], mut place: usize) -> usize {
     while let Some(found) = json.get(place..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         place += found + 1;
         if json.get(place - 1) == Some(&b'"') {
             return place;
         }
-        // What a backslash escapes ends no string.
+        // An escaped character does not end the string.
         place += 1;
     }
     json.len()
@@ -85,7 +78,7 @@ fn write_change(change: &str, secrets: &[&[Arc<str>]], line: &mut String) -> Res
     })
 }
 
-/// An image, or the content of an `M` within one, without the secrets that `paths` lead to from here.
+/// An image, or the content of an `M` within it, without the secrets at `paths`, which start here.
 fn write_members(members: &str, paths: &[&[Arc<str>]], line: &mut String) -> Result<()> {
     let mut kept = Vec::new();
     for (key, value) in objects_members(members, "an image must be a map of attributes")? {
@@ -112,7 +105,7 @@ fn write_members(members: &str, paths: &[&[Arc<str>]], line: &mut String) -> Res
     Ok(())
 }
 
-/// An attribute value that a path leads into: only an `M` has anything inside that the path can mean.
+/// An attribute value on a path: a path continues only into an `M`.
 fn write_value(value: &str, paths: &[&[Arc<str>]], line: &mut String) -> Result<()> {
     write_object(value, "an attribute value must have a type", line, |kind, content, line| match kind {
         "M" => write_members(content, paths, line).map(|()| true),
@@ -120,7 +113,7 @@ fn write_value(value: &str, paths: &[&[Arc<str>]], line: &mut String) -> Result<
     })
 }
 
-/// Copies an object; `write` writes the members that it answers `true` for.
+/// Copies an object, but for the members that `write` has written; it returns `true` for those.
 fn write_object(
     json: &str,
     expected: &'static str,
@@ -146,49 +139,23 @@ fn write_key(place: usize, key: &RawValue, line: &mut String) {
     line.push(':');
 }
 
-/// A key as it reads: `"p\u0061ssword"` is `password`.
+/// A key without escapes: `"p\u0061ssword"` is `password`.
 fn name_of(key: &RawValue) -> Result<Cow<'_, str>> {
     let quoted = key.get();
     let plain = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     if !plain.contains('\\') {
         return Ok(Cow::Borrowed(plain));
     }
-    serde_json::from_str(quoted).map(Cow::Owned).map_err(|_| malformed("a name is no text"))
+    serde_json::from_str(quoted).map(Cow::Owned).map_err(|_| malformed("a name is not text"))
 }
 
-/// The members of an object as they are written, duplicates included.
+/// The members of an object as JSON, duplicates included.
 fn objects_members<'a>(json: &'a str, expected: &'static str) -> Result<Vec<(&'a RawValue, &'a RawValue)>> {
-    serde_json::from_str::<JsonMembers<'_>>(json).map(|members| members.0).map_err(|_| malformed(expected))
+    serde_json::from_str(json).map(|JsonMembers(members)| members).map_err(|_| malformed(expected))
 }
 
 fn malformed(what: &str) -> Error {
     Error::new(ErrorKind::Record, format!("a change record cannot be archived: {what}"))
-}
-
-struct JsonMembers<'a>(Vec<(&'a RawValue, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for JsonMembers<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = JsonMembers<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::with_capacity(map.size_hint().unwrap_or(8));
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(JsonMembers(members))
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `C(image)`: what an item in this state contributes.
+//! `C(image)`: the contributions of an item in the state of an image.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::record::{AttributeValue, Decimal, Image};
 use crate::table::{Aggregate, Measure, MeasureKind, Model, Operand, Pattern, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
 
-/// What an item contributes, aggregate by aggregate. What is nought is left out.
+/// The contributions of an item. Measures that are zero are omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ItemContributions {
-    /// One share for each aggregate that counts the item.
-    pub shares: SmallVec<[Contribution; 1]>,
+    /// One contribution for each aggregate that counts the item.
+    pub by_aggregate: SmallVec<[Contribution; 1]>,
 }
 
 impl ItemContributions {
-    /// Those of an item of which nothing is counted.
-    pub const NOTHING: Self = Self { shares: SmallVec::new_const() };
+    /// The contributions of an item that is not counted.
+    pub const NOTHING: Self = Self { by_aggregate: SmallVec::new_const() };
 }
 
 /// The rollups that an aggregate counts an item into.
@@ -28,31 +28,31 @@ pub type TargetIds = SmallVec<[TargetId; 4]>;
 /// Numbers by measure.
 pub type MeasureAmounts = Vec<(Arc<str>, Decimal)>;
 
-/// What an item contributes to one aggregate: the same measures to each of its rollups.
+/// The contribution of an item to one aggregate: the same measures to each of its rollups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contribution {
     /// The aggregate's name.
     pub aggregate: Arc<str>,
     /// The rollups.
     pub targets: TargetIds,
-    /// The measures, none of them nought.
+    /// The measures; none is zero.
     pub measures: MeasureAmounts,
 }
 
-/// A value that a rollup's `max` or `min` must not fall behind.
+/// A value that a rollup's `max` or `min` must take into account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtremeValue {
     /// The rollup.
     pub target: TargetId,
     /// The measure.
     pub measure: Arc<str>,
-    /// Which of two values stays.
-    pub keep: ExtremeRule,
+    /// Which of two values is kept.
+    pub rule: ExtremeRule,
     /// The value: a number or a text.
     pub value: AttributeValue<'static>,
 }
 
-/// Which of two values stays.
+/// Which of two values is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtremeRule {
     /// `max`.
@@ -61,60 +61,63 @@ pub enum ExtremeRule {
     Smallest,
 }
 
-/// All that follows from one image.
+/// The contributions and extreme values of one image.
 #[derive(Clone, Debug, Default)]
 pub struct ImageProjection {
-    /// What is counted of the item.
+    /// What is counted.
     pub contributions: ItemContributions,
-    /// What `max` and `min` have to see.
+    /// The values for `max` and `min`.
     pub extremes: Vec<ExtremeValue>,
 }
 
-/// What an item contributes in the state that `image` shows.
+/// Computes the contributions of an item in the state of `image`.
 ///
 /// # Errors
-/// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no answer yet.
+/// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no
+/// outputs yet.
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
-    answers: &'s impl LookupAnswers,
+    lookups: &'s impl LookupAnswers,
     sharding: ShardAssignment<'_>,
     targets: &mut RollupTargets,
 ) -> Result<ImageProjection> {
-    let mut projected = ImageProjection::default();
+    let mut projection = ImageProjection::default();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
-        let bare = ImageScope::of(model, identity, image);
+        let without_outputs = ImageScope::of(model, identity, image);
         let mut outputs = SmallVec::<[_; 2]>::new();
-        for key in &aggregate.lookups {
-            let question = bare.question(key)?;
-            outputs.push(answers.outputs(&question).ok_or_else(|| {
-                answers.refusal(&question).unwrap_or_else(|| unanswered(model, key.lookup))
-            })?);
+        for lookup in &aggregate.lookups {
+            let key = without_outputs.lookup_key(lookup)?;
+            outputs.push(
+                lookups.outputs(&key).ok_or_else(|| {
+                    lookups.failure(&key).unwrap_or_else(|| no_outputs(model, lookup.lookup))
+                })?,
+            );
         }
-        let scope = ImageScope { outputs: &outputs, ..bare };
+        let scope = ImageScope { outputs: &outputs, ..without_outputs };
         if holds(aggregate.when.as_ref(), &scope)? {
-            project(aggregate, &scope, sharding, targets, &mut projected)?;
+            project_aggregate(aggregate, &scope, sharding, targets, &mut projection)?;
         }
     }
-    Ok(projected)
+    Ok(projection)
 }
 
-fn project(
+fn project_aggregate(
     aggregate: &Aggregate,
     scope: &ImageScope<'_, '_>,
     sharding: ShardAssignment<'_>,
     targets: &mut RollupTargets,
-    projected: &mut ImageProjection,
+    projection: &mut ImageProjection,
 ) -> Result<()> {
     let mut measures = Vec::with_capacity(aggregate.measures.len());
     let mut extremes = Vec::new();
     for measure in &aggregate.measures {
         if holds(measure.when.as_ref(), scope)? {
             match amount(measure, scope)? {
-                MeasureAmount::Nothing => {}
-                MeasureAmount::Number(name, number) => measures.push((name, number)),
-                MeasureAmount::Extreme(keep, value) => extremes.push((&measure.name, keep, value)),
+                None => {}
+                Some(MeasureAmount::Number(name, number)) => measures.push((Arc::clone(name), number)),
+                Some(MeasureAmount::Extreme(rule, value)) => extremes.push((&measure.name, rule, value)),
             }
         }
     }
@@ -122,17 +125,18 @@ fn project(
         return Ok(());
     }
     let destinations = destinations(aggregate, scope, sharding, targets)?;
-    for (measure, keep, value) in extremes {
-        projected.extremes.extend(destinations.iter().map(|target| ExtremeValue {
+    for (measure, rule, value) in extremes {
+        projection.extremes.extend(destinations.iter().map(|target| ExtremeValue {
             target: *target,
             measure: Arc::clone(measure),
-            keep,
+            rule,
             value: value.clone(),
         }));
     }
     if !measures.is_empty() {
-        let share = Contribution { aggregate: Arc::clone(&aggregate.name), targets: destinations, measures };
-        projected.contributions.shares.push(share);
+        let aggregate = Arc::clone(&aggregate.name);
+        let contribution = Contribution { aggregate, targets: destinations, measures };
+        projection.contributions.by_aggregate.push(contribution);
     }
     Ok(())
 }
@@ -157,35 +161,33 @@ fn destinations(
         let key = TargetKey { partition: &partition, sort: &sort, shard };
         ids.push(targets.intern(destination.rollup, key, expires_at));
     }
-    targets.give_buffers((partition, sort));
+    targets.return_buffers((partition, sort));
     Ok(ids)
 }
 
-enum MeasureAmount {
-    Nothing,
-    Number(Arc<str>, Decimal),
+enum MeasureAmount<'m> {
+    Number(&'m Arc<str>, Decimal),
     Extreme(ExtremeRule, AttributeValue<'static>),
 }
 
-fn amount(measure: &Measure, scope: &ImageScope<'_, '_>) -> Result<MeasureAmount> {
-    let extreme = |keep, term: &Term, format: ValueFormat| {
-        Ok(match scope.extreme(term, format)? {
-            Some(value) => MeasureAmount::Extreme(keep, value),
-            None => MeasureAmount::Nothing,
-        })
+/// The amount of a measure; `None` if the item does not change it.
+fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option<MeasureAmount<'m>>> {
+    let number = |number| MeasureAmount::Number(&measure.name, number);
+    let extreme = |rule, term: &Term, format: ValueFormat| {
+        Ok(scope.extreme(term, format)?.map(|value| MeasureAmount::Extreme(rule, value)))
     };
     match &measure.kind {
-        MeasureKind::Count => Ok(MeasureAmount::Number(Arc::clone(&measure.name), Decimal::ONE)),
-        MeasureKind::Sum(factors) => Ok(match product(measure, factors, scope)? {
-            Some(number) if !number.is_zero() => MeasureAmount::Number(Arc::clone(&measure.name), number),
-            Some(_) | None => MeasureAmount::Nothing,
-        }),
+        MeasureKind::Count => Ok(Some(number(Decimal::ONE))),
+        MeasureKind::Sum(factors) => {
+            Ok(product(measure, factors, scope)?.filter(|product| !product.is_zero()).map(number))
+        }
         MeasureKind::Max(term, format) => extreme(ExtremeRule::Largest, term, *format),
         MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, *format),
-        MeasureKind::Histogram { of, width, labels } => Ok(match bin(scope, of, *width, labels)? {
-            Some(label) => MeasureAmount::Number(Arc::clone(label), Decimal::ONE),
-            None => MeasureAmount::Nothing,
-        }),
+        MeasureKind::Histogram { of, width, labels } => {
+            let label = bin(scope, of, *width, labels)?;
+            Ok(label.map(|label| MeasureAmount::Number(label, Decimal::ONE)))
+        }
+        MeasureKind::Average { .. } => Ok(None),
     }
 }
 
@@ -196,17 +198,15 @@ fn product(measure: &Measure, factors: &[Term], scope: &ImageScope<'_, '_>) -> R
         product = Some(match product {
             None => number.into_owned(),
             Some(so_far) => so_far.times(&number).map_err(|cause| {
-                Error::new(
-                    ErrorKind::Record,
-                    format!("the product for measure `{}` is beyond 38 digits", measure.name),
-                )
-                .caused_by(cause)
+                let message = format!("the product for measure `{}` exceeds 38 digits", measure.name);
+                Error::new(ErrorKind::Record, message).caused_by(cause)
             })?,
         });
     }
     Ok(product)
 }
 
+/// The label of a value's bin; `None` if the value is absent or below the first bin.
 fn bin<'l>(
     scope: &ImageScope<'_, '_>,
     of: &Term,
@@ -222,12 +222,9 @@ fn bin<'l>(
         },
     };
     let Ok(bin_width) = denominator.times(&Decimal::from(width)) else { return Ok(None) };
-    // Beyond an i64 a value lies in the last bin, or below the first.
-    let index = numerator.floor_divided_by(&bin_width).unwrap_or(if numerator.sign().is_gt() {
-        i64::MAX
-    } else {
-        -1
-    });
+    // A quotient that exceeds an i64 is in the last bin, or below the first.
+    let out_of_range = if numerator.sign().is_gt() { i64::MAX } else { -1 };
+    let index = numerator.floor_divided_by(&bin_width).unwrap_or(out_of_range);
     let Ok(index) = usize::try_from(index) else { return Ok(None) };
     Ok(labels.get(index).or(labels.last()))
 }
@@ -239,9 +236,9 @@ pub(super) fn holds(pattern: Option<&Pattern>, scope: &ImageScope<'_, '_>) -> Re
     }
 }
 
-fn unanswered(model: &Model, lookup: usize) -> Error {
+fn no_outputs(model: &Model, lookup: usize) -> Error {
     let name = model.lookups.get(lookup).map_or("?", |lookup| &lookup.name);
-    Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item to ask")).hint(
-        "The record comes again; if the looked-up item was never written, the mapping's retry limit ends it",
+    Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item")).hint(
+        "The record is redelivered; if the looked-up item is never written, the retry limit of the event source mapping ends this",
     )
 }

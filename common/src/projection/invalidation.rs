@@ -1,11 +1,11 @@
 //! What a change makes stale: cache keys and CloudFront paths, rendered from the old *and* the new image, each once for a batch.
 //!
-//! Values are data. In a cache key they stand as they are: a key is sent with its length, so that no character of it can begin another
-//! command or be taken for a glob. In a path everything is percent-encoded that may not stand in a segment by RFC 1738, and `*`, so that a
-//! value never becomes a wildcard, a second path or a query; only the template's own text can. Nothing else is: CloudFront takes an encoded
-//! character that need not be encoded for another path, and refuses a bare `~`.
+//! Values are data. A cache key contains them unchanged: keys are sent with their length, so no character can begin another command or act
+//! as a glob. In a path, every character that RFC 1738 does not allow in a segment is percent-encoded, and `*` too: a value never becomes
+//! a wildcard, a second path or a query; only the template's own text can. No other character is encoded: CloudFront takes an unnecessarily
+//! encoded character for a different path, and rejects a bare `~`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -16,7 +16,7 @@ use crate::entity::ItemIdentity;
 use crate::record::Image;
 use crate::table::{BoundPiece, BoundTemplate, CacheRemedy, CacheRule, Model};
 
-/// All but letters, digits, and what RFC 1738 lets stand in a segment of a path; not `*`, which is CloudFront's wildcard.
+/// Letters, digits and what RFC 1738 allows in a segment of a path, but `*`, which is CloudFront's wildcard, stay as they are.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'$')
     .remove(b'-')
@@ -39,38 +39,31 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 pub struct StaleKey {
     /// The key.
     pub key: String,
-    /// What is to be done to it.
+    /// How it is invalidated.
     pub remedy: CacheRemedy,
-    /// The records that need it gone: their indexes in the batch, ascending.
+    /// The records that need it invalidated: their indexes in the batch, ascending.
     pub records: Vec<usize>,
-    /// The rule that named it first: an index into [`Model::caches`].
+    /// The first rule that names it: an index into [`Model::caches`].
     pub rule: usize,
 }
 
-/// A stale CloudFront path, percent-encoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StalePath {
-    /// The path.
-    pub path: String,
-    /// The records that need it gone: their indexes in the batch, ascending.
-    pub records: Vec<usize>,
-}
+/// CloudFront paths, and for each the records that need it invalidated: their indexes in the batch.
+pub type RecordsByPath = BTreeMap<String, BTreeSet<usize>>;
 
 /// Everything that a batch makes stale, each key and path once.
 #[derive(Clone, Debug, Default)]
 pub struct StaleCaches {
-    /// By key, and by whether it is the key or its generation that is stale.
-    keys: BTreeMap<(String, bool), (CacheRemedy, usize, Vec<usize>)>,
-    paths: BTreeMap<String, Vec<usize>>,
+    /// By key, and by whether the key or its generation is stale.
+    keys: BTreeMap<(String, bool), StaleKey>,
+    paths: RecordsByPath,
 }
 
 impl StaleCaches {
-    /// Adds what a change makes stale, on account of the record with this index. An image that the record does not have is `None`: the old
-    /// one of an INSERT, the new one of a REMOVE. A key that needs a value which an image lacks is left out: nothing of that item was cached
-    /// under it.
+    /// Adds what the change of the record with this index makes stale. The old image of an INSERT and the new image of a REMOVE are `None`.
+    /// If an image lacks a value of a key, the key is skipped: nothing of that item is cached under it.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Record`] if a value is of a type that no key can be made of; then nothing of the change is added.
+    /// [`crate::ErrorKind::Record`] if a value has a type that cannot be part of a key. Then nothing is added.
     pub fn add(
         &mut self,
         model: &Model,
@@ -80,12 +73,11 @@ impl StaleCaches {
     ) -> Result<()> {
         let (mut keys, mut paths) = (Vec::new(), Vec::new());
         for index in &identity.entity.caches {
-            let Some(rule) = model.caches.get(*index).filter(|rule| is_touched(rule, old, new)) else {
+            let Some(rule) = model.caches.get(*index).filter(|rule| is_affected(rule, old, new)) else {
                 continue;
             };
             for image in [old, new].into_iter().flatten() {
-                let (entity, variables) = (identity.entity, identity.variables.as_slice());
-                let scope = ImageScope { model, entity, variables, image, outputs: &[] };
+                let scope = ImageScope::of(model, identity, image);
                 if !holds(rule.when.as_ref(), &scope)? {
                     continue;
                 }
@@ -97,57 +89,47 @@ impl StaleCaches {
                 }
             }
         }
-        keys.into_iter().for_each(|(key, remedy, rule)| self.add_key(key, remedy, rule, record));
+        for (key, remedy, rule) in keys {
+            self.add_key(key, remedy, rule, record);
+        }
         for path in paths {
-            note(self.paths.entry(path).or_default(), record);
+            self.paths.entry(path).or_default().insert(record);
         }
         Ok(())
     }
 
-    /// If two rules name one key, the stronger remedy is taken: the longest tombstone, which also deletes.
+    /// If two rules name one key, the stronger remedy wins: the longest tombstone, which also deletes.
     fn add_key(&mut self, key: String, remedy: CacheRemedy, rule: usize, record: usize) {
-        let of_generation = remedy == CacheRemedy::Generation;
-        let entry = self.keys.entry((key, of_generation)).or_insert((remedy, rule, Vec::new()));
-        entry.0 = entry.0.max(remedy);
-        note(&mut entry.2, record);
+        let is_generation = remedy == CacheRemedy::Generation;
+        let new = StaleKey { key: key.clone(), remedy, records: Vec::new(), rule };
+        let stale = self.keys.entry((key, is_generation)).or_insert(new);
+        stale.remedy = stale.remedy.max(remedy);
+        if let Err(position) = stale.records.binary_search(&record) {
+            stale.records.insert(position, record);
+        }
     }
 
     /// The keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = StaleKey> {
-        self.keys.iter().map(|((key, _), (remedy, rule, records))| StaleKey {
-            key: key.clone(),
-            remedy: *remedy,
-            records: records.clone(),
-            rule: *rule,
-        })
+        self.keys.values().cloned()
     }
 
-    /// The paths, in order.
-    pub fn paths(&self) -> impl Iterator<Item = StalePath> {
-        self.paths.iter().map(|(path, records)| StalePath { path: path.clone(), records: records.clone() })
-    }
-
-    /// Whether nothing is stale.
+    /// The paths, percent-encoded.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.paths.is_empty()
+    pub fn paths(&self) -> &RecordsByPath {
+        &self.paths
     }
 }
 
-fn note(records: &mut Vec<usize>, record: usize) {
-    if let Err(position) = records.binary_search(&record) {
-        records.insert(position, record);
-    }
-}
-
-/// Whether a change concerns a rule: any does that creates or removes the item, or the rule names nothing it depends on.
-fn is_touched(rule: &CacheRule, old: Option<&Image<'_>>, new: Option<&Image<'_>>) -> bool {
+/// Whether a change affects a rule's keys: if it creates or removes the item, if the rule depends on the whole item, or if an attribute that the
+/// rule depends on has changed.
+fn is_affected(rule: &CacheRule, old: Option<&Image<'_>>, new: Option<&Image<'_>>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return true };
     rule.depends_on.is_empty()
         || rule.depends_on.iter().any(|path| attribute(old, path) != attribute(new, path))
 }
 
-/// A key or path; `None` if the image lacks one of its values.
+/// The text of a key or path; `None` if the image lacks one of its values.
 fn render(scope: &ImageScope<'_, '_>, template: &BoundTemplate, is_path: bool) -> Result<Option<String>> {
     let mut rendered = String::with_capacity(64);
     for piece in &template.pieces {

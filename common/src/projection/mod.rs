@@ -1,7 +1,11 @@
-//! Pure: an image of an item → what it contributes. No I/O, no clock; the same image always gives the same.
+//! Projects an image of an item: to the contributions to rollups, the stale caches, the rows of datasets, and the line
+//! of the archive.
 //!
-//! `C(image)` of the design is [`contributions()`]: aggregate → rollups → measure → number. What a lookup gave is an input like
-//! the image itself; which lookups an image needs is told by [`questions`] beforehand.
+//! In: an [`Image`], the item's identity and the outputs of its lookups. Out: for the ledger, an [`ImageProjection`].
+//! Pure: no I/O, no clock; the same input always has the same result.
+//!
+//! The ledger's `C(image)` is [`contributions()`]: aggregate → rollups → measure → number. The lookups that an image
+//! needs are [`lookup_keys`]; their outputs are read before.
 
 mod archive;
 mod contributions;
@@ -10,13 +14,13 @@ mod rows;
 mod scope;
 mod target;
 
-pub use archive::{AttributePath, archive_line};
+pub use archive::archive_line;
 pub use contributions::{
     Contribution, ExtremeRule, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, TargetIds,
     contributions,
 };
-pub use invalidation::{StaleCaches, StaleKey, StalePath};
-pub use rows::{DatasetRow, RecordImages, RowOperation, old_image, rows};
+pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
+pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 
@@ -25,16 +29,16 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use crate::entity::ItemIdentity;
-use crate::record::Image;
+use crate::record::{AttributeValue, Image};
 use crate::table::{LookupUse, Model};
 use crate::{Error, Result};
 
-/// One question to one lookup.
+/// A lookup and the values of its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LookupKey<'s> {
     /// The lookup: an index into [`Model::lookups`].
     pub lookup: usize,
-    /// The value it is asked by; several are joined by `#`, with every `#` within them written `%23` and every `%` `%25`.
+    /// The value of the input. Several values are joined by `#`, with `%` escaped as `%25` and `#` as `%23`.
     pub key: Cow<'s, str>,
 }
 
@@ -44,13 +48,13 @@ impl LookupKey<'_> {
         Self { lookup, key: Cow::Owned(escaped.collect::<Vec<_>>().join("#")) }
     }
 
-    /// The same question, owning its text.
+    /// The same key with owned text.
     #[must_use]
     pub fn into_owned(self) -> LookupKey<'static> {
         LookupKey { lookup: self.lookup, key: Cow::Owned(self.key.into_owned()) }
     }
 
-    /// The values it is asked by, of a lookup that is asked by `count`.
+    /// The values of the `count` inputs.
     #[must_use]
     pub fn values(&self, count: usize) -> Vec<Cow<'_, str>> {
         match count {
@@ -63,49 +67,44 @@ impl LookupKey<'_> {
     }
 }
 
-/// What has been looked up.
+/// The results of lookups.
 pub trait LookupAnswers {
-    /// What the lookup gave, if it has been asked and gave anything.
-    fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs>;
+    /// The outputs of a lookup, if it has any.
+    fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs>;
 
-    /// Why the lookup gave nothing, if there is more to say than that it found no item.
-    fn refusal(&self, question: &LookupKey<'_>) -> Option<Error> {
-        let _ = question;
+    /// Why a lookup has no outputs, unless the reason is that it found no item.
+    fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
+        let _ = key;
         None
     }
 }
 
-/// The questions that this image's contributions depend on.
+/// The lookups that the contributions of an image depend on.
 ///
 /// # Errors
-/// [`crate::ErrorKind::Record`] if the image lacks a value that a lookup is asked by.
-pub fn questions<'s, 'a: 's>(
+/// [`crate::ErrorKind::Record`] if the image lacks an input of a lookup.
+pub fn lookup_keys<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
 ) -> Result<SmallVec<[LookupKey<'s>; 2]>> {
     let scope = ImageScope::of(model, identity, image);
-    let mut questions = SmallVec::new();
-    for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
-        for key in &aggregate.lookups {
-            questions.push(scope.question(key)?);
-        }
-    }
-    Ok(questions)
+    let aggregates = identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
+    aggregates.flat_map(|aggregate| &aggregate.lookups).map(|lookup| scope.lookup_key(lookup)).collect()
 }
 
-/// What an image of a looked-up item answers by itself: each question that other items may ask, with its outputs.
-/// Where the image lacks an input or a output there is no answer.
-pub fn answers<'s, 'a: 's>(
+/// The lookups that an image of a looked-up item has the outputs of. A lookup is omitted if the image lacks an input or
+/// an output.
+pub fn offered_outputs<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
-) -> Vec<(LookupKey<'s>, Vec<crate::record::AttributeValue<'static>>)> {
+) -> Vec<(LookupKey<'s>, Vec<AttributeValue<'static>>)> {
     let scope = ImageScope::of(model, identity, image);
-    let answer = |key: &LookupUse| {
-        let question = scope.question(key).ok()?;
-        let outputs = key.outputs.iter().map(|term| scope.output(term)).collect::<Option<Vec<_>>>()?;
-        Some((question, outputs))
+    let offer = |lookup: &LookupUse| {
+        let key = scope.lookup_key(lookup).ok()?;
+        let outputs = lookup.outputs.iter().map(|term| scope.output(term)).collect::<Option<Vec<_>>>()?;
+        Some((key, outputs))
     };
-    identity.entity.answers.iter().filter_map(answer).collect()
+    identity.entity.answers.iter().filter_map(offer).collect()
 }

@@ -1,12 +1,12 @@
-//! A change of an item → rows of datasets: what stood in the item after it, or, where it is gone, before it.
+//! A change of an item → rows of datasets.
 //!
 //! ```text
 //! INSERT, MODIFY     a row of the new image, in the partition of its day
 //! REMOVE, EXPIRE     a row of the old image, in the partition of its day
-//! a changed day      one row more: the old image as REMOVE, at the same position, in the partition that the item leaves
+//! a changed day      another row: the old image as REMOVE, at the same position, in the partition that the item leaves
 //! ```
 //!
-//! So all rows of one life of an item lie in one partition, and what is newest can be told there.
+//! So all rows from an item's insertion to its removal are in one partition, and the newest row can be determined there.
 
 use std::borrow::Cow;
 
@@ -16,23 +16,23 @@ use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, ChangeRecord, Image, Operation, Timestamp};
 use crate::table::{Dataset, Model, NO_DAY, Operand, Term, ValueFormat};
 
-/// What a row says was done to its item.
+/// The change of the item, as a row states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowOperation {
-    /// It was not there before.
+    /// It was created.
     Insert,
-    /// It changed.
+    /// It was modified.
     Modify,
     /// It was deleted, or left the partition.
     Remove,
-    /// Time to live deleted it.
+    /// Time to live (TTL) deleted it.
     Expire,
     /// It was read from the table.
     Snapshot,
 }
 
 impl RowOperation {
-    /// What `_operation` holds.
+    /// The value of `_operation`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,22 +50,22 @@ impl RowOperation {
 pub struct DatasetRow<'s, 'a> {
     /// The day of its partition, `yyyy-mm-dd`.
     pub day: Cow<'s, str>,
-    /// What was done.
+    /// The change.
     pub operation: RowOperation,
-    /// What its columns are read from.
+    /// The scope in which its columns are read.
     pub scope: ImageScope<'s, 'a>,
 }
 
 impl<'s, 'a: 's> DatasetRow<'s, 'a> {
-    /// The value that a column is made of; `None` where the item has none, and for `NULL`. A value of another type than the
-    /// model declares is a value like any other: whether it fits is for the column to say.
+    /// The value of a column's source; `None` if it is absent or `NULL`. A value of another type than the
+    /// model declares is returned, too: the column decides whether it fits.
     #[must_use]
     pub fn value(&self, from: &Term) -> Option<Operand<'s>> {
-        value(&self.scope, from)
+        value_of(&self.scope, from)
     }
 }
 
-fn value<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
+fn value_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<'s>> {
     match from {
         Term::Attribute(path) => {
             attribute(scope.image, path).filter(|value| !value.is_null()).map(Operand::Value)
@@ -76,47 +76,49 @@ fn value<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Operand<
     }
 }
 
-/// The images of a change, decoded with [`Model::row_vocabulary`].
+/// The images of a change record, decoded with [`Model::row_attributes`].
 #[derive(Clone, Copy, Debug)]
 pub struct RecordImages<'s, 'a> {
-    /// After it.
+    /// The image after the change.
     pub new: Option<&'s Image<'a>>,
-    /// Before it, where [`old_image`] gives one.
+    /// The image before the change, if [`decode_old_image`] returns it.
     pub old: Option<&'s Image<'a>>,
 }
 
-/// The image before a change, if a row is made of it: the item is gone, or leaves a partition. Else no more of it is decoded than was
-/// glimpsed, which tells the day if the record was decoded with [`Model::row_vocabulary`].
+/// Decodes the image before a change if a row is made of it: the item is deleted, or leaves a partition. Otherwise only the
+/// attributes that the decoder has read eagerly are used. They determine the day if the record was decoded with
+/// [`Model::row_attributes`].
 ///
 /// # Errors
-/// [`crate::ErrorKind::Record`] if what is decoded is malformed.
-pub fn old_image<'a>(
+/// [`crate::ErrorKind::Record`] if a decoded attribute is malformed.
+pub fn decode_old_image<'a>(
     model: &Model,
     identity: &ItemIdentity<'_, '_>,
     record: &ChangeRecord<'a>,
 ) -> Result<Option<Image<'a>>> {
     let is_needed = match record.operation {
         Operation::Insert => false,
-        Operation::Modify => leaves_a_day(model, identity, record),
+        Operation::Modify => changes_day(model, identity, record),
         Operation::Remove => true,
     };
-    if is_needed { record.old.decode(&model.row_vocabulary) } else { Ok(None) }
+    if is_needed { record.old.decode(&model.row_attributes) } else { Ok(None) }
 }
 
-fn leaves_a_day(model: &Model, identity: &ItemIdentity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
-    // Where nothing was glimpsed it may have been in another, and is decoded to see.
-    let Some(old) = record.old.glimpse() else { return record.old.is_present() };
-    let new = record.new.as_ref().unwrap_or(&NOTHING);
+fn changes_day(model: &Model, identity: &ItemIdentity<'_, '_>, record: &ChangeRecord<'_>) -> bool {
+    // Without eagerly read attributes the day is unknown: decode the image to compare.
+    let Some(old) = record.old.eager_fields() else { return record.old.is_present() };
+    let new = record.new.as_ref().unwrap_or(&EMPTY);
     let (before, after) = (ImageScope::of(model, identity, old), ImageScope::of(model, identity, new));
     let leaves = |dataset: &Dataset| {
         let from = &dataset.partition.0;
-        value(&before, from) != value(&after, from) && day(&before, dataset) != day(&after, dataset)
+        value_of(&before, from) != value_of(&after, from)
+            && day_of(&before, dataset) != day_of(&after, dataset)
     };
     model.datasets_of(identity.entity).any(|(_, dataset)| leaves(dataset))
 }
 
-/// Stands for an image that a stream of another view type does not carry.
-static NOTHING: Image<'static> = Image::empty();
+/// An image that the stream's view type does not include.
+static EMPTY: Image<'static> = Image::empty();
 
 /// The rows of a change in one dataset of its entity, one or two.
 pub fn rows<'s, 'a: 's>(
@@ -128,26 +130,26 @@ pub fn rows<'s, 'a: 's>(
 ) -> impl Iterator<Item = DatasetRow<'s, 'a>> {
     let row = |image: &'s Image<'a>, operation| {
         let scope = ImageScope::of(model, identity, image);
-        DatasetRow { day: day(&scope, dataset), operation, scope }
+        DatasetRow { day: day_of(&scope, dataset), operation, scope }
     };
-    let gone = if record.expired { RowOperation::Expire } else { RowOperation::Remove };
+    let deletion = if record.expired { RowOperation::Expire } else { RowOperation::Remove };
     let (row, left) = match record.operation {
-        Operation::Insert => (row(images.new.unwrap_or(&NOTHING), RowOperation::Insert), None),
+        Operation::Insert => (row(images.new.unwrap_or(&EMPTY), RowOperation::Insert), None),
         Operation::Modify => {
             let left = images.old.map(|old| row(old, RowOperation::Remove));
-            (row(images.new.unwrap_or(&NOTHING), RowOperation::Modify), left)
+            (row(images.new.unwrap_or(&EMPTY), RowOperation::Modify), left)
         }
-        Operation::Remove => (row(images.old.unwrap_or(&NOTHING), gone), None),
+        Operation::Remove => (row(images.old.unwrap_or(&EMPTY), deletion), None),
     };
     let left = left.filter(|left| left.day != row.day);
     std::iter::once(row).chain(left)
 }
 
-/// The partition of an image.
-fn day<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, str> {
+/// The day of an image's partition.
+fn day_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, str> {
     let (from, format) = &dataset.partition;
-    let day = value(scope, from).and_then(|value| match (format, value) {
-        // A day that stands in the key is text, and may be none of the calendar.
+    let day = value_of(scope, from).and_then(|value| match (format, value) {
+        // A day in the key is a text, and may not be a day of the calendar.
         (ValueFormat::Plain, Operand::Text(day)) => Timestamp::parse(&day).is_some().then_some(day),
         (_, value) => {
             if let Operand::Value(AttributeValue::S(text)) = value

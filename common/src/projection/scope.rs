@@ -1,59 +1,58 @@
-//! Reading terms in the scope of one image of one item.
+//! The values of terms in the scope of one image of one item.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::LookupKey;
 use crate::entity::ItemIdentity;
-use crate::record::{AttributeValue, Image, Timestamp};
+use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
-    AttributePath, BoundPiece, BoundTemplate, DerivationKind, Entity, LookupUse, Model, Operand, Term,
+    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, Model, Operand, Term,
     ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
 
-/// What a lookup gave: its outputs' values, aligned with [`crate::table::Lookup::outputs].
+/// The outputs of a lookup, aligned with [`crate::table::Lookup::outputs`].
 pub type LookupOutputs = [AttributeValue<'static>];
 
-/// One image of one item, as the terms of its entity see it.
+/// One image of one item, in which the terms of its entity are read.
 #[derive(Clone, Copy)]
 pub struct ImageScope<'s, 'a> {
     /// The model.
     pub model: &'s Model,
-    /// What the item is.
+    /// The item's entity.
     pub entity: &'s Entity,
     /// The values of its key's variables.
     pub variables: &'s [&'s str],
     /// The image.
     pub image: &'s Image<'a>,
-    /// What the lookups at hand gave, as [`Term::LookupOutput`] counts them.
+    /// The outputs of the lookups in scope, by the indexes of [`Term::LookupOutput`].
     pub outputs: &'s [&'s LookupOutputs],
 }
 
 impl<'s, 'a: 's> ImageScope<'s, 'a> {
-    /// An image of an item, without what lookups give.
+    /// The scope of an image, without outputs of lookups.
     #[must_use]
     pub fn of(model: &'s Model, identity: &'s ItemIdentity<'_, '_>, image: &'s Image<'a>) -> Self {
         Self { model, entity: identity.entity, variables: &identity.variables, image, outputs: &[] }
     }
 
-    /// The value of a term; `None` where it is absent.
+    /// The value of a term; `None` if it is absent.
     ///
     /// # Errors
-    /// [`ErrorKind::Record`] if it is, or is derived from, an attribute of another type than the model declares.
+    /// [`ErrorKind::Record`] if an attribute is of another type than the model declares.
     pub fn read(&self, term: &Term) -> Result<Option<Operand<'s>>> {
         match term {
             Term::Key(index) => Ok(self.variables.get(*index).map(|text| Operand::Text(Cow::Borrowed(text)))),
             Term::Attribute(path) => match attribute(self.image, path) {
-                Some(value) if is_as_declared(value, path) => Ok(Some(Operand::Value(value))),
+                Some(value) if has_declared_type(value, path) => Ok(Some(Operand::Value(value))),
                 Some(value) => {
                     let declared = path.declared.unwrap_or("any");
-                    Err(self.unfit(
-                        term,
-                        &format!("must be of type {declared} and is of type {}", value.type_name()),
-                    ))
+                    let actual = value.type_name();
+                    Err(self.term_error(term, &format!("must be of type {declared} and is of type {actual}")))
                 }
                 None => Ok(None),
             },
@@ -64,15 +63,15 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         }
     }
 
-    /// The value of a term; `None` where the item has none: it is absent, or `NULL`.
+    /// The value of a term; `None` if it is absent or `NULL`.
     pub(super) fn read_unless_null(&self, term: &Term) -> Result<Option<Operand<'s>>> {
         Ok(self.read(term)?.filter(|value| !value.is_null()))
     }
 
-    /// Renders a key from this image into `key`, whatever that held before.
+    /// Renders a key from this image into `key`, replacing its text.
     ///
     /// # Errors
-    /// [`ErrorKind::Record`] if a value is absent, or none that a key can be made of.
+    /// [`ErrorKind::Record`] if a value is absent, or of a type that a key cannot contain.
     pub fn render(&self, template: &BoundTemplate, key: &mut String) -> Result<()> {
         key.clear();
         for piece in &template.pieces {
@@ -84,15 +83,15 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(())
     }
 
-    /// The point in time that a term names: text in RFC 3339, a date, an hour, or a number of epoch seconds. As a day it is the
-    /// day's beginning.
+    /// The time in a term: RFC 3339 text, a date, an hour, or a number of epoch seconds. With the day format, the first
+    /// moment of the day.
     ///
     /// # Errors
-    /// [`ErrorKind::Record`] if it is absent or none of these.
+    /// [`ErrorKind::Record`] if the term is absent or not a time.
     pub fn time(&self, term: &Term, format: ValueFormat) -> Result<Timestamp> {
         let time = self.required(term)?.time();
         let time = time.ok_or_else(|| {
-            self.unfit(term, "is not a time (RFC 3339 text, a date, an hour, or epoch seconds)")
+            self.term_error(term, "is not a time (RFC 3339 text, a date, an hour, or epoch seconds)")
         })?;
         Ok(match format {
             ValueFormat::Plain => time,
@@ -101,20 +100,20 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     }
 
     /// An error that names a term, never its value.
-    pub fn unfit(&self, term: &Term, problem: &str) -> Error {
+    fn term_error(&self, term: &Term, problem: &str) -> Error {
         Error::new(ErrorKind::Record, format!("{} {problem}", self.describe(term)))
             .with("entity", self.entity.name.as_ref())
-            .hint("Correct the item or the table model; the record comes again until then")
+            .hint("Correct the item or the table model; the record is redelivered until then")
     }
 
     fn required(&self, term: &Term) -> Result<Operand<'s>> {
-        self.read(term)?.ok_or_else(|| self.unfit(term, "is missing"))
+        self.read(term)?.ok_or_else(|| self.term_error(term, "is missing"))
     }
 
-    /// A value as it is written into a cache key or path; `None` where the item has none: it is absent, or `NULL`.
+    /// The text of a value in a cache key or path; `None` if the value is absent or `NULL`.
     ///
     /// # Errors
-    /// [`ErrorKind::Record`] if it is none that a key can be made of.
+    /// [`ErrorKind::Record`] if the value is of a type that a key cannot contain.
     pub(super) fn text(&self, term: &Term, format: ValueFormat) -> Result<Option<Cow<'s, str>>> {
         match self.read_unless_null(term)? {
             None => Ok(None),
@@ -130,15 +129,13 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         }
     }
 
-    /// Renders one value into a key.
+    /// Appends one value to a key.
     ///
     /// # Errors
-    /// [`ErrorKind::Record`] if it is absent, or none that a key can be made of.
+    /// [`ErrorKind::Record`] if the value is absent, or of a type that a key cannot contain.
     pub fn render_value(&self, term: &Term, format: ValueFormat, key: &mut String) -> Result<()> {
         match format {
             ValueFormat::Plain => {
-                let unfit =
-                    || self.unfit(term, "cannot be part of a key: it is neither text, number nor boolean");
                 match self.required(term)? {
                     Operand::Text(text) => key.push_str(&text),
                     Operand::Value(AttributeValue::S(text)) => key.push_str(text),
@@ -149,7 +146,10 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                     Operand::Value(AttributeValue::Bool(value)) => {
                         key.push_str(if *value { "true" } else { "false" })
                     }
-                    Operand::Value(_) | Operand::Ratio { .. } => return Err(unfit()),
+                    Operand::Value(_) | Operand::Ratio { .. } => {
+                        let problem = "cannot be part of a key: only text, numbers and booleans can";
+                        return Err(self.term_error(term, problem));
+                    }
                 }
             }
             ValueFormat::Day => {
@@ -160,7 +160,9 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                     return Ok(());
                 }
                 let day = self.time(term, ValueFormat::Plain)?.day();
-                key.push_str(&day.ok_or_else(|| self.unfit(term, "is a time beyond the calendar"))?);
+                key.push_str(
+                    &day.ok_or_else(|| self.term_error(term, "is a time outside the years -9999 to 9999"))?,
+                );
             }
         }
         Ok(())
@@ -194,38 +196,37 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 if whole.sign().is_le() {
                     return Ok(None);
                 }
-                let hundred = crate::record::Decimal::from(100);
-                let numerator = part.times(&hundred).map_err(|cause| {
-                    Error::new(
-                        ErrorKind::Record,
-                        format!("`{}` is beyond DynamoDB's numbers", derivation.name),
-                    )
-                    .caused_by(cause)
+                let numerator = part.times(&Decimal::from(100)).map_err(|cause| {
+                    let message = format!("`{}` exceeds DynamoDB's limits on numbers", derivation.name);
+                    Error::new(ErrorKind::Record, message).caused_by(cause)
                 })?;
                 Ok(Some(Operand::Ratio { numerator, denominator: whole.into_owned() }))
             }
         }
     }
 
-    /// The number that a term names; `None` where the item has none: it is absent, or `NULL`.
+    /// The number in a term; `None` if it is absent or `NULL`.
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if it is not a number.
-    pub fn number(&self, term: &Term) -> Result<Option<Cow<'s, crate::record::Decimal>>> {
+    pub fn number(&self, term: &Term) -> Result<Option<Cow<'s, Decimal>>> {
         match self.read_unless_null(term)? {
             None => Ok(None),
             Some(Operand::Value(AttributeValue::N(number))) => Ok(Some(Cow::Borrowed(number))),
             Some(Operand::Value(other)) => {
-                Err(self.unfit(term, &format!("must be a number (N) and is of type {}", other.type_name())))
+                Err(self
+                    .term_error(term, &format!("must be a number (N) and is of type {}", other.type_name())))
             }
-            Some(Operand::Text(_) | Operand::Ratio { .. }) => Err(self.unfit(term, "must be a number (N)")),
+            Some(Operand::Text(_) | Operand::Ratio { .. }) => {
+                Err(self.term_error(term, "must be a number (N)"))
+            }
         }
     }
 
-    /// The number or text that `max` and `min` compare; `None` where the item has none: it is absent, or `NULL`.
+    /// The number or text that `max` and `min` compare; `None` if it is absent or `NULL`.
     ///
     /// # Errors
-    /// [`ErrorKind::Record`] if it is neither.
+    /// [`ErrorKind::Record`] if it is neither a number nor text.
     pub fn extreme(&self, term: &Term, format: ValueFormat) -> Result<Option<AttributeValue<'static>>> {
         match self.read_unless_null(term)? {
             None => Ok(None),
@@ -239,35 +240,28 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 Ok(Some(value.clone().into_owned()))
             }
             Some(Operand::Value(_) | Operand::Ratio { .. }) => {
-                Err(self.unfit(term, "must be a number or text"))
+                Err(self.term_error(term, "must be a number or text"))
             }
         }
     }
 
-    /// The question that this item asks of a lookup.
+    /// The key of a lookup that this item uses.
     ///
     /// # Errors
     /// [`ErrorKind::Record`] if an input is absent, or cannot be part of a key.
-    pub fn question(&self, key: &LookupUse) -> Result<LookupKey<'s>> {
-        let text = |input: &Term| -> Result<Cow<'s, str>> {
-            match self.read(input)? {
-                Some(Operand::Text(text)) => Ok(text),
-                Some(Operand::Value(AttributeValue::S(text))) => Ok(Cow::Borrowed(text)),
-                Some(_) | None => {
-                    let mut text = String::new();
-                    self.render_value(input, ValueFormat::Plain, &mut text)?;
-                    Ok(Cow::Owned(text))
-                }
-            }
+    pub fn lookup_key(&self, lookup: &LookupUse) -> Result<LookupKey<'s>> {
+        let text = |input: &Term| {
+            let text = self.text(input, ValueFormat::Plain)?;
+            text.ok_or_else(|| self.term_error(input, "is missing or NULL"))
         };
-        if let [input] = key.inputs.as_slice() {
-            return Ok(LookupKey { lookup: key.lookup, key: text(input)? });
+        if let [input] = lookup.inputs.as_slice() {
+            return Ok(LookupKey { lookup: lookup.lookup, key: text(input)? });
         }
-        let values = key.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
-        Ok(LookupKey::of_several(key.lookup, &values))
+        let values = lookup.inputs.iter().map(text).collect::<Result<Vec<_>>>()?;
+        Ok(LookupKey::of_several(lookup.lookup, &values))
     }
 
-    /// What this item gives to those who look it up; `None` where it is absent.
+    /// An output of a lookup of this item; `None` if the value is absent.
     #[must_use]
     pub fn output(&self, term: &Term) -> Option<AttributeValue<'static>> {
         match self.read(term).ok()?? {
@@ -282,26 +276,26 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             Term::Key(index) => format!("key variable `{}`", name(self.entity.variables.get(*index))),
             Term::Attribute(path) => {
                 let within = path.within.iter().map(|name| format!(".{name}")).collect::<String>();
-                format!("attribute `{}{within}`", self.model.row_vocabulary.name(path.root))
+                format!("attribute `{}{within}`", self.model.row_attributes.name(path.root))
             }
             Term::Derived(index) => {
                 format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))
             }
-            Term::LookupOutput { .. } => "what the lookup gave".to_owned(),
+            Term::LookupOutput { .. } => "the lookup's output".to_owned(),
         }
     }
 }
 
-fn name(name: Option<&std::sync::Arc<str>>) -> &str {
+fn name(name: Option<&Arc<str>>) -> &str {
     name.map_or("?", |name| name)
 }
 
-fn is_as_declared(value: &AttributeValue<'_>, path: &AttributePath) -> bool {
+fn has_declared_type(value: &AttributeValue<'_>, path: &InternedPath) -> bool {
     path.declared.is_none_or(|declared| value.is_of_type(declared) || value.is_null())
 }
 
-/// The value at a path of an image.
-pub fn attribute<'i, 'a>(image: &'i Image<'a>, path: &AttributePath) -> Option<&'i AttributeValue<'a>> {
+/// The value at a path in an image.
+pub fn attribute<'i, 'a>(image: &'i Image<'a>, path: &InternedPath) -> Option<&'i AttributeValue<'a>> {
     path.within.iter().try_fold(image.get(path.root)?, |value, name| {
         if let AttributeValue::M(map) = value { map.get(name.as_ref()) } else { None }
     })

@@ -1,4 +1,4 @@
-//! The rollups that a batch touches, each known by a small number.
+//! The rollups of a batch, each identified by a small number.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use crate::entity::SourceKey;
 use crate::record::Timestamp;
 use crate::table::{Model, Rollup};
 
-/// One item of the state table that is counted into.
+/// One rollup item of the state table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollupTarget {
-    /// The name under which the model (of the generation that counted into it) declares it.
+    /// The rollup's name in the model, or in the model generation that wrote the ledger entry.
     pub name: Arc<str>,
-    /// Which of the model's rollups it is: indexes into [`Model::rollups`]. Several, if the keys of rollups overlap; none, if the
-    /// model has no such rollup any more.
+    /// The rollups of the model that the item belongs to, as indexes into [`Model::rollups`]: several if the keys of
+    /// rollups overlap; none if the model no longer has the rollup.
     pub rollups: SmallVec<[usize; 2]>,
-    /// Its `PK`, without the shard.
+    /// The `PK` without the shard.
     pub partition: Box<str>,
-    /// Its `SK`.
+    /// The `SK`.
     pub sort: Box<str>,
-    /// Which of a sharded rollup's items.
+    /// The shard, if the rollup is sharded.
     pub shard: Option<u32>,
-    /// When it expires, if it does.
+    /// When the rollup expires, if it does.
     pub expires_at: Option<Timestamp>,
 }
 
 impl RollupTarget {
-    /// The item's `PK`, with the shard.
+    /// The `PK` with the shard.
     #[must_use]
     pub fn partition_key(&self) -> String {
         match self.shard {
@@ -43,37 +43,37 @@ impl RollupTarget {
 /// The key of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetKey<'k> {
-    /// Its `PK`, without the shard.
+    /// The `PK` without the shard.
     pub partition: &'k str,
-    /// Its `SK`.
+    /// The `SK`.
     pub sort: &'k str,
-    /// Which of a sharded rollup's items.
+    /// The shard, if the rollup is sharded.
     pub shard: Option<u32>,
 }
 
-/// A target's number within one [`RollupTargets`].
+/// The number of a target in its [`RollupTargets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetId(u32);
 
-/// All targets of a batch, each once.
+/// The distinct targets of a batch.
 #[derive(Debug)]
 pub struct RollupTargets {
     model: Arc<Model>,
     list: Vec<RollupTarget>,
     by_key: HashTable<TargetId>,
     hasher: DefaultHashBuilder,
-    /// Room to render keys in, used over and over.
+    /// Buffers for rendering keys, reused.
     buffers: (String, String),
 }
 
 impl RollupTargets {
-    /// No targets yet, of the rollups of this model.
+    /// An empty list for this model's rollups.
     #[must_use]
     pub fn of(model: &Arc<Model>) -> Self {
         Self::with_capacity(model, 0)
     }
 
-    /// No targets yet, and room for so many.
+    /// An empty list with capacity.
     #[must_use]
     pub fn with_capacity(model: &Arc<Model>, capacity: usize) -> Self {
         Self {
@@ -85,30 +85,30 @@ impl RollupTargets {
         }
     }
 
-    /// Two texts to render a key in; whoever is done with them gives them back.
+    /// Takes the buffers for a key; return them with [`RollupTargets::return_buffers`].
     pub(super) fn take_buffers(&mut self) -> (String, String) {
         std::mem::take(&mut self.buffers)
     }
 
-    pub(super) fn give_buffers(&mut self, buffers: (String, String)) {
+    pub(super) fn return_buffers(&mut self, buffers: (String, String)) {
         self.buffers = buffers;
     }
 
     /// The number of the target with this key, an item of the model's rollup `rollup`.
     ///
-    /// Should several times be given at which it expires (an entry was written before the model changed), the latest counts.
+    /// If the expiry differs between calls (an entry may be older than the model), the latest expiry counts.
     pub fn intern(&mut self, rollup: usize, key: TargetKey<'_>, expires_at: Option<Timestamp>) -> TargetId {
         let id = self.find_or_insert(key, |model| {
-            let found = model.rollups.get(rollup);
-            let name = found.map_or_else(|| Arc::from(""), |found| Arc::clone(&found.name));
-            let overlapping = found.into_iter().flat_map(|found| found.overlaps.iter().copied());
-            let has_key = |index: &usize| is_of(model, *index, key);
+            let known = model.rollups.get(rollup);
+            let name = known.map_or_else(|| Arc::from(""), |known| Arc::clone(&known.name));
+            let overlapping = known.into_iter().flat_map(|known| known.overlaps.iter().copied());
+            let has_key = |index: &usize| rollup_has_key(model, *index, key);
             (name, std::iter::once(rollup).chain(overlapping.filter(has_key)).collect())
         });
-        self.expire(id, expires_at)
+        self.extend_expiry(id, expires_at)
     }
 
-    /// The number of the target with this key, as a ledger entry names it: `name` may be that of another generation's rollup.
+    /// The number of a target in a ledger entry: `name` may be a rollup of another model generation.
     pub fn intern_stored(
         &mut self,
         name: &str,
@@ -119,10 +119,10 @@ impl RollupTargets {
             return self.intern(rollup, key, expires_at);
         }
         let id = self.find_or_insert(key, |model| {
-            let rollups = (0..model.rollups.len()).filter(|index| is_of(model, *index, key));
+            let rollups = (0..model.rollups.len()).filter(|index| rollup_has_key(model, *index, key));
             (Arc::from(name), rollups.collect())
         });
-        self.expire(id, expires_at)
+        self.extend_expiry(id, expires_at)
     }
 
     fn find_or_insert(
@@ -132,11 +132,11 @@ impl RollupTargets {
     ) -> TargetId {
         let Self { model, list, by_key, hasher, .. } = self;
         let hash = hash_of(hasher, key);
-        let is_it = |id: &TargetId| list.get(id.0 as usize).is_some_and(|known| known.key() == key);
-        if let Some(id) = by_key.find(hash, is_it) {
+        let has_key = |id: &TargetId| list.get(id.0 as usize).is_some_and(|known| known.key() == key);
+        if let Some(id) = by_key.find(hash, has_key) {
             return *id;
         }
-        // More than four thousand million targets do not fit into one event of 6 MB.
+        // An event of 6 MB has fewer than 2^32 targets.
         let id = TargetId(u32::try_from(list.len()).unwrap_or(u32::MAX));
         let (name, rollups) = describe(model);
         let (partition, sort) = (key.partition.into(), key.sort.into());
@@ -147,14 +147,14 @@ impl RollupTargets {
         id
     }
 
-    fn expire(&mut self, id: TargetId, expires_at: Option<Timestamp>) -> TargetId {
+    fn extend_expiry(&mut self, id: TargetId, expires_at: Option<Timestamp>) -> TargetId {
         if let Some(target) = self.list.get_mut(id.0 as usize) {
             target.expires_at = target.expires_at.max(expires_at);
         }
         id
     }
 
-    /// The target of this number. The number must come from this very list.
+    /// The target with this number, which must come from this list.
     #[must_use]
     pub fn get(&self, id: TargetId) -> &RollupTarget {
         #[expect(
@@ -164,19 +164,27 @@ impl RollupTargets {
         &self.list[id.0 as usize]
     }
 
-    /// Whether a change of one of these measures of a target changes what a mirror shows.
+    /// Whether a mirror shows one of these measures of a target.
     #[must_use]
     pub fn shows_any(&self, id: TargetId, measures: &MeasureAmounts) -> bool {
         let mut showing = self.rollups(id).filter(|rollup| !rollup.shown.is_empty());
         showing.any(|rollup| measures.iter().any(|(measure, _)| rollup.shows(measure)))
     }
 
-    /// The model's rollups that a target is an item of.
+    /// The rollups of these contributions that a mirror shows a measure of.
+    pub fn mirrored(&self, contributions: &ItemContributions) -> impl Iterator<Item = TargetId> {
+        contributions.by_aggregate.iter().flat_map(|contribution| {
+            let is_mirrored = |target: &TargetId| self.shows_any(*target, &contribution.measures);
+            contribution.targets.iter().copied().filter(is_mirrored)
+        })
+    }
+
+    /// The rollups of the model that a target belongs to.
     pub fn rollups(&self, id: TargetId) -> impl Iterator<Item = &Rollup> {
         self.get(id).rollups.iter().filter_map(|index| self.model.rollups.get(*index))
     }
 
-    /// Whether a change of this measure of this target shows in any mirror.
+    /// Whether a mirror shows this measure of a target.
     #[must_use]
     pub fn shows(&self, id: TargetId, measure: &str) -> bool {
         self.rollups(id).any(|rollup| rollup.shows(measure))
@@ -193,22 +201,22 @@ fn hash_of(hasher: &DefaultHashBuilder, key: TargetKey<'_>) -> u64 {
     hasher.hash_one((key.partition, key.sort, key.shard.unwrap_or(0)))
 }
 
-fn is_of(model: &Model, rollup: usize, key: TargetKey<'_>) -> bool {
+fn rollup_has_key(model: &Model, rollup: usize, key: TargetKey<'_>) -> bool {
     model.rollups.get(rollup).is_some_and(|rollup| rollup.has_key(key.partition, key.sort))
 }
 
-/// How an item is spread over the shards of a sharded rollup: it stays on the shard that its ledger entry names, and goes by
-/// a hash of its key where there is none yet.
+/// Assigns an item to a shard of each sharded rollup: the shard in its ledger entry, or, for a new contribution, a hash
+/// of the item's key.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardAssignment<'s> {
     /// The item.
     pub source: &'s SourceKey<'s>,
-    /// What is counted of the item now.
+    /// The contributions that are counted now.
     pub current: &'s ItemContributions,
 }
 
 impl ShardAssignment<'_> {
-    /// A hash of an item's key that never changes, in any process of any version (FNV-1a).
+    /// A hash of the item's key (FNV-1a) that is the same in every process and version.
     fn hash(&self) -> u64 {
         let (partition, sort) = (&*self.source.partition, self.source.sort.as_deref());
         let separator: &[u8] = &[0];
@@ -217,7 +225,7 @@ impl ShardAssignment<'_> {
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
-    /// The shard of the rollup with this key, spread over `shards` items.
+    /// The shard of the rollup with this key; `None` if it is not sharded.
     pub(super) fn shard(
         &self,
         partition: &str,
@@ -228,11 +236,12 @@ impl ShardAssignment<'_> {
         if shards <= 1 {
             return None;
         }
-        let counted_there = self.current.shares.iter().flat_map(|share| &share.targets).find_map(|id| {
-            let target = targets.get(*id);
-            let same = *target.partition == *partition && *target.sort == *sort;
-            if same { target.shard } else { None }
-        });
-        counted_there.or_else(|| u32::try_from(self.hash() % u64::from(shards)).ok())
+        let current_shard =
+            self.current.by_aggregate.iter().flat_map(|contribution| &contribution.targets).find_map(|id| {
+                let target = targets.get(*id);
+                let is_same = *target.partition == *partition && *target.sort == *sort;
+                if is_same { target.shard } else { None }
+            });
+        current_shard.or_else(|| u32::try_from(self.hash() % u64::from(shards)).ok())
     }
 }

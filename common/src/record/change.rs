@@ -2,79 +2,79 @@
 
 use std::borrow::Cow;
 
-use super::{AttributeValue, Image, OldImage, Position, Timestamp};
+use super::{Image, OldImage, Position, PrimaryKey, Timestamp};
 use crate::Error;
 
-/// The records of one event, in the event's order; each either decoded or malformed on its own account.
+/// The records of one event, in the event's order; each is decoded or malformed.
 #[derive(Debug)]
 pub struct RecordBatch<'a> {
     /// The records.
     pub records: Vec<Result<ChangeRecord<'a>, Box<BadRecord<'a>>>>,
-    /// The JSON of each, as it came: what the archive keeps.
+    /// The JSON of each record as delivered, for the archive.
     pub json: Vec<&'a str>,
 }
 
 /// A change to one item.
 ///
-/// That the images which a model needs are there is not promised: it depends on the stream's view type, and
-/// whoever misses one names [`ChangeRecord::view`].
+/// The images depend on the stream's view type and may be absent. An error about an absent image names
+/// [`ChangeRecord::view`].
 #[derive(Clone, Debug)]
 pub struct ChangeRecord<'a> {
-    /// Its `eventID`, which is the same whenever it is delivered; empty if it has none.
+    /// The `eventID`, which is the same in every delivery; empty if absent.
     pub event_id: Cow<'a, str>,
     /// The source table's name, from `eventSourceARN`.
     pub table: Cow<'a, str>,
-    /// Where the change stands among its item's changes; holds the sequence number as it was delivered.
+    /// The position of the change among the changes of its item.
     pub position: Position<'a>,
-    /// What was done.
+    /// The kind of change.
     pub operation: Operation,
-    /// Whether it was DynamoDB itself that removed the item, because its time to live was over. In a global table's other
-    /// regions such a removal is not marked and looks like any other.
+    /// Whether DynamoDB removed the item because its time to live (TTL) expired. In a global table, replica regions do
+    /// not mark such a removal.
     pub expired: bool,
     /// The item's primary key.
     pub keys: PrimaryKey<'a>,
-    /// When it was done, to the second or better; some emulators and archived records do not say.
+    /// When the change was made, with a precision of at least a second. Some emulators and archived records omit it.
     pub created_at: Option<Timestamp>,
-    /// The item after the change. Absent, which is not the same as empty, where there is none.
+    /// The item after the change. An absent image is not the same as an empty one.
     pub new: Option<Image<'a>>,
     /// The item before the change.
     pub old: OldImage<'a>,
-    /// What the stream carries, if the record says so.
+    /// The stream's view type, if the record states it.
     pub view: Option<StreamView>,
 }
 
-/// A record that cannot be decoded, and what of its identity could be read all the same.
+/// A malformed record, and the parts of it that could be read.
 #[derive(Debug)]
 pub struct BadRecord<'a> {
-    /// Its `eventID`, as far as it is one.
+    /// The `eventID`; empty if absent or malformed.
     pub event_id: Cow<'a, str>,
-    /// Its sequence number, as delivered, even if it is not a number.
+    /// The sequence number as delivered, even if it is not a number.
     pub sequence_number: Option<Cow<'a, str>>,
     /// The source table's name.
     pub table: Option<Cow<'a, str>>,
-    /// Its position.
+    /// The position.
     pub position: Option<Position<'a>>,
     /// The item's primary key.
     pub keys: Option<PrimaryKey<'a>>,
-    /// Whether it is, or may be, a removal by time to live.
+    /// Whether the record is, or may be, a removal by TTL.
     pub expired: bool,
-    /// What is wrong with it.
+    /// Why the record is malformed.
     pub error: Error,
 }
 
-/// What was done to an item (`eventName`).
+/// The kind of change (`eventName`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// `INSERT`: it was not there before.
+    /// `INSERT`: the item was created.
     Insert,
-    /// `MODIFY`: it was there before and still is.
+    /// `MODIFY`: the item was changed.
     Modify,
-    /// `REMOVE`: it is gone.
+    /// `REMOVE`: the item was deleted.
     Remove,
 }
 
 impl RecordBatch<'_> {
-    /// The `eventID` of a record, by its place; empty if it has none.
+    /// The `eventID` of the record with this index; empty if absent.
     #[must_use]
     pub fn event_id(&self, index: usize) -> &str {
         match self.records.get(index) {
@@ -96,28 +96,28 @@ impl Operation {
     }
 }
 
-/// What a stream carries besides keys (`StreamViewType`).
+/// What a stream contains besides keys (`StreamViewType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamView {
-    /// Both images: what Afterwrite asks for.
+    /// Both images, which Afterwrite requires.
     NewAndOldImages,
-    /// The new image only.
+    /// Only the new image.
     NewImage,
-    /// The old image only.
+    /// Only the old image.
     OldImage,
-    /// Neither.
+    /// No image.
     KeysOnly,
 }
 
 impl StreamView {
-    /// `None` for a view type that DynamoDB did not have when this was written: it spoils no record.
+    /// `None` for an unknown view type, which does not make the record malformed.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         [Self::NewAndOldImages, Self::NewImage, Self::OldImage, Self::KeysOnly]
             .into_iter()
             .find(|view| view.name() == name)
     }
 
-    /// DynamoDB's name of it.
+    /// DynamoDB's name of the view type.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -126,40 +126,5 @@ impl StreamView {
             Self::OldImage => "OLD_IMAGE",
             Self::KeysOnly => "KEYS_ONLY",
         }
-    }
-}
-
-/// A key attribute's name and value.
-pub(super) type NamedValue<'a> = (Cow<'a, str>, AttributeValue<'a>);
-
-/// An item's primary key: one or two attributes of type `S`, `N` or `B`. Which of them is the partition key, the record
-/// does not say; the model does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PrimaryKey<'a> {
-    first: NamedValue<'a>,
-    second: Option<NamedValue<'a>>,
-}
-
-impl<'a> PrimaryKey<'a> {
-    pub(super) fn new(first: NamedValue<'a>, second: Option<NamedValue<'a>>) -> Self {
-        Self { first, second }
-    }
-
-    /// The value of a key attribute.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&AttributeValue<'a>> {
-        self.iter().find(|(held, _)| *held == name).map(|(_, value)| value)
-    }
-
-    /// Its attributes, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &AttributeValue<'a>)> {
-        std::iter::once(&self.first).chain(&self.second).map(|(name, value)| (&**name, value))
-    }
-
-    /// How many attributes it has: 1 or 2.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a key has at least one attribute")]
-    pub fn len(&self) -> usize {
-        1 + usize::from(self.second.is_some())
     }
 }

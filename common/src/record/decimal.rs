@@ -1,4 +1,4 @@
-//! Exact decimals, as DynamoDB's numbers are.
+//! Exact decimals with the limits of DynamoDB's numbers.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::str::FromStr;
 
 use bigdecimal::BigDecimal;
 use bigdecimal::num_bigint::{BigInt, Sign};
-use bigdecimal::num_traits::{Signed as _, ToPrimitive as _, Zero as _};
+use bigdecimal::num_traits::{Euclid as _, Signed as _, ToPrimitive as _, Zero as _};
 
-/// A number's significant digits, at most: DynamoDB's limit.
+/// DynamoDB's limit on significant digits.
 const MAX_DIGITS: i64 = 38;
-/// The power of ten of a number's first digit lies within these: DynamoDB's limits (1E-130 to 9.9…E+125).
+/// DynamoDB's limits on the magnitude (1E-130 to 9.9…E+125): the power of ten of the first digit.
 const MAX_MAGNITUDE: i64 = 125;
 const MIN_MAGNITUDE: i64 = -130;
 
 /// A decimal number of up to 38 significant digits, exact, as DynamoDB stores it.
 ///
-/// Nearly every number is a small integer, so those are kept in a word; all others in a [`BigDecimal`].
+/// Nearly every number is a small integer and is stored as an `i64`; all others as a [`BigDecimal`].
 #[derive(Clone, Debug)]
 pub struct Decimal(DecimalRepr);
 
@@ -26,12 +26,12 @@ enum DecimalRepr {
     Exact(Box<BigDecimal>),
 }
 
-/// Why a text is not a number that DynamoDB can hold.
+/// Why a text is not a DynamoDB number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotADecimal {
-    /// It is no decimal number at all.
+    /// The text is not a decimal number.
     Syntax,
-    /// It has more than 38 significant digits, or its magnitude is beyond 1E-130 … 9.9E+125.
+    /// The number has more than 38 significant digits, or its magnitude is outside 1E-130 to 9.9E+125.
     Range,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for NotADecimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Syntax => "not a decimal number",
-            Self::Range => "a number beyond DynamoDB's 38 digits or its magnitudes 1E-130 to 9.9E+125",
+            Self::Range => "a number outside DynamoDB's limits: 38 digits, magnitude 1E-130 to 9.9E+125",
         })
     }
 }
@@ -47,18 +47,18 @@ impl fmt::Display for NotADecimal {
 impl std::error::Error for NotADecimal {}
 
 impl Decimal {
-    /// Nought.
+    /// Zero.
     pub const ZERO: Self = Self(DecimalRepr::Integer(0));
     /// One.
     pub const ONE: Self = Self(DecimalRepr::Integer(1));
 
-    /// Whether it is nought.
+    /// Whether the number is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.sign() == Ordering::Equal
     }
 
-    /// How it compares with nought.
+    /// The comparison with zero.
     #[must_use]
     pub fn sign(&self) -> Ordering {
         match &self.0 {
@@ -74,7 +74,7 @@ impl Decimal {
     /// The sum, exact.
     ///
     /// # Errors
-    /// [`NotADecimal::Range`] if DynamoDB cannot hold it.
+    /// [`NotADecimal::Range`] if the result exceeds DynamoDB's limits.
     pub fn plus(&self, other: &Self) -> Result<Self, NotADecimal> {
         if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b)) = (&self.0, &other.0)
             && let Some(sum) = a.checked_add(*b)
@@ -87,7 +87,7 @@ impl Decimal {
     /// The difference, exact.
     ///
     /// # Errors
-    /// [`NotADecimal::Range`] if DynamoDB cannot hold it.
+    /// [`NotADecimal::Range`] if the result exceeds DynamoDB's limits.
     pub fn minus(&self, other: &Self) -> Result<Self, NotADecimal> {
         self.plus(&other.negated())
     }
@@ -95,7 +95,7 @@ impl Decimal {
     /// The product, exact.
     ///
     /// # Errors
-    /// [`NotADecimal::Range`] if DynamoDB cannot hold it.
+    /// [`NotADecimal::Range`] if the result exceeds DynamoDB's limits.
     pub fn times(&self, other: &Self) -> Result<Self, NotADecimal> {
         if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b)) = (&self.0, &other.0)
             && let Some(product) = a.checked_mul(*b)
@@ -105,7 +105,7 @@ impl Decimal {
         Self::from_big(self.to_big() * other.to_big())
     }
 
-    /// The number with its sign turned.
+    /// The number with the opposite sign.
     #[must_use]
     pub fn negated(&self) -> Self {
         match &self.0 {
@@ -117,46 +117,47 @@ impl Decimal {
         }
     }
 
-    /// The quotient, rounded half to even at `places` decimal places; `None` for a divisor of nought, or a quotient
-    /// that DynamoDB cannot hold.
+    /// The quotient, rounded half to even at `places` decimal places; `None` if the divisor is zero or the quotient
+    /// exceeds DynamoDB's limits.
     #[must_use]
     pub fn divided_by(&self, divisor: &Self, places: u8) -> Option<Self> {
         if divisor.is_zero() {
             return None;
         }
-        let places = i64::from(places);
-        let (dividend, divisor) = (self.to_big(), divisor.to_big());
-        // Scale both to integers, so that quotient and remainder are exact and the rounding is ours to see.
-        let scale = dividend.fractional_digit_count().max(divisor.fractional_digit_count()).max(0);
-        let numerator = (dividend.with_scale(scale).into_bigint_and_scale().0) * power_of_ten(places);
-        let denominator = divisor.with_scale(scale).into_bigint_and_scale().0;
-        let quotient = BigDecimal::from_bigint(round_half_even(&numerator, &denominator), places);
-        Self::from_big(quotient).ok()
+        let (numerator, denominator) = self.integer_ratio(divisor);
+        let numerator = numerator * BigInt::from(10).pow(u32::from(places));
+        let quotient = round_half_even(&numerator, &denominator);
+        Self::from_big(BigDecimal::from_bigint(quotient, i64::from(places))).ok()
     }
 
-    /// The largest integer not above `self / divisor`; `None` for a divisor of nought, or beyond an `i64`.
+    /// The largest integer that is at most `self / divisor`; `None` if the divisor is zero or the result exceeds an
+    /// `i64`.
     #[must_use]
     pub fn floor_divided_by(&self, divisor: &Self) -> Option<i64> {
         if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b)) = (&self.0, &divisor.0)
             && *b > 0
         {
-            return Some(a.div_euclid(*b));
+            return Some((*a).div_euclid(*b));
         }
         if divisor.is_zero() {
             return None;
         }
-        let (dividend, divisor) = (self.to_big(), divisor.to_big());
-        let scale = dividend.fractional_digit_count().max(divisor.fractional_digit_count()).max(0);
-        let numerator = dividend.with_scale(scale).into_bigint_and_scale().0;
-        let denominator = divisor.with_scale(scale).into_bigint_and_scale().0;
-        let truncated = &numerator / &denominator;
-        let exact = &truncated * &denominator == numerator;
-        let is_negative = numerator.is_negative() != denominator.is_negative();
-        let floor = if exact || !is_negative { truncated } else { truncated - BigInt::from(1) };
-        i64::try_from(floor).ok()
+        let (numerator, denominator) = self.integer_ratio(divisor);
+        // Euclidean division rounds down if the denominator is positive.
+        let is_negative = denominator.is_negative();
+        let numerator = if is_negative { -numerator } else { numerator };
+        i64::try_from(numerator.div_euclid(&denominator.abs())).ok()
     }
 
-    /// How `self / denominator` compares with `other`, exactly; `denominator` is above nought.
+    /// Two integers with the ratio `self / divisor`: both numbers at the same scale.
+    fn integer_ratio(&self, divisor: &Self) -> (BigInt, BigInt) {
+        let (dividend, divisor) = (self.to_big(), divisor.to_big());
+        let scale = dividend.fractional_digit_count().max(divisor.fractional_digit_count()).max(0);
+        let integer = |number: BigDecimal| number.with_scale(scale).into_bigint_and_scale().0;
+        (integer(dividend), integer(divisor))
+    }
+
+    /// The exact comparison of `self / denominator` with `other`; `denominator` must be positive.
     #[must_use]
     pub fn compare_quotient(&self, denominator: &Self, other: &Self) -> Ordering {
         if let (DecimalRepr::Integer(a), DecimalRepr::Integer(b), DecimalRepr::Integer(c)) =
@@ -167,13 +168,13 @@ impl Decimal {
         self.to_big().cmp(&(denominator.to_big() * other.to_big()))
     }
 
-    /// The number as an `i64`, if it is one.
+    /// The number as an `i64`; `None` if it is not an integer or exceeds an `i64`.
     #[must_use]
     pub fn to_i64(&self) -> Option<i64> {
         if let DecimalRepr::Integer(integer) = self.0 { Some(integer) } else { None }
     }
 
-    /// The number as an integer of units of 10^−`scale`; `None` if that is not exact, or beyond an `i128`.
+    /// The number as a multiple of 10^−`scale`; `None` if it is not exact or exceeds an `i128`.
     ///
     /// ```
     /// use afterwrite::record::Decimal;
@@ -196,7 +197,7 @@ impl Decimal {
     /// The nearest float.
     #[must_use]
     pub fn to_f64(&self) -> f64 {
-        // DynamoDB's magnitudes lie within a float's, and the text is exact: nothing can fail, and rounding is the parser's.
+        // DynamoDB's magnitudes are within those of an `f64`, so parsing cannot fail; the parser rounds to the nearest.
         self.to_string().parse().unwrap_or(f64::NAN)
     }
 
@@ -207,7 +208,7 @@ impl Decimal {
         }
     }
 
-    /// The one form of a number, so that equal numbers have equal forms: an integer if it fits, no trailing noughts.
+    /// The canonical form, so that equal numbers have equal forms: an integer if it fits, no trailing zeros.
     fn normal(number: BigDecimal) -> Self {
         let number = number.normalized();
         if number.fractional_digit_count() <= 0
@@ -231,11 +232,7 @@ impl Decimal {
     }
 }
 
-fn power_of_ten(exponent: i64) -> BigInt {
-    BigInt::from(10).pow(u32::try_from(exponent).unwrap_or(0))
-}
-
-/// Twice the remainder against the divisor tells exactly on which side of a half a quotient lies.
+/// Compares twice the remainder with the divisor, which is exact.
 fn round_half_even(numerator: &BigInt, denominator: &BigInt) -> BigInt {
     let (quotient, remainder) = (numerator / denominator, numerator % denominator);
     let away_from_zero = match (remainder.abs() * BigInt::from(2)).cmp(&denominator.abs()) {
@@ -255,16 +252,16 @@ impl From<i64> for Decimal {
 impl FromStr for Decimal {
     type Err = NotADecimal;
 
-    /// Reads a number as DynamoDB writes it and as it accepts it: `-12`, `0.10`, `+.5`, `5.`, `6.02E+23`.
+    /// Parses every notation that DynamoDB writes or accepts: `-12`, `0.10`, `+.5`, `5.`, `6.02E+23`.
     fn from_str(text: &str) -> Result<Self, NotADecimal> {
         match text.parse() {
             Ok(integer) => Ok(Self(DecimalRepr::Integer(integer))),
-            Err(_) => DecimalText::read(text).ok_or(NotADecimal::Syntax)?.value(),
+            Err(_) => DecimalText::parse(text).ok_or(NotADecimal::Syntax)?.value(),
         }
     }
 }
 
-/// A number as it is written. Its limits are checked on the text, so that `1E999999999` or a million digits cost nothing.
+/// The text of a number. DynamoDB's limits are checked on the text, so that `1E999999999` or a million digits are cheap.
 struct DecimalText<'a> {
     is_negative: bool,
     whole: &'a str,
@@ -273,7 +270,7 @@ struct DecimalText<'a> {
 }
 
 impl<'a> DecimalText<'a> {
-    fn read(text: &'a str) -> Option<Self> {
+    fn parse(text: &'a str) -> Option<Self> {
         let (is_negative, unsigned) = match text.strip_prefix('-') {
             Some(unsigned) => (true, unsigned),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -310,7 +307,7 @@ impl<'a> DecimalText<'a> {
     }
 }
 
-/// Plain digits, or with an exponent where more than 38 noughts would pad them. DynamoDB reads both.
+/// Plain digits, or an exponent if plain digits would need more than 38 zeros. DynamoDB accepts both.
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -1,176 +1,122 @@
-//! The bytes of a Lambda DynamoDB event → change records.
+//! Decodes the bytes of a Lambda DynamoDB event into change records.
 //!
 //! ```text
 //! bytes ─▶ all records in one strict pass ───────────────────────▶ batch
-//!                    │ something somewhere is malformed               ▲
-//!                    └▶ cut into records ─▶ each on its own ──────────┤
-//!                                              │ malformed            │
-//!                                              └▶ what can be read ───┘
+//!                    │ a record is malformed                         ▲
+//!                    └▶ split into records ─▶ each on its own ───────┤
+//!                                              │ malformed           │
+//!                                              └▶ identify ──────────┘
 //! ```
 //!
-//! Malformed records are rare, so the pass that nearly every event takes stops at the first fault; only then is the event
-//! read again, record by record, and the faulty ones alone are reported. Nothing is decoded that nobody asked for: an
-//! attribute outside the vocabulary is skipped unread, the old image is kept as JSON until someone wants it, but for
-//! what the vocabulary says is glimpsed. Records of a table look alike, and an old image much like the new one: a name that comes
-//! where it came in the record before, and a value that is the same again, are recognised by a comparison ([`super::layout`]).
+//! Malformed records are rare. The first pass stops at the first fault; only then is the event read again, record by
+//! record, and the malformed records are reported. Attributes that the model does not name are skipped. The old image
+//! is kept as JSON until it is needed, except for its eager fields ([`super::OldImage::eager_fields`]). Records of one
+//! table have similar shapes, and an old image resembles the new one: an expected name or an unchanged value is
+//! recognised by one comparison ([`super::shape_cache`]).
 //!
-//! Where a JSON key is given twice the last one counts. Fields that are not named here are ignored, whatever they hold.
+//! If a JSON object has a duplicate name, the last one counts. Unknown fields are ignored, whatever their values are.
 
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::error::Category;
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 
 use super::identify::identify;
-use super::json::DecodeContext;
-use super::reader::{InvalidJson, JsonReader};
+use super::image_json::DecodeContext;
+use super::json_reader::{InvalidJson, JsonReader, JsonResult};
 use super::record_json::ShapeCaches;
 use super::{AttributeInterner, BadRecord, ChangeRecord, RecordBatch};
 use crate::{Error, ErrorKind, Result};
 
-/// A record's usual size; a guess that saves growing the list.
+/// The typical size of a record: an estimate for the capacity of the list.
 const TYPICAL_BYTES: usize = 1024;
 
-/// Decodes an event, as far as `vocabulary` asks for it.
+type DecodedRecord<'a> = Result<ChangeRecord<'a>, Box<BadRecord<'a>>>;
+
+/// Decodes an event. Only the attributes in `attributes` are decoded.
 ///
 /// # Errors
-/// [`ErrorKind::Event`] if the bytes are not JSON or hold no list `Records`. A malformed record is no error of the event,
-/// but a [`BadRecord`] in its place.
-pub fn decode<'a>(event: &'a [u8], vocabulary: &AttributeInterner) -> Result<RecordBatch<'a>> {
-    let event = text(event)?;
-    let context = DecodeContext::new(vocabulary);
-    if let Ok(batch) =
-        JsonReader::whole(event, |reader| strictly(reader, &context, event.len() / TYPICAL_BYTES))
-    {
+/// [`ErrorKind::Event`] if the bytes are not JSON or have no list `Records`. A malformed record is not an error of the
+/// event but a [`BadRecord`] in its place.
+pub fn decode<'a>(event: &'a [u8], attributes: &AttributeInterner) -> Result<RecordBatch<'a>> {
+    let event = std::str::from_utf8(event).map_err(|error| {
+        not_an_event("the event is not JSON: it is not UTF-8").with("byte", error.valid_up_to().to_string())
+    })?;
+    let (context, mut shapes) = (DecodeContext::new(attributes), ShapeCaches::default());
+    if let Ok(batch) = read_event(event, |reader| Ok(Ok(context.record(reader, &mut shapes)?))) {
         return Ok(batch);
     }
-    let json: Vec<&str> = cut(event)?.into_iter().map(RawValue::get).collect();
-    let mut decoder = RecordDecoder::new(vocabulary);
-    Ok(RecordBatch { records: json.iter().map(|json| decoder.json(json)).collect(), json })
+    let mut decoder = RecordDecoder::new(attributes);
+    read_event(event, |reader| Ok(decoder.decode_json(reader.skip()?))).map_err(|_| event_error(event))
 }
 
-fn text(event: &[u8]) -> Result<&str> {
-    std::str::from_utf8(event).map_err(|error| {
-        not_an_event("the event is not JSON: it is not UTF-8").with("byte", error.valid_up_to().to_string())
+/// Reads an event; `record` reads each of its records.
+fn read_event<'a>(
+    event: &'a str,
+    mut record: impl FnMut(&mut JsonReader<'a>) -> JsonResult<DecodedRecord<'a>>,
+) -> JsonResult<RecordBatch<'a>> {
+    let capacity = event.len() / TYPICAL_BYTES;
+    JsonReader::read_all(event, |reader| {
+        let mut batch = None;
+        reader.object(|reader, name| {
+            if name != "Records" {
+                return reader.skip().map(drop);
+            }
+            let (mut records, mut json) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+            reader.list(|reader| {
+                let start = reader.start();
+                records.push(record(reader)?);
+                json.push(reader.text_since(start)?);
+                Ok(())
+            })?;
+            batch = Some(RecordBatch { records, json });
+            Ok(())
+        })?;
+        batch.ok_or(InvalidJson)
     })
 }
 
-fn cut(event: &str) -> Result<Vec<&RawValue>> {
-    let raw: serde_json::Result<RawEvent<'_>> = serde_json::from_str(event);
-    raw.map(|event| event.records).map_err(|error| {
-        let message = match error.classify() {
-            Category::Data => "the event has no list `Records`",
-            Category::Io | Category::Syntax | Category::Eof => "the event is not JSON",
-        };
-        not_an_event(message)
+/// The error of an event that [`read_event`] cannot read; only serde_json reports where text is not JSON.
+fn event_error(event: &str) -> Error {
+    match serde_json::from_str::<IgnoredAny>(event) {
+        Ok(_) => not_an_event("the event has no list `Records`"),
+        Err(error) => not_an_event("the event is not JSON")
             .with("line", error.line().to_string())
-            .with("column", error.column().to_string())
-    })
+            .with("column", error.column().to_string()),
+    }
 }
 
 fn not_an_event(message: &str) -> Error {
     Error::new(ErrorKind::Event, message)
-        .hint("Connect the function to a DynamoDB stream, or send it an event as Lambda would")
+        .hint("Connect the function to a DynamoDB stream, or send it an event of the same format")
 }
 
-/// Decodes records one by one, as lines of the archive hold them. It remembers how they look, which makes it faster; what it gives
-/// for a record depends on that record alone.
+/// Decodes records one by one, for example the lines of the archive. It caches the shape of earlier records for speed;
+/// the result for a record depends on that record alone.
 pub struct RecordDecoder<'v, 'a> {
-    vocabulary: &'v AttributeInterner,
-    layouts: ShapeCaches<'a>,
+    attributes: &'v AttributeInterner,
+    shapes: ShapeCaches<'a>,
 }
 
 impl<'v, 'a> RecordDecoder<'v, 'a> {
-    /// One that decodes as far as `vocabulary` asks for it.
+    /// A decoder for the attributes in `attributes`.
     #[must_use]
-    pub fn new(vocabulary: &'v AttributeInterner) -> Self {
-        Self { vocabulary, layouts: ShapeCaches::default() }
+    pub fn new(attributes: &'v AttributeInterner) -> Self {
+        Self { attributes, shapes: ShapeCaches::default() }
     }
 
     /// Decodes one record.
     ///
     /// # Errors
-    /// What is wrong with it, and what of it could be read.
+    /// A malformed record: the error, and what could be read of the record.
     pub fn record(&mut self, line: &'a [u8]) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
         match std::str::from_utf8(line) {
-            Ok(line) => self.json(line),
+            Ok(line) => self.decode_json(line),
             Err(_) => Err(Box::new(identify("", Error::new(ErrorKind::Record, "the line is not UTF-8")))),
         }
     }
 
-    fn json(&mut self, json: &'a str) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
-        let context = DecodeContext::new(self.vocabulary);
-        let record = JsonReader::whole(json, |reader| context.record(reader, &mut self.layouts));
+    fn decode_json(&mut self, json: &'a str) -> Result<ChangeRecord<'a>, Box<BadRecord<'a>>> {
+        let context = DecodeContext::new(self.attributes);
+        let record = JsonReader::read_all(json, |reader| context.record(reader, &mut self.shapes));
         record.map_err(|_| Box::new(identify(json, context.into_error())))
-    }
-}
-
-/// All records of an event, none of them malformed.
-fn strictly<'a>(
-    reader: &mut JsonReader<'a>,
-    context: &DecodeContext<'_>,
-    capacity: usize,
-) -> Result<RecordBatch<'a>, InvalidJson> {
-    let (mut batch, mut layouts) = (None, ShapeCaches::default());
-    reader.object(|reader, name| {
-        if name != "Records" {
-            return reader.skip().map(drop);
-        }
-        let (mut records, mut json) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-        reader.list(|reader| {
-            let start = reader.start();
-            records.push(Ok(context.record(reader, &mut layouts)?));
-            json.push(reader.since(start)?);
-            Ok(())
-        })?;
-        batch = Some(RecordBatch { records, json });
-        Ok(())
-    })?;
-    batch.ok_or(InvalidJson)
-}
-
-/// An event whose records are only cut apart. Serde does it, because it can tell where JSON is none.
-struct RawEvent<'a> {
-    records: Vec<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier)]
-enum EventField {
-    Records,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for RawEvent<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RawEventVisitor)
-    }
-}
-
-struct RawEventVisitor;
-
-impl<'de> Visitor<'de> for RawEventVisitor {
-    type Value = RawEvent<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut records = None;
-        while let Some(field) = map.next_key()? {
-            match field {
-                EventField::Records => records = Some(map.next_value()?),
-                EventField::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        let records = records.ok_or_else(|| de::Error::missing_field("Records"))?;
-        Ok(RawEvent { records })
     }
 }
 

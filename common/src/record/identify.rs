@@ -1,30 +1,32 @@
-//! A malformed record → what can be read of it.
+//! Reads what can be read of a malformed record.
 
 use std::borrow::Cow;
 
-use super::json::DecodeContext;
-use super::reader::JsonReader;
+use serde_json::value::RawValue;
+
+use super::image_json::DecodeContext;
+use super::json_reader::JsonReader;
 use super::record_json::UserIdentity;
 use super::source::StreamSource;
-use super::{AttributeInterner, BadRecord, Operation, Position};
+use super::{AttributeInterner, BadRecord, JsonMembers, Operation, Position};
 use crate::Error;
 
-/// What can be read of a malformed record, each field on its own.
+/// Reads each field of a malformed record on its own.
 pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
-    let record = UnreadFields::of(json);
-    let stream = record.json("dynamodb").map(UnreadFields::of).unwrap_or_default();
+    let record = RawFields::parse(json);
+    let stream = record.json("dynamodb").map(RawFields::parse).unwrap_or_default();
     let source = record.text("eventSourceARN").and_then(StreamSource::from_arn);
     let sequence_number = stream.text("SequenceNumber");
     let (table, label) = source.map(|source| (source.table, source.label)).unzip();
     let position =
         label.zip(sequence_number.clone()).and_then(|(label, number)| Position::new(label, number).ok());
-    let nothing = AttributeInterner::default();
-    let keys = stream
-        .json("Keys")
-        .and_then(|json| JsonReader::whole(json, |reader| DecodeContext::new(&nothing).keys(reader)).ok());
+    let no_attributes = AttributeInterner::default();
+    let context = DecodeContext::new(&no_attributes);
+    let keys =
+        stream.json("Keys").and_then(|json| JsonReader::read_all(json, |reader| context.keys(reader)).ok());
     let identity =
-        record.json("userIdentity").and_then(|json| JsonReader::whole(json, UserIdentity::read).ok());
-    // Where the event's name is what is wrong, it may have been a removal: only what is surely none passes for none.
+        record.json("userIdentity").and_then(|json| JsonReader::read_all(json, UserIdentity::read).ok());
+    // A record whose `eventName` is malformed may be a removal, and so an expiry.
     let operation = record.text("eventName").and_then(|name| Operation::from_event_name(&name));
     let may_be_removal = !matches!(operation, Some(Operation::Insert | Operation::Modify));
     let expired = may_be_removal && identity.is_some_and(|identity| identity.is_time_to_live);
@@ -36,27 +38,20 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
     BadRecord { event_id, sequence_number, table, position, keys, expired, error }
 }
 
-/// The fields of a JSON object, unread; none, if the JSON is something else.
+/// The fields of a JSON object as raw JSON; empty if the JSON is not an object.
 #[derive(Default)]
-struct UnreadFields<'a>(Vec<(Cow<'a, str>, &'a str)>);
+struct RawFields<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'a> UnreadFields<'a> {
-    fn of(json: &'a str) -> Self {
-        let mut fields = Vec::new();
-        let read = JsonReader::whole(json, |reader| {
-            reader.object(|reader, name| {
-                fields.push((name, reader.skip()?));
-                Ok(())
-            })
-        });
-        read.map(|()| Self(fields)).unwrap_or_default()
+impl<'a> RawFields<'a> {
+    fn parse(json: &'a str) -> Self {
+        serde_json::from_str(json).map(|JsonMembers(fields)| Self(fields)).unwrap_or_default()
     }
 
     fn json(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().rfind(|(held, _)| held == name).map(|(_, json)| *json)
+        self.0.iter().rfind(|(known, _)| known == name).map(|(_, json)| json.get())
     }
 
     fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        JsonReader::whole(self.json(name)?, JsonReader::text).ok()
+        JsonReader::read_all(self.json(name)?, JsonReader::text).ok()
     }
 }

@@ -1,25 +1,43 @@
-//! What DynamoDB sent: change records, attribute values, decimals, positions and times, as strict types of our own.
+//! What DynamoDB sent, as strict types: change records, attribute values, decimals, positions and times.
+//!
+//! In: the bytes of a Lambda event, or a line of the archive. Out: a [`RecordBatch`] of [`ChangeRecord`]s, or a
+//! [`BadRecord`] in the place of each malformed record. Pure: no I/O, no clock.
+//!
+//! ```text
+//! bytes ─▶ decode ─▶ record_json ─▶ image_json ─▶ Image: the attributes that the model names (interner)
+//!            │        fields         values, keys
+//!            │           └──── json_reader: JSON, guided by the shape of the records before (shape_cache)
+//!            └▶ identify: what can be read of a malformed record
+//! ```
 
 mod change;
 mod decimal;
 mod decode;
 mod identify;
 mod image;
-mod json;
-mod layout;
+mod image_json;
+mod interner;
+mod json_reader;
+mod key;
+mod members;
+mod old_image;
+mod path;
 mod position;
-mod reader;
 mod record_json;
+mod shape_cache;
 mod source;
 mod time;
 mod value;
-mod vocabulary;
 
-pub use change::{BadRecord, ChangeRecord, Operation, PrimaryKey, RecordBatch, StreamView};
+pub use change::{BadRecord, ChangeRecord, Operation, RecordBatch, StreamView};
 pub use decimal::{Decimal, NotADecimal};
 pub use decode::{RecordDecoder, decode};
-pub use image::{Image, OldImage};
+pub use image::Image;
+pub use interner::{AttributeId, AttributeInterner};
+pub use key::PrimaryKey;
+pub(crate) use members::JsonMembers;
+pub use old_image::OldImage;
+pub use path::AttributePath;
 pub use position::Position;
 pub use time::Timestamp;
 pub use value::{AttributeValue, Item};
-pub use vocabulary::{AttributeId, AttributeInterner};

@@ -1,4 +1,4 @@
-//! Where a change stands in its table's stream.
+//! The position of a change in its table's stream.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -7,13 +7,13 @@ use std::hash::{Hash, Hasher};
 
 use crate::{Error, ErrorKind, Result};
 
-/// DynamoDB's sequence numbers have 21 to 40 digits; all are padded to the longest, so that they compare as text.
+/// DynamoDB's sequence numbers have 21 to 40 digits; they are padded to 40, so that they compare as text.
 const DIGITS: usize = 40;
 
-/// The place of a change in the order of *its own item's* changes: `<stream label>#<sequence number, 40 digits>`.
+/// The position of a change in the order of *its item's* changes: `<stream label>#<sequence number, 40 digits>`.
 ///
-/// The label is the time of the stream's creation, from its ARN: sequence numbers start anew with a re-created stream.
-/// DynamoDB promises order for each item only, so positions of different items must never be compared.
+/// The label is the stream's creation time in its ARN, because the sequence numbers of a re-created stream start again.
+/// DynamoDB guarantees order per item only, so positions of different items must not be compared.
 ///
 /// ```
 /// use afterwrite::record::Position;
@@ -50,7 +50,7 @@ impl<'a> Position<'a> {
         Self { label: label.into(), sequence_number: Cow::Borrowed("0") }
     }
 
-    /// Reads what [`fmt::Display`] wrote.
+    /// Parses the text of [`Position::to_text`].
     ///
     /// # Errors
     /// [`ErrorKind::State`] if the text is not a position.
@@ -68,7 +68,7 @@ impl<'a> Position<'a> {
         &self.label
     }
 
-    /// The sequence number, as it was given.
+    /// The sequence number as delivered, without padding.
     #[must_use]
     pub fn sequence_number(&self) -> &str {
         &self.sequence_number
@@ -83,15 +83,15 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// What [`fmt::Display`] writes, made at once: it is stored with every entry.
+    /// The text to store, with a sequence number of 40 digits. Built in one allocation, because every entry stores it.
     #[must_use]
     pub fn to_text(&self) -> String {
         [&*self.label, "#", self.padding(), &*self.sequence_number].concat()
     }
 
     fn padding(&self) -> &'static str {
-        const NOUGHTS: &str = "0000000000000000000000000000000000000000";
-        NOUGHTS.get(self.sequence_number.len()..).unwrap_or_default()
+        const ZEROS: &str = "0000000000000000000000000000000000000000";
+        ZEROS.get(self.sequence_number.len()..).unwrap_or_default()
     }
 
     fn significant_digits(&self) -> &str {
@@ -120,7 +120,7 @@ impl PartialEq for Position<'_> {
 
 impl Eq for Position<'_> {}
 
-/// Of what makes positions equal: the label and the digits that count.
+/// Hashes what equality compares: the label and the significant digits.
 impl Hash for Position<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&*self.label, self.significant_digits()).hash(state);
@@ -129,10 +129,7 @@ impl Hash for Position<'_> {
 
 impl fmt::Display for Position<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.label)?;
-        f.write_str("#")?;
-        f.write_str(self.padding())?;
-        f.write_str(&self.sequence_number)
+        f.write_str(&self.to_text())
     }
 }
 
@@ -145,7 +142,7 @@ mod tests {
     const LABEL: &str = "2026-02-06T10:00:00.000";
 
     #[test]
-    fn is_written_with_40_digits_and_read_back() {
+    fn the_text_has_40_digits_and_parses_back() {
         let position = Position::new(LABEL, "4421584500000000059450445319").unwrap();
         let text = position.to_string();
         assert_eq!(text, format!("{LABEL}#0000000000004421584500000000059450445319"));
@@ -158,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn its_start_is_before_every_record() {
+    fn the_start_of_a_stream_is_before_every_record() {
         let start = Position::start_of(LABEL);
         assert_eq!(start.to_string(), format!("{LABEL}#{}", "0".repeat(40)));
         assert!(start < Position::new(LABEL, "1").unwrap());
@@ -168,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn leading_noughts_do_not_count() {
+    fn leading_zeros_are_ignored() {
         assert_eq!(Position::new(LABEL, "007").unwrap(), Position::new(LABEL, "7").unwrap());
         assert_eq!(Position::new(LABEL, "007").unwrap().sequence_number(), "007");
     }
 
     #[test]
-    fn refuses_what_is_no_sequence_number() {
+    fn an_invalid_sequence_number_is_rejected() {
         for number in ["", " 1", "-1", "+1", "1.0", "1e3", "0x1", "١", &"1".repeat(41)] {
             let error = Position::new(LABEL, number).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Record, "{number:?}");
@@ -182,16 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_stored_position() {
+    fn an_invalid_stored_position_is_rejected() {
         for text in ["", "#", LABEL, "2026-02-06T10:00:00.000#", "2026-02-06T10:00:00.000#x", "1#2#"] {
             assert_eq!(Position::parse(text).unwrap_err().kind(), ErrorKind::State, "{text:?}");
         }
     }
 
     proptest! {
-        /// DynamoDB compares stored positions as text in our conditions: it must find the order that we find.
+        /// Conditions compare stored positions as text, so the order of the texts must be the order of the positions.
         #[test]
-        fn orders_as_its_text_does(
+        fn positions_and_their_texts_have_the_same_order(
             labels in prop::array::uniform2("20(25|26)-0[1-3]-0[1-3]T1[0-2]:00:0[0-2]\\.00[0-2]"),
             numbers in prop::array::uniform2("[0-9]{1,40}|0{0,3}[1-3]{1,2}"),
         ) {

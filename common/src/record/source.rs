@@ -1,15 +1,15 @@
-//! Where a record comes from, by the ARN that it carries.
+//! The table and stream of a record, from its ARN.
 
 use std::borrow::Cow;
 
-/// Which stream of which table a record comes from.
+/// The table and the stream label of a record.
 pub(super) struct StreamSource<'a> {
     pub(super) table: Cow<'a, str>,
     pub(super) label: Cow<'a, str>,
 }
 
 impl<'a> StreamSource<'a> {
-    /// From `arn:aws:dynamodb:<region>:<account>:table/<table>/stream/<label>`.
+    /// Parses `arn:aws:dynamodb:<region>:<account>:table/<table>/stream/<label>`.
     pub(super) fn from_arn(arn: Cow<'a, str>) -> Option<Self> {
         fn split(arn: &str) -> Option<(&str, &str)> {
             let (rest, label) = arn.rsplit_once('/')?;

@@ -1,4 +1,4 @@
-//! Points in time, to the millisecond.
+//! Timestamps with millisecond precision.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,29 +25,29 @@ impl Timestamp {
         Self { epoch_ms: seconds.saturating_mul(1000) }
     }
 
-    /// From text in RFC 3339 (`2026-02-06T14:30:00Z`, offsets and fractions allowed), or a plain date or hour (`2026-02-06T14`
-    /// or `2026-02-06-14`), taken as its first moment in UTC.
+    /// Parses RFC 3339 (`2026-02-06T14:30:00Z`, with offsets and fractions), a date, or an hour (`2026-02-06T14` or
+    /// `2026-02-06-14`). A date or hour is its first moment in UTC.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match utc_time(text) {
             Some(instant) => Some(Self::from_epoch_ms(instant.as_millisecond())),
-            None => Self::parse_any(text),
+            None => Self::parse_general(text),
         }
     }
 
-    fn parse_any(text: &str) -> Option<Self> {
+    fn parse_general(text: &str) -> Option<Self> {
         let instant = text.parse::<jiff::Timestamp>().ok().or_else(|| {
             let (date, hour) = text.split_at_checked("yyyy-mm-dd".len())?;
             let start = date.parse::<jiff::civil::Date>().ok()?.at(hour_of_day(hour)?, 0, 0, 0);
             start.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
         })?;
-        // Downwards, also before 1970: a time belongs to the millisecond, and the day, that has begun.
+        // Rounded down, also before 1970.
         let epoch_ms = instant.as_nanosecond().div_euclid(1_000_000);
         Some(Self { epoch_ms: i64::try_from(epoch_ms).ok()? })
     }
 
-    /// The UTC day of a text that is a time in UTC to the second, as nearly all are: the text's own beginning. `None` for all
-    /// else; it may still be a time.
+    /// The UTC day of a text such as `2026-02-06T14:30:00Z`, borrowed from the text; `None` for every other text, even
+    /// if it is a time.
     #[must_use]
     pub fn day_of_utc(text: &str) -> Option<&str> {
         utc_time(text).and_then(|_| text.get(.."yyyy-mm-dd".len()))
@@ -59,7 +59,7 @@ impl Timestamp {
         self.epoch_ms
     }
 
-    /// Whole seconds since the epoch, rounded down: what DynamoDB's TTL attribute holds.
+    /// Whole seconds since the epoch, rounded down: the format of DynamoDB's TTL attribute.
     #[must_use]
     pub const fn epoch_seconds(self) -> i64 {
         self.epoch_ms.div_euclid(1000)
@@ -85,21 +85,21 @@ impl Timestamp {
         Self { epoch_ms: self.epoch_ms.div_euclid(DAY_MS).saturating_mul(DAY_MS) }
     }
 
-    /// This time plus a duration, at most the end of time.
+    /// This time plus a duration, saturating.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self { epoch_ms: self.epoch_ms.saturating_add(ms) }
     }
 
-    /// This time less a duration, at least the beginning of time.
+    /// This time minus a duration, saturating.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         let ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self { epoch_ms: self.epoch_ms.saturating_sub(ms) }
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The duration since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         let ms = self.epoch_ms.saturating_sub(earlier.epoch_ms);
@@ -107,8 +107,8 @@ impl Timestamp {
     }
 }
 
-/// The time that a text is in UTC to the second, as nearly all are that are times: `2026-02-06T14:30:00Z`. Reading this one form is much
-/// faster than finding out which form a text has.
+/// Parses UTC times with seconds (`2026-02-06T14:30:00Z`), the most frequent form. Parsing only this form is much
+/// faster than detecting the form of a text.
 fn utc_time(text: &str) -> Option<jiff::Timestamp> {
     const SHAPE: &[u8; 20] = b"0000-00-00T00:00:00Z";
     let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
@@ -119,7 +119,6 @@ fn utc_time(text: &str) -> Option<jiff::Timestamp> {
         return None;
     }
     let [c0, c1, y0, y1, _, m0, m1, _, d0, d1, _, h0, h1, _, n0, n1, _, s0, s1, _] = bytes;
-    // Of two digits.
     let number =
         |tens: &u8, ones: &u8| (tens - b'0').wrapping_mul(10).wrapping_add(ones - b'0').cast_signed();
     let year = i16::from(number(c0, c1)) * 100 + i16::from(number(y0, y1));
@@ -128,7 +127,7 @@ fn utc_time(text: &str) -> Option<jiff::Timestamp> {
     Offset::UTC.to_timestamp(time).ok()
 }
 
-/// The hour that follows a date: `T14` or `-14`, or nothing, which is its first.
+/// The hour after a date: `T14` or `-14`; 0 if the text is empty.
 fn hour_of_day(text: &str) -> Option<i8> {
     if text.is_empty() {
         return Some(0);
@@ -156,34 +155,34 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_way_is_the_long_one(
+        fn the_fast_path_returns_the_same_as_the_general_one(
             text in "(0[0-9]00|[0-9]{4})-(02-(2[0-9]|30)|[01][0-9]-[0-3][0-9])T([01][0-9]|2[0-5]):[0-6][0-9]:[0-6][0-9]Z",
         ) {
-            let long = Timestamp::parse_any(&text);
-            prop_assert_eq!(Timestamp::parse(&text), long);
+            let general = Timestamp::parse_general(&text);
+            prop_assert_eq!(Timestamp::parse(&text), general);
             match Timestamp::day_of_utc(&text) {
-                Some(day) => prop_assert_eq!(Some(day.to_owned()), long.and_then(Timestamp::day)),
-                // A leap second is a time, and goes the long way.
-                None => prop_assert!(long.is_none() || text.ends_with(":60Z")),
+                Some(day) => prop_assert_eq!(Some(day.to_owned()), general.and_then(Timestamp::day)),
+                // A leap second is a valid time, but not on the fast path.
+                None => prop_assert!(general.is_none() || text.ends_with(":60Z")),
             }
         }
     }
 
     #[test]
-    fn the_short_way_ends_where_the_long_one_does() {
+    fn the_fast_path_has_the_limits_of_the_general_one() {
         for text in ["9999-12-30T21:59:59Z", "9999-12-30T22:00:00Z", "9999-12-31T00:00:00Z"] {
-            let long = Timestamp::parse_any(text);
-            assert_eq!(Timestamp::parse(text), long, "{text}");
+            let general = Timestamp::parse_general(text);
+            assert_eq!(Timestamp::parse(text), general, "{text}");
             assert_eq!(
                 Timestamp::day_of_utc(text).map(str::to_owned),
-                long.and_then(Timestamp::day),
+                general.and_then(Timestamp::day),
                 "{text}"
             );
         }
     }
 
     #[test]
-    fn only_utc_to_the_second_has_the_short_way() {
+    fn only_utc_with_seconds_takes_the_fast_path() {
         for text in
             ["2026-02-06T14:30:00+00:00", "2026-02-06T14:30:00.5Z", "2026-02-06", "2026-02-06 14:30:00Z"]
         {
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_rfc_3339_and_plain_dates_and_hours() {
+    fn rfc_3339_dates_and_hours_are_parsed() {
         let cases = [
             ("1970-01-01T00:00:00Z", 0),
             ("2026-02-06T14:30:00Z", 1_770_388_200_000),
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_names_no_moment() {
+    fn text_that_is_not_a_time_is_rejected() {
         let cases = [
             "",
             "yesterday",
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_utc() {
+    fn the_day_is_in_utc() {
         for (text, day) in [
             ("2026-02-06T00:00:00Z", "2026-02-06"),
             ("2026-02-06T23:59:59.999Z", "2026-02-06"),
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_whole_seconds() {
+    fn times_are_formatted_with_whole_seconds() {
         assert_eq!(Timestamp::from_epoch_ms(1_770_388_200_999).to_string(), "2026-02-06T14:30:00Z");
         assert_eq!(Timestamp::from_epoch_ms(-1).to_string(), "1969-12-31T23:59:59Z");
         assert_eq!(Timestamp::from_epoch_ms(-1).epoch_seconds(), -1);
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_stop_at_the_ends_of_time() {
+    fn arithmetic_saturates() {
         let (early, late) = (Timestamp::from_epoch_ms(1_000), Timestamp::from_epoch_ms(2_500));
         assert_eq!(late.since(early), Duration::from_millis(1_500));
         assert_eq!(early.since(late), Duration::ZERO);

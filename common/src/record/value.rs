@@ -1,11 +1,11 @@
-//! Attribute values, borrowed from the event where they can be.
+//! Attribute values, borrowed from the event where possible.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Decimal;
 
-/// A whole item, or a map inside one: attribute name to value.
+/// An item: attribute names and values.
 pub type Item = BTreeMap<Cow<'static, str>, AttributeValue<'static>>;
 
 /// One DynamoDB attribute value. Numbers are exact decimals, never floats.
@@ -34,7 +34,7 @@ pub enum AttributeValue<'a> {
 }
 
 impl AttributeValue<'_> {
-    /// A text value that owns its text.
+    /// An `S` with owned text.
     pub fn text(text: impl Into<String>) -> AttributeValue<'static> {
         AttributeValue::S(Cow::Owned(text.into()))
     }
@@ -51,13 +51,13 @@ impl AttributeValue<'_> {
         if let Self::N(number) = self { Some(number) } else { None }
     }
 
-    /// Whether it is `NULL`, which says that there is no value.
+    /// Whether the value is `NULL`.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// DynamoDB's name of the value's type, as in JSON: `S`, `N`, `BOOL`, …
+    /// DynamoDB's name of the type: `S`, `N`, `BOOL`, …
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -74,10 +74,10 @@ impl AttributeValue<'_> {
         }
     }
 
-    /// Whether DynamoDB's name of the value's type is this one.
+    /// Whether the value is of the type with this name.
     #[must_use]
     pub fn is_of_type(&self, name: &str) -> bool {
-        // Asked for every value that is counted: a comparison with a known short text needs no call.
+        // Called for every value that is counted: comparing with a constant is faster than calling `type_name`.
         match self {
             Self::S(_) => name == "S",
             Self::N(_) => name == "N",
@@ -88,28 +88,25 @@ impl AttributeValue<'_> {
         }
     }
 
-    /// The same value, owning all that it holds.
+    /// The same value with owned content.
     #[must_use]
     pub fn into_owned(self) -> AttributeValue<'static> {
-        fn text(text: Cow<'_, str>) -> Cow<'static, str> {
-            Cow::Owned(text.into_owned())
-        }
-        fn bytes(bytes: Cow<'_, [u8]>) -> Cow<'static, [u8]> {
-            Cow::Owned(bytes.into_owned())
+        fn owned<T: ToOwned + ?Sized>(value: Cow<'_, T>) -> Cow<'static, T> {
+            Cow::Owned(value.into_owned())
         }
         match self {
-            Self::S(value) => AttributeValue::S(text(value)),
+            Self::S(value) => AttributeValue::S(owned(value)),
             Self::N(number) => AttributeValue::N(number),
-            Self::B(value) => AttributeValue::B(bytes(value)),
+            Self::B(value) => AttributeValue::B(owned(value)),
             Self::Bool(value) => AttributeValue::Bool(value),
             Self::Null => AttributeValue::Null,
             Self::M(map) => AttributeValue::M(
-                map.into_iter().map(|(name, value)| (text(name), value.into_owned())).collect(),
+                map.into_iter().map(|(name, value)| (owned(name), value.into_owned())).collect(),
             ),
             Self::L(list) => AttributeValue::L(list.into_iter().map(AttributeValue::into_owned).collect()),
-            Self::Ss(set) => AttributeValue::Ss(set.into_iter().map(text).collect()),
+            Self::Ss(set) => AttributeValue::Ss(set.into_iter().map(owned).collect()),
             Self::Ns(set) => AttributeValue::Ns(set),
-            Self::Bs(set) => AttributeValue::Bs(set.into_iter().map(bytes).collect()),
+            Self::Bs(set) => AttributeValue::Bs(set.into_iter().map(owned).collect()),
         }
     }
 }

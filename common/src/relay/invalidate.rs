@@ -1,56 +1,54 @@
-//! Makes what a batch of changes has left stale go from the cache and from CloudFront.
+//! Removes what a batch of changes has made stale from the cache and from CloudFront.
 //!
 //! ```text
-//! changes ─▶ projection::Stale ─┬─▶ keys ──▶ sink::Cache         sent again until gone, or the time is up
-//!            each key once      └─▶ paths ─▶ sink::Distribution  within its limits; busy: waited for
-//!                                                 │
-//!                     failures by record ◀────────┘   of either, for exactly the records that needed it
+//! changes ─▶ projection::StaleCaches ─┬─▶ keys ──▶ sink::Cache         retried until gone, or until the deadline
+//!            each key and path once   └─▶ paths ─▶ sink::Distribution  within its limits; waits while it is busy
+//!                                                       │
+//!                     failures by record ◀──────────────┘   of both, for exactly the records that needed the key or path
 //! ```
 //!
-//! Everything here can be done twice, so a record that failed simply comes again.
+//! Every request here is idempotent, so a record that failed is simply redelivered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::paths::{PathInvalidation, halves, requests};
+use super::paths::{EventIds, PathInvalidation, invalidations};
 use crate::clock::Clock;
 use crate::entity::ItemIdentity;
-use crate::projection::{StaleCaches, StaleKey, StalePath};
+use crate::projection::{StaleCaches, StaleKey};
 use crate::record::{Image, Timestamp};
 use crate::retry::RetryPolicy;
 use crate::sink::{Cache, Distribution, DistributionError};
 use crate::table::Model;
 use crate::{Error, ErrorKind};
 
-/// How long an unreachable cache is tried for: longer only holds up the shard, and the records come again.
-const CACHE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a batch waits for CloudFront to finish earlier invalidations.
-const BUSY_PATIENCE: Duration = Duration::from_secs(10);
-/// How long between two looks whether it has.
+/// How long an unreachable cache is retried. Longer would only delay the shard, and the records are redelivered anyway.
+const CACHE_LIMIT: Duration = Duration::from_secs(5);
+/// How long a batch waits for CloudFront to finish earlier invalidations, and the pause between two attempts.
+const BUSY_LIMIT: Duration = Duration::from_secs(10);
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// How long one CloudFront request may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 /// A change of one item, decoded.
-#[derive(Clone, Copy)]
 pub struct InvalidationChange<'c> {
     /// The record's index in the batch.
     pub record: usize,
-    /// The record's event id, which stays the same when it is delivered again.
+    /// The record's event id, which stays the same when it is redelivered.
     pub event_id: &'c str,
-    /// What the item is.
+    /// What the model declares the item to be.
     pub identity: &'c ItemIdentity<'c, 'c>,
-    /// The item before the change, if there was one.
-    pub old: Option<&'c Image<'c>>,
-    /// The item after the change, if there is one.
+    /// The item before the change; `None` for an INSERT.
+    pub old: Option<Image<'c>>,
+    /// The item after the change; `None` for a REMOVE.
     pub new: Option<&'c Image<'c>>,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Default)]
 pub struct InvalidationOutcome {
-    /// What went wrong, by the record's index.
+    /// The first error of each record that failed, by the record's index.
     pub failures: BTreeMap<usize, Error>,
     /// What was done.
     pub totals: InvalidationTotals,
@@ -59,7 +57,7 @@ pub struct InvalidationOutcome {
 /// What was done for a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvalidationTotals {
-    /// Cache keys that are gone, tombstoned, or of which the generation has grown.
+    /// Cache keys that were removed, replaced by a tombstone, or given the next generation.
     pub keys: usize,
     /// The same by rule: an index into [`Model::caches`], and how many keys.
     pub keys_by_rule: BTreeMap<usize, usize>,
@@ -69,11 +67,11 @@ pub struct InvalidationTotals {
     pub commands: u64,
     /// Requests sent to CloudFront.
     pub requests: u64,
-    /// From the batch to its last cache key being gone, in milliseconds; absent where there was none.
+    /// Time from the start of the batch until its last cache key was gone, in milliseconds; `None` without keys.
     pub keys_gone_ms: Option<u64>,
 }
 
-/// Invalidates caches. Without a cache, or without a distribution, nothing is invalidated there.
+/// Invalidates caches. Without a cache or a distribution, that part is skipped.
 #[derive(Debug)]
 pub struct CacheInvalidator<K, D, C> {
     model: Arc<Model>,
@@ -88,104 +86,103 @@ impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
         Self { model, cache, distribution, clock }
     }
 
-    /// Makes what these changes have left stale go, by `deadline` at the latest.
+    /// Invalidates what these changes have made stale, by `deadline` at the latest.
     pub async fn invalidate(
         &self,
         changes: &[InvalidationChange<'_>],
         deadline: Timestamp,
     ) -> InvalidationOutcome {
-        let begun = self.clock.now();
-        let mut outcome = InvalidationOutcome::default();
-        let mut stale = StaleCaches::default();
+        let started = self.clock.now();
+        let (mut stale, mut failures) = (StaleCaches::default(), BTreeMap::new());
         for change in changes {
-            if let Err(error) =
-                stale.add(&self.model, change.identity, change.record, (change.old, change.new))
-            {
-                outcome.failures.insert(change.record, error);
+            let images = (change.old.as_ref(), change.new);
+            if let Err(error) = stale.add(&self.model, change.identity, change.record, images) {
+                failures.insert(change.record, error);
             }
         }
-        let events: BTreeMap<usize, &str> =
-            changes.iter().map(|change| (change.record, change.event_id)).collect();
-        let event_id = |record: usize| events.get(&record).copied().unwrap_or_default().to_owned();
-        let (of_cache, of_distribution) =
-            futures::join!(self.keys(&stale, begun, deadline), self.paths(&stale, &event_id, deadline));
-        for failures in [of_cache.failures, of_distribution.failures] {
-            for (record, error) in failures {
-                outcome.failures.entry(record).or_insert(error);
-            }
+        let event_ids: EventIds<'_> = changes.iter().map(|change| (change.record, change.event_id)).collect();
+        let (of_cache, of_distribution) = futures::join!(
+            self.invalidate_keys(&stale, started, deadline),
+            self.invalidate_paths(&stale, &event_ids, deadline)
+        );
+        for (record, error) in of_cache.failures.into_iter().chain(of_distribution.failures) {
+            failures.entry(record).or_insert(error);
         }
-        let (paths, requests) = (of_distribution.totals.paths, of_distribution.totals.requests);
-        outcome.totals = InvalidationTotals { paths, requests, ..of_cache.totals };
-        outcome
+        let InvalidationTotals { paths, requests, .. } = of_distribution.totals;
+        InvalidationOutcome { failures, totals: InvalidationTotals { paths, requests, ..of_cache.totals } }
     }
 
-    /// Sends the keys until all are gone, or there is no point or no time left.
-    async fn keys(&self, stale: &StaleCaches, begun: Timestamp, deadline: Timestamp) -> InvalidationOutcome {
+    /// Sends the keys until all are gone, or retrying is pointless or too late.
+    async fn invalidate_keys(
+        &self,
+        stale: &StaleCaches,
+        started: Timestamp,
+        deadline: Timestamp,
+    ) -> InvalidationOutcome {
         let mut outcome = InvalidationOutcome::default();
         let Some(cache) = &self.cache else { return outcome };
-        let until = deadline.min(begun.plus(CACHE_PATIENCE));
+        let deadline = deadline.min(started.plus(CACHE_LIMIT));
         let mut pending: Vec<StaleKey> = stale.keys().collect();
         let mut attempt = 0;
         while !pending.is_empty() {
             let now = self.clock.now();
-            let invalidated = cache.invalidate(&pending, now, until.since(now)).await;
+            let invalidated = cache.invalidate(&pending, now, deadline.since(now)).await;
             outcome.totals.commands += invalidated.commands;
-            attempt += 1;
-            let pause = RetryPolicy::STANDARD.delay(attempt, &self.clock);
-            let is_time = self.clock.now().plus(pause) < until;
-            let mut again = Vec::new();
+            let mut retryable = Vec::new();
             for (key, result) in pending.into_iter().zip(invalidated.results) {
                 match result {
                     Ok(()) => {
                         outcome.totals.keys += 1;
                         *outcome.totals.keys_by_rule.entry(key.rule).or_default() += 1;
                     }
-                    Err(error) if error.is_retryable() && is_time => again.push(key),
-                    Err(error) => fail(&mut outcome, key.records, &error),
+                    Err(error) if error.is_retryable() => retryable.push((key, error)),
+                    Err(error) => outcome.fail(key.records, &error),
                 }
             }
-            pending = again;
-            if !pending.is_empty() {
-                self.clock.sleep(pause).await;
+            attempt += 1;
+            if !retryable.is_empty() && !RetryPolicy::STANDARD.wait(attempt, deadline, &self.clock).await {
+                retryable.drain(..).for_each(|(key, error)| outcome.fail(key.records, &error));
             }
+            pending = retryable.into_iter().map(|(key, _)| key).collect();
         }
         if outcome.totals.keys > 0 {
-            let taken = self.clock.now().since(begun).as_millis();
-            outcome.totals.keys_gone_ms = Some(u64::try_from(taken).unwrap_or(u64::MAX));
+            let elapsed = self.clock.now().since(started).as_millis();
+            outcome.totals.keys_gone_ms = Some(u64::try_from(elapsed).unwrap_or(u64::MAX));
         }
         outcome
     }
 
-    async fn paths(
+    /// Sends the paths. A request that is rejected is split: one bad path must not stop the others.
+    async fn invalidate_paths(
         &self,
         stale: &StaleCaches,
-        event_id: &impl Fn(usize) -> String,
+        event_ids: &EventIds<'_>,
         deadline: Timestamp,
     ) -> InvalidationOutcome {
         let mut outcome = InvalidationOutcome::default();
         let Some(distribution) = &self.distribution else { return outcome };
-        let stale: Vec<StalePath> = stale.paths().collect();
-        let mut waiting = requests(&stale, event_id);
-        waiting.reverse();
-        let patience = deadline.min(self.clock.now().plus(BUSY_PATIENCE));
-        while let Some(request) = waiting.pop() {
-            match self.request(distribution, &request, (patience, deadline), &mut outcome.totals).await {
+        let mut pending = invalidations(stale.paths(), event_ids);
+        pending.reverse();
+        let busy_deadline = deadline.min(self.clock.now().plus(BUSY_LIMIT));
+        while let Some(request) = pending.pop() {
+            match self.send(distribution, &request, busy_deadline, deadline, &mut outcome.totals).await {
                 Ok(()) => outcome.totals.paths += request.paths.len(),
                 Err(error) if error.kind() == ErrorKind::Rejected && request.paths.len() > 1 => {
-                    waiting.extend(halves(&request, &stale, event_id));
+                    pending.extend(request.halves(stale.paths(), event_ids));
                 }
-                Err(error) => fail(&mut outcome, request.records, &error),
+                Err(error) => outcome.fail(request.records, &error),
             }
         }
         outcome
     }
 
-    /// Sends one invalidation; while CloudFront is busy with earlier ones, waits for it.
-    async fn request(
+    /// Sends one invalidation; waits until `busy_deadline` while CloudFront is busy with earlier ones.
+    async fn send(
         &self,
         distribution: &D,
         request: &PathInvalidation,
-        (patience, deadline): (Timestamp, Timestamp),
+        busy_deadline: Timestamp,
+        deadline: Timestamp,
         totals: &mut InvalidationTotals,
     ) -> Result<(), Error> {
         loop {
@@ -193,7 +190,7 @@ impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
             totals.requests += 1;
             match distribution.invalidate(&request.paths, &request.reference, limit).await {
                 Ok(()) => return Ok(()),
-                Err(DistributionError::Busy(_)) if self.clock.now().plus(BUSY_PAUSE) <= patience => {
+                Err(DistributionError::Busy(_)) if self.clock.now().plus(BUSY_PAUSE) <= busy_deadline => {
                     self.clock.sleep(BUSY_PAUSE).await;
                 }
                 Err(DistributionError::Busy(error) | DistributionError::Failed(error)) => return Err(error),
@@ -202,9 +199,11 @@ impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
     }
 }
 
-/// Fails these records; of several errors of one record, the first is told.
-fn fail(outcome: &mut InvalidationOutcome, records: impl IntoIterator<Item = usize>, error: &Error) {
-    for record in records {
-        outcome.failures.entry(record).or_insert_with(|| error.restated());
+impl InvalidationOutcome {
+    /// Fails these records; a record keeps its first error.
+    fn fail(&mut self, records: impl IntoIterator<Item = usize>, error: &Error) {
+        for record in records {
+            self.failures.entry(record).or_insert_with(|| error.restated());
+        }
     }
 }

@@ -1,4 +1,9 @@
-//! The stream's second reader: what a batch's records mean to others than the ledger. Harmless when it is done twice.
+//! The stream's second reader: stale caches are invalidated and every change is archived. Both are idempotent and keep no state.
+//!
+//! ```text
+//! change ─▶ projection::StaleCaches ─▶ invalidate, paths ─▶ Redis, CloudFront
+//! record ─▶ projection::archive_line ─▶ archive ─▶ Firehose, S3
+//! ```
 
 pub mod archive;
 pub mod invalidate;

@@ -1,74 +1,27 @@
-//! Rollups, what is counted into them, and what is shown of them.
+//! Aggregates, which count an entity's items into rollups: `[[aggregates]]`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BoundTemplate, LookupUse, Pattern, Template, Term, ValueFormat};
-use crate::effect::Path;
+use serde::Serialize;
+use toml::de::DeTable;
 
-/// An item of the state table that holds measures.
-#[derive(Debug)]
-pub struct Rollup {
-    /// Its name in the model.
-    pub name: Arc<str>,
-    /// Its `PK`. The variables of both keys together are [`Rollup::variables`].
-    pub partition: Template,
-    /// Its `SK`.
-    pub sort: Template,
-    /// The names of the keys' variables, formats included (`bought_at:day`).
-    pub variables: Vec<Arc<str>>,
-    /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor averages.
-    pub shards: u32,
-    /// Measures computed of others; each needs the rollup to be read before it is written.
-    pub averages: Vec<AverageMeasure>,
-    /// The measures that are `max` or `min`; these too need the rollup to be read.
-    pub extremes: Vec<Arc<str>>,
-    /// The mirrors of it: indexes into [`super::Model::mirrors`].
-    pub mirrors: Vec<usize>,
-    /// The measures that, when they change, change what a mirror shows: those shown, and the parts of averages shown.
-    pub shown: Vec<Arc<str>>,
-    /// The other rollups that may be the same item, holding other measures: indexes into [`super::Model::rollups`].
-    pub overlaps: Vec<usize>,
-}
-
-impl Rollup {
-    /// Whether it must be read, computed and written on its `rev`, because `ADD` cannot do it.
-    #[must_use]
-    pub fn is_computed(&self) -> bool {
-        !self.averages.is_empty() || !self.extremes.is_empty()
-    }
-
-    /// Whether a change of this measure changes what a mirror shows.
-    #[must_use]
-    pub fn shows(&self, measure: &str) -> bool {
-        self.shown.iter().any(|shown| **shown == *measure)
-    }
-
-    /// Whether an item with this key (without the shard) can be of this rollup.
-    #[must_use]
-    pub fn has_key(&self, partition: &str, sort: &str) -> bool {
-        let mut bindings = vec![None; self.variables.len()];
-        self.partition.parse(partition, &mut bindings) && self.sort.parse(sort, &mut bindings)
-    }
-}
-
-/// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of nought.
-#[derive(Debug)]
-pub struct AverageMeasure {
-    /// The measure it is stored as.
-    pub name: Arc<str>,
-    /// The measure that is divided.
-    pub sum: Arc<str>,
-    /// The measure it is divided by.
-    pub count: Arc<str>,
-}
+use super::load::code::ProblemCode;
+use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
+use super::load::reader::{self, Located, SettingsTable, entries};
+use super::load::suggestion::suggestion;
+use super::measure::{self, CompiledMeasure, Measure, MeasureDescription, MeasureFunction};
+use super::named_list::NamedList;
+use super::rollup::AverageMeasure;
+use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, ValueFormat};
 
 /// Which measures an entity's items contribute to which rollups.
 #[derive(Debug)]
 pub struct Aggregate {
-    /// Its name: what ledger entries know it by.
+    /// Its name, which ledger entries know it by.
     pub name: Arc<str>,
-    /// Whose items are counted: an index into [`super::Model::entities`].
+    /// Whose items are counted: an index into [`Model::entities`].
     pub of: usize,
     /// What must hold for an item to be counted at all.
     pub when: Option<Pattern>,
@@ -76,14 +29,14 @@ pub struct Aggregate {
     pub lookups: Vec<LookupUse>,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,
-    /// What is counted.
+    /// What is counted, in the order of the model file.
     pub measures: Vec<Measure>,
 }
 
 /// A rollup as an aggregate's items address it.
 #[derive(Debug)]
 pub struct RollupDestination {
-    /// Which rollup: an index into [`super::Model::rollups`].
+    /// Which rollup: an index into [`Model::rollups`].
     pub rollup: usize,
     /// Its `PK`.
     pub partition: BoundTemplate,
@@ -104,68 +57,233 @@ pub struct RollupExpiry {
     pub after: Duration,
 }
 
-/// What an item contributes.
-#[derive(Debug)]
-pub struct Measure {
-    /// The rollup's attribute; for a histogram, the beginning of the names in [`MeasureKind::Histogram::labels`].
-    pub name: Arc<str>,
-    /// What must hold of the item.
-    pub when: Option<Pattern>,
-    /// How much.
-    pub kind: MeasureKind,
+impl Aggregate {
+    /// Calls `visit` with every term in it.
+    pub(super) fn each_term(&self, visit: &mut impl FnMut(&Term)) {
+        self.lookups.iter().flat_map(LookupUse::terms).for_each(&mut *visit);
+        let conditions =
+            self.when.iter().chain(self.measures.iter().filter_map(|measure| measure.when.as_ref()));
+        conditions.for_each(|condition| condition.each_term(visit));
+        for destination in &self.into {
+            destination.partition.terms().chain(destination.sort.terms()).for_each(&mut *visit);
+            destination.expires.iter().for_each(|expiry| visit(&expiry.of));
+        }
+        self.measures.iter().flat_map(|measure| measure.kind.terms()).for_each(visit);
+    }
+
+    /// The aggregate in words.
+    #[must_use]
+    pub fn describe(&self, model: &Model) -> AggregateDescription {
+        let notation = ModelNotation::of(model, self.of, &self.lookups);
+        let into = self.into.iter().filter_map(|destination| {
+            let rollup = model.rollups.get(destination.rollup)?;
+            let [partition, sort] =
+                [&destination.partition, &destination.sort].map(|key| notation.template(key));
+            Some((&rollup.name, format!("{partition} / {sort}")))
+        });
+        AggregateDescription {
+            of: model.entity_name(self.of),
+            when: self.when.as_ref().map(|when| notation.condition(when)),
+            into: into.collect(),
+            measures: self
+                .measures
+                .iter()
+                .map(|measure| (&measure.name, measure.describe(&notation)))
+                .collect(),
+        }
+    }
 }
 
-/// How much an item contributes.
-#[derive(Debug)]
-pub enum MeasureKind {
-    /// One.
-    Count,
-    /// The product of these numbers; nothing if one is absent.
-    Sum(Vec<Term>),
-    /// The largest value ever seen, number or formatted text. Does not retract.
-    Max(Term, ValueFormat),
-    /// The smallest value ever seen, number or formatted text. Does not retract.
-    Min(Term, ValueFormat),
-    /// One, in the bin that the value lies in: bin `i` holds values from `i·width` up; the last has no upper end, and below
-    /// the first nothing is counted.
-    Histogram {
-        /// The value.
-        of: Term,
-        /// The width of a bin.
-        width: i64,
-        /// The attributes of the bins, lowest first.
-        labels: Vec<Arc<str>>,
-    },
+/// An aggregate in words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AggregateDescription {
+    /// The entity whose items are counted.
+    pub of: String,
+    /// What must hold for an item to be counted.
+    pub when: Option<String>,
+    /// By rollup: its key, with this entity's values.
+    pub into: NamedList<String>,
+    /// What is counted.
+    pub measures: NamedList<MeasureDescription>,
 }
 
-/// A copy of a rollup's measures on an application's item.
-#[derive(Debug)]
-pub struct Mirror {
-    /// The entity that shows it: an index into [`super::Model::entities`].
-    pub onto: usize,
-    /// The rollup it is copied from: an index into [`super::Model::rollups`].
-    pub from: usize,
-    /// What is copied.
-    pub attributes: Vec<MirroredAttribute>,
-    /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name.
-    pub item_variables: Vec<usize>,
-    /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::LookupOutput`] then means
-    /// the one lookup below), and how it is written.
-    pub rollup_variables: Vec<(Term, ValueFormat)>,
-    /// The lookup, asking for items of `onto` itself, that the rollup's key depends on: then the item may have moved (another
-    /// owner) since the lookup was remembered.
-    pub lookup: Option<LookupUse>,
+impl AggregateDescription {
+    /// Every measure of every rollup: rollup and measure.
+    pub fn counts(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.into.names().flat_map(|rollup| self.measures.names().map(move |measure| (rollup, measure)))
+    }
+
+    /// Whether one of its measures is an extreme.
+    #[must_use]
+    pub fn has_extremes(&self) -> bool {
+        self.measures.values().any(|measure| measure.function.is_extreme())
+    }
 }
 
-/// One mirrored attribute.
-#[derive(Debug)]
-pub struct MirroredAttribute {
-    /// Where the item shows it, nested if the path has several names.
-    pub path: Path,
-    /// Where the item keeps the rollup's `rev` that it was copied at: `<attribute>_rev` beside it.
-    pub revision_path: Path,
-    /// The same place in an image of the item, to compare with.
-    pub image: super::AttributePath,
-    /// The measure.
-    pub measure: Arc<str>,
+/// Compiles an aggregate.
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &DeTable<'_>) -> Option<()> {
+    let problems = &mut *compiler.problems;
+    let known = ["name", "of", "lookup", "when", "into", "measures"];
+    let owner = match table.get("name").and_then(|name| name.get_ref().as_str()) {
+        Some(name) => format!("aggregate `{name}`"),
+        None => "aggregate".to_owned(),
+    };
+    let settings = SettingsTable::new(owner.clone(), at, table, &known, problems);
+    let name = settings.required_text("name", problems);
+    let of = settings.required_text("of", problems);
+    let into = settings.required_texts("into", problems);
+    let measures = settings.require("measures", problems);
+    if settings.is_empty_list("into") {
+        problems.report(ProblemCode::EmptySetting, at, format!("{owner}: `into` is empty; name a rollup"));
+        problems.mark_incomplete();
+    }
+    if measures.and_then(|value| value.get_ref().as_table()).is_some_and(|table| table.is_empty()) {
+        problems.report(
+            ProblemCode::EmptySetting,
+            at,
+            format!("{owner}: `measures` is empty; declare what to count"),
+        );
+    }
+    let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
+    let lookups = settings.texts("lookup", problems);
+    if let Some(name) = name {
+        check_names(compiler, name, &into);
+    }
+    let entity = of.and_then(|of| compiler.entity_named(&owner, of));
+    let rollups: Vec<(usize, usize)> =
+        into.iter().filter_map(|name| Some((compiler.rollup_named(&owner, *name)?, name.at))).collect();
+    let mut context = compiler.context(&owner, entity);
+    let uses = context.lookups(&lookups);
+    let when = context.pattern(&owner, settings.get("when"));
+    let destinations = rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at)).collect();
+    let mut compiled = Vec::new();
+    for (name, value) in measures.map(entries).unwrap_or_default() {
+        match measure::compile(&mut context, name, value) {
+            Some(measure) => compiled.push(measure),
+            None => context.compiler.problems.mark_incomplete(),
+        }
+    }
+    let (name, _) = (name?, of?);
+    register_measures(compiler, &owner, &compiled, &rollups);
+    let index = compiler.model.aggregates.len();
+    if let Some(entity) = entity.and_then(|entity| compiler.model.entities.get_mut(entity)) {
+        entity.aggregates.push(index);
+    }
+    let aggregate = Aggregate {
+        name: Arc::from(name.value),
+        of: entity.unwrap_or(0),
+        when,
+        lookups: uses,
+        into: destinations,
+        measures: compiled.into_iter().filter_map(|measure| measure.measure).collect(),
+    };
+    let mut used = BTreeSet::new();
+    aggregate.each_term(&mut |term| used.extend(term.output_lookup()));
+    compiler.check_outputs(&owner, &lookups, &used);
+    compiler.places.aggregates.push(name.at);
+    compiler.model.aggregates.push(aggregate);
+    Some(())
+}
+
+/// The aggregate's name and the rollups that it names are used once.
+fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: &[Located<&str>]) {
+    compiler.check_name("aggregate", name);
+    let known = compiler.model.aggregates.iter().position(|known| *known.name == *name.value);
+    if let Some(first) = known.and_then(|known| compiler.places.aggregates.get(known)).copied() {
+        let message = format!("aggregate `{}`: another aggregate has this name; choose another", name.value);
+        compiler.report(ProblemCode::DuplicateName, name.at, message).related(first, "first used here");
+    }
+    for (position, rollup) in into.iter().enumerate() {
+        if let Some(first) = into.iter().take(position).find(|other| other.value == rollup.value) {
+            let message =
+                format!("aggregate `{}`: rollup `{}` is named twice; name it once", name.value, rollup.value);
+            compiler
+                .report(ProblemCode::DuplicateName, rollup.at, message)
+                .related(first.at, "first named here");
+        }
+    }
+}
+
+impl EntityContext<'_, '_, '_> {
+    /// A rollup whose key's variables are bound to this entity's values.
+    fn destination(&mut self, rollup: usize, at: usize) -> RollupDestination {
+        let Some(compiled) = self.compiler.model.rollups.get(rollup) else {
+            let (partition, sort) = (BoundTemplate::default(), BoundTemplate::default());
+            return RollupDestination { rollup, partition, sort, expires: None };
+        };
+        let (partition, sort) = (compiled.partition.clone(), compiled.sort.clone());
+        let (variables, lifetime) = (compiled.variables.clone(), compiled.lifetime);
+        let owner = format!("{}: rollup `{}`", self.owner, compiled.name);
+        self.rollup = self.compiler.places.rollups.get(rollup).copied();
+        let [partition, sort] =
+            [&partition, &sort].map(|template| self.bind(&owner, at, template, &variables));
+        self.rollup = None;
+        let expires = lifetime.and_then(|lifetime| {
+            let variable = variables.get(lifetime.variable)?;
+            let owner = format!("{owner}: `expires`");
+            let resolved = self.resolve(&owner, Located { value: &**variable, at })?;
+            if !resolved.value_type.fits_key(ValueFormat::Day) {
+                let described = resolved.value_type.described();
+                let message =
+                    format!("{owner}: `{variable}` is {described}, not a time; name text or a number");
+                let at = self.compiler.places.lifetimes.get(rollup).copied().unwrap_or(at);
+                self.report(ProblemCode::UnfitMeasureValue, at, message);
+            }
+            Some(RollupExpiry { of: resolved.term, format: resolved.format, after: lifetime.after })
+        });
+        RollupDestination { rollup, partition, sort, expires }
+    }
+}
+
+/// Registers the measures with the rollups of their aggregate.
+fn register_measures(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    measures: &[CompiledMeasure<'_>],
+    rollups: &[(usize, usize)],
+) {
+    let aggregate = compiler.model.aggregates.len();
+    let averaged = measure::averaged(measures);
+    for CompiledMeasure { name, function, attributes, parts, .. } in measures {
+        let owner = format!("{owner}: measure `{}`", name.value);
+        for part in parts.iter().flatten().filter(|part| !averaged.contains(&part.value)) {
+            let nearest = suggestion(part.value, averaged.iter().copied());
+            let message =
+                format!("{owner}: `{}` is not a count or sum of this aggregate{nearest}", part.value);
+            compiler.report(ProblemCode::UnfitAverage, part.at, message);
+        }
+        for (rollup, _) in rollups.iter().copied() {
+            compiler.measures.extend(attributes.iter().map(|attribute| RollupMeasure {
+                rollup,
+                attribute: Arc::clone(attribute),
+                aggregate,
+                at: name.at,
+            }));
+            let Some(rollup) = compiler.model.rollups.get_mut(rollup) else { continue };
+            match (function, parts) {
+                (MeasureFunction::Max | MeasureFunction::Min, _) => {
+                    rollup.extremes.push(Arc::from(name.value))
+                }
+                (MeasureFunction::Average, Some([sum, count])) => rollup.averages.push(AverageMeasure {
+                    name: Arc::from(name.value),
+                    sum: Arc::from(sum.value),
+                    count: Arc::from(count.value),
+                }),
+                (
+                    MeasureFunction::Count
+                    | MeasureFunction::Sum
+                    | MeasureFunction::Histogram
+                    | MeasureFunction::Average,
+                    _,
+                ) => {}
+            }
+            if !function.is_additive() && rollup.shards > 1 {
+                let message = format!(
+                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min` or `avg`; count them into a rollup of their own",
+                    rollup.name
+                );
+                compiler.findings.report(ProblemCode::ShardedMeasure, name.at, message);
+            }
+        }
+    }
 }

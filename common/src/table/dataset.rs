@@ -1,29 +1,48 @@
-//! Datasets: the rows that analysts ask, one for each change of an item.
+//! Datasets, the rows that analysts query, one for each change of an item: `[datasets.<name>]`; and saved queries.
 
-use std::fmt;
 use std::sync::Arc;
 
-use super::{LookupUse, Term, ValueFormat};
+use serde::Serialize;
+use toml::de::DeTable;
+
+use super::column_type::{ColumnType, is_column_name};
+use super::load::code::ProblemCode;
+use super::load::compiler::{EntityContext, ModelCompiler};
+use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
+use super::load::scope::{ResolvedName, base_name, interned_path, position};
+use super::load::suggestion::{did_you_mean, listed, suggestion};
+use super::named::{named_values, read_named};
+use super::named_list::NamedList;
+use super::template::split_format;
+use super::value_type::ValueType;
+use super::{InternedPath, LookupUse, Model, Term, ValueFormat};
+use crate::record::AttributeId;
 
 /// The partition of a row whose item has no day, or one out of the dataset's range.
 pub const NO_DAY: &str = "0001-01-01";
 
+/// The name of the partition column in SQL.
+const PARTITION: &str = "dt";
+
+/// The days that have partitions by default: a query that names no day lists every one of them.
+const DEFAULT_DAYS: (&str, &str) = ("2015-01-01", "2049-12-31");
+
 /// The rows of one entity's changes, and the table that analysts know them as.
 #[derive(Debug)]
 pub struct Dataset {
-    /// Its name: lower case, as SQL knows it.
+    /// Its name: lower case, the table's name in SQL.
     pub name: Arc<str>,
-    /// The entity: an index into [`super::Model::entities`].
+    /// The entity: an index into [`Model::entities`].
     pub of: usize,
-    /// What tells the day of a row's partition.
+    /// Where the day of a row's partition comes from.
     pub partition: (Term, ValueFormat),
-    /// The same, as the model writes it.
+    /// The same, as the model file has it.
     pub partition_source: Arc<str>,
     /// The first and the last day that have partitions of their own, `yyyy-mm-dd`. All others are [`NO_DAY`]'s.
     pub days: (Arc<str>, Arc<str>),
     /// Lookups whose outputs are columns; only what is remembered of them is read. [`Term::LookupOutput`] indexes them.
     pub lookups: Vec<LookupUse>,
-    /// What a row holds beside `_position`, `_operation`, `_changed_at`, `_rescued` and `_generation`.
+    /// The columns next to `_position`, `_operation`, `_changed_at`, `_rescued` and `_generation`, in the order of the model file.
     pub columns: Vec<Column>,
     /// Which columns are the item's key: indexes into [`Dataset::columns`], aligned with [`super::Entity::variables`].
     pub key: Vec<usize>,
@@ -40,16 +59,65 @@ impl Dataset {
         // Days of four-figure years compare as text.
         day.len() == NO_DAY.len() && (&*self.days.0..=&*self.days.1).contains(&day)
     }
+
+    /// Every term that its rows are made from.
+    pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
+        let columns = self.columns.iter().map(|column| &column.from);
+        columns.chain([&self.partition.0]).chain(self.lookups.iter().flat_map(LookupUse::terms))
+    }
+
+    /// Calls `visit` with every attribute that it reads.
+    pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
+        self.terms().filter_map(Term::attribute).for_each(visit);
+    }
+
+    /// The dataset in words.
+    #[must_use]
+    pub fn describe(&self, model: &Model) -> DatasetDescription {
+        let columns = &self.columns;
+        let name = |index: &usize| columns.get(*index).map(|column| column.name.to_string());
+        let renamed = columns.iter().filter(|column| column.source != column.name);
+        DatasetDescription {
+            of: model.entity_name(self.of),
+            partition: self.partition_source.to_string(),
+            days: (self.days.0.to_string(), self.days.1.to_string()),
+            sort: self.sort.iter().filter_map(name).collect(),
+            history: self.history,
+            columns: columns.iter().map(|column| (&column.name, column.column_type.to_string())).collect(),
+            sources: renamed.map(|column| (&column.name, column.source.to_string())).collect(),
+        }
+    }
 }
 
-/// Which rows of an item compaction keeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RowHistory {
-    /// Every one.
-    #[default]
-    All,
-    /// Of each item the newest, and others where it costs nothing to tell.
-    Newest,
+/// A dataset in words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DatasetDescription {
+    /// The entity.
+    pub of: String,
+    /// Where the day of a row's partition comes from.
+    pub partition: String,
+    /// The first and the last day that have partitions of their own.
+    pub days: (String, String),
+    /// The columns that compacted files are sorted by.
+    pub sort: Vec<String>,
+    /// Which rows compaction keeps.
+    pub history: RowHistory,
+    /// Types by column.
+    pub columns: NamedList<String>,
+    /// Where the values of columns come from that are not named like their attribute.
+    pub sources: NamedList<String>,
+}
+
+named_values! {
+    /// Which rows of an item compaction keeps.
+    #[derive(Default)]
+    pub enum RowHistory {
+        /// Every one.
+        #[default]
+        All = "all",
+        /// Of each item the newest, and others where they are cheaper to keep than to find.
+        Newest = "newest",
+    }
 }
 
 /// A column of a dataset.
@@ -61,162 +129,13 @@ pub struct Column {
     pub column_type: ColumnType,
     /// Where its values come from.
     pub from: Term,
-    /// The same, as the model writes it.
+    /// The same, as the model file has it.
     pub source: Arc<str>,
-    /// An item without it is told of in `_rescued`, as one with a value that does not fit.
+    /// If the attribute is absent, the column is recorded in `_rescued`, as one whose value does not fit.
     pub required: bool,
 }
 
-/// How deep types lie within one another at most: as deep as an attribute's own.
-const DEEPEST: usize = 32;
-
-/// The type of a column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ColumnType {
-    /// An `S`.
-    String,
-    /// A whole `N` of 64 bits.
-    Int64,
-    /// An `N`, rounded to a float.
-    Double,
-    /// An `N` that has at most this precision and scale: it is never rounded.
-    Decimal {
-        /// Digits in all, 1 to 38.
-        precision: u8,
-        /// Digits after the point, at most the precision.
-        scale: i8,
-    },
-    /// A `BOOL`.
-    Boolean,
-    /// A time, to the millisecond: text in RFC 3339, a date, an hour, or epoch seconds.
-    Timestamp,
-    /// The UTC day of a time.
-    Date,
-    /// A `B`.
-    Binary,
-    /// An `L` or a set.
-    List(Box<ColumnType>),
-    /// An `M` whose values are of one type.
-    Map(Box<ColumnType>),
-    /// An `M` of known members; others are left out.
-    Struct(Vec<(Arc<str>, ColumnType)>),
-    /// Whatever there is, as JSON text.
-    Json,
-}
-
-impl ColumnType {
-    const PLAIN: [(&'static str, Self); 8] = [
-        ("string", Self::String),
-        ("int64", Self::Int64),
-        ("double", Self::Double),
-        ("boolean", Self::Boolean),
-        ("timestamp", Self::Timestamp),
-        ("date", Self::Date),
-        ("binary", Self::Binary),
-        ("json", Self::Json),
-    ];
-
-    /// Reads what [`fmt::Display`] writes; white space between the parts is allowed. Types lie within one another as attributes do:
-    /// at most 32 deep.
-    ///
-    /// ```
-    /// use afterwrite::table::ColumnType;
-    /// let lines = "list<struct<sku:string,price:decimal(10,2)>>";
-    /// assert_eq!(ColumnType::parse(lines).map(|parsed| parsed.to_string()).as_deref(), Some(lines));
-    /// assert_eq!(ColumnType::parse("decimal(39,2)"), None);
-    /// assert_eq!(ColumnType::parse(&format!("{}string{}", "list<".repeat(40), ">".repeat(40))), None);
-    /// ```
-    #[must_use]
-    pub fn parse(written: &str) -> Option<Self> {
-        Self::parse_within(written, DEEPEST)
-    }
-
-    fn parse_within(written: &str, depth: usize) -> Option<Self> {
-        let depth = depth.checked_sub(1)?;
-        let written = written.trim();
-        if let Some((_, plain)) = Self::PLAIN.iter().find(|(name, _)| *name == written) {
-            return Some(plain.clone());
-        }
-        let inside = |opening: &str, closing: &str| written.strip_prefix(opening)?.strip_suffix(closing);
-        if let Some(digits) = inside("decimal(", ")") {
-            let (precision, scale) = digits.split_once(',')?;
-            let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
-            let is_decimal =
-                (1..=38).contains(&precision) && u8::try_from(scale).is_ok_and(|s| s <= precision);
-            return is_decimal.then_some(Self::Decimal { precision, scale });
-        }
-        if let Some(element) = inside("list<", ">") {
-            return Some(Self::List(Box::new(Self::parse_within(element, depth)?)));
-        }
-        if let Some(value) = inside("map<", ">") {
-            return Some(Self::Map(Box::new(Self::parse_within(value, depth)?)));
-        }
-        let members = members(inside("struct<", ">")?)?.into_iter();
-        let members =
-            members.map(|(name, member)| Some((Arc::from(name), Self::parse_within(member, depth)?)));
-        Some(Self::Struct(members.collect::<Option<_>>()?))
-    }
-}
-
-/// Cuts `name:type,name:type` where no bracket is open; `None` if a name is none, or given twice.
-fn members(written: &str) -> Option<Vec<(&str, &str)>> {
-    let (mut members, mut depth, mut begun): (Vec<(&str, &str)>, i32, usize) = (Vec::new(), 0, 0);
-    let ends = written.char_indices().filter(|(_, character)| {
-        depth += match character {
-            '<' | '(' => 1,
-            '>' | ')' => -1,
-            _ => 0,
-        };
-        *character == ',' && depth == 0
-    });
-    let ends: Vec<usize> = ends.map(|(at, _)| at).chain([written.len()]).collect();
-    for end in ends {
-        let (name, member) = written.get(begun..end)?.split_once(':')?;
-        let name = name.trim();
-        if !is_column_name(name) || members.iter().any(|(other, _)| *other == name) {
-            return None;
-        }
-        members.push((name, member));
-        begun = end + 1;
-    }
-    Some(members)
-}
-
-/// Athena knows lower-case names of letters, digits and `_`; those that begin with `_` are our own.
-pub(super) fn is_column_name(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.chars().all(|character| matches!(character, 'a'..='z' | '0'..='9' | '_'))
-}
-
-impl fmt::Display for ColumnType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((name, _)) = Self::PLAIN.iter().find(|(_, plain)| plain == self) {
-            return f.write_str(name);
-        }
-        match self {
-            Self::Decimal { precision, scale } => write!(f, "decimal({precision},{scale})"),
-            Self::List(element) => write!(f, "list<{element}>"),
-            Self::Map(value) => write!(f, "map<{value}>"),
-            Self::Struct(members) => {
-                f.write_str("struct<")?;
-                for (place, (name, member)) in members.iter().enumerate() {
-                    write!(f, "{}{name}:{member}", if place == 0 { "" } else { "," })?;
-                }
-                f.write_str(">")
-            }
-            Self::String
-            | Self::Int64
-            | Self::Double
-            | Self::Boolean
-            | Self::Timestamp
-            | Self::Date
-            | Self::Binary
-            | Self::Json => Ok(()),
-        }
-    }
-}
-
-/// A question that is asked often, kept with the model.
+/// A query that is kept with the model.
 #[derive(Debug)]
 pub struct SavedQuery {
     /// Its name.
@@ -225,4 +144,325 @@ pub struct SavedQuery {
     pub about: Arc<str>,
     /// One `SELECT` in Athena's SQL, over the datasets' views.
     pub sql: Arc<str>,
+}
+
+/// The attributes that the days of all rows come from.
+pub(super) fn attributes_of_days(model: &Model) -> impl Iterator<Item = AttributeId> {
+    model.datasets.iter().flat_map(|dataset| {
+        let entity = model.entities.get(dataset.of).into_iter();
+        entity.flat_map(|entity| entity.attributes_of(&dataset.partition.0)).map(|path| path.root)
+    })
+}
+
+/// Compiles a dataset.
+pub(super) fn compile(
+    compiler: &mut ModelCompiler<'_, '_>,
+    name: Located<&str>,
+    value: &DeTable<'_>,
+) -> Option<()> {
+    let problems = &mut *compiler.problems;
+    let known = ["of", "partition", "days", "lookup", "columns", "sort", "history"];
+    let settings = SettingsTable::new(format!("dataset `{}`", name.value), name.at, value, &known, problems);
+    let owner = settings.owner.clone();
+    let of = settings.required_text("of", problems);
+    let partition = settings.required_text("partition", problems);
+    let history = read_named(&settings, "history", problems).unwrap_or_default();
+    let (lookups, sort) = (settings.texts("lookup", problems), settings.texts("sort", problems));
+    let columns = settings.require("columns", problems);
+    let columns = columns.and_then(|value| table(&settings.called("columns"), value, problems));
+    let days = read_days(&settings, compiler);
+    check_dataset_name(compiler, &owner, name);
+    let entity = of.and_then(|of| compiler.entity_named(&owner, of));
+    let mut context = compiler.context(&owner, entity);
+    let uses = context.lookups(&lookups);
+    let from = partition.and_then(|partition| context.partition(partition));
+    let columns = columns.map(entries).unwrap_or_default().into_iter();
+    let mut columns: Vec<Column> = columns.filter_map(|(name, value)| context.column(name, value)).collect();
+    if let (Some(name), Some((term, _))) = (partition, &from) {
+        context.check_partition(name, term, &columns);
+    }
+    let sort = context.sort(&sort, &columns);
+    let key = key_columns(&context.scope.variables, &mut columns);
+    let (_, partition) = (of?, partition?);
+    let Some(of) = entity else { return Some(()) };
+    let index = compiler.model.datasets.len();
+    if let Some(entity) = compiler.model.entities.get_mut(of) {
+        entity.datasets.push(index);
+    }
+    compiler.places.datasets.push(name.at);
+    let dataset = Dataset {
+        name: Arc::from(name.value),
+        of,
+        partition: from.unwrap_or((Term::Key(0), ValueFormat::Day)),
+        partition_source: Arc::from(partition.value),
+        days,
+        lookups: uses,
+        columns,
+        key,
+        sort,
+        history,
+    };
+    let used = dataset.terms().filter_map(Term::output_lookup).collect();
+    compiler.check_outputs(&owner, &lookups, &used);
+    compiler.model.datasets.push(dataset);
+    Some(())
+}
+
+fn read_days(settings: &SettingsTable<'_>, compiler: &mut ModelCompiler<'_, '_>) -> (Arc<str>, Arc<str>) {
+    let problems = &mut *compiler.problems;
+    let is_day = |day: &str| day.len() == 10 && day.parse::<jiff::civil::Date>().is_ok();
+    let days = settings.get("days").map(|value| (value, settings.texts("days", problems)));
+    match days.as_ref().map(|(value, days)| (value, days.as_slice())) {
+        Some((_, [first, last])) if is_day(first.value) && is_day(last.value) && first.value < last.value => {
+            return (Arc::from(first.value), Arc::from(last.value));
+        }
+        Some((value, _)) => {
+            let (first, last) = DEFAULT_DAYS;
+            let message = format!(
+                "{}: `days` must be the first and the last day that have partitions: [\"{first}\", \"{last}\"]",
+                settings.owner
+            );
+            problems.report(ProblemCode::InvalidTime, place(value), message);
+        }
+        None => {}
+    }
+    (Arc::from(DEFAULT_DAYS.0), Arc::from(DEFAULT_DAYS.1))
+}
+
+fn check_dataset_name(compiler: &mut ModelCompiler<'_, '_>, owner: &str, name: Located<&str>) {
+    if !is_column_name(name.value) {
+        let message = format!(
+            "{owner}: the name is a table's in SQL; it is made of lower-case letters, digits and `_`, a letter first"
+        );
+        compiler.report(ProblemCode::InvalidName, name.at, message);
+    }
+}
+
+impl EntityContext<'_, '_, '_> {
+    fn partition(&mut self, name: Located<&str>) -> Option<(Term, ValueFormat)> {
+        let owner = format!("{}: `partition`", self.owner);
+        let ResolvedName { term, format, value_type } = self.resolve_or_attribute(&owner, name)?;
+        let is_day_of_key = term.is_key() && name.value.ends_with(":day");
+        if format != ValueFormat::Day && !is_day_of_key {
+            let message = format!(
+                "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
+                name.value
+            );
+            self.report(ProblemCode::InvalidDataset, name.at, message);
+        } else if !value_type.fits_key(ValueFormat::Day) {
+            let message = format!("{owner}: `{}` is {}, not a time", name.value, value_type.described());
+            self.report(ProblemCode::InvalidDataset, name.at, message);
+        }
+        Some((term, format))
+    }
+
+    /// If the attribute's name is misspelt, every row is in the partition without a day. Nothing but another use or a
+    /// declaration shows that it is not.
+    fn check_partition(&mut self, name: Located<&str>, term: &Term, columns: &[Column]) {
+        let (scope, vocabulary) = self.names();
+        if scope.resolve(name.value, vocabulary).is_ok() || columns.iter().any(|column| column.from == *term)
+        {
+            return;
+        }
+        let base = base_name(name.value);
+        let attributes = self.scope.attributes.iter().map(|(name, _)| name);
+        let known = attributes.chain(columns.iter().map(|column| &column.source)).map(|name| &**name);
+        let message = format!(
+            "{}: `partition`: `{base}` is neither declared nor a column{}; declare it if it is right",
+            self.owner,
+            did_you_mean(base, known)
+        );
+        self.report(ProblemCode::UndeclaredPartition, name.at, message);
+    }
+
+    /// A column; `None` if it cannot be read.
+    fn column(&mut self, name: Located<&str>, value: RawValue<'_>) -> Option<Column> {
+        let owner = format!("{}: column `{}`", self.owner, name.value);
+        let problems = &mut *self.compiler.problems;
+        let (written, source, required) = match value.get_ref().as_str() {
+            Some(text) => (Located { value: text, at: place(value) }, None, false),
+            None => {
+                let settings = table(&owner, value, problems)?;
+                let known = ["type", "from", "required"];
+                let settings = SettingsTable::new(owner.clone(), name.at, settings, &known, problems);
+                let required = settings.boolean("required", problems).unwrap_or(false);
+                (settings.required_text("type", problems)?, settings.text("from", problems), required)
+            }
+        };
+        let column_type = ColumnType::parse(written.value);
+        if column_type.is_none() {
+            let (forms, meant) = (ColumnType::forms(), ColumnType::meant(written.value));
+            let message =
+                format!("{owner}: unknown type `{}`; known types are {forms}{meant}", written.value);
+            problems.report(ProblemCode::UnknownWord, written.at, message);
+        }
+        let (column_type, source) = (column_type?, source.unwrap_or(name));
+        self.check_column_name(&owner, name);
+        let resolved = self.resolve_or_attribute(&owner, source);
+        if let Some(ResolvedName { format, value_type, .. }) = &resolved {
+            if *format != ValueFormat::Plain {
+                let message =
+                    format!("{owner}: `{}` takes no format; a `date` column holds the day", source.value);
+                self.report(ProblemCode::UnusableFormat, source.at, message);
+            }
+            if *value_type == ValueType::Ratio && column_type != ColumnType::Double {
+                self.report(
+                    ProblemCode::InvalidDataset,
+                    source.at,
+                    format!("{owner}: a percentage is a `double`"),
+                );
+            }
+        }
+        Some(Column {
+            name: Arc::from(name.value),
+            column_type,
+            from: resolved.map_or(Term::Key(0), |resolved| resolved.term),
+            source: Arc::from(source.value),
+            required,
+        })
+    }
+
+    fn check_column_name(&mut self, owner: &str, name: Located<&str>) {
+        if !is_column_name(name.value) {
+            let lower = name.value.to_ascii_lowercase();
+            let message = format!(
+                "{owner}: Athena takes lower-case names of letters, digits and `_`, a letter first; write `{lower} = {{ type = \"…\", from = \"{}\" }}`",
+                name.value
+            );
+            self.report(ProblemCode::InvalidName, name.at, message);
+        } else if name.value == PARTITION {
+            self.report(
+                ProblemCode::ReservedName,
+                name.at,
+                format!("{owner}: the partition has this name; choose another"),
+            );
+        }
+    }
+
+    /// What a name means; one that means nothing else is an attribute, which a dataset need not declare: its column states
+    /// the type.
+    fn resolve_or_attribute(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
+        let (scope, interner) = self.names();
+        if let Ok(resolved) = scope.resolve(name.value, interner) {
+            return Some(resolved);
+        }
+        let (code, problem) = match split_format(name.value) {
+            Err(problem) => (problem.code(), problem.to_string()),
+            Ok((base, _)) if base.split('.').any(str::is_empty) => (
+                ProblemCode::InvalidPath,
+                format!("`{}` is not an attribute path; write it like `stats.seen`", name.value),
+            ),
+            Ok((base, format)) => {
+                let term = Term::Attribute(interned_path(base, interner));
+                return Some(ResolvedName { term, format, value_type: ValueType::Any });
+            }
+        };
+        self.report(code, name.at, format!("{owner}: {problem}"));
+        None
+    }
+
+    fn sort(&mut self, names: &[Located<&str>], columns: &[Column]) -> Vec<usize> {
+        let owner = format!("{}: `sort`", self.owner);
+        let mut sort = Vec::new();
+        let known: Vec<Arc<str>> = columns.iter().map(|column| Arc::clone(&column.name)).collect();
+        for name in names {
+            let index = position(&known, name.value);
+            let Some((index, column)) = index.and_then(|index| Some((index, columns.get(index)?))) else {
+                let nearest = suggestion(name.value, known.iter().map(|name| &**name));
+                self.report(
+                    ProblemCode::UndeclaredPart,
+                    name.at,
+                    format!("{owner}: unknown column `{}`{nearest}", name.value),
+                );
+                continue;
+            };
+            if sort.contains(&index) || !column.column_type.is_sortable() {
+                let message = format!(
+                    "{owner}: `{}` is nested or named twice; name columns of single values, each once",
+                    name.value
+                );
+                self.report(ProblemCode::InvalidDataset, name.at, message);
+                continue;
+            }
+            sort.push(index);
+        }
+        sort
+    }
+}
+
+/// The columns that make the key; variables that have none get one, `_key_<variable>`.
+fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> {
+    let mut key = Vec::new();
+    for (index, variable) in variables.iter().enumerate() {
+        let known = columns
+            .iter()
+            .position(|column| column.from == Term::Key(index) && column.column_type == ColumnType::String);
+        key.push(known.unwrap_or(columns.len()));
+        if known.is_none() {
+            let plain = |character: char| match character.to_ascii_lowercase() {
+                letter @ ('a'..='z' | '0'..='9') => letter,
+                _ => '_',
+            };
+            let mut name = format!("_key_{}", variable.chars().map(plain).collect::<String>());
+            while columns.iter().any(|column| *column.name == *name) {
+                name.push('_');
+            }
+            columns.push(Column {
+                name: Arc::from(name),
+                column_type: ColumnType::String,
+                from: Term::Key(index),
+                source: Arc::clone(variable),
+                required: false,
+            });
+        }
+    }
+    key
+}
+
+/// Compiles a saved query.
+pub(super) fn compile_query(
+    compiler: &mut ModelCompiler<'_, '_>,
+    name: Located<&str>,
+    value: &DeTable<'_>,
+) -> Option<()> {
+    let problems = &mut *compiler.problems;
+    let owner = format!("query `{}`", name.value);
+    let settings = SettingsTable::new(owner.clone(), name.at, value, &["about", "sql"], problems);
+    let (about, sql) = (settings.required_text("about", problems)?, settings.required_text("sql", problems)?);
+    let text = sql.value.trim();
+    if !is_column_name(name.value) {
+        let message =
+            format!("{owner}: a name is made of lower-case letters, digits and `_`, a letter first");
+        compiler.report(ProblemCode::InvalidName, name.at, message);
+    }
+    let is_select = ["select", "with"]
+        .iter()
+        .any(|word| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)));
+    if !is_select || text.contains(';') {
+        let message = format!("{owner}: `sql` must be one SELECT (or WITH … SELECT), without a `;`");
+        compiler.report(ProblemCode::InvalidQuery, sql.at, message);
+    }
+    check_query(compiler, &owner, sql.at, text);
+    compiler.model.queries.push(SavedQuery {
+        name: Arc::from(name.value),
+        about: Arc::from(about.value),
+        sql: Arc::from(text),
+    });
+    Some(())
+}
+
+/// Whether a query names a dataset, or the table of all its rows, is all that can be told without an SQL parser.
+fn check_query(compiler: &mut ModelCompiler<'_, '_>, owner: &str, at: usize, sql: &str) {
+    let sql = sql.to_ascii_lowercase();
+    let words: Vec<&str> =
+        sql.split(|character: char| !character.is_ascii_alphanumeric() && character != '_').collect();
+    let mut datasets = compiler.model.datasets.iter();
+    let is_dataset =
+        |word: &str, name: &str| word.strip_suffix("_log").unwrap_or(word) == name || word == name;
+    if !datasets.any(|dataset| words.iter().any(|word| is_dataset(word, &dataset.name))) {
+        let known: Vec<&str> = compiler.model.datasets.iter().map(|dataset| &*dataset.name).collect();
+        let known = if known.is_empty() { "there are none".to_owned() } else { listed(&known) };
+        let message = format!("{owner}: `sql` reads none of the model's datasets: {known}");
+        compiler.report(ProblemCode::QueryWithoutDataset, at, message);
+    }
 }

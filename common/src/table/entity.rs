@@ -1,48 +1,50 @@
-//! What an item is, and where the values in templates and conditions come from.
+//! Entities, the kinds of items: `[entities.<name>]`.
 
 use std::iter;
 use std::sync::Arc;
 
-use super::{Template, ValueFormat};
-use crate::effect::Path;
-use crate::record::AttributeId;
+use serde::Serialize;
+use toml::de::DeTable;
 
-/// A kind of item, told by its primary key.
+use super::derivation::{self, Derivation};
+use super::load::code::ProblemCode;
+use super::load::compiler::ModelCompiler;
+use super::load::reader::{Located, SettingsTable};
+use super::load::scope::EntityScope;
+use super::load::suggestion::listed;
+use super::named::{NamedValue as _, meant, named_values, read_named};
+use super::named_list::NamedList;
+use super::value_type::{DeclaredType, ValueType};
+use super::{InternedPath, LookupUse, Model, ModelNotation, Template, Term};
+use crate::record::AttributePath;
+
+/// A kind of item, recognized by its primary key.
 #[derive(Debug)]
 pub struct Entity {
     /// Its name.
     pub name: Arc<str>,
-    /// The table its items are in: an index into [`super::Model::tables`].
+    /// The table its items are in: an index into [`Model::tables`].
     pub table: usize,
-    /// How its primary keys look.
+    /// The pattern of its primary keys.
     pub key: KeyPattern,
     /// The names of the key's variables; [`Term::Key`] indexes them.
     pub variables: Vec<Arc<str>>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
     pub derivations: Vec<Derivation>,
-    /// What becomes of an item's contributions when TTL deletes it.
+    /// What happens to an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
-    /// The aggregates of this entity: indexes into [`super::Model::aggregates`].
+    /// The aggregates of this entity: indexes into [`Model::aggregates`].
     pub aggregates: Vec<usize>,
-    /// The lookups that ask for items of this entity, each with how its key and outputs read in this entity's own scope.
+    /// The lookups of items of this entity, each with its key and outputs in this entity's own scope.
     pub answers: Vec<LookupUse>,
-    /// The mirrors onto this entity: indexes into [`super::Model::mirrors`].
+    /// The mirrors onto this entity: indexes into [`Model::mirrors`].
     pub mirrors: Vec<usize>,
-    /// What is cached of this entity: indexes into [`super::Model::caches`].
+    /// The cache rules of this entity: indexes into [`Model::caches`].
     pub caches: Vec<usize>,
-    /// The datasets of this entity: indexes into [`super::Model::datasets`].
+    /// The datasets of this entity: indexes into [`Model::datasets`].
     pub datasets: Vec<usize>,
     /// The attributes that must not leave the table: nothing of the model reads them, and the archive leaves them out.
-    pub secrets: Vec<Path>,
-}
-
-impl Entity {
-    /// The attributes that a term is read or derived from; what is derived is not derived from another.
-    pub(super) fn attributes_of<'e>(&'e self, term: &'e Term) -> impl Iterator<Item = &'e AttributePath> {
-        let derivation = if let Term::Derived(index) = term { self.derivations.get(*index) } else { None };
-        let terms = iter::once(term).chain(derivation.into_iter().flat_map(|derived| derived.kind.terms()));
-        terms.filter_map(|term| if let Term::Attribute(path) = term { Some(path) } else { None })
-    }
+    pub secrets: Vec<AttributePath>,
 }
 
 /// The pattern of a primary key.
@@ -54,132 +56,171 @@ pub struct KeyPattern {
     pub sort: Option<Template>,
 }
 
-/// What becomes of an item's contributions when TTL deletes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnExpiry {
-    /// They stay counted, settled on the rollups.
-    Keep,
-    /// They are subtracted, as for any deletion.
-    Subtract,
-}
-
-/// Where a value comes from, in the scope of one entity.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Term {
-    /// A variable of the item's primary key: an index into [`Entity::variables`].
-    Key(usize),
-    /// An attribute of the item's image.
-    Attribute(AttributePath),
-    /// A value derived from attributes: an index into [`Entity::derivations`].
-    Derived(usize),
-    /// What a lookup gave.
-    LookupOutput {
-        /// Which of the aggregate's lookups: an index into [`super::Aggregate::lookups`].
-        lookup: usize,
-        /// Which of its outputs: an index into [Lookup::outputs].
-        output: usize,
-    },
-}
-
-/// The place of an attribute in an image: a top-level attribute, or one inside maps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttributePath {
-    /// The top-level attribute.
-    pub root: AttributeId,
-    /// The names within, outermost first; mostly none.
-    pub within: Vec<Arc<str>>,
-    /// The type that the model declares: `S`, `N` or `BOOL`. A value of another type is an error, `NULL` is none.
-    pub declared: Option<&'static str>,
-}
-
-/// A value derived from attributes.
-#[derive(Debug)]
-pub struct Derivation {
-    /// The name conditions and measures know it by.
-    pub name: Arc<str>,
-    /// How it is computed.
-    pub kind: DerivationKind,
-}
-
-/// How a derived value is computed.
-#[derive(Debug)]
-pub enum DerivationKind {
-    /// `100 · part / whole`, an exact ratio; absent if either is absent or the whole is not above nought.
-    Percent {
-        /// The part.
-        part: Term,
-        /// The whole.
-        whole: Term,
-    },
-    /// The first of these that is present and not `NULL`.
-    First(Vec<Term>),
-    /// What stands at one variable of a key that a text is; absent unless the text is such a key.
-    Part {
-        /// The text.
-        of: Term,
-        /// The key.
-        key: Template,
-        /// How many variables it has.
-        variables: usize,
-        /// Which of them is meant.
-        variable: usize,
-    },
-}
-
-impl DerivationKind {
-    /// What it is computed from.
-    pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
-        let (pair, all): (_, &[Term]) = match self {
-            Self::Percent { part, whole } => ([Some(part), Some(whole)], &[]),
-            Self::Part { of, .. } => ([Some(of), None], &[]),
-            Self::First(terms) => ([None, None], terms),
-        };
-        pair.into_iter().flatten().chain(all)
+named_values! {
+    /// What happens to an item's contributions when TTL deletes it.
+    #[derive(Default)]
+    pub enum OnExpiry {
+        /// They stay counted, settled on the rollups.
+        #[default]
+        Keep = "keep",
+        /// They are subtracted, as for any deletion.
+        Subtract = "subtract",
     }
 }
 
-/// Something an item does not know itself, asked of an index of the item that does.
-#[derive(Debug)]
-pub struct Lookup {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The entity that is looked up: an index into [`super::Model::entities`].
-    pub of: usize,
-    /// The index that finds it.
-    pub index: Arc<str>,
-    /// Name and template of the index's partition key. The variables are the lookup's inputs, in [`Lookup::inputs`]' order.
-    pub partition: (Arc<str>, Template),
-    /// Name and template of the index's sort key, if the query names one.
-    pub sort: Option<(Arc<str>, Template)>,
-    /// The names of the values it is asked by.
-    pub inputs: Vec<Arc<str>>,
-    /// The names of the values it gives.
-    pub outputs: Vec<Arc<str>>,
+impl OnExpiry {
+    /// What happens, in words.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Keep => "stays counted",
+            Self::Subtract => "is subtracted",
+        }
+    }
 }
 
-/// A use of a lookup in the scope of one entity.
-#[derive(Debug)]
-pub struct LookupUse {
-    /// Which lookup: an index into [`super::Model::lookups`].
-    pub lookup: usize,
-    /// Where its inputs come from, aligned with [`Lookup::inputs`].
-    pub inputs: Vec<Term>,
-    /// In the scope of the looked-up entity itself: where its outputs come from, aligned with [Lookup::outputs]. Empty elsewhere.
-    pub outputs: Vec<Term>,
+impl Entity {
+    /// The attributes that a term is read or derived from; a derived value is not derived from another.
+    pub(super) fn attributes_of<'e>(&'e self, term: &'e Term) -> impl Iterator<Item = &'e InternedPath> {
+        let derivation = if let Term::Derived(index) = term { self.derivations.get(*index) } else { None };
+        let terms = iter::once(term).chain(derivation.into_iter().flat_map(|derived| derived.kind.terms()));
+        terms.filter_map(Term::attribute)
+    }
+
+    /// The entity in words.
+    #[must_use]
+    pub fn describe(&self, model: &Model, index: usize) -> EntityDescription {
+        let notation = ModelNotation::of(model, index, &[]);
+        let key = iter::once(&self.key.partition).chain(&self.key.sort);
+        let key: Vec<String> = key.map(|key| key.written(&self.variables)).collect();
+        let derived = self.derivations.iter();
+        EntityDescription {
+            table: model.tables.get(self.table).map(|table| table.name.to_string()).unwrap_or_default(),
+            key: key.join(" / "),
+            on_expiry: self.on_expiry,
+            derived: derived.map(|value| (&value.name, value.kind.describe(&notation))).collect(),
+            secret: self.secrets.iter().map(ToString::to_string).collect(),
+        }
+    }
 }
 
-/// A key template whose variables are bound to terms of one entity's scope.
-#[derive(Debug)]
-pub struct BoundTemplate {
-    /// Its pieces, in order.
-    pub pieces: Vec<BoundPiece>,
+/// An entity in words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EntityDescription {
+    /// The table's name.
+    pub table: String,
+    /// The templates of its key.
+    pub key: String,
+    /// What happens to its contributions when TTL deletes an item.
+    pub on_expiry: OnExpiry,
+    /// How its derived values are computed.
+    pub derived: NamedList<String>,
+    /// The attributes that never leave the table.
+    pub secret: Vec<String>,
 }
 
-/// A piece of a [`BoundTemplate`].
-#[derive(Debug)]
-pub enum BoundPiece {
-    /// Text as it is.
-    Literal(Arc<str>),
-    /// A value, formatted.
-    Value(Term, ValueFormat),
+/// Compiles an entity.
+pub(super) fn compile(
+    compiler: &mut ModelCompiler<'_, '_>,
+    name: Located<&str>,
+    table: &DeTable<'_>,
+) -> Option<()> {
+    let problems = &mut *compiler.problems;
+    let known = ["table", "key", "attributes", "derive", "secret", "on_expiry"];
+    let settings = SettingsTable::new(format!("entity `{}`", name.value), name.at, table, &known, problems);
+    let owner = settings.owner.clone();
+    let key = settings.required_pairs("key", problems);
+    let attributes = read_attributes(&settings, compiler);
+    let problems = &mut *compiler.problems;
+    let on_expiry = read_named(&settings, "on_expiry", problems).unwrap_or_default();
+    let (table, secrets) = (settings.text("table", problems), settings.texts("secret", problems));
+    compiler.check_name("entity", name);
+    let table = table_of(compiler, &owner, name, table);
+    let wanted: Vec<Arc<str>> = table
+        .and_then(|table| compiler.model.tables.get(table))
+        .into_iter()
+        .flat_map(|table| table.key().map(|key| Arc::clone(&key.name)))
+        .collect();
+    let wanted: Vec<&str> = wanted.iter().map(|name| &**name).collect();
+    let mut scope = EntityScope { name: Arc::from(name.value), attributes, ..EntityScope::default() };
+    let mut templates = match table {
+        Some(_) => compiler.key(&owner, &key, &wanted, name.at, &mut scope.variables).into_iter(),
+        None => Vec::new().into_iter(),
+    };
+    // A wrong template still names its variables; one that is missing, or of an attribute too many, does not.
+    let is_known = |name: &&str| key.iter().any(|(attribute, _)| attribute.value == *name);
+    scope.is_incomplete = table.is_none()
+        || !wanted.iter().all(is_known)
+        || !key.iter().all(|(attribute, _)| wanted.contains(&attribute.value));
+    let variables = scope.variables.clone();
+    let (derivations, scope) = derivation::compile(compiler, &settings, scope);
+    let index = compiler.model.entities.len();
+    for secret in &secrets {
+        compiler.secrets.push((index, AttributePath::dotted(secret.value), secret.at));
+    }
+    compiler.scopes.push(Arc::new(scope));
+    compiler.places.entities.push(name.at);
+    compiler.model.entities.push(Entity {
+        name: Arc::from(name.value),
+        table: table.unwrap_or(0),
+        key: KeyPattern { partition: templates.next().unwrap_or_default(), sort: templates.next() },
+        variables,
+        derivations,
+        on_expiry,
+        aggregates: Vec::new(),
+        answers: Vec::new(),
+        mirrors: Vec::new(),
+        caches: Vec::new(),
+        datasets: Vec::new(),
+        secrets: secrets.iter().map(|secret| AttributePath::dotted(secret.value)).collect(),
+    });
+    Some(())
+}
+
+fn read_attributes(
+    settings: &SettingsTable<'_>,
+    compiler: &mut ModelCompiler<'_, '_>,
+) -> Vec<(Arc<str>, ValueType)> {
+    let problems = &mut *compiler.problems;
+    let mut attributes = Vec::new();
+    for (attribute, declared) in settings.pairs("attributes", problems) {
+        let declared_type = DeclaredType::of_name(declared.value);
+        if declared_type.is_none() {
+            problems.report(
+                ProblemCode::UnknownWord,
+                declared.at,
+                format!(
+                    "{}: attribute `{}`: unknown type `{}`; known types are {}{}",
+                    settings.owner,
+                    attribute.value,
+                    declared.value,
+                    listed(DeclaredType::NAMES),
+                    meant::<DeclaredType>(declared.value),
+                ),
+            );
+        }
+        let value_type = declared_type.unwrap_or(DeclaredType::Any).value_type();
+        attributes.push((Arc::from(attribute.value), value_type));
+    }
+    attributes
+}
+
+fn table_of(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    entity: Located<&str>,
+    table: Option<Located<&str>>,
+) -> Option<usize> {
+    let tables = &compiler.model.tables;
+    match (table, tables.len()) {
+        (Some(name), _) => compiler.table_named(owner, name),
+        (None, 1) => Some(0),
+        (None, _) => {
+            let known: Vec<&str> = tables.iter().map(|table| &*table.name).collect();
+            let message =
+                format!("{owner}: `table` is missing; the model has several tables: {}", listed(&known));
+            compiler.report(ProblemCode::MissingKey, entity.at, message);
+            None
+        }
+    }
 }

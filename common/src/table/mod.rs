@@ -1,15 +1,17 @@
-//! The table model: what a table's items are, and what is derived from them. Loaded whole from one TOML file, validated,
-//! and compiled once: names become indexes, templates become pieces, conditions become matchers.
+//! The table model: what a table's items are, and what is derived from them. One TOML file, loaded, validated and compiled
+//! once: names become indexes, templates become pieces, conditions become matchers. Each part has a file with its type, its
+//! settings in TOML, its checks, its description and the decisions about its kinds.
 //!
 //! ```text
-//! entity     what an item is, told by its primary key
-//! lookup     what an item does not know itself, asked of an index once and remembered
+//! entity     a kind of item, recognized by its primary key
+//! lookup     a value that an item lacks, read from another item through an index and remembered
 //! rollup     an item of the state table that holds measures
-//! aggregate  which measures an entity's items contribute to which rollups
+//! aggregate  the measures that an entity's items contribute, and the rollups that hold them
+//! measure    a number that an aggregate counts
 //! mirror     a copy of a rollup's measure on an application's item
-//! cache      which cache keys and CloudFront paths a change of an item makes stale
-//! dataset    the rows that analysts ask: one for each change of an item, in typed columns
-//! query      what they ask often
+//! cache      the cache keys and CloudFront paths that a change of an item makes stale
+//! dataset    the rows that analysts query: one for each change of an item, in typed columns
+//! query      a query that is kept with the model
 //! ```
 //!
 //! # The file
@@ -22,7 +24,7 @@
 //!     archive = "matched"                     # or "all" (the default): change records of unknown items too
 //!
 //!     [tables.library]                        # the source tables and their key attributes
-//!     key = ["pk", "sk"]                      # text; another type is said so: `types = { pk = "N" }`
+//!     key = ["pk", "sk"]                      # text; for another type: `types = { pk = "N" }`
 //!
 //!     [entities.shelf]                        # `table = "library"` may be left out where there is one table
 //!     key = { pk = "OWNER#{owner_id}", sk = "SHELF#{shelf_id}" }
@@ -32,11 +34,11 @@
 //!     attributes = { price = "N", bought_at = "S", "read.pages" = "N", pages = "N", isbn = "S", isbn13 = "S", author = "S" }
 //!     derive.read = { percent = ["read.pages", "pages"] }     # 100·a/b, exact; absent unless b > 0
 //!     derive.number = { first = ["isbn13", "isbn"] }          # the first that is present, and not NULL
-//!     derive.author_id = { part = ["author", "AUTHOR#{author_id}"] }  # of a text that is a key: what stands there
-//!     secret = ["notes"]                      # never leaves the table: nothing may read it, and it is not archived
-//!     on_expiry = "keep"                      # what TTL deletes stays counted (the default), or "subtract"
+//!     derive.author_id = { part = ["author", "AUTHOR#{author_id}"] }  # of a text that is a key: the part with this name
+//!     secret = ["notes"]                      # never leaves the table: nothing reads it, and it is not archived
+//!     on_expiry = "keep"                      # items that TTL deletes stay counted (the default), or "subtract"
 //!
-//!     [lookups.shelf_owner]                   # a book knows its shelf, not who owns it
+//!     [lookups.shelf_owner]                   # a book has its shelf's id, not its owner's
 //!     of = "shelf"
 //!     index = "GSI1"
 //!     key = { GSI1PK = "SHELF#{shelf_id}" }   # partition key, and a sort key if the query names one
@@ -47,7 +49,7 @@
 //!
 //!     [rollups.day]
 //!     key = { PK = "DAY#{bought_at:day}", SK = "ROLLUP#BOUGHT" }
-//!     shards = 4                              # spread over so many items; then no max, min or avg
+//!     shards = 4                              # spread over 4 items; then no max, min or avg
 //!     expires = { after = "90 days", of = "bought_at" }
 //!
 //!     [[aggregates]]
@@ -55,7 +57,7 @@
 //!     of = "book"
 //!     lookup = "shelf_owner"                  # one or a list
 //!     into = ["shelf", "day"]                 # one or a list
-//!     when.price = [{ numeric = [">", 0] }]   # what must hold to be counted at all
+//!     when.price = [{ numeric = [">", 0] }]   # a condition on the items that are counted
 //!     [aggregates.measures]
 //!     books = "count"
 //!     finished = { count = true, when.read = [100] }
@@ -86,26 +88,26 @@
 //!     of = "book"                             # one or a list
 //!     keys = ["book:{book_id}", "isbn:{number}"]
 //!     paths = ["/shelves/{shelf_id}/*"]       # of CloudFront
-//!     when.isbn = [{ exists = true }]         # tested on the old and the new image, each for itself
+//!     when.isbn = [{ exists = true }]         # tested on the old and the new image separately
 //!     depends_on = ["isbn", "isbn13", "pages"]    # a change that touches none of these makes nothing stale
 //!     remedy = { tombstone = "5s" }           # or "delete" (the default), or "generation"
 //!
 //!     [datasets.books]                        # a table and a view of this name, for Athena
 //!     of = "book"
 //!     partition = "bought_at:day"             # of an attribute that never changes
-//!     sort = ["shelf_id", "bought_at"]        # how compaction sorts
+//!     sort = ["shelf_id", "bought_at"]        # the order of compacted files
 //!     history = "newest"                      # or "all" (the default): which rows compaction keeps
-//!     lookup = "shelf_owner"                  # what it gives can be a column, as far as it is remembered
+//!     lookup = "shelf_owner"                  # its outputs can be columns, if they are remembered
 //!     [datasets.books.columns]                # string, int64, decimal(p,s), double, boolean, timestamp, date, binary,
-//!     book_id = "string"                      # list<…>, map<…>, struct<name:…>, json (whatever there is, as text)
+//!     book_id = "string"                      # list<…>, map<…>, struct<name:…>, json (any value, as text)
 //!     shelf_id = "string"
 //!     owner_id = "string"
 //!     price = "decimal(10,2)"
 //!     bought_at = "timestamp"
 //!     languages = "list<string>"              # an attribute that only a dataset reads need not be declared
-//!     pages_read = { type = "int64", from = "read.pages", required = true }   # absent = told of in `_rescued`
+//!     pages_read = { type = "int64", from = "read.pages", required = true }   # if absent: recorded in `_rescued`
 //!
-//!     [queries.spent_by_day]                  # what analysts ask often
+//!     [queries.spent_by_day]                  # kept with the model
 //!     about = "What was spent on books, by day"
 //!     sql = "SELECT dt, sum(price) AS spent FROM books GROUP BY dt ORDER BY dt"
 //!     "##,
@@ -116,8 +118,8 @@
 //! ```
 //!
 //! A **name** in a template, a measure or a condition means, in the scope of the aggregate's entity, the first of: a variable
-//! of the key, a derived value, what a lookup gives, a declared attribute. An attribute inside maps is written with dots and
-//! declared either so or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
+//! of the key, a derived value, an output of a lookup, a declared attribute. An attribute inside maps is written with dots and
+//! declared by that path or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
 //! the UTC day of a time: RFC 3339 text, a date, an hour (`2026-02-06T14`, `2026-02-06-14`), or epoch seconds.
 //!
 //! A **template** has literal text between any two variables. A variable stands for any text that is not empty, one with
@@ -129,34 +131,55 @@
 
 mod aggregate;
 mod cache;
+mod column_type;
 mod dataset;
+mod derivation;
+mod description;
+mod duration;
 mod entity;
 mod load;
+mod lookup;
+mod measure;
+mod mirror;
+mod named;
+mod named_list;
 mod notation;
 mod pattern;
+mod rollup;
+mod source_table;
 mod template;
+mod term;
+mod value_type;
 
 use std::sync::Arc;
 
-pub use aggregate::{
-    Aggregate, AverageMeasure, Measure, MeasureKind, Mirror, MirroredAttribute, Rollup, RollupDestination,
-    RollupExpiry,
+pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupExpiry};
+pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
+pub use column_type::ColumnType;
+pub use dataset::{Column, Dataset, DatasetDescription, NO_DAY, RowHistory, SavedQuery};
+pub use derivation::{Derivation, DerivationKind};
+pub use description::ModelDescription;
+pub use duration::duration;
+pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
+pub(crate) use load::nearest_name;
+pub use load::{
+    ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
 };
-pub use cache::{ArchiveScope, CacheRemedy, CacheRule};
-pub use dataset::{Column, ColumnType, Dataset, NO_DAY, RowHistory, SavedQuery};
-pub use entity::{
-    AttributePath, BoundPiece, BoundTemplate, Derivation, DerivationKind, Entity, KeyPattern, Lookup,
-    LookupUse, OnExpiry, Term,
-};
-pub use load::{ModelErrors, ModelProblem};
-pub use notation::{ModelNotation, duration};
+pub use lookup::{Lookup, LookupDescription, LookupUse};
+pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};
+pub use mirror::{Mirror, MirrorDescription, MirroredAttribute};
+pub use named_list::NamedList;
+pub use notation::ModelNotation;
 pub use pattern::{Operand, Pattern};
+pub use rollup::{AverageMeasure, Rollup, RollupDescription, RollupLifetime};
+pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
+pub use term::{BoundPiece, BoundTemplate, InternedPath, Term};
 
 use crate::record::AttributeInterner;
 
 /// A table model, validated and compiled. The indexes in its parts point into its lists.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Model {
     /// The model's name.
     pub name: Arc<str>,
@@ -164,28 +187,29 @@ pub struct Model {
     pub generation: u64,
     /// The source tables.
     pub tables: Vec<Table>,
-    /// What items are.
+    /// The kinds of items.
     pub entities: Vec<Entity>,
-    /// What is looked up of other items.
+    /// The lookups.
     pub lookups: Vec<Lookup>,
     /// The items that hold measures.
     pub rollups: Vec<Rollup>,
     /// What is counted into them.
     pub aggregates: Vec<Aggregate>,
-    /// What applications' items show of them.
+    /// The copies of measures on applications' items.
     pub mirrors: Vec<Mirror>,
-    /// What is cached of items, and what becomes of it when they change.
+    /// The cache rules.
     pub caches: Vec<CacheRule>,
     /// Which change records are archived.
     pub archive: ArchiveScope,
-    /// The rows that analysts ask.
+    /// The rows that analysts query.
     pub datasets: Vec<Dataset>,
-    /// What they ask often.
+    /// The saved queries.
     pub queries: Vec<SavedQuery>,
     /// The names of all attributes that anything but datasets reads; all others are skipped while decoding.
-    pub vocabulary: AttributeInterner,
-    /// The same, and what datasets read; what is of both has one id. Of old images what tells the day of a row's partition is glimpsed.
-    pub row_vocabulary: AttributeInterner,
+    pub attributes: AttributeInterner,
+    /// The same, and the names that datasets read; a name of both has one id. Of old images the attributes that days of rows come from are
+    /// read at once.
+    pub row_attributes: AttributeInterner,
 }
 
 impl Model {
@@ -193,59 +217,9 @@ impl Model {
     pub fn datasets_of(&self, entity: &Entity) -> impl Iterator<Item = (usize, &Dataset)> {
         entity.datasets.iter().filter_map(|index| Some((*index, self.datasets.get(*index)?)))
     }
-}
 
-/// A source table.
-#[derive(Debug)]
-pub struct Table {
-    /// Its name in the model; `AFTERWRITE_TABLES` may say that it lives under another.
-    pub name: Arc<str>,
-    /// Its partition key.
-    pub partition_key: KeySchema,
-    /// Its sort key, if it has one.
-    pub sort_key: Option<KeySchema>,
-}
-
-impl Table {
-    /// Its key attributes, the partition key first.
-    pub fn key(&self) -> impl Iterator<Item = &KeySchema> {
-        std::iter::once(&self.partition_key).chain(&self.sort_key)
-    }
-}
-
-/// A key attribute of a source table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeySchema {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its type.
-    pub key_type: KeyType,
-}
-
-/// The type of a key attribute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyType {
-    /// `S`.
-    #[default]
-    Text,
-    /// `N`.
-    Number,
-    /// `B`.
-    Binary,
-}
-
-impl KeyType {
-    /// DynamoDB's name of it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Text => "S",
-            Self::Number => "N",
-            Self::Binary => "B",
-        }
-    }
-
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        [Self::Text, Self::Number, Self::Binary].into_iter().find(|known| known.name() == name)
+    /// The name of the entity with this index into [`Model::entities`].
+    pub(crate) fn entity_name(&self, entity: usize) -> String {
+        self.entities.get(entity).map(|entity| entity.name.to_string()).unwrap_or_default()
     }
 }

@@ -1,22 +1,19 @@
-//! How the parts of a compiled model read: as its file writes them, with names back in the place of indexes.
+//! How terms, templates and conditions of a compiled model read: as its file has them, with names in the place of indexes.
 
-use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::pattern::{Comparison, Matcher, PatternCondition};
 use super::{
-    AttributePath, BoundPiece, BoundTemplate, DerivationKind, Entity, LookupUse, MeasureKind, Model, Pattern,
-    Template, TemplatePiece, Term, ValueFormat,
+    BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Model, Template, TemplatePiece, Term,
+    ValueFormat,
 };
 
 /// The scope of one entity, in which terms have names.
 ///
 /// ```
-/// use afterwrite::table::{Model, Notation};
+/// use afterwrite::table::{Model, ModelNotation};
 /// let model = Model::load("exambuddy")?;
 /// let aggregate = model.aggregates.iter().find(|aggregate| &*aggregate.name == "attempts").unwrap();
-/// let notation = Notation::of(&model, aggregate.of, &aggregate.lookups);
+/// let notation = ModelNotation::of(&model, aggregate.of, &aggregate.lookups);
 /// assert_eq!(notation.template(&aggregate.into[0].partition), "ADMIN#{admin_id}");
 /// # Ok::<(), afterwrite::Error>(())
 /// ```
@@ -28,7 +25,7 @@ pub struct ModelNotation<'m> {
 }
 
 impl<'m> ModelNotation<'m> {
-    /// The scope of the entity with this index into [`Model::entities`], and of these lookups.
+    /// The scope of the entity with this index into [`Model::entities`] and of these lookups.
     #[must_use]
     pub fn of(model: &'m Model, entity: usize, lookups: &'m [LookupUse]) -> Self {
         Self { model, entity: model.entities.get(entity), lookups }
@@ -54,16 +51,16 @@ impl<'m> ModelNotation<'m> {
 
     /// An attribute's name, with dots between the names of nested maps.
     #[must_use]
-    pub fn attribute(&self, path: &AttributePath) -> String {
-        let root = self.model.row_vocabulary.name(path.root);
+    pub fn attribute(&self, path: &InternedPath) -> String {
+        let root = self.model.row_attributes.name(path.root);
         std::iter::once(root).chain(&path.within).map(|name| &**name).collect::<Vec<_>>().join(".")
     }
 
-    /// A value's name with the format it is written in: `started_at:day`.
+    /// A value's name with its format: `started_at:day`.
     #[must_use]
     pub fn formatted(&self, term: &Term, format: ValueFormat) -> String {
-        let suffix = ValueFormat::NAMED.iter().find(|(_, named)| *named == format);
-        format!("{}{}", self.term(term), suffix.map_or_else(String::new, |(name, _)| format!(":{name}")))
+        let suffix = format.name().map_or_else(String::new, |name| format!(":{name}"));
+        format!("{}{suffix}", self.term(term))
     }
 
     /// A template: `book:{book_id}`.
@@ -74,63 +71,6 @@ impl<'m> ModelNotation<'m> {
             BoundPiece::Value(term, format) => format!("{{{}}}", self.formatted(term, *format)),
         };
         template.pieces.iter().map(piece).collect()
-    }
-
-    /// A condition on one line: `status = ["completed"] and score = [{ numeric = [">", 0] }]`.
-    #[must_use]
-    pub fn condition(&self, pattern: &Pattern) -> String {
-        self.condition_within(&pattern.condition, false)
-    }
-
-    fn condition_within(&self, condition: &PatternCondition, is_within: bool) -> String {
-        let joined = |conditions: &[PatternCondition], by: &str| {
-            let parts: Vec<String> =
-                conditions.iter().map(|part| self.condition_within(part, conditions.len() > 1)).collect();
-            let joined = parts.join(by);
-            if is_within && parts.len() > 1 { format!("({joined})") } else { joined }
-        };
-        match condition {
-            PatternCondition::All(conditions) => joined(conditions, " and "),
-            PatternCondition::Any(conditions) => joined(conditions, " or "),
-            PatternCondition::Field { term, matchers } => format!("{} = {}", self.term(term), list(matchers)),
-        }
-    }
-
-    /// How much a measure counts: `count`, `sum of quantity · price`, `max of started_at:day`.
-    #[must_use]
-    pub fn measure(&self, kind: &MeasureKind) -> String {
-        match kind {
-            MeasureKind::Count => "count".to_owned(),
-            MeasureKind::Sum(factors) => {
-                let factors: Vec<String> = factors.iter().map(|factor| self.term(factor)).collect();
-                format!("sum of {}", factors.join(" · "))
-            }
-            MeasureKind::Max(term, format) => format!("max of {}", self.formatted(term, *format)),
-            MeasureKind::Min(term, format) => format!("min of {}", self.formatted(term, *format)),
-            MeasureKind::Histogram { of, width, labels } => {
-                format!("histogram of {}, {} bins of {width}", self.term(of), labels.len())
-            }
-        }
-    }
-
-    /// How a derived value is computed: `percent of score, total_questions`.
-    #[must_use]
-    pub fn derivation(&self, kind: &DerivationKind) -> String {
-        match kind {
-            DerivationKind::Percent { part, whole } => {
-                format!("percent of {}, {}", self.term(part), self.term(whole))
-            }
-            DerivationKind::First(terms) => {
-                let names: Vec<String> = terms.iter().map(|term| self.term(term)).collect();
-                format!("first of {}", names.join(", "))
-            }
-            DerivationKind::Part { of, key, variables, variable } => {
-                // Only the place of the variable that is meant is known.
-                let mark = |index: usize| Arc::from(if index == *variable { "this" } else { "_" });
-                let names: Vec<Arc<str>> = (0..*variables).map(mark).collect();
-                format!("part of {}, which is {}", self.term(of), key.written(&names))
-            }
-        }
     }
 }
 
@@ -148,85 +88,11 @@ impl Template {
     }
 }
 
-/// A duration as a model writes it, in the largest unit that makes it whole: `90 days`, `5 seconds`.
-#[must_use]
-pub fn duration(duration: Duration) -> String {
-    let ms = duration.as_millis();
-    let units = [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second")];
-    let (length, unit) =
-        units.into_iter().find(|(length, _)| ms.is_multiple_of(*length)).unwrap_or((1, "millisecond"));
-    let number = ms / length;
-    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
-}
-
-fn list(matchers: &[Matcher]) -> String {
-    let written: Vec<String> = matchers.iter().map(matcher).collect();
-    format!("[{}]", written.join(", "))
-}
-
-fn matcher(written: &Matcher) -> String {
-    match written {
-        Matcher::Text(text) => format!("{text:?}"),
-        Matcher::Number(number) => number.to_string(),
-        Matcher::Bool(value) => value.to_string(),
-        Matcher::Null => "{ null = true }".to_owned(),
-        Matcher::Prefix(_) | Matcher::Suffix(_) | Matcher::IgnoreCase(_) => {
-            part(written).map_or_else(String::new, |(name, text)| format!("{{ {name} = {text:?} }}"))
-        }
-        Matcher::Exists(wanted) => format!("{{ exists = {wanted} }}"),
-        Matcher::Numeric(bounds) => {
-            let bounds: Vec<String> =
-                bounds.iter().map(|(comparison, bound)| bounded(*comparison, bound)).collect();
-            format!("{{ numeric = [{}] }}", bounds.join(", "))
-        }
-        Matcher::AnythingBut(excluded) => format!("{{ anything-but = {} }}", exclusion(excluded)),
-    }
-}
-
-/// A matcher of a part of a text: its name, and that part.
-fn part(matcher: &Matcher) -> Option<(&'static str, &str)> {
-    match matcher {
-        Matcher::Prefix(text) => Some(("prefix", text)),
-        Matcher::Suffix(text) => Some(("suffix", text)),
-        Matcher::IgnoreCase(text) => Some(("equals-ignore-case", text)),
-        Matcher::Text(_)
-        | Matcher::Number(_)
-        | Matcher::Bool(_)
-        | Matcher::Null
-        | Matcher::Exists(_)
-        | Matcher::Numeric(_)
-        | Matcher::AnythingBut(_) => None,
-    }
-}
-
-/// Values are listed; parts of texts are all of one kind, which is named once.
-fn exclusion(excluded: &[Matcher]) -> String {
-    match excluded.iter().map(part).collect::<Option<Vec<_>>>().as_deref() {
-        Some([(name, text)]) => format!("{{ {name} = {text:?} }}"),
-        Some(parts @ [(name, _), ..]) => {
-            let texts: Vec<&str> = parts.iter().map(|(_, text)| *text).collect();
-            format!("{{ {name} = {texts:?} }}")
-        }
-        Some([]) | None => list(excluded),
-    }
-}
-
-fn bounded(comparison: Comparison, bound: &impl Display) -> String {
-    let operator = match comparison {
-        Comparison::Equal => "=",
-        Comparison::Less => "<",
-        Comparison::AtMost => "<=",
-        Comparison::Greater => ">",
-        Comparison::AtLeast => ">=",
-    };
-    format!("\"{operator}\", {bound}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A model whose one aggregate counts items of which this holds, with this measure.
+    /// A model with one aggregate that has this condition and this measure.
     fn model(when: &str, measure: &str) -> Model {
         let source = format!(
             r##"
@@ -280,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn measures_and_derived_values_are_told_in_words() {
-        for (written, told) in [
+    fn measures_and_derived_values_in_words() {
+        for (written, expected) in [
             ("\"count\"", "count"),
             ("{ sum = [\"part\", \"whole\"] }", "sum of part · whole"),
             ("{ max = \"at:day\" }", "max of at:day"),
@@ -290,35 +156,21 @@ mod tests {
         ] {
             let model = model("", written);
             let kind = &model.aggregates[0].measures[0].kind;
-            assert_eq!(ModelNotation::of(&model, 0, &[]).measure(kind), told);
+            assert_eq!(kind.describe(&ModelNotation::of(&model, 0, &[])), expected);
         }
         let model = model("", "\"count\"");
         let entity = &model.entities[0];
-        let told: Vec<String> = entity
+        let described: Vec<String> = entity
             .derivations
             .iter()
-            .map(|derived| ModelNotation::of(&model, 0, &[]).derivation(&derived.kind))
+            .map(|derived| derived.kind.describe(&ModelNotation::of(&model, 0, &[])))
             .collect();
         assert_eq!(
-            told,
+            described,
             ["percent of part, whole", "first of x, at", "part of owner, which is HOUSE#{_}#OWNER#{this}"]
         );
         assert_eq!(entity.key.partition.written(&entity.variables), "THING#{id}");
         let rollup = &model.rollups[0];
         assert_eq!(rollup.partition.written(&rollup.variables), "ALL#{at:day}");
-    }
-
-    #[test]
-    fn durations_have_the_largest_unit_that_makes_them_whole() {
-        for (seconds, written) in [
-            (5, "5 seconds"),
-            (1, "1 second"),
-            (60, "1 minute"),
-            (5_400, "90 minutes"),
-            (86_400, "1 day"),
-            (7_776_000, "90 days"),
-        ] {
-            assert_eq!(duration(Duration::from_secs(seconds)), written);
-        }
     }
 }

@@ -1,14 +1,17 @@
 //! Key templates: `ROLLUP#SHELF#{shelf_id}#DAY#{bought_at:day}`.
 //!
-//! A template is read both ways: [`Template::render`] makes a key of values, [`Template::parse`] finds the values in a key.
+//! A template works both ways: [`Template::render`] makes a key from values, [`Template::parse`] finds the values in a key.
 //! Between two variables there is always literal text, so that a key has one reading: every variable but the last takes
 //! the shortest text before the literal that follows it, the last takes all that is left.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A key template: literal text and variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use super::load::code::ProblemCode;
+use super::load::suggestion::{did_you_mean, listed};
+
+/// A key template: literal text and variables. The default has no pieces: it stands for one that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     /// Literals and variables in order; no two variables are neighbours.
     pub pieces: Vec<TemplatePiece>,
@@ -33,8 +36,16 @@ pub enum ValueFormat {
 }
 
 impl ValueFormat {
-    /// All formats that a template can name.
-    pub(super) const NAMED: [(&'static str, Self); 1] = [("day", Self::Day)];
+    /// Every format that a template can name; the name follows the variable's after a colon.
+    const NAMED: [Self; 1] = [Self::Day];
+
+    /// Its name in a template; `None` for the format of a variable without one.
+    pub(super) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Day => Some("day"),
+        }
+    }
 
     /// For a format of fixed length, what its text looks like: `0` stands for any digit.
     fn shape(self) -> Option<&'static str> {
@@ -68,9 +79,24 @@ impl fmt::Display for NotATemplate {
             Self::Nameless => f.write_str("a variable without a name; variables are written `{name}`"),
             Self::Neighbours(first, second) => write!(
                 f,
-                "`{{{first}}}` and `{{{second}}}` follow each other, so a key could not be told apart; put text between them"
+                "`{{{first}}}` and `{{{second}}}` follow each other, and a key could be split in several ways; put text between them"
             ),
-            Self::UnknownFormat(format) => write!(f, "unknown format `{format}`; known formats are `day`"),
+            Self::UnknownFormat(format) => {
+                let known: Vec<&str> = ValueFormat::NAMED.iter().filter_map(|format| format.name()).collect();
+                write!(f, "unknown format `{format}`; known formats are {}", listed(&known))?;
+                f.write_str(&did_you_mean(format, known))
+            }
+        }
+    }
+}
+
+impl NotATemplate {
+    pub(super) fn code(&self) -> ProblemCode {
+        match self {
+            Self::UnknownFormat(_) => ProblemCode::UnknownFormat,
+            Self::Empty | Self::Braces | Self::Nameless | Self::Neighbours(..) => {
+                ProblemCode::InvalidTemplate
+            }
         }
     }
 }
@@ -78,8 +104,8 @@ impl fmt::Display for NotATemplate {
 /// Splits `bought_at:day` into the name and the format.
 pub(super) fn split_format(variable: &str) -> Result<(&str, ValueFormat), NotATemplate> {
     let Some((name, format)) = variable.rsplit_once(':') else { return Ok((variable, ValueFormat::Plain)) };
-    match ValueFormat::NAMED.iter().find(|(known, _)| *known == format) {
-        Some((_, format)) if !name.is_empty() => Ok((name, *format)),
+    match ValueFormat::NAMED.into_iter().find(|known| known.name() == Some(format)) {
+        Some(format) if !name.is_empty() => Ok((name, format)),
         Some(_) => Err(NotATemplate::Nameless),
         None => Err(NotATemplate::UnknownFormat(format.to_owned())),
     }
@@ -161,17 +187,17 @@ impl Template {
         }
     }
 
-    /// Whether there is a text that both templates match. A variable that occurs more than once is taken for several: the
-    /// answer may then be `true` for templates that only equal values keep apart.
+    /// Whether there is a text that both templates match. A variable that occurs more than once counts as several: the
+    /// result may then be `true` for templates that only equal values distinguish.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        // Most templates of a model begin differently, and no more need be read of them.
+        // Most templates of a model begin with different text, and need no further comparison.
         let mut beginnings = self.leading_literal().bytes().zip(other.leading_literal().bytes());
         if beginnings.any(|(mine, theirs)| mine != theirs) {
             return false;
         }
         let (mine, theirs) = (self.symbols(), other.symbols());
-        // Both are read at once: a state is how far each has come.
+        // Both are walked together: a state is the position in each.
         let width = theirs.len() + 1;
         let mut seen = vec![false; (mine.len() + 1) * width];
         let mut open = vec![(0, 0)];
@@ -202,7 +228,7 @@ impl Template {
         false
     }
 
-    /// Whether a text begins as all that match do: mostly tells at once that one does not.
+    /// Whether a text begins with the first literal: a cheap test that most texts of other templates fail.
     pub(crate) fn begins(&self, text: &str) -> bool {
         text.starts_with(self.leading_literal())
     }
@@ -265,7 +291,10 @@ fn index_of(name: &str, variables: &mut Vec<Arc<str>>) -> usize {
 
 /// Whether a piece is a variable of any length.
 fn is_open(piece: &TemplatePiece) -> bool {
-    matches!(piece, TemplatePiece::Variable(_, format) if format.shape().is_none())
+    match piece {
+        TemplatePiece::Literal(_) => false,
+        TemplatePiece::Variable(_, format) => format.shape().is_none(),
+    }
 }
 
 fn bind<'t>(index: usize, value: &'t str, bindings: &mut [Option<&'t str>]) -> bool {
@@ -279,7 +308,7 @@ fn bind<'t>(index: usize, value: &'t str, bindings: &mut [Option<&'t str>]) -> b
     }
 }
 
-/// If the text begins with these pieces of fixed length: what is left of it.
+/// The rest of a text that begins with these pieces of fixed length.
 fn match_chunk<'t>(
     chunk: &[TemplatePiece],
     text: &'t str,
@@ -358,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_have_their_whole_names_once() {
+    fn a_variable_is_listed_once_with_its_format() {
         let mut variables = vec![Arc::from("known")];
         let template = Template::compile("A#{day}#{bought_at:day}#{known}#{day}", &mut variables).unwrap();
         assert_eq!(
@@ -369,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_templates() {
+    fn invalid_templates() {
         let problem = |text: &str| Template::compile(text, &mut Vec::new()).unwrap_err();
         assert_eq!(problem(""), NotATemplate::Empty);
         for text in ["{", "}", "A#{b", "A#b}", "{a{b}}", "{{a}}", "A}{b}"] {
@@ -382,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read() {
+    fn keys_are_parsed() {
         let cases: &[(&str, &str, Option<&[&str]>)] = &[
             ("PROJECT#{id}", "PROJECT#p1", Some(&["p1"])),
             ("PROJECT#{id}", "PROJECT#", None),
@@ -528,20 +557,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_rendered_is_read((text, values) in template_and_values()) {
+        fn a_rendered_key_parses_to_the_same_values((text, values) in template_and_values()) {
             let key = template(&text).render(&values);
             prop_assert_eq!(parse(&text, &key), Some(values));
         }
 
         #[test]
-        fn what_was_read_renders_the_same(text in small_template(), key in "[ab]{0,7}") {
+        fn a_parsed_key_renders_the_same(text in small_template(), key in "[ab]{0,7}") {
             if let Some(values) = parse(&text, &key) {
                 prop_assert_eq!(template(&text).render(&values), key);
             }
         }
 
         #[test]
-        fn a_key_is_read_if_any_values_make_it(text in small_template(), key in "[ab]{0,7}") {
+        fn a_key_is_parsed_if_any_values_make_it(text in small_template(), key in "[ab]{0,7}") {
             prop_assert_eq!(parse(&text, &key).is_some(), matches_somehow(&template(&text).pieces, &key));
         }
 

@@ -3,17 +3,14 @@
 //! Results go to standard output, errors to standard error. Exit codes: 0 fine, 1 found a problem, 2 wrong usage or
 //! configuration, 3 could not finish.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::compact::CompactArguments;
-use crate::demo::{Demo, workloads};
+use crate::demo::DemoArguments;
 use crate::model::ModelCommand;
-use crate::print::{json, print};
 use crate::query::QueryArguments;
 
 const FOUND_A_PROBLEM: u8 = 1;
@@ -49,61 +46,19 @@ enum Command {
     Model(ModelCommand),
 }
 
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  afterwrite demo\n  afterwrite demo --model shop\n  afterwrite demo --seed 7 --attempts 500\n  afterwrite demo --model glad --json | jq .cost"
-)]
-struct DemoArguments {
-    /// The built-in model whose application is played: exambuddy (exams), algoitny (a judge of algorithms), quiz (a quiz in five
-    /// tables), shop (orders, reviews, sensors) or glad (people's skills).
-    #[arg(long, value_name = "NAME", default_value = Model::DEFAULT_NAME)]
-    model: String,
-    /// What all that is random follows.
-    #[arg(long, default_value_t = 42)]
-    seed: u64,
-    /// How much is played: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop), or
-    /// skills that people add (glad) [default: 2000, but 1000 orders].
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    attempts: Option<u64>,
-    /// The folder that the datasets are left in, as Parquet; an earlier demo's are replaced [default: afterwrite-demo in the
-    /// folder for temporary files].
-    #[arg(long, value_name = "FOLDER")]
-    datasets: Option<PathBuf>,
-    /// Print the results as one JSON object.
-    #[arg(long)]
-    json: bool,
-}
-
 impl Cli {
     /// Does what was asked for.
     pub async fn run(self) -> ExitCode {
         let done = match self.command {
-            Command::Demo(arguments) => arguments.run().await,
+            Command::Demo(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
             Command::Model(command) => command.run(),
         };
         if let Err(error) = &done {
-            print_error(error);
+            eprintln!("afterwrite: {}", error.report());
         }
         ExitCode::from(exit_code(&done))
-    }
-}
-
-impl DemoArguments {
-    /// Says whether all was right.
-    async fn run(&self) -> Result<bool, Error> {
-        let datasets = self.datasets.clone().unwrap_or_else(|| std::env::temp_dir().join("afterwrite-demo"));
-        let workload = workloads::of(&self.model)?;
-        let size = self.attempts.unwrap_or_else(|| workload.usual_size());
-        let demo = Demo { workload, seed: self.seed, size, datasets };
-        let report = Box::pin(demo.run()).await?;
-        if self.json {
-            print(&json(&report)?)?;
-        } else {
-            print(&format!("{report}\n"))?;
-        }
-        Ok(report.is_right())
     }
 }
 
@@ -122,16 +77,6 @@ fn exit_code(done: &Result<bool, Error>) -> u8 {
             | ErrorKind::Rejected
             | ErrorKind::State,
         ) => COULD_NOT_FINISH,
-    }
-}
-
-/// An error and what caused it, a line each.
-fn print_error(error: &Error) {
-    eprintln!("afterwrite: {error}");
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        eprintln!("  because: {error}");
-        cause = error.source();
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use afterwrite::Result;
-use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, bucket, s3_client};
+use afterwrite::clock::SystemClock;
+use afterwrite::config::{EnvironmentSettings, s3_client};
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_datasets::compact::{Compacted, Compactor, Options};
+use afterwrite_datasets::compact::{CompactionOptions, CompactionTotals, DatasetCompactor};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
@@ -44,13 +44,13 @@ impl CompactArguments {
         let model = Arc::new(crate::model::load(self.model.as_deref())?);
         let mut settings = EnvironmentSettings::from_env();
         settings.bucket = self.bucket.clone().or(settings.bucket);
-        let name = bucket(&settings)?;
+        let name = settings.required_bucket()?;
         let objects = S3Bucket::retrying(s3_client().await?, name);
-        let compactor = Compactor::new(model, objects, Options::default());
+        let compactor = DatasetCompactor::new(model, objects, CompactionOptions::default(), SystemClock);
         let progress = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         progress.set_message("compacting");
         progress.enable_steady_tick(std::time::Duration::from_millis(100));
-        let compact = compactor.compact(self.dataset.as_deref(), self.dt.as_deref(), SystemClock.now());
+        let compact = compactor.compact(self.dataset.as_deref(), self.dt.as_deref());
         let compacted = Box::pin(compact).await;
         progress.finish_and_clear();
         let compacted = compacted?;
@@ -59,7 +59,7 @@ impl CompactArguments {
     }
 }
 
-fn table(compacted: &Compacted) -> String {
+fn table(compacted: &CompactionTotals) -> String {
     let mut table = new_table(&[]);
     for (name, number) in [
         ("partitions", compacted.partitions),

@@ -1,9 +1,8 @@
-//! Afterwrite's command line: the commands, and the embedded servers they run on.
+//! Afterwrite's command line.
 
 pub mod command;
 pub mod compact;
-pub mod demo;
-pub mod local;
+mod demo;
 pub mod model;
 mod print;
 pub mod query;

@@ -8,7 +8,7 @@
 
 use std::process::{Command, Output};
 
-use afterwrite_cli::demo::workloads;
+use afterwrite_demo::workloads;
 use serde_json::Value;
 
 /// Runs it with datasets of its own: the tests run side by side.
@@ -60,10 +60,10 @@ fn played(model: &str) -> Value {
 #[test]
 fn every_model_is_counted_to_the_last_digit() {
     for workload in workloads::ALL {
-        let report = played(workload.model());
+        let report = played(workload.model);
         let shows = report["verdicts"][1]["mirrored"].as_u64() > Some(0);
         // Nothing of what glad derives is shown on its own items.
-        assert_eq!(shows, workload.model() != "glad", "{}", workload.model());
+        assert_eq!(shows, workload.model != "glad", "{}", workload.model);
         assert_eq!(report["cost"]["mirrors"].as_u64() > Some(0), shows);
     }
 }
@@ -75,10 +75,10 @@ fn tables_and_a_verdict_are_printed() {
     for part in [
         "question_count",
         "█",
-        "write units a record",
+        "write units per record",
         "a recount of the base tables confirms all",
         "The archive holds all",
-        "The Parquet lies in",
+        "The Parquet is in",
         "query --datasets",
     ] {
         assert!(printed.contains(part), "{part} in {printed}");
@@ -98,7 +98,7 @@ fn help_has_an_example_and_wrong_usage_has_its_own_exit_code() {
     let help = String::from_utf8(help.stdout).unwrap();
     assert!(help.contains("afterwrite demo --seed 7") && help.contains("afterwrite demo --model shop"));
     for workload in workloads::ALL {
-        assert!(help.contains(workload.model()), "{}", workload.model());
+        assert!(help.contains(workload.model), "{}", workload.model);
     }
     for wrong in [&["demo", "--attempts", "none"][..], &["demo", "--model", "cinema"], &["dance"], &[]] {
         let refused = afterwrite(wrong);

@@ -1,4 +1,4 @@
-//! The least function there can be: what a cold start costs before anything of ours.
+//! The smallest possible function: the cold start that Afterwrite's code adds to.
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::{Value, json};

@@ -1,13 +1,19 @@
-//! Afterwrite's Lambda functions: the stages that one batch passes through, and the functions that host them.
+//! The handlers of the Lambda functions `aggregator` and `relay`.
+//!
+//! ```text
+//! ProjectionHost ─┬─▶ StreamAggregator   counters, rollups and mirrors       aggregator
+//!                 └─▶ StreamRelay        caches invalidated, changes archived     relay
+//! ```
 
-pub mod host;
+mod aggregator;
+mod batch;
+mod host;
 pub mod metrics;
-pub mod pipeline;
-pub mod relay;
-pub mod response;
-pub mod tables;
+mod relay;
+mod tables;
 
-pub use pipeline::{Aggregator, Handled};
-pub use relay::{Relay, Relayed};
-pub use response::{FailedRecord, Response};
+pub use aggregator::{AggregatedBatch, StreamAggregator};
+pub use batch::FailedRecord;
+pub use host::ProjectionHost;
+pub use relay::{RelayedBatch, StreamRelay};
 pub use tables::SourceTables;

@@ -1,103 +1,99 @@
-//! The stream's second reader: caches invalidated, every change archived.
+//! The handler of the function `relay`, the stream's second reader.
 //!
 //! ```text
-//!                   ┌─▶ what is it? ─▶ invalidate: keys and paths of the old and the new image ┐
-//! event ─▶ decode ──┤                                                                          ├─▶ lowest failure
-//!                   └─▶ as it came ──▶ archive: a line each, without secrets ──────────────────┘
+//!                               ┌─▶ invalidate: cache keys and paths of the old and the new image ─┐
+//! event ─▶ decode ─▶ identify ──┤                                                                  ├─▶ response
+//!                               └─▶ archive: the record's JSON as a line, without secrets ─────────┘
 //! ```
 //!
-//! The two are done side by side and know nothing of each other: a dead cache keeps no record out of the archive, nor the reverse.
-//! Both can be done twice, so whatever fails simply comes again.
+//! Both run concurrently and independently: an unreachable cache does not stop the archive, nor an unreachable archive the invalidation.
+//! Both are idempotent, so a failed record is simply redelivered.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::commit::{Clock, RecordFailure};
-use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::Result;
+use afterwrite::clock::Clock;
+use afterwrite::commit::RecordFailure;
 use afterwrite::projection::archive_line;
-use afterwrite::record::{ChangeRecord, Image, Operation, RecordBatch, StreamView, Timestamp, decode};
-use afterwrite::relay::archive::{self, ArchiveLine, Archiver};
-use afterwrite::relay::invalidate::{self, CacheInvalidator, InvalidationChange};
-use afterwrite::sink::DeliveryStream;
-use afterwrite::sink::ObjectStore;
-use afterwrite::sink::{Cache, Distribution};
+use afterwrite::record::{AttributePath, ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
+use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
+use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationChange, InvalidationTotals};
+use afterwrite::sink::{Cache, DeliveryStream, Distribution, ObjectStore};
 use afterwrite::table::{ArchiveScope, Model};
-use afterwrite::{ErrorKind, Result};
+use afterwrite_lambda::BatchResponse;
 use futures::future::{OptionFuture, join};
 
-use crate::response::{FailedRecord, Response, failed_records};
-use crate::tables::{SourceTables, age_ms, foreign_key, missing_image};
+use crate::batch::{
+    FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, fail_record, failed_records,
+    identify_records, missing_image,
+};
+use crate::tables::SourceTables;
 
-/// The handler of the function `relay`.
+/// Invalidates caches and archives changes.
 #[derive(Debug)]
-pub struct Relay<K, D, S, O, C> {
+pub struct StreamRelay<K, D, S, O, C> {
     tables: SourceTables,
     invalidator: Option<CacheInvalidator<K, D, C>>,
-    archiver: Option<Archiver<S, O, C>>,
-    /// What no line of the archive may hold, whatever its item is: all secrets of the model.
-    secrets: Vec<Vec<Arc<str>>>,
+    archiver: Option<ChangeArchiver<S, O, C>>,
+    /// The attributes that are removed from every line of the archive.
+    secrets: Vec<AttributePath>,
     clock: C,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
-pub struct Relayed {
-    /// What is answered.
-    pub response: Response,
-    /// How many records there were.
+pub struct RelayedBatch {
+    /// What the function returns.
+    pub response: BatchResponse,
+    /// How many records the batch has.
     pub records: usize,
-    /// What was invalidated, where that is hosted.
-    pub invalidated: Option<invalidate::InvalidationTotals>,
-    /// What was archived, where that is hosted.
-    pub archived: Option<archive::ArchiveTotals>,
-    /// The records of which something failed, and why.
+    /// What was invalidated; `None` if the function does not host it.
+    pub invalidated: Option<InvalidationTotals>,
+    /// What was archived; `None` if the function does not host it.
+    pub archived: Option<ArchiveTotals>,
+    /// The records that were not invalidated or not archived.
     pub failures: Vec<FailedRecord>,
-    /// How long ago the newest record's change was made, in milliseconds.
+    /// The age of the newest change, in milliseconds.
     pub age_ms: Option<u64>,
 }
 
-/// A record's item and its images.
-struct Found<'r> {
-    index: usize,
-    identity: ItemIdentity<'r, 'r>,
-    old: Option<Image<'r>>,
-    new: Option<&'r Image<'r>>,
-}
-
-impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Relay<K, D, S, O, C> {
-    /// A handler that hosts what it is given: invalidation, the archive, or both.
+impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> StreamRelay<K, D, S, O, C> {
+    /// A handler that invalidates, archives, or both.
     pub fn new(
         tables: SourceTables,
         invalidator: Option<CacheInvalidator<K, D, C>>,
-        archiver: Option<Archiver<S, O, C>>,
+        archiver: Option<ChangeArchiver<S, O, C>>,
         clock: C,
     ) -> Self {
-        let secrets = secrets(tables.model());
+        let secrets = secret_paths(tables.model());
         Self { tables, invalidator, archiver, secrets, clock }
     }
 
-    /// The model it goes by.
+    /// The model.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         self.tables.model()
     }
 
-    /// Handles one event, and answers before `deadline`.
+    /// Handles one event and returns before `deadline`.
     ///
     /// # Errors
-    /// The whole invocation fails if the event is none ([`ErrorKind::Event`]), or if its table is unknown or its stream does not carry
-    /// the images that invalidation or a dataset needs ([`ErrorKind::Stream`]). Whatever concerns single records is in the response instead.
-    pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<Relayed> {
-        let batch = decode(event, &self.model().vocabulary)?;
-        let sources = self.tables.sources(&batch)?;
-        let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &batch, &sources, deadline));
-        let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &sources, deadline));
+    /// The whole invocation fails if the payload is not a DynamoDB stream event ([`Event`](afterwrite::ErrorKind::Event)), or if its table
+    /// is unknown or its stream does not carry the images that invalidation or a dataset needs
+    /// ([`Stream`](afterwrite::ErrorKind::Stream)). Failures of single records are in the response instead.
+    pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<RelayedBatch> {
+        let batch = decode_event(event, self.model(), "relay")?;
+        let sources = self.tables.source_keys(&batch)?;
+        let records = identify_records(self.model(), &batch, &sources);
+        let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &records, deadline));
+        let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &records, deadline));
         let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
         let (invalidated, stale) = invalidated.transpose()?.unzip();
         let (archived, unarchived) = archived.transpose()?.unzip();
         let failures: Vec<RecordFailure> = stale.into_iter().chain(unarchived).flatten().collect();
-        Ok(Relayed {
-            response: Response::new(&batch, failures.iter().map(|failure| failure.index)),
+        Ok(RelayedBatch {
+            response: batch_response(&batch, &failures),
             records: batch.records.len(),
             invalidated,
             archived,
@@ -109,81 +105,51 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
     async fn invalidate(
         &self,
         invalidator: &CacheInvalidator<K, D, C>,
-        batch: &RecordBatch<'_>,
-        sources: &[Option<SourceKey<'_>>],
+        records: &[IdentifiedRecord<'_>],
         deadline: Timestamp,
-    ) -> Result<(invalidate::InvalidationTotals, Vec<RecordFailure>)> {
-        let (mut found, mut failures) = (Vec::new(), Vec::new());
-        for (index, (record, source)) in batch.records.iter().zip(sources).enumerate() {
-            let images = match (record, source) {
-                (Err(bad), _) => Err(bad.error.restated()),
-                (Ok(_), None) => Err(foreign_key()),
-                (Ok(record), Some(source)) => self.cached(index, record, source),
-            };
-            match images {
-                Ok(images) => found.extend(images),
-                Err(error) if error.kind() == ErrorKind::Stream => return Err(error),
-                Err(error) => failures.push(RecordFailure { index, error }),
+    ) -> Result<(InvalidationTotals, Vec<RecordFailure>)> {
+        let (mut changes, mut failures) = (Vec::new(), Vec::new());
+        for record in records {
+            match self.cached_change(record) {
+                Ok(change) => changes.extend(change),
+                Err(error) => fail_record(&mut failures, record.index, error)?,
             }
         }
-        let changes: Vec<InvalidationChange<'_>> = found
-            .iter()
-            .map(|Found { index, identity, old, new }| InvalidationChange {
-                record: *index,
-                event_id: batch.event_id(*index),
-                identity,
-                old: old.as_ref(),
-                new: *new,
-            })
-            .collect();
         let outcome = Box::pin(invalidator.invalidate(&changes, deadline)).await;
         failures.extend(outcome.failures.into_iter().map(|(index, error)| RecordFailure { index, error }));
         Ok((outcome.totals, failures))
     }
 
-    /// The images of a record of whose item something may be cached.
-    fn cached<'r>(
-        &'r self,
-        index: usize,
-        record: &'r ChangeRecord<'r>,
-        source: &'r SourceKey<'r>,
-    ) -> Result<Option<Found<'r>>> {
-        let Some(identity) = source.identify(self.model()) else { return Ok(None) };
-        if identity.entity.caches.is_empty() {
+    /// The change of an item that caches may hold; `None` for any other item.
+    fn cached_change<'b>(&self, item: &'b IdentifiedRecord<'b>) -> Result<Option<InvalidationChange<'b>>> {
+        let (Ok(record), Some(_)) = (item.record, item.source) else { return Err(item.defect()) };
+        let Some(identity) = item.identity.as_ref().filter(|identity| !identity.entity.caches.is_empty())
+        else {
             return Ok(None);
-        }
+        };
         if lacks_image(record) {
             return Err(missing_image(record, identity.entity, "invalidating caches"));
         }
-        let old = record.old.decode(&self.model().vocabulary)?;
-        Ok(Some(Found { index, identity, old, new: record.new.as_ref() }))
+        let old = record.old.decode(&self.model().attributes)?;
+        let (index, event_id, new) = (item.index, &*record.event_id, record.new.as_ref());
+        Ok(Some(InvalidationChange { record: index, event_id, identity, old, new }))
     }
 
     async fn archive(
         &self,
-        archiver: &Archiver<S, O, C>,
+        archiver: &ChangeArchiver<S, O, C>,
         batch: &RecordBatch<'_>,
-        sources: &[Option<SourceKey<'_>>],
+        records: &[IdentifiedRecord<'_>],
         deadline: Timestamp,
-    ) -> Result<(archive::ArchiveTotals, Vec<RecordFailure>)> {
-        for (record, source) in batch.records.iter().zip(sources) {
-            if let (Ok(record), Some(source)) = (record, source) {
-                self.check_images_for_rows(record, source)?;
-            }
-        }
-        let (mut texts, mut failures) = (Vec::with_capacity(batch.json.len()), Vec::new());
-        let is_wanted = |index: usize| match self.model().archive {
-            ArchiveScope::All => true,
-            // What cannot be told is kept: nobody could bring it back.
-            ArchiveScope::Matched => match (batch.records.get(index), sources.get(index)) {
-                (Some(Ok(_)), Some(Some(source))) => source.identify(self.model()).is_some(),
-                _ => true,
-            },
-        };
-        for (index, record) in batch.json.iter().enumerate().filter(|(index, _)| is_wanted(*index)) {
-            match archive_line(record, &self.secrets) {
-                Ok(text) => texts.push((index, text)),
-                Err(error) => failures.push(RecordFailure { index, error }),
+    ) -> Result<(ArchiveTotals, Vec<RecordFailure>)> {
+        let (mut texts, mut failures) = (Vec::with_capacity(records.len()), Vec::new());
+        for (record, json) in records.iter().zip(&batch.json) {
+            self.check_dataset_images(record)?;
+            if self.is_archived(record) {
+                match archive_line(json, &self.secrets) {
+                    Ok(text) => texts.push((record.index, text)),
+                    Err(error) => failures.push(RecordFailure { index: record.index, error }),
+                }
             }
         }
         let lines: Vec<ArchiveLine<'_>> = texts
@@ -195,30 +161,41 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Rel
         Ok((outcome.totals, failures))
     }
 
-    /// A stream that does not carry what rows are made of must not fill the archive unnoticed.
-    fn check_images_for_rows(&self, record: &ChangeRecord<'_>, source: &SourceKey<'_>) -> Result<()> {
-        if matches!(record.view, Some(StreamView::NewAndOldImages) | None) || !lacks_image(record) {
-            return Ok(());
+    /// A record whose item is unknown because it is malformed is archived: nothing could restore it.
+    fn is_archived(&self, record: &IdentifiedRecord<'_>) -> bool {
+        match self.model().archive {
+            ArchiveScope::All => true,
+            ArchiveScope::Matched => {
+                record.identity.is_some() || record.record.is_err() || record.source.is_none()
+            }
         }
-        let Some(identity) = source.identify(self.model()) else { return Ok(()) };
-        match self.model().datasets_of(identity.entity).next() {
-            Some(_) => Err(missing_image(record, identity.entity, "a dataset")),
-            None => Ok(()),
+    }
+
+    /// A stream that does not carry the images of a dataset's rows must not fill the archive unnoticed.
+    fn check_dataset_images(&self, item: &IdentifiedRecord<'_>) -> Result<()> {
+        let (Ok(record), Some(identity)) = (item.record, &item.identity) else { return Ok(()) };
+        let may_lack_images = match record.view {
+            Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) => true,
+            Some(StreamView::NewAndOldImages) | None => false,
+        };
+        let is_incomplete = may_lack_images && lacks_image(record);
+        if is_incomplete && self.model().datasets_of(identity.entity).next().is_some() {
+            return Err(missing_image(record, identity.entity, "a dataset"));
         }
+        Ok(())
     }
 }
 
-/// Whether a record lacks an image that such a change has.
+/// Whether a record lacks an image that its operation implies.
 fn lacks_image(record: &ChangeRecord<'_>) -> bool {
     let lacks_new = record.operation != Operation::Remove && record.new.is_none();
     let lacks_old = record.operation != Operation::Insert && !record.old.is_present();
     lacks_new || lacks_old
 }
 
-/// Every attribute that some entity keeps secret: a line is cleaned of them all, because an item that matches no entity, or a
-/// malformed record, may hold what another would.
-fn secrets(model: &Model) -> Vec<Vec<Arc<str>>> {
-    let all = model.entities.iter().flat_map(|entity| &entity.secrets);
-    let names: BTreeSet<Vec<Arc<str>>> = all.map(|path| path.names().cloned().collect()).collect();
-    names.into_iter().collect()
+/// The secret attributes of all entities. All are removed from every line, because an item that matches no entity, or a malformed
+/// record, may hold those of any.
+fn secret_paths(model: &Model) -> Vec<AttributePath> {
+    let paths: BTreeSet<_> = model.entities.iter().flat_map(|entity| &entity.secrets).collect();
+    paths.into_iter().cloned().collect()
 }

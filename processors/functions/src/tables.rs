@@ -1,13 +1,13 @@
-//! The source tables that a function serves.
+//! The source tables that a function reads.
 
 use std::sync::Arc;
 
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{ChangeRecord, RecordBatch, StreamView, Timestamp};
-use afterwrite::table::{Entity, Model};
+use afterwrite::record::{ChangeRecord, RecordBatch, StreamView};
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 
-/// A model's source tables, and where each of them lives.
+/// A model's source tables and their deployed names.
 #[derive(Clone, Debug)]
 pub struct SourceTables {
     model: Arc<Model>,
@@ -15,7 +15,7 @@ pub struct SourceTables {
 }
 
 impl SourceTables {
-    /// `names` says where each of [`Model::tables`] lives.
+    /// `names` are the deployed names of [`Model::tables`], in the same order.
     #[must_use]
     pub fn new(model: Arc<Model>, names: Vec<Arc<str>>) -> Self {
         Self { model, names }
@@ -27,81 +27,48 @@ impl SourceTables {
         &self.model
     }
 
-    /// For each record its item; `None` if its key cannot be read, or is not that of its table.
+    /// The item of each record; `None` if its key cannot be read, or is not the key of its table.
     ///
     /// # Errors
-    /// [`ErrorKind::Stream`] if a record is of a table that the model does not know, or of a stream that carries keys alone: neither
-    /// a wrong rename nor a wrong view may consume a stream silently.
-    pub fn sources<'r>(&self, batch: &'r RecordBatch<'r>) -> Result<Vec<Option<SourceKey<'r>>>> {
-        sources(&self.model, batch, |table| self.names.iter().position(|known| **known == *table))
+    /// [`ErrorKind::Stream`] if a record is of a table that is not in the model, or of a stream that carries only keys: neither a wrong
+    /// rename nor a wrong view type may consume a stream unnoticed.
+    pub fn source_keys<'b>(&self, batch: &'b RecordBatch<'b>) -> Result<Vec<Option<SourceKey<'b>>>> {
+        source_keys(&self.model, batch, |table| self.names.iter().position(|known| **known == *table))
     }
 }
 
-/// For each record its item, as [`SourceTables::sources`] says; `index_of` tells which of the model's tables lives under a name.
-pub(crate) fn sources<'r>(
+/// [`SourceTables::source_keys`], with a lookup of a deployed name in place of the names.
+pub(crate) fn source_keys<'b>(
     model: &Model,
-    batch: &'r RecordBatch<'r>,
+    batch: &'b RecordBatch<'b>,
     index_of: impl Fn(&str) -> Option<usize>,
-) -> Result<Vec<Option<SourceKey<'r>>>> {
-    let source = |(table, keys): (Option<&str>, Option<&'r _>)| {
+) -> Result<Vec<Option<SourceKey<'b>>>> {
+    let is_keys_only = |record: &&ChangeRecord<'_>| record.view == Some(StreamView::KeysOnly);
+    if let Some(record) = batch.records.iter().flatten().find(is_keys_only) {
+        return Err(keys_only_stream(record));
+    }
+    let records = batch.records.iter().map(|record| {
+        let (table, keys) = match record {
+            Ok(record) => (Some(&*record.table), Some(&record.keys)),
+            Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
+        };
         let Some(table) = table else { return Ok(None) };
         let index = index_of(table).ok_or_else(|| unknown_table(model, table))?;
         Ok(keys.and_then(|keys| SourceKey::of_keys(model, index, keys)))
-    };
-    let keys_only = |record: &&ChangeRecord<'_>| record.view == Some(StreamView::KeysOnly);
-    if let Some(record) = batch.records.iter().flatten().find(keys_only) {
-        return Err(no_images(record));
-    }
-    let parts = batch.records.iter().map(|record| match record {
-        Ok(record) => (Some(&*record.table), Some(&record.keys)),
-        Err(bad) => (bad.table.as_deref(), bad.keys.as_ref()),
     });
-    parts.map(source).collect()
+    records.collect()
 }
 
-/// How long ago the newest change of a batch was made, in milliseconds.
-pub(crate) fn age_ms(batch: &RecordBatch<'_>, now: Timestamp) -> Option<u64> {
-    let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max()?;
-    Some(u64::try_from(now.since(newest).as_millis()).unwrap_or(u64::MAX))
-}
-
-/// A record without an image that `whose` needs. A stream that does not carry it must not be consumed silently
-/// ([`ErrorKind::Stream`]); one that does may still have a bad record ([`ErrorKind::Record`]).
-pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, whose: &str) -> Error {
-    let kind = match record.view {
-        Some(StreamView::NewAndOldImages) => ErrorKind::Record,
-        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) | None => ErrorKind::Stream,
-    };
-    Error::new(kind, format!("the stream's records lack an image that {whose} needs"))
-        .with("view type", record.view.map_or("unknown", StreamView::name))
-        .with("entity", entity.name.as_ref())
+fn keys_only_stream(record: &ChangeRecord<'_>) -> Error {
+    Error::new(ErrorKind::Stream, "the stream's records hold keys and no images, so nothing can be derived")
+        .with("view type", StreamView::KeysOnly.name())
+        .with("table", record.table.as_ref())
         .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
 }
 
-/// A record of a stream of which nothing can be derived.
-fn no_images(record: &ChangeRecord<'_>) -> Error {
-    Error::new(
-        ErrorKind::Stream,
-        "the stream's records hold keys and no images, of which nothing can be derived",
-    )
-    .with("view type", StreamView::KeysOnly.name())
-    .with("table", record.table.as_ref())
-    .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
-}
-
-/// A stream of a table that the model does not know.
 fn unknown_table(model: &Model, table: &str) -> Error {
     let known: Vec<&str> = model.tables.iter().map(|table| table.name.as_ref()).collect();
-    Error::new(ErrorKind::Stream, format!("the stream is of table `{table}`, which the model does not know"))
-        .with("model's tables", known.join(", "))
-        .hint(format!("If one of them lives under this name, say so in AFTERWRITE_TABLES: `name={table}`"))
-}
-
-/// A record whose key is not its table's.
-pub(crate) fn foreign_key() -> Error {
-    Error::new(
-        ErrorKind::Record,
-        "the record's key attributes, or their types, are not those that the model says its table has",
-    )
-    .hint("Correct `key` and `types` of the table in the model")
+    Error::new(ErrorKind::Stream, format!("the stream is of table `{table}`, which is not in the model"))
+        .with("tables of the model", known.join(", "))
+        .hint(format!("If one of them is deployed under this name, set AFTERWRITE_TABLES to `name={table}`"))
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use afterwrite::ErrorKind;
-use afterwrite::effect::{AttributeChange, ItemKey, Path, Write, WriteAction, WriteCondition, WriteRefusal};
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite::sink::{ConsumedUnits, TransactError, WriteError};
 
 use super::store::{TableStore, pair};
@@ -159,9 +159,9 @@ pub(super) fn bytes(bytes: &[u8]) -> AttributeValue<'static> {
 }
 
 /// A path from its names, separated by slashes.
-pub(super) fn path(names: &str) -> Path {
+pub(super) fn path(names: &str) -> AttributePath {
     let mut names = names.split('/').map(Into::into);
-    Path { root: names.next().expect("a name"), within: names.collect() }
+    AttributePath::nested(names.next().expect("a name"), names)
 }
 
 pub(super) fn set(names: &str, value: impl Into<AttributeValue<'static>>) -> AttributeChange {

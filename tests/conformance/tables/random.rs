@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Decimal, Item};
 use afterwrite::sink::Tables as _;
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::outcome::{WriteOutcome, decimal, map, path, text};
 use super::store::{PAIR, TableStore, embedded, in_memory, pair};
@@ -17,7 +17,7 @@ const STEPS: usize = 300;
 async fn both_implementations_return_the_same_results() {
     for seed in 0..SEEDS {
         let (memory, server) = (in_memory(), embedded().await);
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let (mut done, mut refused, mut failed) = (0, 0, 0);
         for step in 0..STEPS {
             let writes = writes(&mut random);
@@ -47,7 +47,7 @@ async fn both_implementations_return_the_same_results() {
 }
 
 /// One to five writes, occasionally two to the same item.
-fn writes(random: &mut Random) -> Vec<Write> {
+fn writes(random: &mut SeededRandom) -> Vec<Write> {
     let count = if random.chance(500) { 1 } else { 1 + random.below(5) };
     let mut writes: Vec<Write> = Vec::new();
     for _ in 0..count {
@@ -60,11 +60,11 @@ fn writes(random: &mut Random) -> Vec<Write> {
     writes
 }
 
-fn key(random: &mut Random) -> ItemKey {
+fn key(random: &mut SeededRandom) -> ItemKey {
     pair(&format!("p{}", random.below(3)), &format!("s{}", random.below(3)))
 }
 
-fn action(random: &mut Random) -> WriteAction {
+fn action(random: &mut SeededRandom) -> WriteAction {
     match random.below(10) {
         0 => WriteAction::Delete,
         1..=3 => WriteAction::Put(attributes(random)),
@@ -75,22 +75,22 @@ fn action(random: &mut Random) -> WriteAction {
     }
 }
 
-fn attributes(random: &mut Random) -> Item {
+fn attributes(random: &mut SeededRandom) -> Item {
     let count = random.below(6);
     (0..count).map(|_| (Cow::Owned(name(random).to_owned()), value(random))).collect()
 }
 
 /// A top-level attribute name.
-fn name(random: &mut Random) -> &'static str {
+fn name(random: &mut SeededRandom) -> &'static str {
     random.pick(&["a", "b", "n", "m", "l", "set", "GSI1PK", "GSI1SK", "GSI2PK"]).unwrap()
 }
 
-fn random_path(random: &mut Random) -> afterwrite::effect::Path {
+fn random_path(random: &mut SeededRandom) -> afterwrite::record::AttributePath {
     const NESTED: [&str; 6] = ["m/a", "m/n", "m/m", "m/m/n", "a/n", "nowhere/n"];
     if random.chance(300) { path(random.pick(&NESTED).unwrap()) } else { path(name(random)) }
 }
 
-fn change(random: &mut Random) -> AttributeChange {
+fn change(random: &mut SeededRandom) -> AttributeChange {
     match random.below(6) {
         0 | 1 => AttributeChange::Set(random_path(random), value(random)),
         2 => AttributeChange::Remove(random_path(random)),
@@ -100,8 +100,9 @@ fn change(random: &mut Random) -> AttributeChange {
     }
 }
 
-fn condition(random: &mut Random, depth: u64) -> WriteCondition {
-    let parts = |random: &mut Random| (0..random.below(3)).map(|_| condition(random, depth + 1)).collect();
+fn condition(random: &mut SeededRandom, depth: u64) -> WriteCondition {
+    let parts =
+        |random: &mut SeededRandom| (0..random.below(3)).map(|_| condition(random, depth + 1)).collect();
     match random.below(if depth < 2 { 12 } else { 8 }) {
         0..=2 => WriteCondition::Always,
         3 => WriteCondition::ItemExists,
@@ -115,13 +116,13 @@ fn condition(random: &mut Random, depth: u64) -> WriteCondition {
     }
 }
 
-fn number(random: &mut Random) -> Decimal {
+fn number(random: &mut SeededRandom) -> Decimal {
     let numbers =
         ["0", "1", "-1", "2.5", "-0.001", "1E+30", "99999999999999999999999999999999999999", "1E-38"];
     decimal(random.pick(&numbers).unwrap())
 }
 
-fn value(random: &mut Random) -> AttributeValue<'static> {
+fn value(random: &mut SeededRandom) -> AttributeValue<'static> {
     match random.below(12) {
         0 | 1 => AttributeValue::N(number(random)),
         2 | 3 => text(random.pick(&["", "a", "b", "a longer text"]).unwrap()),

@@ -5,7 +5,7 @@ use afterwrite::effect::{ItemKey, KeyAttribute, Write};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
-use afterwrite_cli::local::dynamodb::{EmbeddedDynamoDb, Options};
+use afterwrite_local::dynamodb::EmbeddedDynamoDb;
 use afterwrite_memory::{IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
@@ -59,7 +59,7 @@ pub(super) struct EmbeddedTables {
 
 /// Starts an embedded DynamoDB with the tables; dropping it stops it.
 pub(super) async fn embedded() -> EmbeddedTables {
-    let server = EmbeddedDynamoDb::start(Options::default()).await.unwrap();
+    let server = EmbeddedDynamoDb::start().await.unwrap();
     let client = server.client();
     let text = ScalarAttributeType::S;
     create(

@@ -1,25 +1,25 @@
-//! The application: it writes a script into tables in memory, one step of some lane after the other.
+//! The application: writes a script into tables in memory, one step of a random lane at a time.
 
 use std::sync::Arc;
 
 use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{Item, Timestamp};
-use afterwrite_cli::demo::item::{Item as SdkItem, Placed};
-use afterwrite_cli::demo::recount::Outcome;
-use afterwrite_cli::demo::script::{Lane, Script, Step};
-use afterwrite_cli::demo::workloads::Workload;
-use afterwrite_cli::local::table::TableDefinition as Definition;
+use afterwrite_demo::item::{SdkItem, TableItem};
+use afterwrite_demo::recount::WorkloadOutcome;
+use afterwrite_demo::script::{Script, ScriptLane, ScriptStep};
+use afterwrite_demo::workload::Workload;
+use afterwrite_local::dynamodb::TableDefinition as Definition;
 use afterwrite_memory::{ItemChange, MemoryTables, TableDefinition};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
 use super::values::{item_of, sdk_item_of};
 
 pub(super) const STATE: &str = "state";
-/// When everything is written, unless it matters: Saturday, 7 February 2026, 12:34:56 UTC.
+/// The time of all writes, unless a test needs another one: Saturday, 7 February 2026, 12:34:56 UTC.
 pub(super) const NOW: i64 = 1_770_467_696;
 
 /// The source tables and the state table of a workload.
-pub(super) fn tables(workload: &dyn Workload, now: i64) -> MemoryTables {
+pub(super) fn tables(workload: &Workload, now: i64) -> MemoryTables {
     let tables = MemoryTables::new();
     tables.set_time(Timestamp::from_epoch_seconds(now));
     tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
@@ -33,19 +33,19 @@ pub(super) fn tables(workload: &dyn Workload, now: i64) -> MemoryTables {
     tables
 }
 
-/// A script on its way.
-pub(super) struct Application {
+/// An application that writes a script.
+pub(super) struct ScriptedApplication {
     now: i64,
     definitions: Vec<Definition>,
     script: Script,
     round: usize,
-    /// How far each lane of the round has come.
+    /// The number of steps done of each lane of the round.
     done: Vec<usize>,
-    expired: Vec<Placed>,
+    expired: Vec<TableItem>,
 }
 
-impl Application {
-    pub(super) fn new(now: i64, workload: &dyn Workload, seed: u64, size: u64) -> Self {
+impl ScriptedApplication {
+    pub(super) fn new(now: i64, workload: &Workload, seed: u64, size: u64) -> Self {
         let (definitions, script) = (workload.tables(), workload.script(seed, size, now));
         let done = script.rounds.first().map_or_else(Vec::new, |round| vec![0; round.len()]);
         Self { now, definitions, script, round: 0, done, expired: Vec::new() }
@@ -55,13 +55,13 @@ impl Application {
         self.round == self.script.rounds.len()
     }
 
-    /// The next step of some lane; after the last of a round, time to live takes what has expired.
-    pub(super) fn act(&mut self, tables: &MemoryTables, random: &mut Random) {
+    /// Does the next step of a random lane. After the last step of a round, time to live deletes expired items.
+    pub(super) fn act(&mut self, tables: &MemoryTables, random: &mut SeededRandom) {
         let Some(round) = self.script.rounds.get(self.round) else { return };
         let open: Vec<usize> =
             (0..round.len()).filter(|lane| self.done[*lane] < round[*lane].steps.len()).collect();
         let Some(lane) = random.pick(&open).copied() else { return self.end_round(tables) };
-        let Lane { steps } = &round[lane];
+        let ScriptLane { steps } = &round[lane];
         self.write(&steps[self.done[lane]], tables);
         self.done[lane] += 1;
     }
@@ -76,17 +76,16 @@ impl Application {
         self.done = self.script.rounds.get(self.round).map_or_else(Vec::new, |round| vec![0; round.len()]);
     }
 
-    fn write(&self, step: &Step, tables: &MemoryTables) {
+    fn write(&self, step: &ScriptStep, tables: &MemoryTables) {
         let put = |table: &str, item: Item| drop(tables.put(table, item).expect("an item"));
         match step {
-            Step::Put { table, item } => put(table, item_of(item)),
-            Step::PutTogether { table, items } => items.iter().for_each(|item| put(table, item_of(item))),
-            Step::Set { table, key, attributes } => {
+            ScriptStep::Put { table, items } => items.iter().for_each(|item| put(table, item_of(item))),
+            ScriptStep::Set { table, key, attributes } => {
                 let mut item = tables.get(&self.key(table, key)).unwrap_or_else(|| item_of(key));
                 item.extend(item_of(attributes));
                 put(table, item);
             }
-            Step::Delete { table, key } => drop(tables.delete(&self.key(table, key)).expect("a key")),
+            ScriptStep::Delete { table, key } => drop(tables.delete(&self.key(table, key)).expect("a key")),
         }
     }
 
@@ -100,24 +99,24 @@ impl Application {
         ItemKey { table: Arc::from(table), partition: attribute(&definition.key.partition), sort }
     }
 
-    /// What changed in the source tables since this was last asked, table by table.
-    pub(super) fn changes(&mut self, tables: &MemoryTables) -> Vec<ItemChange> {
+    /// The changes of the source tables since the last call, table by table.
+    pub(super) fn take_changes(&mut self, tables: &MemoryTables) -> Vec<ItemChange> {
         let changes: Vec<ItemChange> =
             self.definitions.iter().flat_map(|table| tables.take_changes(&table.name)).collect();
         for change in changes.iter().filter(|change| change.is_expiry) {
-            let item = sdk_item_of(change.old.as_ref().expect("what expired was there"));
-            self.expired.push(Placed { table: change.key.table.to_string(), item });
+            let item = sdk_item_of(change.old.as_ref().expect("an expired item has an old image"));
+            self.expired.push(TableItem { table: change.key.table.to_string(), item });
         }
         changes
     }
 
-    /// How it ended.
-    pub(super) fn outcome(&self, tables: &MemoryTables) -> Outcome {
+    /// The tables at the end.
+    pub(super) fn outcome(&self, tables: &MemoryTables) -> WorkloadOutcome {
         let items = self.definitions.iter().flat_map(|table| {
-            let placed = |item: Item| Placed { table: table.name.clone(), item: sdk_item_of(&item) };
+            let placed = |item: Item| TableItem { table: table.name.clone(), item: sdk_item_of(&item) };
             tables.scan(&table.name).into_iter().map(placed)
         });
-        Outcome {
+        WorkloadOutcome {
             now: self.now,
             items: items.collect(),
             expired: self.expired.clone(),

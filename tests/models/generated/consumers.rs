@@ -1,122 +1,124 @@
-//! Two consumers of all shards, interrupted between any two of their calls.
+//! Two consumers of all shards. A crash can interrupt each of them between any two calls to the tables.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::{Clock as _, Ledger};
+use afterwrite::clock::Clock as _;
+use afterwrite::commit::Ledger;
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::table::Model;
-use afterwrite_cli::demo::recount::Outcome;
-use afterwrite_cli::demo::rollups::Rollups;
-use afterwrite_cli::demo::workloads::Workload;
-use afterwrite_functions::{Aggregator, Handled};
+use afterwrite_demo::recount::WorkloadOutcome;
+use afterwrite_demo::rollups::RollupSet;
+use afterwrite_demo::workload::Workload;
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
-use afterwrite_tests::random::Random;
+use afterwrite_tests::random::SeededRandom;
 
-use super::application::{Application, NOW, STATE, tables};
-use super::stream::Streams;
+use super::application::{NOW, STATE, ScriptedApplication, tables};
+use super::stream::TableStreams;
 use super::values::sdk_item_of;
 
 const CONSUMERS: usize = 2;
-/// Invocations at a time.
-const TASKS: usize = 3;
-/// How long an invocation may take, amid faults and without any.
+/// The largest number of invocations at a time.
+const INVOCATIONS: usize = 3;
+/// The deadlines of invocations while faults are injected.
 const TIMEOUTS: [Duration; 3] = [Duration::from_millis(20), Duration::from_secs(1), Duration::from_secs(20)];
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The deadline of invocations without faults.
+const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-type Process = Aggregator<Arc<FaultyTables<MemoryTables>>, StillClock>;
-type Answering = Pin<Box<dyn Future<Output = afterwrite::Result<Handled>>>>;
+type MemoryAggregator = StreamAggregator<Arc<FaultyTables<MemoryTables>>, StillClock>;
+type PendingResponse = Pin<Box<dyn Future<Output = afterwrite::Result<AggregatedBatch>>>>;
 
 /// An invocation under way.
-struct Task {
+struct PendingInvocation {
     id: u64,
     consumer: usize,
-    /// The shard whose checkpoint it may move; none if it only delivers something again.
+    /// The shard whose checkpoint it may advance; `None` for a redelivery of old records.
     shard: Option<usize>,
     records: Vec<usize>,
-    future: Answering,
+    future: PendingResponse,
 }
 
-/// A workload, written, counted and disturbed.
-pub(super) struct Run {
+/// A workload that is written and counted while faults are injected.
+pub(super) struct WorkloadRun {
     now: i64,
-    random: Random,
-    application: Application,
+    random: SeededRandom,
+    application: ScriptedApplication,
     model: Arc<Model>,
     tables: Arc<FaultyTables<MemoryTables>>,
-    pub(super) streams: Streams,
-    consumers: [Arc<Process>; CONSUMERS],
-    tasks: Vec<Task>,
-    next_task: u64,
+    pub(super) streams: TableStreams,
+    consumers: [Arc<MemoryAggregator>; CONSUMERS],
+    pending: Vec<PendingInvocation>,
+    next_invocation: u64,
     may_fail: bool,
     crashes: u64,
     redelivered: u64,
     failures: u64,
-    again: u64,
+    repeated: u64,
 }
 
-impl Run {
-    pub(super) fn new(workload: &dyn Workload, seed: u64, size: u64) -> Self {
+impl WorkloadRun {
+    pub(super) fn new(workload: &Workload, seed: u64, size: u64) -> Self {
         Self::at(NOW, workload, seed, size)
     }
 
-    /// A run of which everything is written at this time.
-    pub(super) fn at(now: i64, workload: &dyn Workload, seed: u64, size: u64) -> Self {
-        let mut random = Random::new(seed);
-        let model = Model::load(workload.model()).unwrap_or_else(|error| panic!("{error}"));
+    /// A run in which everything is written at this time.
+    pub(super) fn at(now: i64, workload: &Workload, seed: u64, size: u64) -> Self {
+        let mut random = SeededRandom::new(seed);
+        let model = Model::load(workload.model).unwrap_or_else(|error| panic!("{error}"));
         let (model, rates) = (Arc::new(model), FaultRates { index_lag: 0, ..FaultRates::SOME });
         let tables = Arc::new(FaultyTables::new(tables(workload, now), rates, random.number()));
-        let consumers = [(); CONSUMERS].map(|()| process(&model, &tables, now));
+        let consumers = [(); CONSUMERS].map(|()| new_consumer(&model, &tables, now));
         Self {
             now,
-            application: Application::new(now, workload, seed, size),
+            application: ScriptedApplication::new(now, workload, seed, size),
             random,
             model,
             tables,
-            streams: Streams::default(),
+            streams: TableStreams::default(),
             consumers,
-            tasks: Vec::new(),
-            next_task: 0,
+            pending: Vec::new(),
+            next_invocation: 0,
             may_fail: true,
             crashes: 0,
             redelivered: 0,
             failures: 0,
-            again: 0,
+            repeated: 0,
         }
     }
 
-    /// Writes and counts everything amid faults; then without any what is left, and a part of all old records once more.
-    pub(super) fn go(&mut self) {
+    /// Writes and counts everything with faults; then counts the rest, and a part of the old records again, without faults.
+    pub(super) fn run_to_end(&mut self) {
         while !self.application.is_done() {
             self.step();
         }
-        // Half of the seeds are counted to the end amid faults as well.
+        // Half of the seeds inject faults until everything is counted.
         let is_patient = self.random.chance(500);
-        while is_patient && !(self.streams.is_drained() && self.tasks.is_empty()) {
+        while is_patient && !(self.streams.is_drained() && self.pending.is_empty()) {
             self.step();
         }
         self.tables.set_rates(FaultRates::NONE);
-        while !self.tasks.is_empty() {
+        while !self.pending.is_empty() {
             self.crash(0);
         }
         self.may_fail = false;
-        while !self.streams.is_drained() || !self.tasks.is_empty() {
+        while !self.streams.is_drained() || !self.pending.is_empty() {
             self.step();
         }
         for place in 0..self.streams.records.len() {
             if self.random.chance(200) {
-                self.again += 1;
+                self.repeated += 1;
                 self.invoke(None, vec![place]);
-                while !self.tasks.is_empty() {
+                while !self.pending.is_empty() {
                     self.poll(0);
                 }
             }
         }
-        assert!(self.streams.is_drained(), "what comes again writes nothing");
+        assert!(self.streams.is_drained(), "a redelivered record writes nothing");
     }
 
     fn below(&mut self, end: usize) -> usize {
@@ -128,14 +130,14 @@ impl Run {
         match self.random.below(100) {
             0..25 => self.application.act(self.tables.inner(), &mut self.random),
             25..40 => self.deliver(),
-            40..43 if self.may_fail => self.deliver_again(),
-            43..45 if self.may_fail && !self.tasks.is_empty() => {
-                let place = self.below(self.tasks.len());
+            40..43 if self.may_fail => self.redeliver(),
+            43..45 if self.may_fail && !self.pending.is_empty() => {
+                let place = self.below(self.pending.len());
                 self.crash(place);
             }
-            _ if self.tasks.is_empty() => self.deliver(),
+            _ if self.pending.is_empty() => self.deliver(),
             _ => {
-                let place = self.below(self.tasks.len());
+                let place = self.below(self.pending.len());
                 self.poll(place);
             }
         }
@@ -143,30 +145,28 @@ impl Run {
     }
 
     fn collect(&mut self) {
-        let changes = self.application.changes(self.tables.inner());
+        let changes = self.application.take_changes(self.tables.inner());
         self.streams.append(changes);
     }
 
-    /// The next batch of some shard, cut anywhere.
+    /// Delivers the next batch of a random shard, of any size.
     fn deliver(&mut self) {
-        let waiting = |shard: &super::stream::Shard| {
-            shard.in_flight.is_none() && shard.checkpoint < shard.records.len()
-        };
         let shards = &self.streams.shards;
-        let open: Vec<usize> = (0..shards.len()).filter(|shard| waiting(&shards[*shard])).collect();
-        let Some(shard) = self.random.pick(&open).copied().filter(|_| self.tasks.len() < TASKS) else {
+        let open: Vec<usize> = (0..shards.len()).filter(|shard| shards[*shard].is_waiting()).collect();
+        let Some(shard) = self.random.pick(&open).copied().filter(|_| self.pending.len() < INVOCATIONS)
+        else {
             return;
         };
         let size = 1 + self.below(20);
         let source = &self.streams.shards[shard];
         let records: Vec<usize> = source.records[source.checkpoint..].iter().copied().take(size).collect();
-        self.streams.shards[shard].in_flight = Some(self.next_task);
+        self.streams.shards[shard].in_flight = Some(self.next_invocation);
         self.invoke(Some(shard), records);
     }
 
-    /// Something that was delivered before, cut elsewhere.
-    fn deliver_again(&mut self) {
-        if self.streams.shards.is_empty() || self.tasks.len() == TASKS {
+    /// Delivers records that were delivered before, in a batch of another size.
+    fn redeliver(&mut self) {
+        if self.streams.shards.is_empty() || self.pending.len() == INVOCATIONS {
             return;
         }
         let shard = self.below(self.streams.shards.len());
@@ -182,30 +182,30 @@ impl Run {
 
     fn invoke(&mut self, shard: Option<usize>, records: Vec<usize>) {
         let event = self.streams.event(&records);
-        // One after the other, whoever had the last batch.
-        let consumer = usize::try_from(self.next_task).expect("a small number") % CONSUMERS;
-        let process = Arc::clone(&self.consumers[consumer]);
-        let timeout = self.random.pick(&TIMEOUTS).copied().filter(|_| self.may_fail).unwrap_or(PATIENCE);
+        // Consumers take turns, regardless of the shard.
+        let consumer = usize::try_from(self.next_invocation).expect("a small number") % CONSUMERS;
+        let aggregator = Arc::clone(&self.consumers[consumer]);
+        let timeout = self.random.pick(&TIMEOUTS).copied().filter(|_| self.may_fail).unwrap_or(LONG_TIMEOUT);
         let future = Box::pin(async move {
-            let deadline = process.ledger().clock().now().plus(timeout);
-            process.handle(event.as_bytes(), deadline).await
+            let deadline = aggregator.ledger().clock().now().plus(timeout);
+            aggregator.handle(event.as_bytes(), deadline).await
         });
-        self.tasks.push(Task { id: self.next_task, consumer, shard, records, future });
-        self.next_task += 1;
+        self.pending.push(PendingInvocation { id: self.next_invocation, consumer, shard, records, future });
+        self.next_invocation += 1;
     }
 
-    /// A process ends between two calls; another takes its place and knows nothing of it.
+    /// Ends a consumer between two of its calls. A new one without its memory takes its place.
     fn crash(&mut self, place: usize) {
-        let task = self.tasks.swap_remove(place);
+        let invocation = self.pending.swap_remove(place);
         self.crashes += 1;
-        self.consumers[task.consumer] = process(&self.model, &self.tables, self.now);
-        self.release(&task, 0);
+        self.consumers[invocation.consumer] = new_consumer(&self.model, &self.tables, self.now);
+        self.release(&invocation, 0);
     }
 
-    /// The shard moves on by so many records, and may be delivered further.
-    fn release(&mut self, task: &Task, counted: usize) {
-        if let Some(shard) = task.shard.map(|shard| &mut self.streams.shards[shard])
-            && shard.in_flight == Some(task.id)
+    /// Advances the checkpoint of the invocation's shard by `counted` records, and frees the shard for its next batch.
+    fn release(&mut self, invocation: &PendingInvocation, counted: usize) {
+        if let Some(shard) = invocation.shard.map(|shard| &mut self.streams.shards[shard])
+            && shard.in_flight == Some(invocation.id)
         {
             shard.in_flight = None;
             shard.checkpoint += counted;
@@ -214,34 +214,34 @@ impl Run {
 
     fn poll(&mut self, place: usize) {
         let mut context = Context::from_waker(Waker::noop());
-        let Poll::Ready(answer) = self.tasks[place].future.as_mut().poll(&mut context) else { return };
-        let task = self.tasks.swap_remove(place);
-        let handled = answer.unwrap_or_else(|error| panic!("an invocation failed as a whole: {error}"));
+        let Poll::Ready(response) = self.pending[place].future.as_mut().poll(&mut context) else { return };
+        let invocation = self.pending.swap_remove(place);
+        let handled = response.unwrap_or_else(|error| panic!("an invocation failed as a whole: {error}"));
         let failed = handled.response.batch_item_failures.first().map(|failure| &failure.item_identifier);
-        let counted = failed.map_or(task.records.len(), |number| {
+        let counted = failed.map_or(invocation.records.len(), |number| {
             let is_it = |record: &usize| self.streams.records[*record].sequence_number == *number;
-            task.records.iter().position(is_it).expect("a record of the batch")
+            invocation.records.iter().position(is_it).expect("a record of the batch")
         });
         assert_eq!(handled.unmatched, 0);
         if failed.is_some() {
             self.failures += 1;
-            assert!(self.may_fail, "without any fault: {:?}", handled.failures);
+            assert!(self.may_fail, "failed without a fault: {:?}", handled.failures);
         }
-        self.release(&task, counted);
+        self.release(&invocation, counted);
     }
 
-    /// What happened, and how often.
-    pub(super) fn met(&self) -> [(&'static str, u64); 9] {
+    /// The faults that the run met, each with its number.
+    pub(super) fn fault_counts(&self) -> [(&'static str, u64); 9] {
         let injected = self.tables.injected();
         [
             ("crash", self.crashes),
-            ("batch delivered again", self.redelivered),
-            ("batch that failed in part or whole", self.failures),
-            ("old record alone again", self.again),
+            ("redelivered batch", self.redelivered),
+            ("failed batch, in part or whole", self.failures),
+            ("redelivered single record", self.repeated),
             ("conflict", injected.conflicts),
             ("throttle", injected.throttles),
             ("unavailable", injected.unavailable),
-            ("lost answer", injected.lost_answers),
+            ("lost response", injected.lost_answers),
             ("slow call", injected.slow),
         ]
     }
@@ -250,8 +250,8 @@ impl Run {
         &self.model
     }
 
-    /// How the workload ended.
-    pub(super) fn outcome(&self) -> Outcome {
+    /// The source tables at the end.
+    pub(super) fn outcome(&self) -> WorkloadOutcome {
         self.application.outcome(self.tables.inner())
     }
 
@@ -261,14 +261,18 @@ impl Run {
     }
 
     /// The rollups among them.
-    pub(super) fn rollups(&self) -> Rollups {
-        Rollups::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
+    pub(super) fn rollups(&self) -> RollupSet {
+        RollupSet::of(&self.state().iter().map(sdk_item_of).collect::<Vec<_>>())
     }
 }
 
-fn process(model: &Arc<Model>, tables: &Arc<FaultyTables<MemoryTables>>, now: i64) -> Arc<Process> {
+fn new_consumer(
+    model: &Arc<Model>,
+    tables: &Arc<FaultyTables<MemoryTables>>,
+    now: i64,
+) -> Arc<MemoryAggregator> {
     let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let clock = StillClock::at(Timestamp::from_epoch_seconds(now + 60));
     let ledger = Ledger::new(Arc::clone(model), names, Arc::from(STATE), Arc::clone(tables), clock);
-    Arc::new(Aggregator::new(ledger))
+    Arc::new(StreamAggregator::new(ledger))
 }

@@ -1,4 +1,4 @@
-//! Tables' changes as Lambda delivers them: in shards, each in order, and all of an item's in one.
+//! Changes of tables as Lambda delivers them: in shards, in order within a shard, all changes of an item in the same shard.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -7,13 +7,13 @@ use afterwrite_memory::ItemChange;
 use serde_json::{Value, json};
 
 use super::values::{json_of, sdk_item_of};
-use afterwrite_cli::demo::item::Item as SdkItem;
+use afterwrite_demo::item::SdkItem;
 
 const SHARDS_OF_A_TABLE: u64 = 3;
 
 /// One change.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+pub(super) struct StreamRecord {
     pub(super) table: String,
     pub(super) sequence_number: String,
     /// In epoch seconds.
@@ -22,38 +22,45 @@ pub(super) struct Record {
     pub(super) is_expiry: bool,
     pub(super) old: Option<SdkItem>,
     pub(super) new: Option<SdkItem>,
-    /// As Lambda writes it.
+    /// The record as Lambda delivers it.
     pub(super) json: String,
 }
 
-impl Record {
-    /// The images that it holds.
+impl StreamRecord {
+    /// The old image and the new one, as far as there are any.
     pub(super) fn images(&self) -> impl Iterator<Item = &SdkItem> {
         [&self.old, &self.new].into_iter().flatten()
     }
 }
 
-/// A part of a stream, and how far it has been delivered.
+/// A shard, and how far it has been delivered.
 #[derive(Debug, Default)]
-pub(super) struct Shard {
+pub(super) struct StreamShard {
     table: String,
     number: u64,
-    /// Its records, by their places among all.
+    /// Indexes into [`TableStreams::records`].
     pub(super) records: Vec<usize>,
     pub(super) checkpoint: usize,
-    /// The delivery of what follows the checkpoint.
+    /// The invocation that handles the records after the checkpoint.
     pub(super) in_flight: Option<u64>,
 }
 
-/// All records, and all shards.
-#[derive(Debug, Default)]
-pub(super) struct Streams {
-    pub(super) records: Vec<Record>,
-    pub(super) shards: Vec<Shard>,
+impl StreamShard {
+    /// Whether there are records after the checkpoint that no invocation handles.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.in_flight.is_none() && self.checkpoint < self.records.len()
+    }
 }
 
-impl Streams {
-    /// Takes in what changed.
+/// The streams of all tables.
+#[derive(Debug, Default)]
+pub(super) struct TableStreams {
+    pub(super) records: Vec<StreamRecord>,
+    pub(super) shards: Vec<StreamShard>,
+}
+
+impl TableStreams {
+    /// Appends changes, each to the shard of its item.
     pub(super) fn append(&mut self, changes: Vec<ItemChange>) {
         for change in changes {
             let place = self.records.len();
@@ -66,10 +73,10 @@ impl Streams {
         }
     }
 
-    fn shard(&mut self, table: &str, number: u64) -> &mut Shard {
-        let is_it = |shard: &Shard| shard.table == table && shard.number == number;
+    fn shard(&mut self, table: &str, number: u64) -> &mut StreamShard {
+        let is_it = |shard: &StreamShard| shard.table == table && shard.number == number;
         let place = self.shards.iter().position(is_it).unwrap_or_else(|| {
-            self.shards.push(Shard { table: table.to_owned(), number, ..Shard::default() });
+            self.shards.push(StreamShard { table: table.to_owned(), number, ..StreamShard::default() });
             self.shards.len() - 1
         });
         &mut self.shards[place]
@@ -86,14 +93,14 @@ impl Streams {
     }
 }
 
-/// An event of records as they are written.
+/// An event of records.
 pub(super) fn event<'r>(records: impl Iterator<Item = &'r str>) -> String {
     format!("{{\"Records\":[{}]}}", records.collect::<Vec<_>>().join(","))
 }
 
-fn record(place: usize, change: &ItemChange) -> Record {
+fn record(place: usize, change: &ItemChange) -> StreamRecord {
     let table = change.key.table.to_string();
-    // Numbers of different lengths meet.
+    // The sequence numbers grow from 21 to 22 digits.
     let sequence_number = (999_999_999_999_999_999_950_u128 + place as u128).to_string();
     let operation = match (&change.old, &change.new) {
         (None, _) => "INSERT",
@@ -117,7 +124,7 @@ fn record(place: usize, change: &ItemChange) -> Record {
     if change.is_expiry {
         record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
     }
-    Record {
+    StreamRecord {
         table,
         sequence_number,
         changed_at: change.time.epoch_seconds(),

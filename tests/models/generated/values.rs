@@ -1,9 +1,9 @@
-//! The AWS SDK's values ⇄ our own, ⇄ DynamoDB's JSON: as much of them as workloads write.
+//! Conversions between the AWS SDK's values, the product's and DynamoDB's JSON, for the types that workloads write.
 
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item};
-use afterwrite_cli::demo::item::Item as SdkItem;
+use afterwrite_demo::item::SdkItem;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 use serde_json::{Map, Value, json};
 
@@ -45,12 +45,12 @@ fn sdk_value_of(value: &AttributeValue<'_>) -> Sdk {
         | AttributeValue::Ss(_)
         | AttributeValue::Ns(_)
         | AttributeValue::Bs(_)) => {
-            panic!("nobody writes a {}", other.type_name())
+            panic!("workloads write no {}", other.type_name())
         }
     }
 }
 
-/// Attributes as a stream's record has them.
+/// Attributes as a stream record has them.
 pub(super) fn json_of<'i>(attributes: impl IntoIterator<Item = (&'i str, &'i AttributeValue<'i>)>) -> Value {
     let named = attributes.into_iter().map(|(name, value)| (name.to_owned(), value_json(value)));
     Value::Object(named.collect::<Map<_, _>>())
@@ -68,7 +68,7 @@ fn value_json(value: &AttributeValue<'_>) -> Value {
         | AttributeValue::Ss(_)
         | AttributeValue::Ns(_)
         | AttributeValue::Bs(_)) => {
-            panic!("nobody writes a {}", other.type_name())
+            panic!("workloads write no {}", other.type_name())
         }
     }
 }

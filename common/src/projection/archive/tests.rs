@@ -4,7 +4,12 @@ use serde_json::Value;
 use super::*;
 
 fn path(dotted: &str) -> AttributePath {
-    dotted.split('.').map(Arc::from).collect()
+    AttributePath::dotted(dotted)
+}
+
+fn of_names(names: &[String]) -> AttributePath {
+    let mut names = names.iter().map(|name| Arc::from(name.as_str()));
+    AttributePath::nested(names.next().unwrap(), names)
 }
 
 fn line(record: &str, secrets: &[&str]) -> String {
@@ -13,7 +18,7 @@ fn line(record: &str, secrets: &[&str]) -> String {
 }
 
 #[test]
-fn without_secrets_only_the_space_between_tokens_goes() {
+fn without_secrets_only_the_white_space_between_tokens_is_dropped() {
     let record = "{ \"eventID\" : \"a b\\\" c\" ,\r\n\t\"dynamodb\":{\"NewImage\": {\"n\":{\"N\":\"1E+2\"}} , \"SizeBytes\": 1.50 } }";
     let expected = "{\"eventID\":\"a b\\\" c\",\"dynamodb\":{\"NewImage\":{\"n\":{\"N\":\"1E+2\"}},\"SizeBytes\":1.50}}\n";
     assert_eq!(line(record, &[]), expected);
@@ -21,7 +26,7 @@ fn without_secrets_only_the_space_between_tokens_goes() {
 }
 
 #[test]
-fn secrets_go_from_both_images_and_stay_in_the_keys() {
+fn secrets_are_removed_from_both_images_and_kept_in_the_keys() {
     let record = r#"{"dynamodb":{"Keys":{"secret":{"S":"k"}},"NewImage":{"secret":{"S":"k"},"a":{"S":"1"}},"OldImage":{"a":{"S":"0"},"secret":{"S":"k"}}}}"#;
     let expected =
         r#"{"dynamodb":{"Keys":{"secret":{"S":"k"}},"NewImage":{"a":{"S":"1"}},"OldImage":{"a":{"S":"0"}}}}"#;
@@ -29,7 +34,7 @@ fn secrets_go_from_both_images_and_stay_in_the_keys() {
 }
 
 #[test]
-fn a_secret_in_a_map_goes_and_its_namesakes_elsewhere_stay() {
+fn a_secret_in_a_map_is_removed_and_the_same_name_elsewhere_is_kept() {
     let record = r#"{"dynamodb":{"NewImage":{"pin":{"S":"0"},"card":{"M":{"pin":{"S":"1"},"held":{"M":{"pin":{"S":"2"}}}}},"list":{"L":[{"M":{"pin":{"S":"3"}}}]}}}}"#;
     let expected = r#"{"dynamodb":{"NewImage":{"pin":{"S":"0"},"card":{"M":{"held":{"M":{}}}},"list":{"L":[{"M":{"pin":{"S":"3"}}}]}}}}"#;
     assert_eq!(line(record, &["card.pin", "card.held.pin", "list.pin"]), format!("{expected}\n"));
@@ -53,7 +58,7 @@ fn no_duplicate_and_no_escape_hides_a_secret() {
 }
 
 #[test]
-fn an_absent_image_is_no_fault_and_an_image_that_cannot_be_searched_is() {
+fn an_absent_image_is_valid_and_an_image_that_cannot_be_searched_is_an_error() {
     assert_eq!(line(r#"{"dynamodb":{"OldImage":null}}"#, &["a"]), "{\"dynamodb\":{\"OldImage\":null}}\n");
     for record in [
         "[]",
@@ -106,7 +111,7 @@ fn members(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> 
     members.prop_map(|members| Value::Object(members.into_iter().collect()))
 }
 
-/// What removing means, on a tree.
+/// Removal on a parsed tree.
 fn remove(members: &mut Value, path: &[Arc<str>]) {
     let (Some((first, rest)), Some(members)) = (path.split_first(), members.as_object_mut()) else { return };
     if rest.is_empty() {
@@ -118,7 +123,7 @@ fn remove(members: &mut Value, path: &[Arc<str>]) {
 
 proptest! {
     #[test]
-    fn a_line_is_the_record_less_its_secrets(
+    fn a_line_is_the_record_without_its_secrets(
         new in members(value()),
         old in members(value()),
         keys in members(value()),
@@ -130,15 +135,15 @@ proptest! {
         });
         let text = if is_pretty { serde_json::to_string_pretty(&record) } else { serde_json::to_string(&record) };
         let secrets: Vec<AttributePath> =
-            secrets.iter().map(|path| path.iter().map(|name| Arc::from(name.as_str())).collect()).collect();
+            secrets.iter().map(|names| of_names(names)).collect();
         let line = archive_line(&text.unwrap(), &secrets).unwrap();
         for image in ["NewImage", "OldImage"] {
             for secret in &secrets {
-                remove(&mut record["dynamodb"][image], secret);
+                remove(&mut record["dynamodb"][image], secret.names());
             }
         }
         prop_assert!(line.ends_with('\n') && line.lines().count() == 1);
-        // To the byte: the order of members and every number's digits included.
+        // Byte for byte: the order of members and the digits of numbers included.
         prop_assert_eq!(line.trim_end_matches('\n'), serde_json::to_string(&record).unwrap());
     }
 }

@@ -41,7 +41,7 @@ fn stale(id: &str, old: Option<&Item>, new: Option<&Item>) -> Result<StaleCaches
     let sort = format!("PRODUCT#{id}");
     let key = SourceKey { table: 0, partition: "SHOP#s".into(), sort: Some(sort.into()) };
     let identity = key.identify(&model).expect("a product");
-    let [old, new] = [old, new].map(|item| item.map(|item| Image::from_item(item, &model.vocabulary)));
+    let [old, new] = [old, new].map(|item| item.map(|item| Image::from_item(item, &model.attributes)));
     let mut stale = StaleCaches::default();
     stale.add(&model, &identity, 7, (old.as_ref(), new.as_ref()))?;
     Ok(stale)
@@ -52,11 +52,11 @@ fn keys(stale: &StaleCaches) -> Vec<String> {
 }
 
 fn paths(stale: &StaleCaches) -> Vec<String> {
-    stale.paths().map(|stale| stale.path).collect()
+    stale.paths().keys().cloned().collect()
 }
 
 #[test]
-fn keys_of_the_old_and_of_the_new_image() {
+fn keys_and_paths_come_from_the_old_and_the_new_image() {
     let (old, new) = (item(&[("group", "a".into())]), item(&[("group", "b".into())]));
     let stale = stale("1", Some(&old), Some(&new)).unwrap();
     assert_eq!(keys(&stale), ["group:a", "group:b", "product:1"]);
@@ -65,7 +65,7 @@ fn keys_of_the_old_and_of_the_new_image() {
 }
 
 #[test]
-fn a_condition_is_of_each_image_by_itself() {
+fn a_condition_is_tested_on_each_image() {
     let (live, dead) = (item(&[("live", AttributeValue::Bool(true))]), item(&[]));
     for (old, new) in [(Some(&live), Some(&dead)), (Some(&dead), Some(&live)), (None, Some(&live))] {
         assert!(keys(&stale("1", old, new).unwrap()).contains(&"shop:s:live".to_owned()));
@@ -74,7 +74,7 @@ fn a_condition_is_of_each_image_by_itself() {
 }
 
 #[test]
-fn a_change_that_touches_nothing_that_a_rule_depends_on() {
+fn a_rule_is_affected_by_the_attributes_it_depends_on_and_by_creation_and_removal() {
     let price = |price: i64| item(&[("price", AttributeValue::N(price.into()))]);
     let has = |old: Option<&Item>, new: Option<&Item>| {
         keys(&stale("1", old, new).unwrap()).contains(&"shop:s:prices".to_owned())
@@ -86,7 +86,7 @@ fn a_change_that_touches_nothing_that_a_rule_depends_on() {
 }
 
 #[test]
-fn a_missing_value_leaves_its_key_out_and_a_wrong_type_fails_the_record() {
+fn a_missing_value_skips_its_key_and_a_wrong_type_fails_the_record() {
     assert_eq!(keys(&stale("1", None, Some(&item(&[]))).unwrap()), ["product:1", "shop:s:prices"]);
     let null = item(&[("group", AttributeValue::Null)]);
     assert_eq!(keys(&stale("1", None, Some(&null)).unwrap()), ["product:1", "shop:s:prices"]);
@@ -97,14 +97,14 @@ fn a_missing_value_leaves_its_key_out_and_a_wrong_type_fails_the_record() {
 }
 
 #[test]
-fn of_two_remedies_the_stronger() {
+fn the_stronger_of_two_remedies_wins() {
     let mut stale = StaleCaches::default();
     stale.add_key("k".to_owned(), CacheRemedy::Tombstone(std::time::Duration::from_secs(5)), 1, 2);
     stale.add_key("k".to_owned(), CacheRemedy::Delete, 0, 1);
     stale.add_key("k".to_owned(), CacheRemedy::Generation, 2, 1);
-    let found: Vec<_> = stale.keys().map(|key| (key.remedy, key.records)).collect();
+    let remedies: Vec<_> = stale.keys().map(|key| (key.remedy, key.records)).collect();
     let tombstone = CacheRemedy::Tombstone(std::time::Duration::from_secs(5));
-    assert_eq!(found, [(tombstone, vec![1, 2]), (CacheRemedy::Generation, vec![1])]);
+    assert_eq!(remedies, [(tombstone, vec![1, 2]), (CacheRemedy::Generation, vec![1])]);
 }
 
 #[test]
@@ -125,7 +125,11 @@ fn values_never_become_a_wildcard_or_a_second_path() {
     ] {
         let stale = stale(id, None, Some(&item(&[]))).unwrap();
         assert_eq!(paths(&stale), [format!("/p/{encoded}")]);
-        assert_eq!(keys(&stale).first(), Some(&format!("product:{id}")), "a key holds its value as it is");
+        assert_eq!(
+            keys(&stale).first(),
+            Some(&format!("product:{id}")),
+            "a key contains the value unchanged"
+        );
     }
 }
 

@@ -27,12 +27,12 @@ fn try_rows_of(model: &str, change: &str) -> Result<Vec<String>> {
     let line = format!(
         r#"{{"eventID":"1","eventSourceARN":"arn:aws:dynamodb:eu-west-1:1:table/library/stream/2026-01-01T00:00:00.000",{change}}}"#
     );
-    let record = RecordDecoder::new(&model.row_vocabulary).record(line.as_bytes()).unwrap();
+    let record = RecordDecoder::new(&model.row_attributes).record(line.as_bytes()).unwrap();
     let source = SourceKey::of_keys(&model, 0, &record.keys).unwrap();
     let identity = source.identify(&model).unwrap();
-    let old = old_image(&model, &identity, &record)?;
+    let old = decode_old_image(&model, &identity, &record)?;
     let images = RecordImages { new: record.new.as_ref(), old: old.as_ref() };
-    let mut told = Vec::new();
+    let mut all = Vec::new();
     for dataset in &model.datasets {
         let price = dataset.columns.iter().find(|column| &*column.name == "price").unwrap();
         for row in rows(&model, dataset, &identity, &record, images) {
@@ -40,10 +40,10 @@ fn try_rows_of(model: &str, change: &str) -> Result<Vec<String>> {
                 Some(Operand::Value(value)) => format!("{value:?}"),
                 other => format!("{other:?}"),
             };
-            told.push(format!("{} {} {price}", row.day, row.operation.name()));
+            all.push(format!("{} {} {price}", row.day, row.operation.name()));
         }
     }
-    Ok(told)
+    Ok(all)
 }
 
 fn change(event: &str, images: &str) -> String {
@@ -57,7 +57,7 @@ fn image(bought_at: &str, price: &str) -> String {
 }
 
 #[test]
-fn a_row_holds_what_stood_in_the_item() {
+fn a_row_has_the_values_of_its_image() {
     let (first, second) = (
         image(r#"{"S":"2026-02-06T23:00:00Z"}"#, r#"{"N":"5"}"#),
         image(r#"{"S":"2026-02-06"}"#, r#"{"S":"?"}"#),
@@ -69,7 +69,7 @@ fn a_row_holds_what_stood_in_the_item() {
     assert_eq!(
         rows_of(&change("MODIFY", &format!(r#""NewImage":{second},"OldImage":{first},"#))),
         [r#"2026-02-06 MODIFY S("?")"#],
-        "a value of another type than declared is for the column to judge"
+        "the column decides whether a value of another type fits"
     );
     assert_eq!(
         rows_of(&change("REMOVE", &format!(r#""OldImage":{first},"#))),
@@ -83,7 +83,7 @@ fn a_row_holds_what_stood_in_the_item() {
 }
 
 #[test]
-fn an_item_that_changes_its_day_is_removed_from_the_day_it_leaves() {
+fn an_item_whose_day_changes_is_removed_from_its_old_day() {
     let old = image(r#"{"N":"1770388200.5"}"#, r#"{"N":"5"}"#);
     let new = image(r#"{"S":"2026-03-01"}"#, r#"{"N":"6"}"#);
     assert_eq!(
@@ -93,7 +93,7 @@ fn an_item_that_changes_its_day_is_removed_from_the_day_it_leaves() {
 }
 
 #[test]
-fn of_an_old_image_no_more_is_decoded_than_is_needed() {
+fn an_old_image_is_decoded_only_if_a_row_is_made_of_it() {
     let (same, other) = (r#"{"S":"2026-02-06"}"#, r#"{"S":"2026-02-07"}"#);
     let change = |old: &str| {
         let (new, old) = (image(same, r#"{"N":"6"}"#), image(old, r#"{"N":"no number"}"#));
@@ -104,7 +104,7 @@ fn of_an_old_image_no_more_is_decoded_than_is_needed() {
 }
 
 #[test]
-fn of_two_datasets_only_the_one_whose_day_changes_loses_a_row() {
+fn only_the_dataset_whose_day_changes_has_a_removal() {
     let second = r#"attributes = { price = "N" }
 [datasets.outputs]
 of = "book"
@@ -112,10 +112,14 @@ partition = "given_at:day"
 days = ["2020-01-01", "2030-12-31"]
 columns = { book_id = "string", price = "int64" }"#;
     let model = MODEL.replace(r#"attributes = { price = "N" }"#, second);
-    let with_gift = |given_at: &str| {
+    let image_given_at = |given_at: &str| {
         image(r#"{"S":"2026-02-06"},"given_at":{"S":"GIVEN"}"#, r#"{"N":"5"}"#).replace("GIVEN", given_at)
     };
-    let images = format!(r#""NewImage":{},"OldImage":{},"#, with_gift("2026-03-01"), with_gift("2026-03-02"));
+    let images = format!(
+        r#""NewImage":{},"OldImage":{},"#,
+        image_given_at("2026-03-01"),
+        image_given_at("2026-03-02")
+    );
     let mut rows = try_rows_of(&model, &change("MODIFY", &images)).unwrap();
     rows.sort();
     let expected = ["2026-02-06 MODIFY", "2026-03-01 MODIFY", "2026-03-02 REMOVE"];
@@ -140,7 +144,7 @@ derive.begun = { first = ["bought_at", "given_at"] }"#;
 }
 
 #[test]
-fn what_makes_no_day_has_a_partition_of_its_own() {
+fn items_without_a_valid_day_have_their_own_partition() {
     for no_day in [
         r#"{"S":"../2026"}"#,
         r#"{"S":"yesterday"}"#,
@@ -161,7 +165,7 @@ fn what_makes_no_day_has_a_partition_of_its_own() {
 }
 
 #[test]
-fn a_day_in_a_key_is_one_of_the_calendar_or_none() {
+fn a_day_in_a_key_must_be_a_day_of_the_calendar() {
     let model = MODEL.replace("BOOK#{book_id}", "BOOK#{bought_at:day}#{book_id}");
     for (day, lies_in) in [
         ("2026-02-06", "2026-02-06"),

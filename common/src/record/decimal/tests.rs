@@ -1,4 +1,4 @@
-//! Decimals against examples, and against schoolbook arithmetic on digits that shares no code with them.
+//! Decimals compared with examples and with schoolbook arithmetic on digits, which shares no code with them.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn decimal(text: &str) -> Decimal {
 }
 
 #[test]
-fn reads_every_notation_that_dynamodb_accepts() {
+fn every_notation_that_dynamodb_accepts_is_parsed() {
     let cases = [
         ("0", "0"),
         ("-0", "0"),
@@ -54,7 +54,7 @@ fn reads_every_notation_that_dynamodb_accepts() {
 }
 
 #[test]
-fn refuses_what_is_no_number() {
+fn text_that_is_not_a_number_is_rejected() {
     let cases = [
         "",
         " ",
@@ -100,7 +100,7 @@ fn refuses_what_is_no_number() {
 }
 
 #[test]
-fn refuses_what_dynamodb_cannot_hold() {
+fn numbers_outside_dynamodbs_limits_are_rejected() {
     let cases = [
         "123456789012345678901234567890123456789",
         "-123456789012345678901234567890123456789",
@@ -122,19 +122,19 @@ fn refuses_what_dynamodb_cannot_hold() {
     }
 }
 
-/// A text of a megabyte is read in one pass; were its digits multiplied out, this test would take minutes.
+/// A text of a megabyte is parsed in one pass. Multiplying its digits would take minutes.
 #[test]
 fn long_texts_are_cheap() {
-    let noughts = "0".repeat(1_000_000);
-    assert_eq!(decimal(&format!("{noughts}7.{noughts}")), Decimal::from(7));
-    assert_eq!(decimal(&format!("0.{noughts}7E1000001")), Decimal::from(7));
-    assert_eq!(format!("7{noughts}").parse::<Decimal>(), Err(NotADecimal::Range));
+    let zeros = "0".repeat(1_000_000);
+    assert_eq!(decimal(&format!("{zeros}7.{zeros}")), Decimal::from(7));
+    assert_eq!(decimal(&format!("0.{zeros}7E1000001")), Decimal::from(7));
+    assert_eq!(format!("7{zeros}").parse::<Decimal>(), Err(NotADecimal::Range));
     assert_eq!("7".repeat(1_000_000).parse::<Decimal>(), Err(NotADecimal::Range));
-    assert_eq!(decimal(&format!("1E{noughts}1")), Decimal::from(10));
+    assert_eq!(decimal(&format!("1E{zeros}1")), Decimal::from(10));
 }
 
 #[test]
-fn sums_that_leave_dynamodbs_range_are_refused() {
+fn results_outside_dynamodbs_limits_are_rejected() {
     let largest = decimal("99999999999999999999999999999999999999");
     assert_eq!(largest.plus(&Decimal::ONE), Ok(decimal("1E38")));
     assert_eq!(decimal("1E38").minus(&Decimal::ONE), Ok(largest.clone()));
@@ -169,15 +169,15 @@ fn quotients_round_half_to_even() {
         ("0", "-7", 6, "0"),
     ];
     for (dividend, divisor, places, quotient) in cases {
-        let found = decimal(dividend).divided_by(&decimal(divisor), places);
-        assert_eq!(found, Some(decimal(quotient)), "{dividend} / {divisor}");
+        let actual = decimal(dividend).divided_by(&decimal(divisor), places);
+        assert_eq!(actual, Some(decimal(quotient)), "{dividend} / {divisor}");
     }
     assert_eq!(Decimal::ONE.divided_by(&Decimal::ZERO, 6), None);
     assert_eq!(decimal("1E125").divided_by(&decimal("3"), 6), None);
 }
 
 #[test]
-fn floors_go_down() {
+fn floor_division_rounds_down() {
     for (dividend, divisor, floor) in [
         ("7", "2", Some(3)),
         ("-7", "2", Some(-4)),
@@ -193,12 +193,12 @@ fn floors_go_down() {
         ("-9223372036854775808", "-1", None),
         ("1E125", "1E110", Some(1_000_000_000_000_000)),
     ] {
-        let found = decimal(dividend).floor_divided_by(&decimal(divisor));
-        assert_eq!(found, floor, "{dividend} / {divisor}");
+        let actual = decimal(dividend).floor_divided_by(&decimal(divisor));
+        assert_eq!(actual, floor, "{dividend} / {divisor}");
     }
 }
 
-/// A number, and a way to write it.
+/// A number and a notation of it.
 fn numbers() -> impl Strategy<Value = (SchoolbookNumber, String)> {
     let digits = prop_oneof![
         4 => "[0-9]{1,38}",
@@ -225,15 +225,15 @@ fn numbers() -> impl Strategy<Value = (SchoolbookNumber, String)> {
             };
             (number, text)
         })
-        .prop_filter("DynamoDB must be able to hold it", |(number, _)| number.is_in_range())
+        .prop_filter("outside DynamoDB's limits", |(number, _)| number.is_in_range())
 }
 
-/// What a result must be: the number, or a refusal where it is out of range.
+/// The expected result: the number, or an error if it is out of range.
 fn expected(number: SchoolbookNumber) -> Result<SchoolbookNumber, NotADecimal> {
     if number.is_in_range() { Ok(number) } else { Err(NotADecimal::Range) }
 }
 
-fn found(decimal: Result<Decimal, NotADecimal>) -> Result<SchoolbookNumber, NotADecimal> {
+fn to_schoolbook(decimal: Result<Decimal, NotADecimal>) -> Result<SchoolbookNumber, NotADecimal> {
     decimal.map(|decimal| SchoolbookNumber::read(&decimal.to_string()))
 }
 
@@ -241,7 +241,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn reading_and_writing_keep_the_value((number, text) in numbers()) {
+    fn parsing_and_formatting_keep_the_value((number, text) in numbers()) {
         let decimal = decimal(&text);
         prop_assert_eq!(SchoolbookNumber::read(&decimal.to_string()), number.clone());
         prop_assert_eq!(&decimal.to_string().parse::<Decimal>().unwrap(), &decimal);
@@ -254,14 +254,14 @@ proptest! {
     #[test]
     fn arithmetic_is_exact((a, left) in numbers(), (b, right) in numbers()) {
         let (left, right) = (decimal(&left), decimal(&right));
-        prop_assert_eq!(found(left.plus(&right)), expected(a.plus(&b)));
-        prop_assert_eq!(found(left.minus(&right)), expected(a.plus(&b.negated())));
-        prop_assert_eq!(found(left.times(&right)), expected(a.times(&b)));
-        prop_assert_eq!(found(Ok(left.negated())), Ok(a.negated()));
+        prop_assert_eq!(to_schoolbook(left.plus(&right)), expected(a.plus(&b)));
+        prop_assert_eq!(to_schoolbook(left.minus(&right)), expected(a.plus(&b.negated())));
+        prop_assert_eq!(to_schoolbook(left.times(&right)), expected(a.times(&b)));
+        prop_assert_eq!(to_schoolbook(Ok(left.negated())), Ok(a.negated()));
     }
 
     #[test]
-    fn order_is_that_of_the_numbers((a, left) in numbers(), (b, right) in numbers(), (c, third) in numbers()) {
+    fn comparison_is_exact((a, left) in numbers(), (b, right) in numbers(), (c, third) in numbers()) {
         let (left, right, third) = (decimal(&left), decimal(&right), decimal(&third));
         prop_assert_eq!(left.cmp(&right), a.compare(&b));
         prop_assert_eq!(left == right, a == b);
@@ -271,18 +271,18 @@ proptest! {
     }
 
     #[test]
-    fn division_rounds_as_it_says((a, left) in numbers(), (b, right) in numbers(), places in 0..12_u8) {
+    fn division_rounds_as_documented((a, left) in numbers(), (b, right) in numbers(), places in 0..12_u8) {
         let (dividend, divisor) = (decimal(&left), decimal(&right));
         let rounded = a.divided_by(&b, places).filter(SchoolbookNumber::is_in_range);
         let quotient = dividend.divided_by(&divisor, places);
         prop_assert_eq!(quotient.map(|quotient| SchoolbookNumber::read(&quotient.to_string())), rounded);
         let floor = a.floor_divided_by(&b).filter(SchoolbookNumber::is_an_i64);
-        let found = dividend.floor_divided_by(&divisor);
-        prop_assert_eq!(found.map(|floor| SchoolbookNumber::read(&floor.to_string())), floor);
+        let actual = dividend.floor_divided_by(&divisor);
+        prop_assert_eq!(actual.map(|floor| SchoolbookNumber::read(&floor.to_string())), floor);
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "[-+.eE0-9 ]{0,12}|.{0,8}") {
+    fn every_text_is_parsed_or_rejected(text in "[-+.eE0-9 ]{0,12}|.{0,8}") {
         if let Ok(decimal) = text.parse::<Decimal>() {
             prop_assert_eq!(decimal.to_string().parse::<Decimal>().unwrap(), decimal);
         }

@@ -16,10 +16,10 @@ mod malformed;
 
 const ARN: &str = "arn:aws:dynamodb:eu-west-1:123456789012:table/Things/stream/2026-02-06T10:00:00.000";
 const LABEL: &str = "2026-02-06T10:00:00.000";
-/// Stands in an image to see that it never shows up in an error.
+/// A value in images that must never occur in an error.
 const SECRET: &str = "hunter2";
 
-fn vocabulary() -> AttributeInterner {
+fn attributes() -> AttributeInterner {
     AttributeInterner::new([
         "colour", "size", "blob", "tags", "sizes", "blobs", "parts", "more", "done", "none",
     ])
@@ -46,7 +46,7 @@ fn record() -> Value {
     })
 }
 
-/// The record with the value at a JSON pointer replaced, or put there.
+/// The record with the value at a JSON pointer set.
 fn record_with(pointer: &str, value: Value) -> Value {
     let mut record = record();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
@@ -66,19 +66,19 @@ fn event(records: &[Value]) -> String {
     json!({ "Records": records }).to_string()
 }
 
-/// Decodes a sole record and hands it on.
-fn with_sole<R>(record: &str, check: impl FnOnce(ChangeRecord<'_>) -> R) -> R {
+/// Decodes a single record.
+fn with_record<R>(record: &str, check: impl FnOnce(ChangeRecord<'_>) -> R) -> R {
     let event = format!(r#"{{"Records":[{record}]}}"#);
-    let mut batch = decode(event.as_bytes(), &vocabulary()).unwrap();
+    let mut batch = decode(event.as_bytes(), &attributes()).unwrap();
     assert_eq!(batch.records.len(), 1);
     check(batch.records.remove(0).unwrap_or_else(|bad| panic!("{}", bad.error)))
 }
 
-/// Decodes a sole record that must be malformed, between two good ones that must not suffer.
-fn with_bad<R>(record_json: &str, check: impl FnOnce(BadRecord<'_>) -> R) -> R {
+/// Decodes a malformed record between two valid ones, which must be decoded.
+fn with_malformed<R>(record_json: &str, check: impl FnOnce(BadRecord<'_>) -> R) -> R {
     let good = record();
     let event = format!(r#"{{"Records":[{good},{record_json},{good}]}}"#);
-    let mut batch = decode(event.as_bytes(), &vocabulary()).unwrap();
+    let mut batch = decode(event.as_bytes(), &attributes()).unwrap();
     assert_eq!(batch.records.len(), 3);
     assert!(batch.records[0].is_ok());
     assert_eq!(format!("{:?}", batch.records[0]), format!("{:?}", batch.records[2]));
@@ -93,7 +93,7 @@ fn with_bad<R>(record_json: &str, check: impl FnOnce(BadRecord<'_>) -> R) -> R {
 }
 
 fn attribute<'i, 'a>(image: &'i Image<'a>, name: &str) -> Option<&'i AttributeValue<'a>> {
-    image.get(vocabulary().id(name).unwrap())
+    image.get(attributes().id(name).unwrap())
 }
 
 fn number(text: &str) -> AttributeValue<'static> {
@@ -101,8 +101,8 @@ fn number(text: &str) -> AttributeValue<'static> {
 }
 
 #[test]
-fn a_whole_record() {
-    with_sole(&record().to_string(), |record| {
+fn a_complete_record_is_decoded() {
+    with_record(&record().to_string(), |record| {
         assert_eq!(record.table, "Things");
         assert_eq!(record.position, Position::new(LABEL, "4421584500000000059450445319").unwrap());
         assert_eq!(record.position.sequence_number(), "4421584500000000059450445319");
@@ -119,7 +119,7 @@ fn a_whole_record() {
         assert_eq!(attribute(&new, "colour"), Some(&AttributeValue::from("red")));
         assert_eq!(attribute(&new, "size"), Some(&number("12")));
         assert!(record.old.is_present());
-        let old = record.old.decode(&vocabulary()).unwrap().unwrap();
+        let old = record.old.decode(&attributes()).unwrap().unwrap();
         assert_eq!(old.iter().count(), 1);
         assert_eq!(attribute(&old, "colour"), Some(&AttributeValue::from("blue")));
     });
@@ -127,7 +127,7 @@ fn a_whole_record() {
 
 #[test]
 fn text_is_borrowed_from_the_event() {
-    with_sole(&record().to_string(), |record| {
+    with_record(&record().to_string(), |record| {
         assert!(matches!(record.table, Cow::Borrowed(_)));
         let new = record.new.unwrap();
         assert!(matches!(attribute(&new, "colour"), Some(AttributeValue::S(Cow::Borrowed("red")))));
@@ -135,7 +135,7 @@ fn text_is_borrowed_from_the_event() {
 }
 
 #[test]
-fn every_type_of_value() {
+fn every_attribute_type_is_decoded() {
     let image = json!({
         "colour": {"S": "rot \"ß\" 試験 \u{1f600}\n"},
         "size": {"N": "-12345678901234567890.123456789012345678"},
@@ -148,7 +148,7 @@ fn every_type_of_value() {
         "done": {"BOOL": true},
         "none": {"NULL": true}
     });
-    with_sole(&record_with("/dynamodb/NewImage", image).to_string(), |record| {
+    with_record(&record_with("/dynamodb/NewImage", image).to_string(), |record| {
         let new = record.new.unwrap();
         let deep = AttributeValue::M([("er".into(), AttributeValue::Bool(false))].into());
         let expected = [
@@ -178,24 +178,24 @@ fn every_type_of_value() {
 }
 
 #[test]
-fn an_item_read_from_a_table_gives_the_same_image() {
+fn an_item_read_from_its_table_has_the_same_image() {
     let item: Item = [
         ("colour".into(), AttributeValue::text("red")),
         ("size".into(), number("12")),
         ("unknown".into(), AttributeValue::Null),
     ]
     .into();
-    let image = Image::from_item(&item, &vocabulary());
-    with_sole(&record().to_string(), |record| assert_eq!(record.new, Some(image)));
+    let image = Image::from_item(&item, &attributes());
+    with_record(&record().to_string(), |record| assert_eq!(record.new, Some(image)));
 }
 
 #[test]
-fn nesting_as_deep_as_dynamodb_allows() {
+fn nesting_up_to_the_limit_of_dynamodb_is_decoded() {
     let mut value = json!({"S": "leaf"});
     for _ in 0..32 {
         value = json!({"L": [value]});
     }
-    with_sole(&record_with("/dynamodb/NewImage/parts", value).to_string(), |record| {
+    with_record(&record_with("/dynamodb/NewImage/parts", value).to_string(), |record| {
         assert!(attribute(&record.new.unwrap(), "parts").is_some());
     });
 }
@@ -203,33 +203,33 @@ fn nesting_as_deep_as_dynamodb_allows() {
 #[test]
 fn an_absent_image_is_not_an_empty_one() {
     let absent = record_without("/dynamodb/NewImage");
-    with_sole(&absent.to_string(), |record| assert_eq!(record.new, None));
-    with_sole(&record_with("/dynamodb/NewImage", Value::Null).to_string(), |record| {
+    with_record(&absent.to_string(), |record| assert_eq!(record.new, None));
+    with_record(&record_with("/dynamodb/NewImage", Value::Null).to_string(), |record| {
         assert_eq!(record.new, None)
     });
     let empty = record_with("/dynamodb/NewImage", json!({}));
-    with_sole(&empty.to_string(), |record| assert_eq!(record.new, Some(Image::default())));
+    with_record(&empty.to_string(), |record| assert_eq!(record.new, Some(Image::default())));
 
     let absent = record_without("/dynamodb/OldImage");
-    with_sole(&absent.to_string(), |record| {
+    with_record(&absent.to_string(), |record| {
         assert!(!record.old.is_present());
-        assert_eq!(record.old.decode(&vocabulary()).unwrap(), None);
+        assert_eq!(record.old.decode(&attributes()).unwrap(), None);
     });
-    with_sole(&record_with("/dynamodb/OldImage", Value::Null).to_string(), |record| {
+    with_record(&record_with("/dynamodb/OldImage", Value::Null).to_string(), |record| {
         assert!(!record.old.is_present())
     });
     let empty = record_with("/dynamodb/OldImage", json!({}));
-    with_sole(&empty.to_string(), |record| {
-        assert_eq!(record.old.decode(&vocabulary()).unwrap(), Some(Image::default()));
+    with_record(&empty.to_string(), |record| {
+        assert_eq!(record.old.decode(&attributes()).unwrap(), Some(Image::default()));
     });
 }
 
 #[test]
-fn a_glimpse_of_an_old_image_is_what_decoding_it_shows() {
-    let all = vocabulary();
-    let glimpsing = vocabulary().glimpsing(all.id("size"));
+fn eager_fields_equal_the_decoded_old_image() {
+    let all = attributes();
+    let with_eager = attributes().with_eager_fields(all.id("size"));
     let seen = json!({"colour": {"S": "blue"}, "size": {"N": "12"}, "other": {"L": [{"S": "]}"}]}});
-    for (old, sees) in [
+    for (old, fields) in [
         (seen, Some(1)),
         (json!({"colour": {"S": "red"}}), Some(0)),
         (json!({}), Some(0)),
@@ -237,37 +237,41 @@ fn a_glimpse_of_an_old_image_is_what_decoding_it_shows() {
     ] {
         let json = record_with("/dynamodb/OldImage", old).to_string();
         let event = format!(r#"{{"Records":[{json}]}}"#);
-        let batch = decode(event.as_bytes(), &glimpsing).unwrap();
+        let batch = decode(event.as_bytes(), &with_eager).unwrap();
         let old = &batch.records[0].as_ref().unwrap().old;
-        assert_eq!(old.glimpse().map(|glimpse| glimpse.iter().count()), sees, "{json}");
-        assert_eq!(old.glimpse().cloned(), old.decode(glimpsing.glimpsed().unwrap()).unwrap(), "{json}");
-        with_sole(&json, |record| {
-            assert_eq!(record.old.glimpse(), None);
+        assert_eq!(old.eager_fields().map(|fields| fields.iter().count()), fields, "{json}");
+        assert_eq!(
+            old.eager_fields().cloned(),
+            old.decode(with_eager.eager_fields().unwrap()).unwrap(),
+            "{json}"
+        );
+        with_record(&json, |record| {
+            assert_eq!(record.old.eager_fields(), None);
             assert_eq!(record.old.decode(&all).unwrap(), old.decode(&all).unwrap(), "{json}");
         });
     }
-    // A name that no text has: DynamoDB writes none.
-    let meaningless =
+    // A name that is not valid Unicode; DynamoDB does not write such names.
+    let invalid_name =
         record_with("/dynamodb/OldImage", json!({"NAME": {}})).to_string().replace("NAME", r"\ud800");
-    for vocabulary in [&all, &glimpsing] {
-        assert!(RecordDecoder::new(vocabulary).record(meaningless.as_bytes()).is_err());
+    for attributes in [&all, &with_eager] {
+        assert!(RecordDecoder::new(attributes).record(invalid_name.as_bytes()).is_err());
     }
-    for (old, told) in [
+    for (old, message) in [
         (json!(SECRET), "OldImage must be a map"),
         (json!([]), "OldImage must be a map"),
         (json!({"size": {"N": SECRET}}), "N must be a decimal number"),
     ] {
         let event = json!({"Records": [record_with("/dynamodb/OldImage", old)]}).to_string();
-        let batch = decode(event.as_bytes(), &glimpsing).unwrap();
+        let batch = decode(event.as_bytes(), &with_eager).unwrap();
         let error = batch.records[0].as_ref().unwrap_err().error.to_string();
-        assert!(error.contains(told) && !error.contains(SECRET), "{error}");
+        assert!(error.contains(message) && !error.contains(SECRET), "{error}");
     }
 }
 
 #[test]
-fn records_are_decoded_after_others_as_each_alone() {
-    let all = vocabulary();
-    let glimpsing = vocabulary().glimpsing(all.id("size"));
+fn a_record_decodes_the_same_alone_and_after_others() {
+    let all = attributes();
+    let with_eager = attributes().with_eager_fields(all.id("size"));
     let image = |json: &str| format!(r#"{{"k":{{"S":"a"}},{json}"other":{{"L":[]}}}}"#);
     let images = [
         image(r#""colour":{"S":"blue"},"size":{"N":"1"},"#),
@@ -287,10 +291,10 @@ fn records_are_decoded_after_others_as_each_alone() {
         record.to_string().replace(r#""NEW""#, &format!(r#"{new},"OldImage":{old}"#))
     };
     let lines: Vec<_> = images.iter().flat_map(|new| images.iter().map(move |old| with(new, old))).collect();
-    for vocabulary in [&all, &glimpsing] {
-        let mut decoder = RecordDecoder::new(vocabulary);
+    for attributes in [&all, &with_eager] {
+        let mut decoder = RecordDecoder::new(attributes);
         for line in &lines {
-            let alone = RecordDecoder::new(vocabulary).record(line.as_bytes());
+            let alone = RecordDecoder::new(attributes).record(line.as_bytes());
             let after_others = decoder.record(line.as_bytes());
             assert_eq!(format!("{after_others:?}"), format!("{alone:?}"), "{line}");
             let (Ok(record), Ok(json)) = (&after_others, serde_json::from_str::<Value>(line)) else {
@@ -308,9 +312,9 @@ fn records_are_decoded_after_others_as_each_alone() {
 }
 
 #[test]
-fn of_very_many_attributes_each_is_there_as_it_was_given_last() {
+fn the_last_value_of_each_of_200_duplicate_attributes_counts() {
     let names: Vec<String> = (0..200).map(|number| format!("a{number}")).collect();
-    let vocabulary = AttributeInterner::new(names.iter().map(String::as_str));
+    let attributes = AttributeInterner::new(names.iter().map(String::as_str));
     let members = |rounds: std::ops::Range<usize>| -> Vec<String> {
         let member = |(round, name)| format!(r#""{name}":{{"S":"{name} {round}"}}"#);
         rounds.flat_map(|round| names.iter().map(move |name| (round, name))).map(member).collect()
@@ -319,17 +323,17 @@ fn of_very_many_attributes_each_is_there_as_it_was_given_last() {
     record["dynamodb"]["NewImage"] = json!("IMAGE");
     let image = format!("{{{}}}", members(0..2).join(","));
     let event = format!(r#"{{"Records":[{record}]}}"#).replace(r#""IMAGE""#, &image);
-    let batch = decode(event.as_bytes(), &vocabulary).unwrap();
+    let batch = decode(event.as_bytes(), &attributes).unwrap();
     let image = batch.records[0].as_ref().unwrap().new.as_ref().unwrap();
     assert_eq!(image.iter().count(), names.len());
     for name in &names {
-        let value = image.get(vocabulary.id(name).unwrap()).and_then(AttributeValue::as_text);
+        let value = image.get(attributes.id(name).unwrap()).and_then(AttributeValue::as_text);
         assert_eq!(value, Some(&*format!("{name} 1")));
     }
 }
 
 #[test]
-fn times_in_seconds_fractions_and_milliseconds() {
+fn times_are_in_seconds_fractions_or_milliseconds() {
     let cases = [
         ("1770000000", Some(1_770_000_000_000)),
         ("1770000000.0", Some(1_770_000_000_000)),
@@ -350,16 +354,16 @@ fn times_in_seconds_fractions_and_milliseconds() {
     ];
     for (json, epoch_ms) in cases {
         let text = record().to_string().replace("1770000000", json);
-        with_sole(&text, |record| {
+        with_record(&text, |record| {
             assert_eq!(record.created_at.map(Timestamp::epoch_ms), epoch_ms, "{json}");
         });
     }
     let absent = record_without("/dynamodb/ApproximateCreationDateTime");
-    with_sole(&absent.to_string(), |record| assert_eq!(record.created_at, None));
+    with_record(&absent.to_string(), |record| assert_eq!(record.created_at, None));
 }
 
 #[test]
-fn what_is_not_needed_may_be_missing_unknown_or_odd() {
+fn unneeded_fields_may_be_missing_unknown_or_malformed() {
     let mut odd = record();
     for name in ["eventID", "eventVersion", "eventSource", "awsRegion"] {
         odd.as_object_mut().unwrap().remove(name);
@@ -370,8 +374,8 @@ fn what_is_not_needed_may_be_missing_unknown_or_odd() {
     odd["dynamodb"]["NewImage"]["unwanted"] = json!({"N": "not a number", "X": 1});
     odd["dynamodb"]["StreamViewType"] = json!("SOMETHING_NEW");
     odd["userIdentity"] = Value::Null;
-    with_sole(&odd.to_string(), |record| assert_eq!(record.view, None));
-    with_sole(&record_without("/dynamodb/StreamViewType").to_string(), |record| {
+    with_record(&odd.to_string(), |record| assert_eq!(record.view, None));
+    with_record(&record_without("/dynamodb/StreamViewType").to_string(), |record| {
         assert_eq!(record.view, None)
     });
 
@@ -382,8 +386,8 @@ fn what_is_not_needed_may_be_missing_unknown_or_odd() {
         "isFinalInvokeForWindow": false,
         "Records": [record()]
     });
-    assert!(decode(tumbling.to_string().as_bytes(), &vocabulary()).unwrap().records[0].is_ok());
-    assert!(decode(br#"{"Records":[]}"#, &vocabulary()).unwrap().records.is_empty());
+    assert!(decode(tumbling.to_string().as_bytes(), &attributes()).unwrap().records[0].is_ok());
+    assert!(decode(br#"{"Records":[]}"#, &attributes()).unwrap().records.is_empty());
 }
 
 #[test]
@@ -396,12 +400,12 @@ fn every_view_type_has_its_name() {
     ] {
         assert_eq!(view.name(), name);
         let json = record_with("/dynamodb/StreamViewType", json!(name)).to_string();
-        with_sole(&json, |record| assert_eq!(record.view, Some(view)));
+        with_record(&json, |record| assert_eq!(record.view, Some(view)));
     }
 }
 
 #[test]
-fn time_to_live_marks_removals_only() {
+fn only_removals_are_expiries() {
     let lower = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
     let upper = json!({"PrincipalId": "dynamodb.amazonaws.com", "Type": "Service"});
     let cases = [
@@ -417,12 +421,12 @@ fn time_to_live_marks_removals_only() {
     for (name, identity, expired) in cases {
         let mut json = record_with("/userIdentity", identity.clone());
         json["eventName"] = json!(name);
-        with_sole(&json.to_string(), |record| assert_eq!(record.expired, expired, "{name} {identity}"));
+        with_record(&json.to_string(), |record| assert_eq!(record.expired, expired, "{name} {identity}"));
     }
 }
 
 #[test]
-fn fields_come_in_any_order() {
+fn fields_may_have_any_order() {
     let record = record();
     let names = ["userIdentity", "eventSourceARN", "dynamodb", "eventName"];
     let identity = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
@@ -440,47 +444,47 @@ fn fields_come_in_any_order() {
                 order.reverse();
             }
             let json = format!("{{{}}}", order.map(field).join(" , "));
-            with_sole(&json, |record| assert!(record.expired && record.table == "Things", "{order:?}"));
+            with_record(&json, |record| assert!(record.expired && record.table == "Things", "{order:?}"));
             lines.push(json);
         }
     }
-    let vocabulary = vocabulary();
-    let mut decoder = RecordDecoder::new(&vocabulary);
+    let attributes = attributes();
+    let mut decoder = RecordDecoder::new(&attributes);
     for line in &lines {
-        let alone = RecordDecoder::new(&vocabulary).record(line.as_bytes());
+        let alone = RecordDecoder::new(&attributes).record(line.as_bytes());
         assert_eq!(format!("{:?}", decoder.record(line.as_bytes())), format!("{alone:?}"), "{line}");
     }
 }
 
 #[test]
-fn of_a_key_given_twice_the_last_counts() {
+fn the_last_of_duplicate_names_counts() {
     let old = r#""colour":{"S":"red"}"#;
     let text = record().to_string();
     assert!(text.contains(old));
     let again = text.replace(old, r#""colour":{"S":"green"},"colour":{"S":"pink","S":"red"}"#);
-    with_sole(&again, |record| {
+    with_record(&again, |record| {
         let new = record.new.unwrap();
         assert_eq!(attribute(&new, "colour"), Some(&AttributeValue::from("red")));
         assert_eq!(new.iter().count(), 2);
     });
     let keys = text.replace(r#""Keys":{"#, r#""Keys":{"OLD":{"S":"x"}},"Keys":{"PK":{"S":"first"},"#);
-    with_sole(&keys, |record| {
+    with_record(&keys, |record| {
         assert_eq!(record.keys.len(), 2);
         assert_eq!(record.keys.get("PK"), Some(&AttributeValue::from("THING#1")));
     });
     let twice =
         format!("{{{},{}", r#""dynamodb":{"Keys":{"PK":{"S":"gone"}}},"eventName":"INSERT""#, &text[1..]);
-    with_sole(&twice, |record| {
+    with_record(&twice, |record| {
         assert_eq!(record.operation, Operation::Modify);
         assert_eq!(record.keys.len(), 2);
     });
     let records = format!(r#"{{"Records":[1,2],"Records":[{text}]}}"#);
-    let batch = decode(records.as_bytes(), &vocabulary()).unwrap();
+    let batch = decode(records.as_bytes(), &attributes()).unwrap();
     assert!(batch.records.len() == 1 && batch.records[0].is_ok());
 }
 
 #[test]
-fn records_are_there_as_they_came_whatever_they_hold() {
+fn the_json_of_each_record_is_kept_even_if_it_is_malformed() {
     let good = serde_json::to_string_pretty(&record()).unwrap();
     for others in [
         vec![],
@@ -489,14 +493,14 @@ fn records_are_there_as_they_came_whatever_they_hold() {
     ] {
         let all: Vec<&str> = [&*good].into_iter().chain(others).chain([&*good]).collect();
         let event = format!("{{\"first\":1,\"Records\" :[ {}\n],\"more\":{{}}}}", all.join(" ,\n"));
-        let batch = decode(event.as_bytes(), &vocabulary()).unwrap();
+        let batch = decode(event.as_bytes(), &attributes()).unwrap();
         assert_eq!(batch.json, all);
         assert_eq!(batch.records.len(), all.len());
     }
 }
 
 #[test]
-fn escapes_in_names_and_identifiers() {
+fn escapes_are_decoded_in_names_and_identifiers() {
     let text = record()
         .to_string()
         .replace("colour", r"c\u006flour")
@@ -504,7 +508,7 @@ fn escapes_in_names_and_identifiers() {
         .replace("MODIFY", r"M\u004fDIFY")
         .replace("\"PK\"", r#""\u0050K""#)
         .replace("red", r"\ud83d\ude00\t");
-    with_sole(&text, |record| {
+    with_record(&text, |record| {
         assert_eq!((record.table.as_ref(), record.position.label()), ("Things", LABEL));
         assert_eq!(record.keys.get("PK"), Some(&AttributeValue::from("THING#1")));
         assert_eq!(attribute(&record.new.unwrap(), "colour"), Some(&AttributeValue::from("\u{1f600}\t")));
@@ -512,13 +516,13 @@ fn escapes_in_names_and_identifiers() {
 }
 
 #[test]
-fn one_key_attribute_of_each_key_type() {
+fn a_key_attribute_may_have_each_key_type() {
     for (value, expected) in [
         (json!({"S": "a"}), AttributeValue::from("a")),
         (json!({"N": "1.0"}), number("1")),
         (json!({"B": "AQ=="}), AttributeValue::B(vec![1].into())),
     ] {
-        with_sole(&record_with("/dynamodb/Keys", json!({"id": value})).to_string(), |record| {
+        with_record(&record_with("/dynamodb/Keys", json!({"id": value})).to_string(), |record| {
             assert_eq!(record.keys.iter().collect::<Vec<_>>(), [("id", &expected)]);
         });
     }

@@ -1,29 +1,27 @@
-//! The archive: every change record, kept for good as a line of JSON.
+//! The archive: every change record, kept permanently as a line of JSON.
 //!
 //! ```text
-//! lines ─┬─ up to 1,000 KiB ─▶ pack ─▶ PutRecordBatch ── some failed? ──▶ those alone, after a pause ─┐
-//!        │                    (pack)        ▲                                                      │
-//!        │                                  └──────────────────────────────────────────────────────┘
-//!        └─ larger ──────────▶ gzip ─▶ PutObject, under the prefix that the delivery stream writes to
+//! lines ─┬─ up to 1,000 KiB ─▶ pack ─▶ PutRecordBatch ─── failed records alone, after a delay ──┐
+//!        │                              ▲                                                       │
+//!        │                              └───────────────────────────────────────────────────────┘
+//!        └─ larger ──────────▶ large_line: gzip ─▶ PutObject, under the prefix of the delivery stream
 //! ```
 //!
-//! Nothing is lost: a line either is acknowledged or its record is reported, and comes again. Something may come out
-//! twice, after an answer that was lost, a batch that was delivered again, or by Firehose's own doing; readers drop duplicates
-//! by event id.
+//! No line is lost: each is acknowledged, or its record is reported and redelivered. A line may be archived twice: after a lost response,
+//! after a redelivered batch, or by Firehose itself. Readers drop duplicates by event id.
 
-mod direct;
+mod large_line;
 mod pack;
-mod tally;
+mod totals;
 
-use std::future::Future;
 use std::pin::pin;
 
 use futures::future::{Either, join, select};
 use futures::{StreamExt as _, stream};
 
-pub use self::direct::object_key;
-pub use self::pack::{DeliveryRecord, MAX_LINE_BYTES, pack, requests};
-pub use self::tally::ArchiveTotals;
+pub use self::pack::MAX_LINE_BYTES;
+use self::pack::{DeliveryRecord, pack_lines, split_requests};
+pub use self::totals::ArchiveTotals;
 use crate::clock::Clock;
 use crate::commit::RecordFailure;
 use crate::record::Timestamp;
@@ -31,13 +29,13 @@ use crate::retry::RetryPolicy;
 use crate::sink::{DeliveryStream, ObjectStore};
 use crate::{Error, ErrorKind};
 
-/// Objects written at once. Each may be some megabytes.
+/// Objects written concurrently. Each may have some megabytes.
 const CONCURRENT_OBJECTS: usize = 4;
 
-/// One line for the archive.
+/// A line for the archive.
 #[derive(Clone, Copy, Debug)]
 pub struct ArchiveLine<'l> {
-    /// The place of its record in the batch.
+    /// The index of its record in the batch.
     pub index: usize,
     /// The record's `eventID`; empty if it has none.
     pub event_id: &'l str,
@@ -45,138 +43,115 @@ pub struct ArchiveLine<'l> {
     pub text: &'l str,
 }
 
-/// What became of the lines of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Default)]
 pub struct ArchiveOutcome {
-    /// The records that were not archived, in order of their places.
+    /// The records that were not archived, by index.
     pub failures: Vec<RecordFailure>,
     /// What was done.
     pub totals: ArchiveTotals,
 }
 
-/// Archives lines. It holds no state of an invocation, so that any number of them may run at once.
+/// Archives changes. It keeps no state, so invocations may share it.
 #[derive(Debug)]
-pub struct Archiver<S, O, C> {
+pub struct ChangeArchiver<S, O, C> {
     stream: S,
     bucket: O,
     clock: C,
 }
 
-impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
-    /// An archive behind `stream`, which delivers to `bucket`.
+impl<S: DeliveryStream, O: ObjectStore, C: Clock> ChangeArchiver<S, O, C> {
+    /// An archiver for `stream`, which delivers to `bucket`.
     pub fn new(stream: S, bucket: O, clock: C) -> Self {
         Self { stream, bucket, clock }
     }
 
-    /// The delivery stream.
-    #[must_use]
-    pub fn stream(&self) -> &S {
-        &self.stream
-    }
-
-    /// The bucket.
-    #[must_use]
-    pub fn bucket(&self) -> &O {
-        &self.bucket
-    }
-
-    /// Archives lines, trying again what failed for the time being until `deadline`.
+    /// Archives lines; retries until `deadline`.
     pub async fn archive(&self, lines: &[ArchiveLine<'_>], deadline: Timestamp) -> ArchiveOutcome {
-        let (small, large): (Vec<ArchiveLine<'_>>, Vec<ArchiveLine<'_>>) =
+        let (small, large): (Vec<_>, Vec<_>) =
             lines.iter().partition(|line| line.text.len() <= MAX_LINE_BYTES);
-        let (streamed, stored) =
-            join(Box::pin(self.deliver(&small, deadline)), Box::pin(self.store(&large, deadline))).await;
-        let mut outcome = streamed;
-        outcome.failures.extend(stored.failures);
+        let delivered = Box::pin(self.deliver(pack_lines(&small), deadline));
+        let (mut outcome, stored) = join(delivered, Box::pin(self.store_all(&large, deadline))).await;
+        outcome.add(stored);
         outcome.failures.sort_by_key(|failure| failure.index);
-        outcome.totals += stored.totals;
         outcome
     }
 
-    /// Hands lines to the delivery stream.
-    async fn deliver(&self, lines: &[ArchiveLine<'_>], deadline: Timestamp) -> ArchiveOutcome {
+    /// Sends records to the delivery stream until each is acknowledged, or retrying is pointless or too late.
+    async fn deliver(&self, records: Vec<DeliveryRecord>, deadline: Timestamp) -> ArchiveOutcome {
         let mut outcome = ArchiveOutcome::default();
-        let mut pending = pack(lines);
-        let mut attempt = 0;
-        loop {
-            let mut failed = Vec::new();
-            for request in requests(pending) {
-                failed.extend(self.send(request, deadline, &mut outcome).await);
+        let mut pending = records;
+        for attempt in 1.. {
+            let mut retryable = Vec::new();
+            for request in split_requests(pending) {
+                retryable.extend(self.send(request, deadline, &mut outcome).await);
             }
-            if failed.is_empty() {
-                return outcome;
+            if retryable.is_empty() {
+                break;
             }
-            attempt += 1;
             if !RetryPolicy::STANDARD.wait(attempt, deadline, &self.clock).await {
-                for (pack, error) in failed {
-                    outcome.fail(&pack, &error);
-                }
-                return outcome;
+                retryable.iter().for_each(|(record, error)| outcome.fail(record, error));
+                break;
             }
-            outcome.totals.retries += count(failed.len());
-            pending = failed.into_iter().map(|(pack, _)| pack).collect();
+            outcome.totals.retries += count(retryable.len());
+            pending = retryable.into_iter().map(|(record, _)| record).collect();
         }
+        outcome
     }
 
-    /// Sends one request; gives back what is worth another try, and why it failed.
+    /// Sends one request. Returns the records that can be retried, with their errors.
     async fn send(
         &self,
         request: Vec<DeliveryRecord>,
         deadline: Timestamp,
         outcome: &mut ArchiveOutcome,
     ) -> Vec<(DeliveryRecord, Error)> {
-        let data: Vec<&[u8]> = request.iter().map(|pack| pack.data.as_slice()).collect();
-        let answers = match self.within(deadline, self.stream.put_batch(&data)).await {
-            Ok(answers) => answers,
+        let data: Vec<&[u8]> = request.iter().map(|record| record.data.as_slice()).collect();
+        let results = match self.within(deadline, self.stream.put_batch(&data)).await {
+            Ok(results) => results,
             Err(error) => request.iter().map(|_| Err(error.restated())).collect(),
         };
-        let mut again = Vec::new();
-        for (pack, answer) in request.into_iter().zip(answers) {
-            match answer {
-                Ok(()) => outcome.totals.deliver(&pack),
-                Err(error) if error.is_retryable() => again.push((pack, error)),
-                Err(error) => outcome.fail(&pack, &error),
+        let mut retryable = Vec::new();
+        for (record, result) in request.into_iter().zip(results) {
+            match result {
+                Ok(()) => outcome.totals.add_record(&record),
+                Err(error) if error.is_retryable() => retryable.push((record, error)),
+                Err(error) => outcome.fail(&record, &error),
             }
         }
-        again
+        retryable
     }
 
     /// Writes lines to the bucket, an object each.
-    async fn store(&self, lines: &[ArchiveLine<'_>], deadline: Timestamp) -> ArchiveOutcome {
-        let store_each = stream::iter(lines).map(|line| Box::pin(self.store_one(*line, deadline)));
-        store_each
-            .buffer_unordered(CONCURRENT_OBJECTS)
-            .fold(ArchiveOutcome::default(), |mut outcome, stored| async move {
-                outcome.totals += stored.totals;
-                outcome.failures.extend(stored.failures);
-                outcome
-            })
-            .await
+    async fn store_all(&self, lines: &[ArchiveLine<'_>], deadline: Timestamp) -> ArchiveOutcome {
+        let stored = stream::iter(lines).map(|line| Box::pin(self.store(line, deadline)));
+        let mut stored = stored.buffer_unordered(CONCURRENT_OBJECTS);
+        let mut outcome = ArchiveOutcome::default();
+        while let Some(one) = stored.next().await {
+            outcome.add(one);
+        }
+        outcome
     }
 
-    async fn store_one(&self, line: ArchiveLine<'_>, deadline: Timestamp) -> ArchiveOutcome {
+    async fn store(&self, line: &ArchiveLine<'_>, deadline: Timestamp) -> ArchiveOutcome {
         let mut outcome = ArchiveOutcome::default();
-        let key = object_key(self.clock.now(), &line);
-        let mut attempt = 0;
-        loop {
-            let put = async { self.bucket.put(&key, direct::gzip(line.text)?).await };
-            let error = match self.within(deadline, put).await {
-                Ok(()) => {
-                    outcome.totals.store(&line);
-                    return outcome;
-                }
-                Err(error) => error,
+        let key = large_line::object_key(self.clock.now(), line);
+        for attempt in 1.. {
+            let put = async { self.bucket.put(&key, large_line::gzip(line.text)?).await };
+            let Err(error) = self.within(deadline, put).await else {
+                outcome.totals.add_object(line);
+                break;
             };
-            attempt += 1;
             if !error.is_retryable() || !RetryPolicy::STANDARD.wait(attempt, deadline, &self.clock).await {
                 outcome.failures.push(RecordFailure { index: line.index, error });
-                return outcome;
+                break;
             }
             outcome.totals.retries += 1;
         }
+        outcome
     }
 
-    /// What a request answers, or that it did not in time.
+    /// The result of a request, or an error if there is none by `deadline`.
     async fn within<A>(
         &self,
         deadline: Timestamp,
@@ -184,18 +159,24 @@ impl<S: DeliveryStream, O: ObjectStore, C: Clock> Archiver<S, O, C> {
     ) -> Result<A, Error> {
         let left = deadline.since(self.clock.now());
         match select(pin!(request), pin!(self.clock.sleep(left))).await {
-            Either::Left((answer, _)) => answer,
+            Either::Left((result, _)) => result,
             Either::Right(_) => {
-                Err(Error::new(ErrorKind::Unavailable, "the archive did not answer before the time was up"))
+                Err(Error::new(ErrorKind::Unavailable, "the archive did not respond before the deadline"))
             }
         }
     }
 }
 
 impl ArchiveOutcome {
-    fn fail(&mut self, pack: &DeliveryRecord, error: &Error) {
-        let failure = |index: &usize| RecordFailure { index: *index, error: error.restated() };
-        self.failures.extend(pack.indexes.iter().map(failure));
+    fn fail(&mut self, record: &DeliveryRecord, error: &Error) {
+        let failures =
+            record.indexes.iter().map(|index| RecordFailure { index: *index, error: error.restated() });
+        self.failures.extend(failures);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.failures.extend(other.failures);
+        self.totals += other.totals;
     }
 }
 

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 
 use super::value::to_sdk;
-use crate::effect::{AttributeChange, Path, Write, WriteAction, WriteCondition};
-use crate::record::AttributeValue;
+use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
+use crate::record::{AttributePath, AttributeValue};
 
 /// The expressions of one write and the values of their placeholders.
 #[derive(Debug, Default, PartialEq)]
@@ -120,8 +120,8 @@ impl<'w> ExpressionPlaceholders<'w> {
         format!(":{number}")
     }
 
-    fn path(&mut self, path: &'w Path) -> String {
-        path.names().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
+    fn path(&mut self, path: &'w AttributePath) -> String {
+        path.names().iter().map(|name| self.name(name)).collect::<Vec<_>>().join(".")
     }
 
     /// The text of a condition that is not constant.
@@ -203,7 +203,7 @@ mod tests {
         let changes = vec![
             AttributeChange::Set("note.worthy".into(), "x".into()),
             AttributeChange::Add("rev".into(), Decimal::from(7)),
-            AttributeChange::Set(Path { root: "map".into(), within: vec!["rev".into()] }, "x".into()),
+            AttributeChange::Set(AttributePath::dotted("map.rev"), "x".into()),
             AttributeChange::Remove("gone".into()),
         ];
         let expressions = WriteExpressions::of(&write(condition, WriteAction::Update(changes)));
@@ -245,7 +245,7 @@ mod tests {
     fn an_update_of_two_hundred_counters_is_shorter_than_4_kb() {
         let changes = (0..200).map(|number| {
             AttributeChange::Add(
-                Path::from(format!("a_rather_long_name_of_a_measure_{number}").as_str()),
+                AttributePath::from(format!("a_rather_long_name_of_a_measure_{number}").as_str()),
                 number.into(),
             )
         });

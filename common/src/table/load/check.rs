@@ -1,17 +1,12 @@
-//! What only the whole model can tell: names used twice, limits, and what would feed on itself.
+//! The checks of a whole model: names used twice, limits, and feedback of its own writes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::apart::{self, has_state_key};
-use super::document::ModelDocument;
-use super::problem::ProblemCollector;
-use super::reader::Located;
-use super::resolve::{ModelCompiler, terms_of};
-use crate::table::{
-    Aggregate, AttributePath, BoundPiece, Entity, MeasureKind, OnExpiry, Template, TemplatePiece, Term,
-    ValueFormat,
-};
+use super::compiler::ModelCompiler;
+use super::key_overlap;
+use super::problem::ProblemCode;
+use crate::record::{AttributeInterner, AttributePath};
+use crate::table::{Entity, InternedPath, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
 /// A transaction's actions: DynamoDB's limit.
 const MAX_ACTIONS: usize = 100;
@@ -19,116 +14,72 @@ const MAX_ACTIONS: usize = 100;
 /// The beginnings of partition keys that are Afterwrite's own, in the state table.
 const RESERVED: [&str; 2] = ["LEDGER#", "LOOKUP#"];
 
-/// The attributes of a rollup that are not measures, beside `settled_<measure>`.
+/// The attributes of a rollup that are not measures, next to `settled_<measure>`.
 const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
 
-/// Names are plain, and each is given once.
-pub(super) fn names(document: &ModelDocument<'_>, problems: &mut ProblemCollector<'_>) {
-    let plain = |kind: &str, name: &Located<&str>, problems: &mut ProblemCollector<'_>| {
-        let is_plain = !name.value.is_empty()
-            && name
-                .value
-                .chars()
-                .all(|character| character.is_ascii_alphanumeric() || "_-".contains(character));
-        if !is_plain {
-            let message = format!("{kind} `{}`: a name is made of letters, digits, `_` and `-`", name.value);
-            problems.report(name.at, message);
-        }
-    };
-    plain("model", &document.name, problems);
-    document.entities.iter().for_each(|entity| plain("entity", &entity.name, problems));
-    document.lookups.iter().for_each(|lookup| plain("lookup", &lookup.name, problems));
-    document.rollups.iter().for_each(|rollup| plain("rollup", &rollup.name, problems));
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    for aggregate in &document.aggregates {
-        plain("aggregate", &aggregate.name, problems);
-        if let Some(first) = seen.insert(aggregate.name.value, aggregate.name.at) {
-            let line = problems.line_of(first);
+/// Checks everything that concerns more than one part of the model.
+pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
+    key_overlap::check_entities(compiler);
+    key_overlap::check_rollups(compiler);
+    key_overlap::check_rollups_against_entities(compiler);
+    check_reserved_keys(compiler);
+    check_measure_names(compiler);
+    check_transaction_sizes(compiler);
+    check_mirrored_paths(compiler);
+    check_reads_of_mirrored(compiler);
+    check_secrets(compiler);
+    check_dataset_names(compiler);
+}
+
+fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
+    let model = &compiler.model;
+    let entities = model.entities.iter().zip(&compiler.places.entities);
+    let entities = entities.map(|(entity, at)| {
+        let is_state_key = key_overlap::has_state_key(compiler, entity);
+        (format!("entity `{}`", entity.name), *at, reserved_prefix(&entity.key.partition, is_state_key))
+    });
+    let rollups = model.rollups.iter().zip(&compiler.places.rollups);
+    let rollups = rollups.map(|(rollup, at)| {
+        (format!("rollup `{}`", rollup.name), *at, reserved_prefix(&rollup.partition, true))
+    });
+    let keys: Vec<_> = entities.chain(rollups).collect();
+    for (owner, at, prefix) in keys {
+        if let Some(prefix) = prefix {
             let message = format!(
-                "aggregate `{}`: the name is taken by the one in line {line}; choose another",
-                aggregate.name.value
+                "{owner}: its keys can begin with `{prefix}`, which is reserved; begin them with other text"
             );
-            problems.report(aggregate.name.at, message);
-        }
-        for measure in &aggregate.measures {
-            plain(&format!("aggregate `{}`: measure", aggregate.name.value), &measure.name, problems);
-        }
-        for (position, name) in aggregate.into.iter().enumerate() {
-            if aggregate.into.iter().take(position).any(|other| other.value == name.value) {
-                let message = format!(
-                    "aggregate `{}`: rollup `{}` is named twice; name it once",
-                    aggregate.name.value, name.value
-                );
-                problems.report(name.at, message);
-            }
+            compiler.findings.report(ProblemCode::ReservedKey, at, message);
         }
     }
 }
 
-/// Everything that concerns more than one part of the model.
-pub(super) fn whole(compiler: &mut ModelCompiler<'_, '_, '_>) {
-    apart::entities(compiler);
-    apart::rollups(compiler);
-    apart::entities_from_rollups(compiler);
-    reserved_keys(compiler);
-    measure_names(compiler);
-    transaction_size(compiler);
-    mirrored_paths(compiler);
-    nothing_reads_mirrored(compiler);
-    nothing_reads_secrets(compiler);
+/// The reserved beginning that a key has, or in the state table can have.
+fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static str> {
+    RESERVED.into_iter().find(|prefix| {
+        let pieces =
+            vec![TemplatePiece::Literal(Arc::from(*prefix)), TemplatePiece::Variable(0, ValueFormat::Plain)];
+        template.leading_literal().starts_with(prefix)
+            || (is_state_key && template.overlaps(&Template { pieces }))
+    })
 }
 
-fn reserved_keys(compiler: &mut ModelCompiler<'_, '_, '_>) {
-    let reserved = |template: &Template, whole: bool| {
-        RESERVED.into_iter().find(|prefix| {
-            let own = Template {
-                pieces: vec![
-                    TemplatePiece::Literal(Arc::from(*prefix)),
-                    TemplatePiece::Variable(0, ValueFormat::Plain),
-                ],
-            };
-            template.leading_literal().starts_with(prefix) || (whole && template.overlaps(&own))
-        })
-    };
-    for (index, entity) in compiler.model.entities.iter().enumerate() {
-        if let Some(prefix) = reserved(&entity.key.partition, has_state_key(compiler, entity)) {
-            let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
-            let message = format!(
-                "entity `{}`: its keys can begin with `{prefix}`, which is reserved; let them begin with other text",
-                entity.name
-            );
-            compiler.problems.report(at, message);
-        }
-    }
-    for (index, rollup) in compiler.model.rollups.iter().enumerate() {
-        if let Some(prefix) = reserved(&rollup.partition, true) {
-            let at = compiler.document.rollups.get(index).map_or(0, |settings| settings.name.at);
-            let message = format!(
-                "rollup `{}`: its keys can begin with `{prefix}`, which is reserved; let them begin with other text",
-                rollup.name
-            );
-            compiler.problems.report(at, message);
-        }
-    }
-}
-
-fn measure_names(compiler: &mut ModelCompiler<'_, '_, '_>) {
-    for held in &compiler.held {
+fn check_measure_names(compiler: &mut ModelCompiler<'_, '_>) {
+    for held in &compiler.measures {
         if ROLLUP_ATTRIBUTES.contains(&&*held.attribute) || held.attribute.starts_with("settled_") {
-            let aggregate =
-                compiler.model.aggregates.get(held.aggregate).map_or("", |aggregate| &*aggregate.name);
+            let aggregate = compiler.model.aggregates.get(held.aggregate);
             let message = format!(
-                "aggregate `{aggregate}`: measure `{}`: every rollup has an attribute of this name; choose another",
+                "aggregate `{}`: measure `{}`: every rollup has an attribute of this name; choose another",
+                aggregate.map_or("", |aggregate| &*aggregate.name),
                 held.attribute
             );
-            compiler.problems.report(held.at, message);
+            compiler.findings.report(ProblemCode::ReservedName, held.at, message);
         }
     }
 }
 
-/// Old and new state of one item, and what its expiry settles, must fit into one transaction.
-fn transaction_size(compiler: &mut ModelCompiler<'_, '_, '_>) {
-    for (index, entity) in compiler.model.entities.iter().enumerate() {
+/// The old and new state of one item, and what its expiry settles, must fit into one transaction.
+fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
+    for (entity, at) in compiler.model.entities.iter().zip(&compiler.places.entities) {
         let aggregates = entity.aggregates.iter().filter_map(|index| compiler.model.aggregates.get(*index));
         let targets: usize = aggregates.map(|aggregate| aggregate.into.len()).sum();
         // The ledger's entry; the targets of the old state and of the new; an expiry's marker, and what it settles.
@@ -137,189 +88,173 @@ fn transaction_size(compiler: &mut ModelCompiler<'_, '_, '_>) {
             OnExpiry::Subtract => 1 + 2 * targets,
         };
         if actions > MAX_ACTIONS {
-            let at = compiler.document.entities.get(index).map_or(0, |settings| settings.name.at);
             let message = format!(
                 "entity `{}`: its items count into {targets} rollups, so one change could need {actions} actions in a transaction, which holds {MAX_ACTIONS}; count into fewer",
                 entity.name
             );
-            compiler.problems.report(at, message);
+            compiler.findings.report(ProblemCode::TransactionTooLarge, *at, message);
         }
     }
 }
 
 /// No mirrored attribute lies within another, or is part of a key.
-fn mirrored_paths(compiler: &mut ModelCompiler<'_, '_, '_>) {
+fn check_mirrored_paths(compiler: &mut ModelCompiler<'_, '_>) {
     for (index, mirrored) in compiler.mirrored.iter().enumerate() {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
         let Some(table) = compiler.model.tables.get(entity.table) else { continue };
-        let shown = mirrored.path.join(".");
-        let earlier = compiler.mirrored.iter().take(index).filter(|other| other.onto == mirrored.onto);
-        let clash = earlier.into_iter().find(|other| {
-            let paths = [(&mirrored.path, &other.path), (&mirrored.path, &other.revision())];
-            let revisions = [(&mirrored.revision(), &other.path), (&mirrored.revision(), &other.revision())];
-            paths.iter().chain(&revisions).any(|(a, b)| within(a, b))
+        let mut earlier = compiler.mirrored.iter().take(index).filter(|other| other.onto == mirrored.onto);
+        let clash = earlier.find(|other| {
+            let overlaps =
+                |path: &AttributePath| path.overlaps(&other.path) || path.overlaps(&other.revision);
+            overlaps(&mirrored.path) || overlaps(&mirrored.revision)
         });
         if let Some(other) = clash {
-            let other = other.path.join(".");
             let message = format!(
-                "mirror onto `{}`: `{shown}` and `{other}`, or their `_rev`, are or contain one another; choose another path",
-                entity.name
+                "mirror onto `{}`: `{}` and `{}`, or their `_rev`, are the same or contain one another; choose another path",
+                entity.name, mirrored.path, other.path
             );
-            compiler.problems.report(mirrored.at, message);
+            let problem = compiler.findings.report(ProblemCode::UnfitMirrorPath, mirrored.at, message);
+            problem.related(other.at, "the other attribute");
         }
-        let root = mirrored.path.first().map_or("", |name| &**name);
-        if table.key().any(|key| *key.name == *root) {
+        let root = mirrored.path.root();
+        if table.key().any(|key| key.name == *root) {
             let message = format!(
                 "mirror onto `{}`: `{root}` is part of the item's key; choose another attribute",
                 entity.name
             );
-            compiler.problems.report(mirrored.at, message);
+            compiler.findings.report(ProblemCode::UnfitMirrorPath, mirrored.at, message);
         }
     }
 }
 
-/// Whether one path is the other, or lies within it.
-fn within(a: &[Arc<str>], b: &[Arc<str>]) -> bool {
-    a.iter().zip(b).all(|(a, b)| a == b)
-}
-
-/// What an item contributes must not depend on what we write onto it.
-fn nothing_reads_mirrored(compiler: &mut ModelCompiler<'_, '_, '_>) {
+/// An item's contributions must not depend on what is written onto it.
+fn check_reads_of_mirrored(compiler: &mut ModelCompiler<'_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
-        for (reader, path) in reads(compiler, entity) {
-            let root = compiler.model.vocabulary.name(path.root);
-            let read: Vec<Arc<str>> = std::iter::once(root).chain(&path.within).cloned().collect();
-            if within(&read, &mirrored.path) || within(&read, &mirrored.revision()) {
+        for AttributeRead { reader, path, place } in reads(compiler, mirrored.onto) {
+            if path.overlaps(&mirrored.path) || path.overlaps(&mirrored.revision) {
                 let message = format!(
-                    "mirror onto `{}`: `{}` is read by {reader}; what an item contributes must not depend on what is mirrored onto it; mirror onto another attribute",
-                    entity.name,
-                    mirrored.path.join(".")
+                    "mirror onto `{}`: `{}` is read by {reader}, and an item's contributions must not depend on what is mirrored onto it; mirror onto another attribute",
+                    entity.name, mirrored.path
                 );
-                compiler.problems.report(mirrored.at, message);
+                let problem = compiler.findings.report(ProblemCode::MirrorFeedback, mirrored.at, message);
+                problem.related(place, "read here");
             }
         }
     }
 }
 
-/// What is secret stays in its table: it is in no key, path, measure or condition.
-fn nothing_reads_secrets(compiler: &mut ModelCompiler<'_, '_, '_>) {
-    let all = compiler.document.entities.iter().enumerate();
-    for (index, settings) in all.filter(|(_, settings)| !settings.secrets.is_empty()) {
-        let Some(entity) = compiler.model.entities.get(index) else { continue };
+/// A secret stays in its table: it is in no key, path, measure, condition or column.
+fn check_secrets(compiler: &mut ModelCompiler<'_, '_>) {
+    for (index, secret, at) in &compiler.secrets {
+        let Some(entity) = compiler.model.entities.get(*index) else { continue };
+        let owner = format!("entity `{}`: secret `{secret}`", entity.name);
         let table = compiler.model.tables.get(entity.table);
-        let mut readers = reads(compiler, entity);
+        let is_key = table.is_some_and(|table| table.key().any(|key| key.name == *secret.root()));
+        let mut readers = reads(compiler, *index);
         readers.extend(cache_reads(compiler, entity));
-        let columns = dataset_reads(compiler, entity);
-        for secret in &settings.secrets {
-            let path: Vec<Arc<str>> = secret.value.split('.').map(Arc::from).collect();
-            let root = path.first().map_or("", |name| &**name);
-            let mut key = table.into_iter().flat_map(|table| table.key());
-            let is_key = key.any(|key| *key.name == *root);
-            let is_on_the_way = |read: &AttributePath| {
-                let name = compiler.model.row_vocabulary.name(read.root);
-                within(&path, &std::iter::once(name).chain(&read.within).cloned().collect::<Vec<_>>())
-            };
-            let mut readers = readers.iter().filter(|(_, read)| path.len() <= 1 + read.within.len());
-            // A column takes all that a map holds, the secret too.
-            let reader = readers
-                .find(|(_, read)| is_on_the_way(read))
-                .or_else(|| columns.iter().find(|(_, read)| is_on_the_way(read)));
-            let problem = if path.iter().any(|name| name.is_empty()) {
-                "is no path of an attribute".to_owned()
-            } else if is_key {
-                "is part of the item's key, which every record carries".to_owned()
-            } else if let Some((reader, _)) = reader {
-                format!("is read by {reader}, and what is secret must not leave the table")
-            } else {
-                continue;
-            };
-            let message = format!("entity `{}`: secret `{}` {problem}", settings.name.value, secret.value);
-            compiler.problems.report(secret.at, message);
+        // A map that holds the secret can be read but for the secret; a column takes the whole map.
+        readers.retain(|read| secret.names().len() <= read.path.names().len());
+        readers.extend(dataset_reads(compiler, entity));
+        let findings = &mut compiler.findings;
+        if secret.names().iter().any(|name| name.is_empty()) {
+            let message =
+                format!("{owner} is not an attribute path; write names with single dots between them");
+            findings.report(ProblemCode::InvalidPath, *at, message);
+        } else if is_key {
+            let message = format!("{owner} is part of the item's key, which every record carries");
+            findings.report(ProblemCode::ExposedSecret, *at, message);
+        } else if let Some(read) = readers.iter().find(|read| secret.overlaps(&read.path)) {
+            let message =
+                format!("{owner} is read by {}, and a secret must not leave the table", read.reader);
+            findings.report(ProblemCode::ExposedSecret, *at, message).related(read.place, "read here");
         }
     }
 }
 
-/// Every attribute that an entity's caches read.
-fn cache_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
-    let mut reads = Vec::new();
-    for rule in entity.caches.iter().filter_map(|index| compiler.model.caches.get(*index)) {
-        let reader = format!("cache of `{}`", entity.name);
-        let mut read = |term: &Term| {
-            if let Term::Attribute(path) = term {
-                reads.push((reader.clone(), path.clone()));
-            }
-        };
-        for piece in rule.keys.iter().chain(&rule.paths).flat_map(|template| &template.pieces) {
-            if let BoundPiece::Value(term, _) = piece {
-                read(term);
-            }
-        }
-        rule.when.iter().for_each(|condition| condition.each_term(&mut read));
-        rule.depends_on.iter().for_each(|path| read(&Term::Attribute(path.clone())));
-    }
-    reads
-}
-
-/// Every attribute that an entity's datasets read.
-fn dataset_reads(compiler: &ModelCompiler<'_, '_, '_>, entity: &Entity) -> Vec<(String, AttributePath)> {
-    let mut reads = Vec::new();
-    for (_, dataset) in compiler.model.datasets_of(entity) {
-        let reader = format!("dataset `{}`", dataset.name);
-        let columns = dataset.columns.iter().map(|column| &column.from);
-        for term in columns.chain([&dataset.partition.0]).chain(dataset.lookups.iter().flat_map(terms_of)) {
-            if let Term::Attribute(path) = term {
-                reads.push((reader.clone(), path.clone()));
+/// A dataset's rows are in a table `<name>_log`, which is not the name of another dataset.
+fn check_dataset_names(compiler: &mut ModelCompiler<'_, '_>) {
+    let datasets = &compiler.model.datasets;
+    for (dataset, at) in datasets.iter().zip(&compiler.places.datasets) {
+        let Some(view) = dataset.name.strip_suffix("_log") else { continue };
+        if let Some(other) = datasets.iter().position(|other| *other.name == *view) {
+            let message = format!(
+                "dataset `{}`: dataset `{view}` has its rows in a table of this name; choose another",
+                dataset.name
+            );
+            let problem = compiler.findings.report(ProblemCode::ReservedName, *at, message);
+            if let Some(other) = compiler.places.datasets.get(other) {
+                problem.related(*other, "the other dataset");
             }
         }
     }
-    reads
 }
 
-/// Every attribute of an entity's items that decides what they contribute, and who reads it.
-fn reads<'m>(compiler: &'m ModelCompiler<'_, '_, '_>, entity: &'m Entity) -> Vec<(String, AttributePath)> {
+/// An attribute that a part of the model reads.
+struct AttributeRead {
+    reader: String,
+    path: AttributePath,
+    /// Where the reader is declared.
+    place: usize,
+}
+
+/// The attributes that decide what an entity's items contribute.
+fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
+    let Some(compiled) = model.entities.get(entity) else { return Vec::new() };
     let mut reads = Vec::new();
-    let mut read = |reader: &str, term: &Term| {
-        if let Term::Attribute(path) = term {
-            reads.push((reader.to_owned(), path.clone()));
-        }
+    let mut read = |reader: &str, place: Option<&usize>, term: &Term| {
+        let path = term.attribute().map(|path| whole_path(&model.row_attributes, path));
+        let place = place.copied().unwrap_or(0);
+        reads.extend(path.map(|path| AttributeRead { reader: reader.to_owned(), path, place }));
     };
-    for derivation in &entity.derivations {
+    let derivation_places = places.derivations.get(entity).into_iter().flatten();
+    for (derivation, at) in compiled.derivations.iter().zip(derivation_places) {
         let reader = format!("derived value `{}`", derivation.name);
-        derivation.kind.terms().for_each(|term| read(&reader, term));
+        derivation.kind.terms().for_each(|term| read(&reader, Some(at), term));
     }
-    for answer in &entity.answers {
-        let name = compiler.model.lookups.get(answer.lookup).map_or("", |lookup| &*lookup.name);
-        terms_of(answer).for_each(|term| read(&format!("lookup `{name}`"), term));
+    for answer in &compiled.answers {
+        let name = model.lookups.get(answer.lookup).map_or("", |lookup| &*lookup.name);
+        let reader = format!("lookup `{name}`");
+        answer.terms().for_each(|term| read(&reader, places.lookups.get(answer.lookup), term));
     }
-    for aggregate in entity.aggregates.iter().filter_map(|index| compiler.model.aggregates.get(*index)) {
+    for index in &compiled.aggregates {
+        let Some(aggregate) = model.aggregates.get(*index) else { continue };
         let reader = format!("aggregate `{}`", aggregate.name);
-        aggregate_terms(aggregate, &mut |term| read(&reader, term));
+        aggregate.each_term(&mut |term| read(&reader, places.aggregates.get(*index), term));
     }
     reads
 }
 
-/// Calls `visit` with every term of an aggregate.
-fn aggregate_terms(aggregate: &Aggregate, visit: &mut impl FnMut(&Term)) {
-    aggregate.lookups.iter().flat_map(terms_of).for_each(&mut *visit);
-    let conditions =
-        aggregate.when.iter().chain(aggregate.measures.iter().filter_map(|measure| measure.when.as_ref()));
-    conditions.for_each(|condition| condition.each_term(visit));
-    for destination in &aggregate.into {
-        for piece in destination.partition.pieces.iter().chain(&destination.sort.pieces) {
-            if let BoundPiece::Value(term, _) = piece {
-                visit(term);
-            }
-        }
-        destination.expires.iter().for_each(|expiry| visit(&expiry.of));
+/// The attributes that an entity's cache rules read.
+fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
+    let mut reads = Vec::new();
+    for index in &entity.caches {
+        let Some(rule) = model.caches.get(*index) else { continue };
+        let place = places.caches.get(*index).copied().unwrap_or(0);
+        rule.each_attribute(&mut |path| {
+            let reader = format!("cache of `{}`", entity.name);
+            reads.push(AttributeRead { reader, path: whole_path(&model.row_attributes, path), place });
+        });
     }
-    for measure in &aggregate.measures {
-        match &measure.kind {
-            MeasureKind::Count => {}
-            MeasureKind::Sum(terms) => terms.iter().for_each(&mut *visit),
-            MeasureKind::Max(term, _)
-            | MeasureKind::Min(term, _)
-            | MeasureKind::Histogram { of: term, .. } => visit(term),
-        }
+    reads
+}
+
+/// The attributes that an entity's datasets read.
+fn dataset_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<AttributeRead> {
+    let ModelCompiler { model, places, .. } = compiler;
+    let mut reads = Vec::new();
+    for (index, dataset) in model.datasets_of(entity) {
+        let place = places.datasets.get(index).copied().unwrap_or(0);
+        dataset.each_attribute(&mut |path| {
+            let reader = format!("dataset `{}`", dataset.name);
+            reads.push(AttributeRead { reader, path: whole_path(&model.row_attributes, path), place });
+        });
     }
+    reads
+}
+
+fn whole_path(interner: &AttributeInterner, path: &InternedPath) -> AttributePath {
+    AttributePath::nested(Arc::clone(interner.name(path.root)), path.within.iter().cloned())
 }

@@ -1,38 +1,42 @@
-//! TOML → [`Model`], or everything that is wrong with it.
+//! TOML → [`Model`], or every problem of the file.
 //!
 //! ```text
-//! document   the settings as they are written, each with its place
-//! resolve    names become indexes: tables, entities, lookups, rollups
-//! aggregates, mirrors, caches, datasets, condition    the same for what is counted, shown, cached, kept as rows, tested
-//! check      what only the whole can tell: limits, feedback; and apart: keys that must not overlap
+//! syntax     the cause among the errors of a file that is not TOML
+//! reader     single settings of the TOML, each with its place
+//! scope      which value a name means
+//! compiler   what the parts are compiled with; each part's own file compiles it
+//! compile    the sections in order
+//! check      the whole model: limits, feedback; and key_overlap
+//! warnings   what loads and is probably not meant
+//! problem    collects the problems: code, source span, "did you mean" (suggestion)
 //! ```
 //!
-//! No step stops at the first problem; a later step runs as long as the names that it needs can be told.
+//! No step stops at the first problem; what was read wrongly is reported before what it means.
 
-mod aggregates;
-mod apart;
-mod caches;
 mod check;
-mod condition;
-mod datasets;
-mod document;
-mod duration;
-mod lookups;
-mod mirrors;
-mod part;
-mod problem;
-mod reader;
-mod resolve;
-mod scope;
+pub(super) mod code;
+mod compile;
+pub(super) mod compiler;
+mod key_overlap;
+pub(super) mod problem;
+pub(super) mod reader;
+pub(super) mod scope;
+mod source;
+pub(super) mod suggestion;
+mod syntax;
+mod warnings;
 
 use std::borrow::Cow;
 use std::{fs, io};
 
 use toml::de::DeTable;
 
-use self::document::ModelDocument;
-pub use self::problem::{ModelErrors, ModelProblem};
-use self::problem::{ProblemCollector, listed};
+use self::problem::ProblemCollector;
+pub use self::problem::{
+    ModelErrors, ModelProblem, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
+};
+use self::suggestion::listed;
+pub(crate) use self::suggestion::nearest as nearest_name;
 use super::Model;
 use crate::{Error, ErrorKind, Result};
 
@@ -91,24 +95,41 @@ impl Model {
     /// Compiles a model from its TOML; `file` is what errors call it.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Every error of the file.
     pub fn parse(source: &str, file: &str) -> std::result::Result<Self, ModelErrors> {
         let mut problems = ProblemCollector::of(source);
-        let (root, errors) = DeTable::parse_recoverable(source);
-        for error in &errors {
-            let message = match error.message() {
-                "duplicate key" => "the key is given a second time; give it once",
-                message => message,
-            };
-            problems.report(error.span().map_or(0, |span| span.start), message);
-        }
-        let document =
-            if errors.is_empty() { ModelDocument::read(root.get_ref(), &mut problems) } else { None };
-        let model = document.map(|document| resolve::compile(&document, &mut problems));
-        problems.finish(file)?;
-        // Without a problem there was a document, and so there is a model.
-        model.ok_or_else(|| ModelErrors { file: file.to_owned(), problems: Vec::new() })
+        let model = compile(source, &mut problems).filter(|_| !problems.has_errors());
+        model.ok_or_else(|| ModelErrors { file: file.to_owned(), problems: problems.finish() })
     }
+
+    /// Checks a model: its errors or, if it has none, the model and its warnings.
+    #[must_use]
+    pub fn check(source: &str, file: &str) -> ModelReport {
+        let mut problems = ProblemCollector::of(source);
+        let model = compile(source, &mut problems).filter(|_| !problems.has_errors());
+        ModelReport { file: file.to_owned(), model, problems: problems.finish() }
+    }
+}
+
+/// What was found in a model file.
+#[derive(Debug)]
+pub struct ModelReport {
+    /// The file, as it was named.
+    pub file: String,
+    /// The model, if the file has no errors.
+    pub model: Option<Model>,
+    /// Its errors or, if it has none, its warnings, in the order of the file.
+    pub problems: Vec<ModelProblem>,
+}
+
+/// The model, if it can be read at all. It is a model only if no error was reported.
+fn compile<'s>(source: &'s str, problems: &mut ProblemCollector<'s>) -> Option<Model> {
+    let (root, errors) = DeTable::parse_recoverable(source);
+    if !errors.is_empty() {
+        syntax::report_syntax_errors(source, &errors, problems);
+        return None;
+    }
+    compile::compile(root.get_ref(), source, problems)
 }
 
 #[cfg(test)]

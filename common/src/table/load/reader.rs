@@ -3,24 +3,25 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{ProblemCollector, listed, nearest};
+use super::problem::{ProblemCode, ProblemCollector};
+use super::suggestion::{listed, nearest};
 
 /// A setting and where it stands in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Located<T> {
-    pub(super) value: T,
-    pub(super) at: usize,
+pub(crate) struct Located<T> {
+    pub(crate) value: T,
+    pub(crate) at: usize,
 }
 
 /// A value as TOML has it; floats and integers keep their text.
-pub(super) type RawValue<'d> = &'d Spanned<DeValue<'d>>;
+pub(crate) type RawValue<'d> = &'d Spanned<DeValue<'d>>;
 
-pub(super) fn place(value: RawValue<'_>) -> usize {
+pub(crate) fn place(value: RawValue<'_>) -> usize {
     value.span().start
 }
 
 /// The entries of a table in the order they were written.
-pub(super) fn entries<'d>(table: &'d DeTable<'d>) -> Vec<(Located<&'d str>, RawValue<'d>)> {
+pub(crate) fn entries<'d>(table: &'d DeTable<'d>) -> Vec<(Located<&'d str>, RawValue<'d>)> {
     let mut entries: Vec<_> = table
         .iter()
         .map(|(name, value)| (Located { value: name.get_ref().as_ref(), at: name.span().start }, value))
@@ -29,7 +30,7 @@ pub(super) fn entries<'d>(table: &'d DeTable<'d>) -> Vec<(Located<&'d str>, RawV
     entries
 }
 
-pub(super) fn text<'d>(
+pub(crate) fn text<'d>(
     what: &str,
     value: RawValue<'d>,
     problems: &mut ProblemCollector<'_>,
@@ -41,7 +42,7 @@ pub(super) fn text<'d>(
     text.map(|text| Located { value: text, at: place(value) })
 }
 
-pub(super) fn table<'d>(
+pub(crate) fn table<'d>(
     what: &str,
     value: RawValue<'d>,
     problems: &mut ProblemCollector<'_>,
@@ -54,7 +55,7 @@ pub(super) fn table<'d>(
 }
 
 /// A list of strings; a single string stands for a list of one.
-pub(super) fn texts<'d>(
+pub(crate) fn texts<'d>(
     what: &str,
     value: RawValue<'d>,
     problems: &mut ProblemCollector<'_>,
@@ -70,7 +71,7 @@ pub(super) fn texts<'d>(
 }
 
 /// A table whose values are all strings, in the order they were written.
-pub(super) fn pairs<'d>(
+pub(crate) fn pairs<'d>(
     what: &str,
     value: RawValue<'d>,
     problems: &mut ProblemCollector<'_>,
@@ -84,31 +85,47 @@ pub(super) fn pairs<'d>(
         .collect()
 }
 
-pub(super) fn wrong_type(what: &str, wanted: &str, value: RawValue<'_>, problems: &mut ProblemCollector<'_>) {
+pub(crate) fn wrong_type(what: &str, wanted: &str, value: RawValue<'_>, problems: &mut ProblemCollector<'_>) {
     let found = value.get_ref().type_str();
     let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
-    problems.report(place(value), format!("{what} must be {wanted}, not {article} {found}"));
+    problems.report(
+        ProblemCode::WrongType,
+        place(value),
+        format!("{what} must be {wanted}, not {article} {found}"),
+    );
     problems.mark_incomplete();
 }
 
 /// The settings of one thing (an entity, a measure), all of whose names are known.
-pub(super) struct SettingsTable<'d> {
+pub(crate) struct SettingsTable<'d> {
     /// How errors call the thing: "entity `project`".
-    pub(super) owner: String,
+    pub(crate) owner: String,
     /// Where it stands.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     table: &'d DeTable<'d>,
-    /// Misspelt settings by what was probably meant: they are read as that, lest more be reported of them.
+    /// Misspelt settings by the name that was probably meant: they are read as that, so that nothing that follows is reported.
     misspelt: Vec<(String, RawValue<'d>)>,
 }
 
 impl<'d> SettingsTable<'d> {
     /// Reports every setting that is not among `known`.
-    pub(super) fn new(
+    pub(crate) fn new(
         owner: String,
         at: usize,
         table: &'d DeTable<'d>,
         known: &[&str],
+        problems: &mut ProblemCollector<'_>,
+    ) -> Self {
+        Self::with_forms(owner, at, table, known, |name| name, problems)
+    }
+
+    /// The same, for settings that are not all written by their name alone: a suggestion shows the form.
+    pub(crate) fn with_forms<'f>(
+        owner: String,
+        at: usize,
+        table: &'d DeTable<'d>,
+        known: &[&'f str],
+        form: impl Fn(&'f str) -> &'f str,
         problems: &mut ProblemCollector<'_>,
     ) -> Self {
         let mut misspelt = Vec::new();
@@ -117,17 +134,26 @@ impl<'d> SettingsTable<'d> {
             let missing = known.iter().copied().filter(|known| !table.contains_key(*known));
             let hint = if let Some(nearest) = nearest(name.value, missing) {
                 misspelt.push((nearest.to_owned(), value));
-                format!("; did you mean `{nearest}`? Known keys are {all}")
+                format!("; did you mean `{}`? Known keys are {all}", form(nearest))
             } else {
                 format!("; known keys are {all}")
             };
-            problems.report(name.at, format!("{owner}: unknown key `{}`{hint}", name.value));
+            problems.report(
+                ProblemCode::UnknownKey,
+                name.at,
+                format!("{owner}: unknown key `{}`{hint}", name.value),
+            );
         }
         Self { owner, at, table, misspelt }
     }
 
+    /// Whether a setting is read from a misspelt name, which was reported.
+    pub(crate) fn is_misspelt(&self, name: &str) -> bool {
+        !self.table.contains_key(name) && self.misspelt.iter().any(|(meant, _)| meant == name)
+    }
+
     /// The value of a setting, if it is there.
-    pub(super) fn get(&self, name: &str) -> Option<RawValue<'d>> {
+    pub(crate) fn get(&self, name: &str) -> Option<RawValue<'d>> {
         self.table.get(name).or_else(|| {
             let misspelt = self.misspelt.iter().find(|(meant, _)| meant == name);
             misspelt.map(|(_, value)| *value)
@@ -135,25 +161,29 @@ impl<'d> SettingsTable<'d> {
     }
 
     /// The value of a setting that must be there.
-    pub(super) fn require(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<RawValue<'d>> {
+    pub(crate) fn require(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<RawValue<'d>> {
         let value = self.get(name);
         if value.is_none() {
-            problems.report(self.at, format!("{}: `{name}` is missing; add it", self.owner));
+            problems.report(
+                ProblemCode::MissingKey,
+                self.at,
+                format!("{}: `{name}` is missing; add it", self.owner),
+            );
             problems.mark_incomplete();
         }
         value
     }
 
     /// How errors call a setting.
-    pub(super) fn called(&self, name: &str) -> String {
+    pub(crate) fn called(&self, name: &str) -> String {
         format!("{}: `{name}`", self.owner)
     }
 
-    pub(super) fn text(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<Located<&'d str>> {
+    pub(crate) fn text(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<Located<&'d str>> {
         self.get(name).and_then(|value| text(&self.called(name), value, problems))
     }
 
-    pub(super) fn required_text(
+    pub(crate) fn required_text(
         &self,
         name: &str,
         problems: &mut ProblemCollector<'_>,
@@ -161,16 +191,16 @@ impl<'d> SettingsTable<'d> {
         self.require(name, problems).and_then(|value| text(&self.called(name), value, problems))
     }
 
-    pub(super) fn texts(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Vec<Located<&'d str>> {
+    pub(crate) fn texts(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Vec<Located<&'d str>> {
         self.get(name).map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
 
     /// Whether a setting is a list that holds nothing. One that holds what it must not was reported as that.
-    pub(super) fn is_empty_list(&self, name: &str) -> bool {
+    pub(crate) fn is_empty_list(&self, name: &str) -> bool {
         self.get(name).and_then(|value| value.get_ref().as_array()).is_some_and(|array| array.is_empty())
     }
 
-    pub(super) fn required_texts(
+    pub(crate) fn required_texts(
         &self,
         name: &str,
         problems: &mut ProblemCollector<'_>,
@@ -179,7 +209,7 @@ impl<'d> SettingsTable<'d> {
         value.map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
 
-    pub(super) fn required_pairs(
+    pub(crate) fn required_pairs(
         &self,
         name: &str,
         problems: &mut ProblemCollector<'_>,
@@ -189,7 +219,7 @@ impl<'d> SettingsTable<'d> {
     }
 
     /// Names and texts, if the setting is there.
-    pub(super) fn pairs(
+    pub(crate) fn pairs(
         &self,
         name: &str,
         problems: &mut ProblemCollector<'_>,
@@ -197,7 +227,7 @@ impl<'d> SettingsTable<'d> {
         self.get(name).map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
-    pub(super) fn boolean(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<bool> {
+    pub(crate) fn boolean(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<bool> {
         let value = self.get(name)?;
         let boolean = value.get_ref().as_bool();
         if boolean.is_none() {
@@ -207,7 +237,7 @@ impl<'d> SettingsTable<'d> {
     }
 
     /// A whole number that must lie within a range.
-    pub(super) fn integer(
+    pub(crate) fn integer(
         &self,
         name: &str,
         range: std::ops::RangeInclusive<i64>,
@@ -225,7 +255,11 @@ impl<'d> SettingsTable<'d> {
                 let called = self.called(name);
                 let wanted =
                     if *high == i64::MAX { format!("{low} or more") } else { format!("{low} to {high}") };
-                problems.report(place(value), format!("{called} must be a whole number, {wanted}"));
+                problems.report(
+                    ProblemCode::NumberOutOfRange,
+                    place(value),
+                    format!("{called} must be a whole number, {wanted}"),
+                );
                 None
             }
         }

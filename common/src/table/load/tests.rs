@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
 
-/// A sound model, small enough to be read whole. What is told of the broken ones beside it is tested with them.
+/// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
 
 fn load(source: &str) -> Model {
@@ -44,7 +44,10 @@ fn a_model_that_is_no_file() {
 fn a_wrong_model_is_an_error_of_kind_model() {
     let error = Model::parse("name = 1", "wrong.toml").unwrap_err().into_error();
     assert_eq!(error.kind(), ErrorKind::Model);
-    assert!(error.to_string().contains("wrong.toml:1:8: model: `name` must be a string"), "{error}");
+    assert!(
+        error.to_string().contains("wrong.toml:1:8: error[AW006]: model: `name` must be a string"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn names_become_indexes() {
     else {
         panic!("{:?}", day.sort)
     };
-    assert_eq!((&**text, &**model.vocabulary.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
+    assert_eq!((&**text, &**model.attributes.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
     assert!(matches!(
         &day.partition.pieces[1],
         BoundPiece::Value(Term::LookupOutput { lookup: 0, output: 0 }, ValueFormat::Plain)
@@ -87,9 +90,9 @@ fn names_become_indexes() {
 fn the_vocabulary_is_what_is_read() {
     let model = load(LIBRARY);
     let names = ["pages", "price", "bought_at", "books"];
-    assert_eq!(model.vocabulary.len(), names.len());
+    assert_eq!(model.attributes.len(), names.len());
     for name in names {
-        assert!(model.vocabulary.id(name).is_some(), "{name}");
+        assert!(model.attributes.id(name).is_some(), "{name}");
     }
 }
 
@@ -110,13 +113,13 @@ fn everything_else_that_a_model_can_say() {
     let aggregate = &model.aggregates[1];
     let expiry = aggregate.into[0].expires.as_ref().unwrap();
     assert_eq!(expiry.after, std::time::Duration::from_secs(14 * 24 * 60 * 60));
-    // The average is the rollup's.
-    assert_eq!(aggregate.measures.len(), 5);
+    assert_eq!(aggregate.measures.len(), 6);
+    assert!(matches!(aggregate.measures[4].kind, MeasureKind::Average { .. }));
     let MeasureKind::Sum(product) = &aggregate.measures[1].kind else { panic!("{:?}", aggregate.measures) };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
     assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, ValueFormat::Day)));
-    let MeasureKind::Histogram { labels, .. } = &aggregate.measures[4].kind else {
+    let MeasureKind::Histogram { labels, .. } = &aggregate.measures[5].kind else {
         panic!("{:?}", aggregate.measures)
     };
     assert_eq!(
@@ -148,7 +151,7 @@ fn one_change_must_fit_into_a_transaction() {
         assert_eq!(
             problems(&counted_into(rollups, on_expiry)),
             format!(
-                "library.toml:11:11: entity `book`: its items count into {targets} rollups, so one change could need \
+                "library.toml:11:11: error[AW045]: entity `book`: its items count into {targets} rollups, so one change could need \
                  {actions} actions in a transaction, which holds 100; count into fewer"
             )
         );
@@ -162,10 +165,10 @@ fn datasets_name_attributes_that_nothing_else_reads() {
     let columns: Vec<&str> = dataset.columns.iter().map(|column| &*column.name).collect();
     assert_eq!(columns, ["cost", "title", "_key_shelf_id", "_key_book_id"], "the key is always there");
     assert_eq!((&*dataset.key, &*dataset.sort), (&[2, 3][..], &[0][..]));
-    assert!(model.vocabulary.id("label").is_none() && model.row_vocabulary.id("label").is_some());
-    assert_eq!(model.vocabulary.id("price"), model.row_vocabulary.id("price"));
-    let days = model.row_vocabulary.glimpsed().unwrap();
-    assert_eq!((days.len(), days.id("added")), (1, model.row_vocabulary.id("added")));
+    assert!(model.attributes.id("label").is_none() && model.row_attributes.id("label").is_some());
+    assert_eq!(model.attributes.id("price"), model.row_attributes.id("price"));
+    let days = model.row_attributes.eager_fields().unwrap();
+    assert_eq!((days.len(), days.id("added")), (1, model.row_attributes.id("added")));
     assert!(days.id("added").is_some() && days.id("price").is_none());
 }
 
@@ -175,12 +178,12 @@ fn what_is_cached_and_what_is_archived() {
     assert_eq!(model.archive, crate::table::ArchiveScope::Matched);
     let [shelf, book] = model.entities.as_slice() else { panic!("{:?}", model.entities) };
     assert_eq!((&shelf.caches, &book.caches), (&vec![0], &vec![1, 2]));
-    assert_eq!(book.secrets, ["notes".into(), crate::effect::Path::dotted("tags.inner")]);
+    assert_eq!(book.secrets, ["notes".into(), crate::record::AttributePath::dotted("tags.inner")]);
     let [of_shelf, _, of_book] = model.caches.as_slice() else { panic!("{:?}", model.caches) };
     assert_eq!((of_shelf.of, of_shelf.remedy), (0, crate::table::CacheRemedy::Delete));
     assert!(matches!(of_shelf.keys[0].pieces[1], BoundPiece::Value(Term::Key(1), ValueFormat::Plain)));
     let five = std::time::Duration::from_millis(1_500);
     assert_eq!((of_book.depends_on.len(), of_book.remedy), (2, crate::table::CacheRemedy::Tombstone(five)));
-    assert!(of_book.when.is_some() && model.vocabulary.id("title").is_some());
-    assert!(model.vocabulary.id("notes").is_none(), "what is secret is not even decoded");
+    assert!(of_book.when.is_some() && model.attributes.id("title").is_some());
+    assert!(model.attributes.id("notes").is_none(), "what is secret is not even decoded");
 }

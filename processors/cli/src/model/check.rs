@@ -1,73 +1,166 @@
-//! `afterwrite model check`: all that is wrong with a model file, at once.
+//! `afterwrite model check`: every problem of a model file, each with its code, its place and a fix.
 
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 
 use afterwrite::Result;
-use afterwrite::table::{Model, ModelErrors};
+use afterwrite::table::{Model, ModelProblem, ModelReport, ProblemSeverity, RelatedLocation, SourceSpan};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use clap::Args;
 use serde::Serialize;
 
 use super::ModelArgument;
 use crate::print::{json, print};
 
+/// The page that explains the codes.
+const PROBLEMS_PAGE: &str = "docs/PROBLEMS.md";
+
 /// The arguments of `afterwrite model check`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model check my-model.toml\n  afterwrite model check my-model.toml --json | jq '.problems[].message'\n\nExit codes: 0 a sound model, 1 problems were found, 2 there is no such model."
+    after_help = "Each problem has a code such as AW012, which docs/PROBLEMS.md explains. Errors keep a model from loading; warnings do not.\nOn a terminal each problem is shown with its source line, in colour unless NO_COLOR is set; elsewhere each is one line of text.\n\nExamples:\n  afterwrite model check my-model.toml\n  afterwrite model check my-model.toml --deny-warnings\n  afterwrite model check my-model.toml --json | jq '.problems[] | select(.severity == \"error\") | .message'\n\nExit codes: 0 no errors, 1 errors (or warnings with --deny-warnings), 2 the model cannot be read."
 )]
 pub struct CheckArguments {
     #[command(flatten)]
     model: ModelArgument,
-    /// Print the findings as one JSON object.
+    /// Exit with 1 if there are warnings.
+    #[arg(long)]
+    deny_warnings: bool,
+    /// Print the problems as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// What was found.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Findings {
-    /// The file, as it was named.
-    file: String,
-    problems: Vec<Finding>,
+impl CheckArguments {
+    /// Prints the problems; returns whether the model passes.
+    ///
+    /// # Errors
+    /// The model cannot be read.
+    pub fn run(&self) -> Result<bool> {
+        let (file, source) = Model::source(&self.model.name())?;
+        let report = Model::check(&source, &file);
+        if self.json {
+            print(&json(&ReportRecord::of(&report))?)?;
+        } else if std::io::stdout().is_terminal() {
+            print(&snippets(&report, &source, !anstyle_query::no_color()))?;
+        } else {
+            print(&lines(&report))?;
+        }
+        Ok(if self.deny_warnings { report.problems.is_empty() } else { report.model.is_some() })
+    }
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct Finding {
+/// A report as JSON.
+#[derive(Debug, Serialize)]
+struct ReportRecord<'r> {
+    /// The file, as it was named.
+    file: &'r str,
+    problems: Vec<ProblemRecord<'r>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ProblemRecord<'r> {
+    code: &'static str,
+    severity: &'static str,
+    #[serde(flatten)]
+    location: LocationRecord<'r>,
+    /// Other places that have to do with it.
+    related: Vec<LocationRecord<'r>>,
+}
+
+#[derive(Debug, Serialize)]
+struct LocationRecord<'r> {
+    file: &'r str,
     /// From 1.
     line: usize,
     /// In characters, from 1.
     column: usize,
-    message: String,
+    /// Behind the last character.
+    end_column: usize,
+    message: &'r str,
 }
 
-impl CheckArguments {
-    /// Prints what is wrong; says whether nothing is.
-    ///
-    /// # Errors
-    /// There is no such model.
-    pub fn run(&self) -> Result<bool> {
-        let (file, source) = Model::source(&self.model.name())?;
-        let checked = Model::parse(&source, &file);
-        if self.json {
-            let problems =
-                checked.as_ref().err().map(|errors| errors.problems.as_slice()).unwrap_or_default();
-            let problems = problems.iter().map(|problem| Finding {
-                line: problem.line,
-                column: problem.column,
-                message: problem.message.clone(),
-            });
-            print(&json(&Findings { file, problems: problems.collect() })?)?;
-        } else {
-            print(&match &checked {
-                Ok(model) => format!("{file}: sound. {}\n", extent(model)),
-                Err(errors) => shown(errors, &source),
-            })?;
-        }
-        Ok(checked.is_ok())
+impl<'r> ReportRecord<'r> {
+    fn of(report: &'r ModelReport) -> Self {
+        let problems = report.problems.iter().map(|problem| ProblemRecord::of(&report.file, problem));
+        Self { file: &report.file, problems: problems.collect() }
     }
 }
 
-/// How much a model has of what.
+impl<'r> ProblemRecord<'r> {
+    fn of(file: &'r str, problem: &'r ModelProblem) -> Self {
+        let related = problem.related.iter();
+        Self {
+            code: problem.code.code(),
+            severity: problem.severity().name(),
+            location: LocationRecord::of(file, &problem.span, &problem.message),
+            related: related.map(|other| LocationRecord::of(file, &other.span, &other.message)).collect(),
+        }
+    }
+}
+
+impl<'r> LocationRecord<'r> {
+    fn of(file: &'r str, span: &SourceSpan, message: &'r str) -> Self {
+        Self { file, line: span.line, column: span.column, end_column: span.end_column, message }
+    }
+}
+
+/// A line for each problem, and one for a model without errors.
+fn lines(report: &ModelReport) -> String {
+    let mut text = String::new();
+    for problem in &report.problems {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}:{}:{}: {problem}", report.file, problem.span.line, problem.span.column);
+    }
+    if let Some(model) = &report.model {
+        let _ = writeln!(text, "{}: {}", report.file, extent(model));
+    }
+    text
+}
+
+/// Each problem with its source line, and what was found in all.
+fn snippets(report: &ModelReport, source: &str, colour: bool) -> String {
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let mut text = String::new();
+    for problem in &report.problems {
+        let _ = writeln!(text, "{}\n", renderer.render(&[snippet(report, problem, source)]));
+    }
+    let count = |severity| report.problems.iter().filter(|problem| problem.severity() == severity).count();
+    let counts = [(count(ProblemSeverity::Error), "error"), (count(ProblemSeverity::Warning), "warning")];
+    let counts: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}{}", if *count == 1 { "" } else { "s" }))
+        .collect();
+    if !counts.is_empty() {
+        let _ = writeln!(text, "{}; {PROBLEMS_PAGE} explains each code", counts.join(" and "));
+    }
+    if let Some(model) = &report.model {
+        let _ = writeln!(text, "{}: {}", report.file, extent(model));
+    }
+    text
+}
+
+fn snippet<'r>(
+    report: &'r ModelReport,
+    problem: &'r ModelProblem,
+    source: &'r str,
+) -> annotate_snippets::Group<'r> {
+    let level = match problem.severity() {
+        ProblemSeverity::Error => Level::ERROR,
+        ProblemSeverity::Warning => Level::WARNING,
+    };
+    let related = problem.related.iter().map(|RelatedLocation { span, message }| {
+        AnnotationKind::Context.span(span.bytes.clone()).label(message.as_str())
+    });
+    let annotated = Snippet::source(source)
+        .path(report.file.as_str())
+        .annotation(AnnotationKind::Primary.span(problem.span.bytes.clone()))
+        .annotations(related);
+    level.primary_title(problem.message.as_str()).id(problem.code.code()).element(annotated)
+}
+
+/// What a model declares.
 fn extent(model: &Model) -> String {
     let parts = [
         (model.entities.len(), "entity", "entities"),
@@ -84,53 +177,75 @@ fn extent(model: &Model) -> String {
         .filter(|(count, ..)| *count > 0)
         .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }))
         .collect();
-    format!("{}, generation {}: {}", model.name, model.generation, parts.join(", "))
-}
-
-/// Each problem, and the line that has it.
-fn shown(errors: &ModelErrors, source: &str) -> String {
-    let mut shown = String::new();
-    for problem in &errors.problems {
-        // Writing to a String cannot fail.
-        let _ = writeln!(shown, "{}:{}:{}: {}", errors.file, problem.line, problem.column, problem.message);
-        if let Some(line) = source.lines().nth(problem.line.saturating_sub(1)) {
-            let number = problem.line;
-            // A tab stays one: then the mark stands where the line's own text does.
-            let before: String = line
-                .chars()
-                .take(problem.column.saturating_sub(1))
-                .map(|character| if character == '\t' { '\t' } else { ' ' })
-                .collect();
-            let _ = writeln!(shown, "{number:>6} | {line}\n       | {before}^");
-        }
-    }
-    let count = errors.problems.len();
-    let _ = writeln!(shown, "{count} problem{} found", if count == 1 { "" } else { "s" });
-    shown
+    format!("no errors. {}, generation {}: {}", model.name, model.generation, parts.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const TWO_ERRORS: &str =
+        "name = \"t\"\ngeneration = 1\n[tables.t]\n\tkey = []\n[tables.u]\nkey = [\"a\", \"a\"]\n";
+
     #[test]
-    fn every_problem_is_shown_with_its_line() {
-        let source =
-            "name = \"t\"\ngeneration = 1\n[tables.t]\n\tkey = []\n[tables.u]\nkey = [\"a\", \"a\"]\n";
-        let errors = Model::parse(source, "x.toml").unwrap_err();
-        let shown = shown(&errors, source);
-        let lines: Vec<&str> = shown.lines().collect();
-        let [first, line, mark, second, ..] = lines.as_slice() else { panic!("{shown}") };
-        assert!(first.starts_with("x.toml:4:8: table `t`: ") && second.starts_with("x.toml:6:"), "{shown}");
-        // A tab stays one.
-        assert_eq!([*line, *mark], ["     4 | \tkey = []", "       | \t      ^"]);
-        assert!(shown.ends_with("2 problems found\n"), "{shown}");
+    fn a_terminal_shows_each_problem_with_its_line_and_range() {
+        let report = Model::check(TWO_ERRORS, "x.toml");
+        let text = snippets(&report, TWO_ERRORS, false);
+        assert!(text.contains(" --> x.toml:4:8\n"), "{text}");
+        assert!(text.contains("\n6 | key = [\"a\", \"a\"]\n  |       ^^^^^^^^^^\n"), "{text}");
+        assert!(text.ends_with("2 errors; docs/PROBLEMS.md explains each code\n"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+        assert!(snippets(&report, TWO_ERRORS, true).contains('\u{1b}'), "in colour");
     }
 
     #[test]
-    fn a_sound_model_is_counted_out() {
+    fn a_terminal_shows_both_places_of_a_conflict() {
+        let source = "name = \"t\"\n[tables.t]\nkey = [\"a\"]\n[tables.t]\n";
+        let text = snippets(&Model::check(source, "x.toml"), source, false);
+        assert!(text.contains("\n2 | [tables.t]\n  |         - first defined here\n"), "{text}");
+        assert!(text.contains("\n4 | [tables.t]\n  |         ^\n"), "{text}");
+    }
+
+    #[test]
+    fn a_pipe_gets_a_line_for_each_problem() {
+        let text = lines(&Model::check(TWO_ERRORS, "x.toml"));
+        let lines: Vec<&str> = text.lines().collect();
+        let [first, second] = lines.as_slice() else { panic!("{text}") };
+        assert!(first.starts_with("x.toml:4:8: error[AW"), "{text}");
+        assert!(second.starts_with("x.toml:6:7: error[AW"), "{text}");
+    }
+
+    #[test]
+    fn json_has_the_code_the_range_and_the_related_places() {
+        let source = "name = \"t\"\n[tables.t]\nkey = [\"a\"]\n[tables.t]\n";
+        let report = Model::check(source, "x.toml");
+        let json = serde_json::to_value(ReportRecord::of(&report)).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({ "file": "x.toml", "problems": [{
+                "code": "AW003", "severity": "error", "file": "x.toml", "line": 4, "column": 9, "end_column": 10,
+                "message": "`t` is defined twice; define it once",
+                "related": [{ "file": "x.toml", "line": 2, "column": 9, "end_column": 10, "message": "first defined here" }],
+            }] })
+        );
+    }
+
+    #[test]
+    fn a_model_without_errors_is_summed_up() {
         let model = Model::load(Model::DEFAULT_NAME).unwrap();
         let extent = extent(&model);
         assert!(extent.contains(&format!("{} entities", model.entities.len())), "{extent}");
+    }
+
+    #[test]
+    fn warnings_fail_only_if_they_are_denied() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let unused = "name = \"t\"\ngeneration = 1\n[tables.t]\nkey = [\"a\"]\n\
+                      [rollups.r]\nkey = { PK = \"R\", SK = \"R\" }\n";
+        std::fs::write(file.path(), unused).unwrap();
+        let model = || ModelArgument { model: Some(file.path().to_string_lossy().into_owned()) };
+        let check = |deny_warnings| CheckArguments { model: model(), deny_warnings, json: true }.run();
+        assert!(check(false).unwrap());
+        assert!(!check(true).unwrap());
     }
 }

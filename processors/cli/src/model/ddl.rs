@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_datasets::catalogue::{self, BUCKET, Statement};
+use afterwrite_datasets::catalogue::{self, BUCKET, CatalogueStatement};
 use clap::Args;
 
 use super::ModelArgument;
@@ -45,7 +45,7 @@ impl DdlArguments {
         Ok(true)
     }
 
-    fn statements(&self) -> Result<Vec<Statement>> {
+    fn statements(&self) -> Result<Vec<CatalogueStatement>> {
         let mut statements = catalogue::statements(&Model::load(&self.model.name())?);
         if let Some(bucket) = &self.bucket {
             for statement in &mut statements {
@@ -57,10 +57,10 @@ impl DdlArguments {
 }
 
 /// Writes a file for each statement, and says which.
-fn write(folder: &Path, statements: &[Statement]) -> Result<String> {
+fn write(folder: &Path, statements: &[CatalogueStatement]) -> Result<String> {
     let mut written = String::new();
     for statement in statements {
-        let path = folder.join(statement.path());
+        let path = folder.join(&statement.path);
         let made = path.parent().map_or(Ok(()), fs::create_dir_all);
         made.and_then(|()| fs::write(&path, statement.file())).map_err(|error| {
             Error::new(ErrorKind::Configuration, "a file cannot be written")
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn the_buckets_name_stands_where_it_goes_and_athenas_own_placeholder_stays() {
-        for Statement { name, sql, .. } in arguments().statements().unwrap() {
-            assert!(!sql.contains(BUCKET), "{name}");
-            assert_eq!(sql.contains("s3://lake/datasets/"), sql.contains("/dt=${dt}/'"), "{name}");
+        for CatalogueStatement { path, sql } in arguments().statements().unwrap() {
+            assert!(!sql.contains(BUCKET), "{path}");
+            assert_eq!(sql.contains("s3://lake/datasets/"), sql.contains("/dt=${dt}/'"), "{path}");
         }
     }
 
@@ -100,7 +100,7 @@ mod tests {
         for (path, statement) in written.lines().zip(&statements) {
             assert_eq!(fs::read_to_string(path).unwrap(), statement.file());
         }
-        let blocked = folder.path().join(statements[0].path());
+        let blocked = folder.path().join(&statements[0].path);
         let error = write(&blocked, &statements).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
     }

@@ -1,17 +1,16 @@
-//! `afterwrite model`: a table model before anything runs: whether it is sound, what follows from it, what follows of one item,
-//! and what another model in its place would change.
+//! `afterwrite model`: works on a table model without AWS: checks it, shows it, explains it on one item and compares it with
+//! another.
 //!
 //! ```text
-//! check     all that is wrong with it
-//! show      what is derived from what ─┐
-//! diff      what a new one changes    ─┴─ both of its description
-//! explain   what follows of one item
+//! check     every problem of the file
+//! show      its parts            ─┐
+//! diff      what a new one changes ─┴─ both from its description
+//! explain   what follows from one item
 //! ddl       the SQL of its datasets
 //! ```
 
 mod check;
 mod ddl;
-mod description;
 pub mod diff;
 mod explain;
 mod show;
@@ -20,30 +19,32 @@ use afterwrite::Result;
 use afterwrite::config::EnvironmentSettings;
 use afterwrite::table::Model;
 use clap::{Args, Subcommand};
+use comfy_table::{ContentArrangement, Table};
 
 use self::check::CheckArguments;
 use self::ddl::DdlArguments;
 use self::diff::DiffArguments;
 use self::explain::ExplainArguments;
 use self::show::ShowArguments;
+use crate::print::new_table;
 
-/// What can be asked of a model.
+/// A command on a model.
 #[derive(Debug, Subcommand)]
 pub enum ModelCommand {
-    /// Say all that is wrong with a model, each problem with its place and what would be right.
+    /// Check a model; report every problem with its location and a fix.
     Check(CheckArguments),
-    /// Show what is derived from what.
+    /// Show the parts of a model: entities, rollups, measures and the rest.
     Show(ShowArguments),
-    /// Say what an item is, and everything that would follow from it.
+    /// Explain what an item is, and everything that follows from it.
     Explain(ExplainArguments),
-    /// Say what becomes of what is there when a new model replaces an old one, and what reconciling costs.
+    /// Show what changes when a new model replaces an old one, and what reconciling costs.
     Diff(DiffArguments),
-    /// Write the SQL that makes a model's datasets known to Athena: tables, views and saved queries.
+    /// Write the SQL that defines a model's datasets in Athena: tables, views and saved queries.
     Ddl(DdlArguments),
 }
 
 impl ModelCommand {
-    /// Does what was asked for; says whether all was right.
+    /// Runs the command; returns whether nothing is wrong.
     ///
     /// # Errors
     /// A model that does not load, a file that cannot be read or written.
@@ -58,7 +59,7 @@ impl ModelCommand {
     }
 }
 
-/// Which model is meant.
+/// The model that a command works on.
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgument {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
@@ -75,7 +76,14 @@ impl ModelArgument {
     }
 }
 
-/// The model of this name or file; without one, the one that is set.
+/// The model of this name or file; without one, the model of the environment.
 pub(crate) fn load(named: Option<&str>) -> Result<Model> {
     Model::load(&ModelArgument { model: named.map(str::to_owned) }.name())
+}
+
+/// A table that fits into a terminal of 80 columns.
+fn fitted_table(header: &[&str]) -> Table {
+    let mut table = new_table(header);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(80);
+    table
 }

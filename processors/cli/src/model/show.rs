@@ -1,15 +1,14 @@
-//! `afterwrite model show`: what is derived from what.
+//! `afterwrite model show`: the parts of a model, as tables.
 
 use std::fmt;
 
 use afterwrite::Result;
-use afterwrite::table::Model;
+use afterwrite::table::{Model, ModelDescription};
 use clap::Args;
 use comfy_table::Table;
 
-use super::ModelArgument;
-use super::description::Description;
-use crate::print::{json, new_table, print};
+use super::{ModelArgument, fitted_table};
+use crate::print::{json, print};
 
 /// The arguments of `afterwrite model show`.
 #[derive(Debug, Args)]
@@ -30,27 +29,27 @@ impl ShowArguments {
     /// # Errors
     /// A model that does not load.
     pub fn run(&self) -> Result<bool> {
-        let description = Description::of(&Model::load(&self.model.name())?);
-        print(&if self.json { json(&description)? } else { Shown(&description).to_string() })?;
+        let description = Model::load(&self.model.name())?.describe();
+        print(&if self.json { json(&description)? } else { ModelTables(&description).to_string() })?;
         Ok(true)
     }
 }
 
 /// A description as tables.
-struct Shown<'d>(&'d Description);
+struct ModelTables<'d>(&'d ModelDescription);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ModelTables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Description { name, generation, archive, .. } = self.0;
-        writeln!(f, "{name}, generation {generation}; the archive gets {archive} changes")?;
+        let ModelDescription { name, generation, archive, .. } = self.0;
+        writeln!(f, "{name}, generation {generation}; archived changes: {}", archive.name())?;
         let parts = [
-            ("What items are", self.entities()),
-            ("What is looked up", self.lookups()),
-            ("What holds the numbers", self.rollups()),
-            ("What is counted", self.aggregates()),
-            ("What items show", self.mirrors()),
-            ("What becomes stale", self.caches()),
-            ("What analysts ask", self.datasets()),
+            ("Entities", self.entities()),
+            ("Lookups", self.lookups()),
+            ("Rollups", self.rollups()),
+            ("Measures", self.aggregates()),
+            ("Mirrors", self.mirrors()),
+            ("Cache rules", self.caches()),
+            ("Datasets", self.datasets()),
         ];
         for (title, table) in parts.iter().filter(|(_, table)| !table.is_empty()) {
             write!(f, "\n{title}\n\n{table}\n")?;
@@ -59,30 +58,27 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-impl Shown<'_> {
+impl ModelTables<'_> {
     fn entities(&self) -> Table {
-        let mut table = new_table(&["entity", "table", "key", "when TTL takes it", "secret"]);
-        for (name, entity) in &self.0.entities {
-            let on_expiry = match entity.on_expiry {
-                "keep" => "stays counted",
-                _ => "is subtracted",
-            };
-            table.add_row([name, &entity.table, &entity.key, on_expiry, &entity.secret.join(", ")]);
+        let mut table = fitted_table(&["entity", "table", "key", "deleted by TTL", "secret"]);
+        for (name, entity) in self.0.entities.iter() {
+            let (on_expiry, secret) = (entity.on_expiry.description(), entity.secret.join(", "));
+            table.add_row([name, &entity.table, &entity.key, on_expiry, &secret]);
         }
         table
     }
 
     fn lookups(&self) -> Table {
-        let mut table = new_table(&["lookup", "gives", "of the", "found by", "in index"]);
-        for (name, lookup) in &self.0.lookups {
+        let mut table = fitted_table(&["lookup", "gives", "of the", "found by", "in index"]);
+        for (name, lookup) in self.0.lookups.iter() {
             table.add_row([name, &lookup.gives.join(", "), &lookup.of, &lookup.key, &lookup.index]);
         }
         table
     }
 
     fn rollups(&self) -> Table {
-        let mut table = new_table(&["rollup", "PK / SK", "shards", "expires"]);
-        for (name, rollup) in &self.0.rollups {
+        let mut table = fitted_table(&["rollup", "PK / SK", "shards", "expires"]);
+        for (name, rollup) in self.0.rollups.iter() {
             let shards = if rollup.shards > 1 { rollup.shards.to_string() } else { String::new() };
             table.add_row([name, &rollup.key, &shards, rollup.expires.as_deref().unwrap_or_default()]);
         }
@@ -90,28 +86,28 @@ impl Shown<'_> {
     }
 
     fn aggregates(&self) -> Table {
-        let mut table = new_table(&["of", "measure", "is", "into"]);
+        let mut table = fitted_table(&["of", "measure", "is", "into"]);
         for aggregate in self.0.aggregates.values() {
-            let into = aggregate.into.keys().cloned().collect::<Vec<_>>().join(", ");
+            let into = joined(aggregate.into.names());
             let when = aggregate.when.as_ref().map_or_else(String::new, |when| format!("only {when}"));
             table.add_row([&aggregate.of, "", &when, &into]);
-            for (measure, how) in &aggregate.measures {
-                table.add_row(["", measure, how, ""]);
+            for (name, measure) in aggregate.measures.iter() {
+                table.add_row(["", name, &measure.text, ""]);
             }
         }
         table
     }
 
     fn mirrors(&self) -> Table {
-        let mut table = new_table(&["attribute", "shows", "of rollup"]);
-        for (attribute, mirror) in &self.0.mirrors {
+        let mut table = fitted_table(&["attribute", "shows", "of rollup"]);
+        for (attribute, mirror) in self.0.mirrors.iter() {
             table.add_row([attribute, &mirror.measure, &mirror.rollup]);
         }
         table
     }
 
     fn caches(&self) -> Table {
-        let mut table = new_table(&["of", "key or path", "remedy", "when"]);
+        let mut table = fitted_table(&["of", "key or path", "remedy", "when"]);
         for rule in &self.0.caches {
             let depends_on = match rule.depends_on.as_slice() {
                 [] => String::new(),
@@ -134,13 +130,17 @@ impl Shown<'_> {
     }
 
     fn datasets(&self) -> Table {
-        let mut table = new_table(&["dataset", "of", "partition", "columns"]);
-        for (name, dataset) in &self.0.datasets {
-            let columns = dataset.columns.keys().cloned().collect::<Vec<_>>().join(", ");
+        let mut table = fitted_table(&["dataset", "of", "partition", "columns"]);
+        for (name, dataset) in self.0.datasets.iter() {
+            let columns = joined(dataset.columns.names());
             table.add_row([name, &dataset.of, &dataset.partition, &columns]);
         }
         table
     }
+}
+
+fn joined<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -148,15 +148,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_of_every_built_in_model_is_shown() {
+    fn every_name_of_every_built_in_model_is_shown_within_80_columns() {
         for name in Model::built_in_names() {
             let model = Model::load(name).unwrap();
-            let shown = Shown(&Description::of(&model)).to_string();
+            let shown = ModelTables(&model.describe()).to_string();
             let names = model.entities.iter().map(|entity| &entity.name);
             let names = names.chain(model.rollups.iter().map(|rollup| &rollup.name));
             let names = names.chain(model.lookups.iter().map(|lookup| &lookup.name));
             let names = names.chain(model.datasets.iter().map(|dataset| &dataset.name));
             let measures = model.aggregates.iter().flat_map(|aggregate| &aggregate.measures);
+            for line in shown.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
             for name in names.chain(measures.map(|measure| &measure.name)) {
                 assert!(shown.contains(&**name), "{name} is not in\n{shown}");
             }
@@ -164,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_lacks_is_left_out() {
+    fn empty_sections_are_left_out() {
         let model =
             "name = \"t\"\ngeneration = 1\ntables.t.key = [\"pk\"]\n[entities.e]\nkey = { pk = \"E#{e}\" }\n";
         let model = Model::parse(model, "t.toml").unwrap();
-        let shown = Shown(&Description::of(&model)).to_string();
-        assert!(shown.contains("What items are") && !shown.contains("What is counted"), "{shown}");
+        let shown = ModelTables(&model.describe()).to_string();
+        assert!(shown.contains("Entities") && !shown.contains("Measures"), "{shown}");
     }
 }

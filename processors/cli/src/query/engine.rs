@@ -8,7 +8,7 @@ use std::sync::Arc;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::catalogue::{self, PARTITION};
-use afterwrite_datasets::schema::schema;
+use afterwrite_datasets::schema::arrow_schema;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::config::Dialect;
@@ -84,11 +84,12 @@ impl Engine {
             let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
                 .with_file_extension(".parquet")
                 .with_table_partition_cols(vec![(PARTITION.to_owned(), DataType::Utf8)]);
-            let table =
-                ListingTableConfig::new(folder).with_listing_options(options).with_schema(schema(dataset));
+            let table = ListingTableConfig::new(folder)
+                .with_listing_options(options)
+                .with_schema(arrow_schema(dataset));
             self.session
                 .register_table(catalogue::log_name(dataset), Arc::new(ListingTable::try_new(table)?))?;
-            self.session.sql(&catalogue::view(model, dataset)).await?;
+            self.session.sql(&catalogue::create_view(model, dataset)).await?;
         }
         Ok(())
     }

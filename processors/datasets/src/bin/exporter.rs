@@ -1,8 +1,9 @@
 //! The Lambda function `exporter`: the archive's objects in, Parquet out.
 
-use lambda_runtime::Error;
+use std::process::ExitCode;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    afterwrite_datasets::export::function::run().await
+use afterwrite_datasets::export::function::ExporterFunction;
+
+fn main() -> ExitCode {
+    afterwrite_lambda::run("exporter", ExporterFunction::start)
 }

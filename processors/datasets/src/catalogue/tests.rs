@@ -45,7 +45,7 @@ fn model() -> Model {
 }
 
 #[test]
-fn the_table_names_every_column_with_hives_type_and_projects_its_days() {
+fn the_table_declares_every_column_with_its_hive_type_and_projects_the_days() {
     let model = model();
     let expected = "CREATE EXTERNAL TABLE IF NOT EXISTS `books_log` (
   `book_id` string,
@@ -81,13 +81,13 @@ TBLPROPERTIES (
   'projection.dt.interval.unit' = 'DAYS',
   'storage.location.template' = 's3://${bucket}/datasets/books/dt=${dt}/'
 )";
-    assert_eq!(table(&model.datasets[0]), expected);
+    assert_eq!(create_table(&model.datasets[0]), expected);
 }
 
 #[test]
-fn the_view_tells_items_by_their_whole_key_and_shows_the_models_columns() {
+fn the_view_identifies_items_by_their_whole_key_and_shows_the_models_columns() {
     let model = model();
-    let view = view(&model, &model.datasets[0]);
+    let view = create_view(&model, &model.datasets[0]);
     assert!(
         view.starts_with("CREATE OR REPLACE VIEW \"books\" AS\nSELECT\n  \"book_id\",\n  \"order\",\n"),
         "{view}"
@@ -101,17 +101,18 @@ fn the_view_tells_items_by_their_whole_key_and_shows_the_models_columns() {
 }
 
 #[test]
-fn the_model_says_whether_expired_items_stay() {
+fn the_model_decides_whether_the_view_shows_expired_items() {
     let model = model();
-    let gone = |dataset: usize| select(&model, &model.datasets[dataset]).lines().last().map(str::to_owned);
-    assert_eq!(gone(0).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')"#);
-    assert_eq!(gone(1).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE')"#);
+    let condition =
+        |dataset: usize| create_view(&model, &model.datasets[dataset]).lines().last().map(str::to_owned);
+    assert_eq!(condition(0).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')"#);
+    assert_eq!(condition(1).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE')"#);
 }
 
 #[test]
 fn tables_come_before_views_and_views_before_queries() {
     let statements = statements(&model());
-    let paths: Vec<String> = statements.iter().map(Statement::path).collect();
+    let paths: Vec<String> = statements.iter().map(|statement| statement.path.clone()).collect();
     let expected = [
         "tables/books_log.sql",
         "tables/loans_log.sql",
@@ -120,7 +121,7 @@ fn tables_come_before_views_and_views_before_queries() {
         "queries/books_by_day.sql",
     ];
     assert_eq!(paths, expected);
-    let query = statements.last().map(Statement::file).unwrap();
+    let query = statements.last().map(CatalogueStatement::file).unwrap();
     assert!(query.starts_with("/* How many books were bought,\nby day */\nSELECT dt, "), "{query}");
     assert!(statements.iter().all(|statement| !statement.sql.contains(';')));
 }

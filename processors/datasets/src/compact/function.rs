@@ -2,55 +2,80 @@
 
 use std::time::Instant;
 
-use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, bucket, s3_client};
-use afterwrite::sink::Bucket;
+use afterwrite::clock::SystemClock;
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_functions::host::log;
-use afterwrite_functions::metrics::Line;
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLine};
 use serde::Deserialize;
 
-use super::{Compacted, Compactor, Options};
+use super::{CompactionOptions, CompactionTotals, DatasetCompactor};
 
 const FUNCTION: &str = "compactor";
+const HINT: &str = "Invoke it on a schedule with {}, or name a dataset or a day: {\"dataset\": \"attempts\", \"dt\": \"2026-02-06\"}";
 
-/// What is to be compacted; nothing named is everything.
+/// The function `compactor`.
+#[derive(Debug)]
+pub struct CompactorFunction {
+    compactor: DatasetCompactor<S3Bucket, SystemClock>,
+}
+
+/// An invocation's payload: what to compact. An absent field means all.
 #[derive(Debug, Default, Deserialize)]
-struct Request {
+struct CompactionRequest {
     dataset: Option<String>,
     dt: Option<String>,
 }
 
-/// Runs the compactor until Lambda ends it.
-///
-/// # Errors
-/// What is unset or wrong in the settings, named by its variable.
-pub async fn run() -> Result<(), Error> {
-    log();
-    let settings = EnvironmentSettings::from_env();
-    let config = FunctionConfig::resolve(&settings, &[])?;
-    let name = bucket(&settings)?;
-    let objects = S3Bucket::retrying(s3_client().await?, name);
-    let compactor = Compactor::new(config.model, objects, Options::default());
-    lambda_runtime::run(service_fn(|event| answer(&compactor, event))).await
+impl CompactorFunction {
+    /// Creates the function.
+    ///
+    /// # Errors
+    /// A missing or wrong setting, named by its variable.
+    pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
+        let config = FunctionConfig::resolve(&settings)?;
+        let objects = S3Bucket::retrying(s3_client().await?, settings.required_bucket()?);
+        Ok(Self {
+            compactor: DatasetCompactor::new(
+                config.model,
+                objects,
+                CompactionOptions::default(),
+                SystemClock,
+            ),
+        })
+    }
 }
 
-async fn answer<B: Bucket>(
-    compactor: &Compactor<B>,
-    event: LambdaEvent<Request>,
-) -> Result<Compacted, Error> {
-    let begun = Instant::now();
-    let Request { dataset, dt } = event.payload;
-    let compacted = compactor.compact(dataset.as_deref(), dt.as_deref(), SystemClock.now());
-    let compacted = Box::pin(compacted).await?;
-    let line = metrics(&compacted).of(FUNCTION, &compactor.model().name, begun.elapsed(), SystemClock.now());
-    println!("{line}");
-    Ok(compacted)
+impl CompactionRequest {
+    /// Reads a payload. What a schedule sends names neither field.
+    fn read(payload: &str) -> Result<Self> {
+        match EventSource::detect(payload.as_bytes()) {
+            None | Some(EventSource::EventBridge) => {}
+            Some(source) => return Err(source.unexpected(FUNCTION, "compaction requests", HINT)),
+        }
+        serde_json::from_str(payload).map_err(|error| {
+            Error::new(ErrorKind::Event, "the payload is not a compaction request")
+                .hint(HINT)
+                .caused_by(error)
+        })
+    }
 }
 
-fn metrics(compacted: &Compacted) -> Line {
-    let mut line = Line::default();
+impl LambdaFunction for CompactorFunction {
+    type Response = CompactionTotals;
+
+    async fn handle(&self, invocation: Invocation) -> Result<CompactionTotals> {
+        let started = Instant::now();
+        let CompactionRequest { dataset, dt } = CompactionRequest::read(invocation.payload())?;
+        let compaction = self.compactor.compact(dataset.as_deref(), dt.as_deref());
+        let compacted = Box::pin(compaction).await?;
+        metrics(&compacted).print(FUNCTION, &self.compactor.model().name, started);
+        Ok(compacted)
+    }
+}
+
+fn metrics(compacted: &CompactionTotals) -> MetricsLine {
+    let mut line = MetricsLine::default();
     line.count("partitions", compacted.partitions);
     line.count("files_compacted", compacted.files_in);
     line.count("files_written", compacted.files_out);

@@ -1,59 +1,55 @@
-//! Manifests: which files have become which.
+//! Manifests: which files supersede which.
 
 use std::collections::BTreeMap;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ListedObject};
+use afterwrite::sink::{Bucket, ListedObject, ObjectBody, PutOutcome};
 use afterwrite::{Error, ErrorKind, Result};
+use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use super::partition::Partition;
-use crate::schema::hex;
+use crate::paths::{DatasetPartition, is_manifest};
 
-const JSON: &str = ".json";
-
-/// What a manifest holds: the rows of the inputs lie in the outputs too.
+/// The content of a manifest: the rows of the inputs are in the outputs, too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Manifest {
-    /// Keys of the files that are superseded.
+pub(super) struct CompactionManifest {
+    /// The keys of the superseded files.
     pub(super) inputs: Vec<String>,
-    /// Keys of the files that supersede them.
+    /// The keys of the files that supersede them.
     pub(super) outputs: Vec<String>,
-    /// The fingerprint of the model's generation and the dataset's schema, for people.
+    /// The fingerprint of the model's generation and the dataset's schema. For people.
     pub(super) fingerprint: String,
 }
 
-impl Manifest {
-    /// Where the manifest of these inputs lies, whatever has become of them: only one compactor of them commits while it is there.
-    pub(super) fn key(partition: &Partition<'_>, inputs: &[String]) -> String {
-        let mut inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-        inputs.sort_unstable();
-        let mut hash = Sha256::new();
-        for input in inputs {
-            hash.update(input);
-            hash.update("\n");
+impl CompactionManifest {
+    /// Writes the manifest; returns `false` if there is another one of the same inputs.
+    pub(super) async fn commit<B: Bucket>(
+        &self,
+        bucket: &B,
+        partition: &DatasetPartition<'_>,
+    ) -> Result<bool> {
+        let key = partition.manifest(&self.inputs);
+        let json = serde_json::to_vec(self)
+            .map_err(|error| Error::new(ErrorKind::State, "cannot write a manifest").caused_by(error))?;
+        match bucket.put_new(&key, ObjectBody::Bytes(Bytes::from(json))).await? {
+            PutOutcome::Written => Ok(true),
+            // It is this one if the response to an earlier attempt was lost.
+            PutOutcome::AlreadyExists => {
+                Ok(Self::read(bucket, &key).await?.is_some_and(|stored| stored.outputs == self.outputs))
+            }
         }
-        format!("{}{}{JSON}", partition.manifests(), hex(&hash.finalize(), 16))
     }
 
-    pub(super) fn to_json(&self) -> Result<Vec<u8>> {
-        let unwritable =
-            |error| Error::new(ErrorKind::State, "a manifest cannot be written").caused_by(error);
-        serde_json::to_vec(self).map_err(unwritable)
-    }
-
-    /// Reads a manifest; `None` if there is none.
-    pub(super) async fn read<B: Bucket>(bucket: &B, key: &str) -> Result<Option<Self>> {
-        let Some(chunks) = bucket.get(key).await? else { return Ok(None) };
-        let read = |mut all: Vec<u8>, chunk: bytes::Bytes| async move {
-            all.extend_from_slice(&chunk);
-            Ok(all)
-        };
-        let json = chunks.try_fold(Vec::new(), read).await?;
+    /// Reads a manifest; `None` if it does not exist.
+    async fn read<B: Bucket>(bucket: &B, key: &str) -> Result<Option<Self>> {
+        let Some(mut chunks) = bucket.get(key).await? else { return Ok(None) };
+        let mut json = BytesMut::new();
+        while let Some(chunk) = chunks.try_next().await? {
+            json.extend_from_slice(&chunk);
+        }
         serde_json::from_slice(&json).map(Some).map_err(|error| {
-            Error::new(ErrorKind::State, "a manifest cannot be read")
+            Error::new(ErrorKind::State, "cannot read a manifest")
                 .with("object", key)
                 .hint("Remove it: the files that it names are then compacted again")
                 .caused_by(error)
@@ -61,36 +57,39 @@ impl Manifest {
     }
 }
 
-/// A manifest that is in the bucket.
+/// A manifest in the bucket.
 #[derive(Debug)]
-pub(super) struct Committed {
+pub(super) struct StoredManifest {
     pub(super) key: String,
     pub(super) modified: Timestamp,
-    pub(super) manifest: Manifest,
+    pub(super) manifest: CompactionManifest,
 }
 
-impl Committed {
-    /// Reads a partition's manifests; one that has gone since they were listed is none.
-    pub(super) async fn read_all<B: Bucket>(bucket: &B, partition: &Partition<'_>) -> Result<Vec<Self>> {
+impl StoredManifest {
+    /// Reads the manifests of a partition. One that was removed after it was listed is left out.
+    pub(super) async fn read_all<B: Bucket>(
+        bucket: &B,
+        partition: &DatasetPartition<'_>,
+    ) -> Result<Vec<Self>> {
         let mut listed = bucket.list(&partition.manifests()).await?;
-        listed.retain(|object| object.key.ends_with(JSON));
-        let mut committed = Vec::with_capacity(listed.len());
+        listed.retain(|object| is_manifest(&object.key));
+        let mut stored = Vec::with_capacity(listed.len());
         for ListedObject { key, modified, .. } in listed {
-            if let Some(manifest) = Manifest::read(bucket, &key).await? {
-                committed.push(Self { key, modified, manifest });
+            if let Some(manifest) = CompactionManifest::read(bucket, &key).await? {
+                stored.push(Self { key, modified, manifest });
             }
         }
-        Ok(committed)
+        Ok(stored)
     }
 }
 
-/// When each superseded file was superseded.
-pub(super) fn superseded(committed: &[Committed]) -> BTreeMap<&str, Timestamp> {
+/// For each superseded file, when it was superseded last.
+pub(super) fn superseded_at(manifests: &[StoredManifest]) -> BTreeMap<&str, Timestamp> {
     let mut superseded = BTreeMap::new();
-    for Committed { modified, manifest, .. } in committed {
+    for StoredManifest { modified, manifest, .. } in manifests {
         for input in &manifest.inputs {
-            let since = superseded.entry(input.as_str()).or_insert(*modified);
-            *since = (*since).max(*modified);
+            let latest = superseded.entry(input.as_str()).or_insert(*modified);
+            *latest = (*latest).max(*modified);
         }
     }
     superseded

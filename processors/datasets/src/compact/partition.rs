@@ -1,251 +1,148 @@
-//! One partition: what of it is compacted together, and the steps of doing so.
+//! Compacting one partition.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use afterwrite::commit::{Clock as _, SystemClock};
-use afterwrite::record::Timestamp;
+use afterwrite::clock::Clock;
 use afterwrite::sink::{Bucket, ListedObject, ObjectBody, PutOutcome};
-use afterwrite::table::Dataset;
+use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use bytes::Bytes;
-use lambda_runtime::tracing;
 
-use super::inputs::{Fetched, Inputs};
-use super::manifest::{Committed, Manifest, superseded};
-use super::order::Order;
-use super::output::{Output, Written};
-use super::run::Run;
-use super::sort::{Budget, Sorter};
-use super::{Compacted, Compactor};
-use crate::schema;
+use super::batches::unsortable;
+use super::files::{group_files, is_worth_compacting, list_needed_files};
+use super::inputs::CompactionInputs;
+use super::manifest::CompactionManifest;
+use super::options::CompactionOptions;
+use super::order::RowOrder;
+use super::output::{OutputFile, OutputWriter};
+use super::run::CompactionRun;
+use super::sort::RowSorter;
+use super::sweep::sweep_partition;
+use super::totals::{CompactionTotals, count};
+use crate::paths::DatasetPartition;
+use crate::schema::fingerprint;
 
-/// What begins the names of compacted files.
-const COMPACTED: &str = "compacted-";
-const PARQUET: &str = ".parquet";
-
-/// How many files are compacted together at most: each is open meanwhile, and a Lambda function has 1,024 descriptors.
-const FILES_AT_ONCE: usize = 500;
-
-/// Where a dataset's files lie.
-pub(super) fn files_of(dataset: &Dataset) -> String {
-    format!("datasets/{}/", dataset.name)
+/// Compacts one partition.
+pub(super) struct PartitionCompactor<'c, B, C> {
+    pub(super) model: &'c Model,
+    pub(super) bucket: &'c B,
+    pub(super) options: &'c CompactionOptions,
+    pub(super) clock: &'c C,
+    pub(super) partition: DatasetPartition<'c>,
 }
 
-/// Where a dataset's manifests lie.
-pub(super) fn manifests_of(dataset: &Dataset) -> String {
-    format!("compactions/{}/", dataset.name)
-}
-
-/// Whether what lies under this name in a partition is a Parquet file.
-pub(super) fn is_file(name: &str) -> bool {
-    name.ends_with(PARQUET) && !name.contains('/')
-}
-
-/// A dataset's rows of one day.
-#[derive(Debug)]
-pub(super) struct Partition<'m> {
-    pub(super) dataset: &'m Dataset,
-    pub(super) day: String,
-}
-
-impl Partition<'_> {
-    fn files(&self) -> String {
-        format!("{}dt={}/", files_of(self.dataset), self.day)
-    }
-
-    pub(super) fn manifests(&self) -> String {
-        format!("{}dt={}/", manifests_of(self.dataset), self.day)
-    }
-
-    /// Its Parquet files.
-    pub(super) async fn list_files<B: Bucket>(&self, bucket: &B) -> Result<Vec<ListedObject>> {
-        let prefix = self.files();
-        let mut files = bucket.list(&prefix).await?;
-        files.retain(|file| file.key.strip_prefix(&prefix).is_some_and(is_file));
-        Ok(files)
-    }
-
-    /// The key of a compacted file, or how it begins.
-    pub(super) fn compacted(&self, rest: &str) -> String {
-        format!("{}{COMPACTED}{rest}", self.files())
-    }
-
-    /// Whether a file is a compacted one.
-    pub(super) fn is_compacted(key: &str) -> bool {
-        key.rsplit('/').next().is_some_and(|name| name.starts_with(COMPACTED))
-    }
-}
-
-impl<B: Bucket> Compactor<B> {
-    pub(super) async fn compact_partition(
-        &self,
-        partition: &Partition<'_>,
-        now: Timestamp,
-    ) -> Result<Compacted> {
-        let mut done = self.sweep(partition, now).await?;
-        done.partitions = 1;
-        let mut files = self.needed_files(partition).await?;
-        files.retain(|file| file.size < self.options.small);
-        for group in self.groups(files) {
-            done += Box::pin(self.compact_group(partition, &group)).await?;
+impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
+    /// Removes what was superseded a grace period ago, then compacts the small files.
+    pub(super) async fn compact(&self, totals: &mut CompactionTotals) -> Result<()> {
+        let now = self.clock.now();
+        totals.partitions += 1;
+        totals.files_removed +=
+            sweep_partition(self.bucket, &self.partition, self.options.grace_period, now).await?;
+        let mut files = list_needed_files(self.bucket, &self.partition).await?;
+        files.retain(|file| file.size < self.options.small_file_bytes);
+        for group in group_files(files, self.options.group_bytes) {
+            Box::pin(self.compact_group(&group, totals)).await?;
         }
-        Ok(done)
+        Ok(())
     }
 
-    /// The files that no manifest says are superseded.
-    async fn needed_files(&self, partition: &Partition<'_>) -> Result<Vec<ListedObject>> {
-        // Before the manifests: a file of a compaction that ends in between is then not taken for one that is needed.
-        let mut files = partition.list_files(&self.bucket).await?;
-        let committed = Committed::read_all(&self.bucket, partition).await?;
-        let superseded = superseded(&committed);
-        files.retain(|file| superseded.get(&*file.key).is_none_or(|since| file.modified > *since));
-        Ok(files)
-    }
-
-    /// What is compacted together: two files at least, or one that has never been sorted.
-    fn groups(&self, files: Vec<ListedObject>) -> Vec<Vec<ListedObject>> {
-        let mut groups: Vec<Vec<ListedObject>> = Vec::new();
-        let mut bytes = 0;
-        for file in files {
-            bytes += file.size;
-            match groups.last_mut() {
-                Some(group)
-                    if group.len() < 2 || (group.len() < FILES_AT_ONCE && bytes <= self.options.at_once) =>
-                {
-                    group.push(file);
-                }
-                Some(_) | None => {
-                    bytes = file.size;
-                    groups.push(vec![file]);
-                }
-            }
-        }
-        groups.retain(|group| is_worth(group.iter().map(|file| &*file.key)));
-        groups
-    }
-
-    async fn compact_group(&self, partition: &Partition<'_>, files: &[ListedObject]) -> Result<Compacted> {
-        let (mut done, begun) = (Compacted::default(), SystemClock.now());
-        let dataset = partition.dataset;
-        let inputs = match Inputs::fetch(&self.bucket, dataset, files).await? {
-            Fetched::All(inputs) => inputs,
-            Fetched::Overtaken => return Ok(Compacted { overtaken: 1, ..done }),
+    async fn compact_group(&self, files: &[ListedObject], totals: &mut CompactionTotals) -> Result<()> {
+        let begun = self.clock.now();
+        let Some(inputs) = CompactionInputs::fetch(self.bucket, self.partition.dataset, files).await? else {
+            totals.overtaken += 1;
+            return Ok(());
         };
-        done.files_left_alone = count(inputs.left_alone);
-        if !is_worth(inputs.keys()) {
-            return Ok(done);
+        totals.files_left_alone += count(inputs.left_alone);
+        if !is_worth_compacting(inputs.keys()) {
+            return Ok(());
         }
         let keys = inputs.keys().map(str::to_owned).collect();
-        let written = self.rewrite(partition, inputs, &mut done)?;
-        // Not before all is written: a run that fails for want of disk leaves nothing in the bucket, however often it is tried.
-        let run = self.begin(partition, begun).await?;
-        let mut outputs = Vec::with_capacity(written.len());
-        for file in written {
-            outputs.push(self.upload(run.file(outputs.len()), file, &mut done).await?);
-        }
-        let fingerprint = schema::fingerprint(&self.model, dataset);
-        let manifest = Manifest { inputs: keys, outputs, fingerprint };
-        let has_committed = self.commit(partition, &run, manifest).await?;
-        done.overtaken = u64::from(!has_committed);
+        let files = self.sort(inputs, totals)?;
+        let rows: u64 = files.iter().map(|file| file.rows).sum();
+        // The run begins after all files are written: a compaction that fails for lack of disk leaves nothing in the bucket,
+        // however often it is retried.
+        let run = CompactionRun::begin(self.bucket, &self.partition, begun).await?;
+        let outputs = self.upload(&run, files, totals).await?;
+        let fingerprint = fingerprint(self.model, self.partition.dataset);
+        let manifest = CompactionManifest { inputs: keys, outputs, fingerprint };
+        let has_committed = self.commit(&run, &manifest).await?;
+        totals.overtaken += u64::from(!has_committed);
         tracing::info!(
-            dataset = &*dataset.name,
-            day = partition.day,
-            files_in = done.files_in,
-            files_out = done.files_out,
-            rows = done.rows_out,
-            "a partition was compacted"
+            dataset = &*self.partition.dataset.name,
+            day = self.partition.day,
+            files_in = manifest.inputs.len(),
+            files_out = manifest.outputs.len(),
+            rows,
+            "files of a partition were compacted"
         );
-        Ok(done)
+        Ok(())
     }
 
-    /// Sorts what was fetched, in temporary files.
-    fn rewrite(
-        &self,
-        partition: &Partition<'_>,
-        inputs: Inputs,
-        done: &mut Compacted,
-    ) -> Result<Vec<Written>> {
-        let schema = Arc::clone(&inputs.schema);
-        let order = Order::new(partition.dataset, &schema)?;
-        let budget =
-            Budget { memory: self.options.memory, batch: (self.options.target / 8).min(Budget::BATCH) };
-        let mut sorter = Sorter::new(&order, budget);
+    /// Sorts the rows of the inputs into temporary files.
+    fn sort(&self, inputs: CompactionInputs, totals: &mut CompactionTotals) -> Result<Vec<OutputFile>> {
+        let CompactionOptions { memory_bytes, target_file_bytes, .. } = *self.options;
+        let order = RowOrder::new(self.partition.dataset, &inputs.schema).map_err(unsortable)?;
+        let mut output = OutputWriter::new(inputs.schema.clone(), &order, target_file_bytes)?;
+        let mut sorter = RowSorter::new(&order, memory_bytes, target_file_bytes);
+        let mut rows_in = 0;
         for input in &inputs.files {
-            done.files_in += 1;
-            done.bytes_in += input.bytes;
-            for batch in input.read(&schema)? {
+            totals.files_in += 1;
+            totals.bytes_in += input.bytes;
+            for batch in input.batches(&inputs.schema)? {
                 let batch = batch?;
-                done.rows_in += count(batch.num_rows());
+                rows_in += count(batch.num_rows());
                 sorter.push(batch)?;
             }
         }
+        // Their disk is needed for the outputs.
         drop(inputs);
-        let mut sorted = sorter.finish()?;
-        let mut output = Output::new(schema, &order, self.options.target)?;
-        let mut written = Vec::new();
-        while let Some(batch) = sorted.next()? {
-            written.extend(output.write(&batch)?);
+        let dropped = sorter.finish(|batch| output.write(batch))?;
+        let files = output.finish()?;
+        let rows_out = files.iter().map(|file| file.rows).sum::<u64>();
+        if rows_out + dropped.duplicates + dropped.outdated != rows_in {
+            let message = "rows went missing during sorting; nothing is superseded";
+            return Err(Error::new(ErrorKind::State, message));
         }
-        written.extend(output.finish()?);
-        let thinned = sorted.thinned();
-        (done.duplicates, done.outdated) = (thinned.duplicates, thinned.outdated);
-        done.rows_out = written.iter().map(|file| file.rows).sum();
-        if done.rows_out + done.duplicates + done.outdated != done.rows_in {
-            return Err(Error::new(
-                ErrorKind::State,
-                "rows went missing while they were sorted; nothing is superseded",
-            )
-            .with("dataset", &*partition.dataset.name)
-            .with("day", &*partition.day));
-        }
-        Ok(written)
+        totals.rows_in += rows_in;
+        totals.rows_out += rows_out;
+        totals.duplicates += dropped.duplicates;
+        totals.outdated += dropped.outdated;
+        Ok(files)
     }
 
-    async fn upload(&self, key: String, written: Written, done: &mut Compacted) -> Result<String> {
-        // Nobody else makes this name: whatever is there already is this file, and only the answer was lost.
-        let (PutOutcome::Written | PutOutcome::AlreadyExists) =
-            self.bucket.put_new(&key, ObjectBody::File(written.file.path().to_owned())).await?;
-        done.files_out += 1;
-        done.bytes_out += written.bytes;
-        Ok(key)
+    /// Uploads the files of a run; returns their keys.
+    async fn upload(
+        &self,
+        run: &CompactionRun<'_>,
+        files: Vec<OutputFile>,
+        totals: &mut CompactionTotals,
+    ) -> Result<Vec<String>> {
+        let mut keys = Vec::with_capacity(files.len());
+        for OutputFile { file, bytes, .. } in files {
+            let key = run.file(keys.len());
+            // No other run uses this key: an object that exists already is this file, and only the response was lost.
+            let (PutOutcome::Written | PutOutcome::AlreadyExists) =
+                self.bucket.put_new(&key, ObjectBody::File(file.path().to_owned())).await?;
+            totals.files_out += 1;
+            totals.bytes_out += bytes;
+            keys.push(key);
+        }
+        Ok(keys)
     }
 
-    /// Writes the manifest, which ends the run; `false` if another compactor was faster: our outputs then go as if we had died.
-    async fn commit(&self, partition: &Partition<'_>, run: &Run<'_>, manifest: Manifest) -> Result<bool> {
-        // Inputs that another compactor has superseded lie in its outputs, even if its manifest has been swept since.
-        let needed = self.needed_files(partition).await?;
+    /// Writes the manifest and ends the run; returns `false` if another compactor was faster: this run's files are then swept
+    /// like those of a dead compactor.
+    async fn commit(&self, run: &CompactionRun<'_>, manifest: &CompactionManifest) -> Result<bool> {
+        // Inputs that another compactor has superseded are in its outputs, even if its manifest has been swept since.
+        let needed = list_needed_files(self.bucket, &self.partition).await?;
         let needed: BTreeSet<&str> = needed.iter().map(|file| &*file.key).collect();
         let mut own = manifest.inputs.iter().chain(&manifest.outputs);
-        if run.is_late() || !own.all(|key| needed.contains(&**key)) {
+        if run.is_late(self.clock.now()) || !own.all(|key| needed.contains(&**key)) {
             return Ok(false);
         }
-        let key = Manifest::key(partition, &manifest.inputs);
-        let is_ours =
-            match self.bucket.put_new(&key, ObjectBody::Bytes(Bytes::from(manifest.to_json()?))).await? {
-                PutOutcome::Written => true,
-                // Ours, if the answer to an earlier attempt was lost.
-                PutOutcome::AlreadyExists => {
-                    let there = Manifest::read(&self.bucket, &key).await?;
-                    there.is_some_and(|there| there.outputs == manifest.outputs)
-                }
-            };
-        if is_ours {
-            self.end(run).await?;
+        let has_committed = manifest.commit(self.bucket, &self.partition).await?;
+        if has_committed {
+            run.end(self.bucket).await?;
         }
-        Ok(is_ours)
+        Ok(has_committed)
     }
-}
-
-/// Whether compacting these files changes anything.
-pub(super) fn is_worth<'k>(mut keys: impl Iterator<Item = &'k str>) -> bool {
-    match (keys.next(), keys.next()) {
-        (None, _) => false,
-        (Some(only), None) => !Partition::is_compacted(only),
-        (Some(_), Some(_)) => true,
-    }
-}
-
-pub(super) fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

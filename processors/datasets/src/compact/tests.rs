@@ -6,6 +6,8 @@ mod result;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use afterwrite::sink::ObjectStore as _;
@@ -23,6 +25,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
 
 use super::*;
+use crate::paths::is_compacted_file;
 use crate::schema;
 
 const DAY: &str = "2026-02-06";
@@ -30,7 +33,7 @@ const DAY: &str = "2026-02-06";
 const NOW: Timestamp = Timestamp::from_epoch_seconds(1_770_422_400);
 const GRACE: Duration = Duration::from_secs(3600);
 
-/// A model whose dataset has these settings and columns beside the key.
+/// A model whose dataset has these settings, and these columns in addition to the key.
 fn model(settings: &str, columns: &str) -> Arc<Model> {
     model_of(1, settings, columns)
 }
@@ -53,9 +56,9 @@ fn newest() -> Arc<Model> {
     model("sort = [\"project_id\"]\nhistory = \"newest\"", "score = \"int64\"\ntags = \"list<string>\"")
 }
 
-/// A row as it is compared: by the columns that it is sorted by, then the others.
+/// A row; compares by the columns by which files are sorted, then by the others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct AttemptRow {
     project: String,
     attempt: String,
     position: String,
@@ -65,8 +68,8 @@ struct Row {
     tags: Option<Vec<String>>,
 }
 
-fn row(project: u64, attempt: u64, position: u64, operation: &str) -> Row {
-    Row {
+fn row(project: u64, attempt: u64, position: u64, operation: &str) -> AttemptRow {
+    AttemptRow {
         project: format!("project-{project:02}"),
         attempt: format!("attempt-{attempt:04}"),
         position: format!("2026-01-01T00:00:00.000#{position:040}"),
@@ -78,10 +81,10 @@ fn row(project: u64, attempt: u64, position: u64, operation: &str) -> Row {
     }
 }
 
-/// Numbers that look random, the same for the same seed.
-struct Random(u64);
+/// Pseudo-random numbers.
+struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d)
     }
@@ -95,7 +98,7 @@ impl Random {
 }
 
 /// The changes of some attempts, some of them several times, in files.
-fn history(random: &mut Random, attempts: u64, files: usize) -> Vec<Vec<Row>> {
+fn history(random: &mut SeededRandom, attempts: u64, files: usize) -> Vec<Vec<AttemptRow>> {
     let mut written = vec![Vec::new(); files];
     for attempt in 0..attempts {
         for change in 0..=random.below(4) {
@@ -110,8 +113,9 @@ fn history(random: &mut Random, attempts: u64, files: usize) -> Vec<Vec<Row>> {
     written
 }
 
-fn column(name: &str, data_type: &DataType, rows: &[Row]) -> ArrayRef {
-    let texts = |text: fn(&Row) -> String| Arc::new(StringArray::from_iter_values(rows.iter().map(text)));
+fn column(name: &str, data_type: &DataType, rows: &[AttemptRow]) -> ArrayRef {
+    let texts =
+        |text: fn(&AttemptRow) -> String| Arc::new(StringArray::from_iter_values(rows.iter().map(text)));
     match (name, data_type) {
         ("project_id", _) => texts(|row| row.project.clone()),
         ("attempt_id", _) => texts(|row| row.attempt.clone()),
@@ -140,8 +144,8 @@ fn dataset(model: &Model) -> &Dataset {
     &model.datasets[0]
 }
 
-fn parquet(model: &Model, rows: &[Row]) -> Vec<u8> {
-    let schema = schema::schema(dataset(model));
+fn parquet(model: &Model, rows: &[AttemptRow]) -> Vec<u8> {
+    let schema = schema::arrow_schema(dataset(model));
     let generation: ArrayRef =
         Arc::new(Int64Array::from_value(i64::try_from(model.generation).unwrap(), rows.len()));
     let column = |name: &String, data_type| match &**name {
@@ -167,7 +171,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// A bucket with these files of one day.
-fn bucket(model: &Model, files: &[Vec<Row>]) -> Arc<MemoryObjects> {
+fn bucket(model: &Model, files: &[Vec<AttemptRow>]) -> Arc<MemoryObjects> {
     let bucket = Arc::new(MemoryObjects::default());
     bucket.set_clock(NOW);
     for (name, rows) in (0..).zip(files) {
@@ -180,15 +184,49 @@ fn put(bucket: &MemoryObjects, key: &str, body: Vec<u8>) {
     block_on(bucket.put(key, body)).unwrap();
 }
 
-fn options() -> Options {
-    Options { grace: GRACE, ..Options::default() }
+fn options() -> CompactionOptions {
+    CompactionOptions { grace_period: GRACE, ..CompactionOptions::default() }
 }
 
-/// Compacts everything, with the bucket's clock at `now` too.
-fn compact(model: &Arc<Model>, bucket: &Arc<MemoryObjects>, options: Options, now: Timestamp) -> Compacted {
+/// A clock that advances by a step after each reading.
+struct SteppingClock {
+    now: AtomicI64,
+    step: Duration,
+}
+
+impl Clock for SteppingClock {
+    fn now(&self) -> Timestamp {
+        let step_ms = i64::try_from(self.step.as_millis()).unwrap();
+        Timestamp::from_epoch_ms(self.now.fetch_add(step_ms, Relaxed))
+    }
+
+    async fn sleep(&self, _: Duration) {}
+
+    fn permille(&self) -> u32 {
+        0
+    }
+}
+
+/// A compactor at a fixed time.
+fn compactor<B: Bucket>(
+    model: &Arc<Model>,
+    bucket: B,
+    options: CompactionOptions,
+    now: Timestamp,
+) -> DatasetCompactor<B, SteppingClock> {
+    let clock = SteppingClock { now: AtomicI64::new(now.epoch_ms()), step: Duration::ZERO };
+    DatasetCompactor::new(Arc::clone(model), bucket, options, clock)
+}
+
+/// Compacts everything; the bucket's clock is at `now`, too.
+fn compact(
+    model: &Arc<Model>,
+    bucket: &Arc<MemoryObjects>,
+    options: CompactionOptions,
+    now: Timestamp,
+) -> CompactionTotals {
     bucket.set_clock(now);
-    let compactor = Compactor::new(Arc::clone(model), Arc::clone(bucket), options);
-    block_on(compactor.compact(None, None, now)).unwrap()
+    block_on(compactor(model, Arc::clone(bucket), options, now).compact(None, None)).unwrap()
 }
 
 fn keys(bucket: &MemoryObjects, prefix: &str) -> Vec<String> {
@@ -205,7 +243,7 @@ fn batches(file: Vec<u8>) -> Vec<RecordBatch> {
 }
 
 /// The rows of a file, in its order; columns that it lacks are null.
-fn rows_of_file(file: Vec<u8>) -> Vec<Row> {
+fn rows_of_file(file: Vec<u8>) -> Vec<AttemptRow> {
     let mut rows = Vec::new();
     for batch in batches(file) {
         let text = |name: &str, at: usize| batch[name].as_string::<i32>().value(at).to_owned();
@@ -216,7 +254,7 @@ fn rows_of_file(file: Vec<u8>) -> Vec<Row> {
             let tags = batch.column_by_name("tags").map(|tags| tags.as_list::<i32>());
             let tags = tags.filter(|tags| tags.is_valid(at)).map(|tags| tags.value(at));
             let owned = |tag: Option<&str>| tag.unwrap().to_owned();
-            rows.push(Row {
+            rows.push(AttemptRow {
                 project: text("project_id", at),
                 attempt: text("attempt_id", at),
                 position: text(schema::POSITION, at),
@@ -230,28 +268,30 @@ fn rows_of_file(file: Vec<u8>) -> Vec<Row> {
     rows
 }
 
-/// What readers see: every row of every file, once.
-fn distinct(bucket: &MemoryObjects) -> BTreeSet<Row> {
+/// The rows of all files without duplicates, as readers see them.
+fn distinct(bucket: &MemoryObjects) -> BTreeSet<AttemptRow> {
     let objects = bucket.objects().into_iter().filter(|(key, _)| key.starts_with("datasets/"));
     objects.flat_map(|(_, file)| rows_of_file(file)).collect()
 }
 
-/// The newest row of every key, told naively.
-fn view(rows: &BTreeSet<Row>) -> BTreeMap<(String, String), Row> {
-    let mut items: BTreeMap<_, Vec<&Row>> = BTreeMap::new();
+/// The newest row of every key, computed without the order of the compactor.
+fn view(rows: &BTreeSet<AttemptRow>) -> BTreeMap<(String, String), AttemptRow> {
+    let mut items: BTreeMap<_, Vec<&AttemptRow>> = BTreeMap::new();
     for row in rows {
         items.entry((row.project.clone(), row.attempt.clone())).or_default().push(row);
     }
-    let newest = |rows: Vec<&Row>| {
-        let (snapshots, changes): (Vec<&Row>, Vec<&Row>) =
-            rows.into_iter().partition(|row| row.operation == "SNAPSHOT");
-        let snapshot = snapshots.into_iter().max_by_key(|row| (row.changed_at, &row.position));
-        let read_at = snapshot.and_then(|row| row.changed_at);
-        let counts = |change: &&Row| match (change.changed_at, read_at) {
-            (None, _) | (_, None) => true,
-            (Some(changed_at), Some(read_at)) => changed_at > read_at - 15 * 60 * 1000,
-        };
-        changes.into_iter().filter(counts).max_by_key(|row| &row.position).or(snapshot).unwrap().clone()
+    items.into_iter().map(|(key, rows)| (key, newest_row(rows).clone())).collect()
+}
+
+/// The newest of the rows of one key.
+fn newest_row(rows: Vec<&AttemptRow>) -> &AttemptRow {
+    let (snapshots, changes): (Vec<&AttemptRow>, Vec<&AttemptRow>) =
+        rows.into_iter().partition(|row| row.operation == "SNAPSHOT");
+    let snapshot = snapshots.into_iter().max_by_key(|row| (row.changed_at, &row.position));
+    let read_at = snapshot.and_then(|row| row.changed_at);
+    let counts = |change: &&AttemptRow| match (change.changed_at, read_at) {
+        (None, _) | (_, None) => true,
+        (Some(changed_at), Some(read_at)) => changed_at > read_at - 15 * 60 * 1000,
     };
-    items.into_iter().map(|(key, rows)| (key, newest(rows))).collect()
+    changes.into_iter().filter(counts).max_by_key(|row| &row.position).or(snapshot).unwrap()
 }

@@ -1,366 +1,294 @@
-//! The values of one column, as they come → an Arrow array.
+//! The values of one column → an Arrow array.
 //!
-//! A value either fits its column as it is or not at all: no number is rounded into a decimal, no text parsed into a number. What does
-//! not fit leaves the column null, and the caller keeps it elsewhere.
+//! A value either fits its column exactly or not at all: a number is not rounded into a decimal, a text is not parsed as a
+//! number. A value that does not fit leaves a null in the column; the caller stores it in `_rescued`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::record::{AttributeValue, Decimal};
+use afterwrite::record::{AttributeValue, Decimal, Timestamp};
 use afterwrite::table::{ColumnType, Operand};
 use arrow_array::builder::{
-    ArrayBuilder as _, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float64Builder,
-    Int64Builder, StringBuilder, TimestampMillisecondBuilder,
+    ArrayBuilder, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float64Builder,
+    GenericByteBuilder, Int64Builder, PrimitiveBuilder, StringBuilder, TimestampMillisecondBuilder,
 };
+use arrow_array::types::{ArrowPrimitiveType, ByteArrayType};
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
-use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
-use arrow_schema::DataType;
+use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{FieldRef, Fields};
 
 use super::json::plain_json;
-use crate::schema::{data_type, element_field, member_fields};
+use crate::column_type::{arrow_type, element_field, entries_field, entry_fields, member_fields};
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// A column in the making.
-#[derive(Debug)]
-pub(crate) enum ColumnBuilder {
-    String(StringBuilder),
-    Json(StringBuilder),
-    Int64(Int64Builder),
-    Double(Float64Builder),
-    Decimal { builder: Decimal128Builder, precision: u8, scale: u8 },
-    Boolean(BooleanBuilder),
-    Timestamp(TimestampMillisecondBuilder),
-    Date(Date32Builder),
-    Binary(BinaryBuilder),
-    List(Box<ListBuilder>),
-    Map(Box<MapBuilder>),
-    Struct(Box<StructBuilder>),
+/// A column that is being filled.
+pub(super) trait ColumnBuilder: Send + Sync {
+    /// Appends a value, or null. Returns `false` if the value does not fit; then a null was appended.
+    fn append(&mut self, value: Option<&Operand<'_>>) -> bool;
+
+    /// The approximate size of the values, in bytes.
+    fn bytes(&self) -> usize;
+
+    /// The values as an array. The column is empty afterwards.
+    fn finish(&mut self) -> ArrayRef;
+
+    /// Appends a value of a list, a map or a struct, where `NULL` is null.
+    fn append_nested(&mut self, value: Option<&AttributeValue<'_>>) -> bool {
+        self.append(value.filter(|value| !value.is_null()).map(Operand::Value).as_ref())
+    }
 }
 
-#[derive(Debug)]
-pub(crate) struct ListBuilder {
-    column_type: ColumnType,
-    lengths: Lengths,
-    elements: ColumnBuilder,
+/// An empty column, without capacity: there may be very many, with few values each.
+pub(super) fn column_builder(column_type: &ColumnType) -> Box<dyn ColumnBuilder> {
+    match column_type {
+        ColumnType::String => scalar(StringBuilder::with_capacity(0, 0), text),
+        ColumnType::Json => scalar(StringBuilder::with_capacity(0, 0), json),
+        ColumnType::Int64 => scalar(Int64Builder::with_capacity(0), integer),
+        ColumnType::Double => scalar(Float64Builder::with_capacity(0), float),
+        ColumnType::Decimal { precision, scale } => {
+            let (precision, scale) = (*precision, scale.unsigned_abs());
+            let builder = Decimal128Builder::with_capacity(0).with_data_type(arrow_type(column_type));
+            scalar(builder, move |value: &Operand<'_>| decimal(value, precision, scale))
+        }
+        ColumnType::Boolean => scalar(BooleanBuilder::with_capacity(0), boolean),
+        ColumnType::Timestamp => scalar(timestamp_builder(), epoch_ms),
+        ColumnType::Date => scalar(Date32Builder::with_capacity(0), epoch_day),
+        ColumnType::Binary => scalar(BinaryBuilder::with_capacity(0, 0), binary),
+        ColumnType::List(element) => Box::new(ListColumn {
+            field: Arc::new(element_field(element)),
+            lengths: NestedLengths::new(),
+            elements: column_builder(element),
+        }),
+        ColumnType::Map(value) => Box::new(MapColumn {
+            entry: entry_fields(value),
+            lengths: NestedLengths::new(),
+            keys: StringBuilder::with_capacity(0, 0),
+            values: column_builder(value),
+        }),
+        ColumnType::Struct(members) => Box::new(StructColumn {
+            fields: member_fields(members),
+            validity: NullBufferBuilder::new(0),
+            columns: members.iter().map(|(_, member)| column_builder(member)).collect(),
+        }),
+    }
 }
 
-#[derive(Debug)]
-pub(crate) struct MapBuilder {
-    column_type: ColumnType,
-    lengths: Lengths,
-    keys: StringBuilder,
-    values: ColumnBuilder,
+/// An empty column of timestamps.
+pub(super) fn timestamp_builder() -> TimestampMillisecondBuilder {
+    TimestampMillisecondBuilder::with_capacity(0).with_data_type(arrow_type(&ColumnType::Timestamp))
 }
 
-#[derive(Debug)]
-pub(crate) struct StructBuilder {
-    members: Vec<(Arc<str>, ColumnType)>,
-    validity: NullBufferBuilder,
-    columns: Vec<ColumnBuilder>,
+/// What [`ScalarColumn`] needs of Arrow's builders.
+pub(super) trait ScalarBuilder: ArrayBuilder {
+    type Value<'v>;
+
+    /// Appends a value, or null.
+    fn push(&mut self, value: Option<Self::Value<'_>>);
+
+    /// The approximate size of the values, in bytes.
+    fn value_bytes(&self) -> usize;
 }
 
-/// Where each list of a column ends, and which are null.
-#[derive(Debug)]
-struct Lengths {
-    offsets: Vec<i32>,
-    validity: NullBufferBuilder,
-}
+impl<T: ArrowPrimitiveType> ScalarBuilder for PrimitiveBuilder<T> {
+    type Value<'v> = T::Native;
 
-impl Lengths {
-    fn new() -> Self {
-        Self { offsets: vec![0], validity: NullBufferBuilder::new(0) }
+    fn push(&mut self, value: Option<T::Native>) {
+        self.append_option(value);
     }
 
-    fn push(&mut self, end: usize, is_present: bool) {
-        self.offsets.push(i32::try_from(end).unwrap_or(i32::MAX));
-        self.validity.append(is_present);
+    fn value_bytes(&self) -> usize {
+        size_of_val(self.values_slice())
+    }
+}
+
+impl<T: ByteArrayType<Native: ToOwned + 'static>> ScalarBuilder for GenericByteBuilder<T> {
+    type Value<'v> = Cow<'v, T::Native>;
+
+    fn push(&mut self, value: Option<Cow<'_, T::Native>>) {
+        self.append_option(value);
+    }
+
+    fn value_bytes(&self) -> usize {
+        self.values_slice().len() + size_of_val(self.offsets_slice())
+    }
+}
+
+impl ScalarBuilder for BooleanBuilder {
+    type Value<'v> = bool;
+
+    fn push(&mut self, value: Option<bool>) {
+        self.append_option(value);
+    }
+
+    fn value_bytes(&self) -> usize {
+        self.len() / 8
+    }
+}
+
+/// A column of values that are not nested.
+struct ScalarColumn<B, R> {
+    builder: B,
+    /// Reads a value; `None` if it does not fit.
+    read: R,
+}
+
+fn scalar<B, R>(builder: B, read: R) -> Box<dyn ColumnBuilder>
+where
+    B: ScalarBuilder,
+    R: for<'o> Fn(&'o Operand<'_>) -> Option<B::Value<'o>> + Send + Sync + 'static,
+{
+    Box::new(ScalarColumn { builder, read })
+}
+
+impl<B, R> ColumnBuilder for ScalarColumn<B, R>
+where
+    B: ScalarBuilder,
+    R: for<'o> Fn(&'o Operand<'_>) -> Option<B::Value<'o>> + Send + Sync,
+{
+    fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
+        let fitting = value.and_then(&self.read);
+        let fits = fitting.is_some() == value.is_some();
+        self.builder.push(fitting);
+        fits
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.offsets)
-    }
-
-    fn finish(&mut self) -> (OffsetBuffer<i32>, Option<arrow_buffer::NullBuffer>) {
-        let offsets = std::mem::replace(&mut self.offsets, vec![0]);
-        (OffsetBuffer::new(ScalarBuffer::from(offsets)), self.validity.finish())
-    }
-}
-
-impl ColumnBuilder {
-    /// An empty one, of no capacity: there may be very many, of few values each.
-    pub(crate) fn new(column_type: &ColumnType) -> Self {
-        match column_type {
-            ColumnType::String => Self::String(StringBuilder::with_capacity(0, 0)),
-            ColumnType::Json => Self::Json(StringBuilder::with_capacity(0, 0)),
-            ColumnType::Int64 => Self::Int64(Int64Builder::with_capacity(0)),
-            ColumnType::Double => Self::Double(Float64Builder::with_capacity(0)),
-            ColumnType::Decimal { precision, scale } => Self::Decimal {
-                builder: Decimal128Builder::with_capacity(0)
-                    .with_data_type(DataType::Decimal128(*precision, *scale)),
-                precision: *precision,
-                scale: scale.unsigned_abs(),
-            },
-            ColumnType::Boolean => Self::Boolean(BooleanBuilder::with_capacity(0)),
-            ColumnType::Timestamp => {
-                let builder =
-                    TimestampMillisecondBuilder::with_capacity(0).with_data_type(data_type(column_type));
-                Self::Timestamp(builder)
-            }
-            ColumnType::Date => Self::Date(Date32Builder::with_capacity(0)),
-            ColumnType::Binary => Self::Binary(BinaryBuilder::with_capacity(0, 0)),
-            ColumnType::List(element) => Self::List(Box::new(ListBuilder {
-                column_type: column_type.clone(),
-                lengths: Lengths::new(),
-                elements: Self::new(element),
-            })),
-            ColumnType::Map(value) => Self::Map(Box::new(MapBuilder {
-                column_type: column_type.clone(),
-                lengths: Lengths::new(),
-                keys: StringBuilder::with_capacity(0, 0),
-                values: Self::new(value),
-            })),
-            ColumnType::Struct(members) => Self::Struct(Box::new(StructBuilder {
-                members: members.clone(),
-                validity: NullBufferBuilder::new(0),
-                columns: members.iter().map(|(_, member)| Self::new(member)).collect(),
-            })),
-        }
-    }
-
-    /// Appends a value, or null. `false` if it does not fit: then a null was appended.
-    pub(crate) fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
-        let Some(value) = value else {
-            self.append_null();
-            return true;
-        };
-        let fits = match self {
-            Self::String(builder) => text(value).map(|text| builder.append_value(text)),
-            Self::Json(builder) => json(value).map(|json| builder.append_value(json)),
-            Self::Int64(builder) => number(value).and_then(|n| n.to_i64()).map(|n| builder.append_value(n)),
-            Self::Double(builder) => float(value).map(|number| builder.append_value(number)),
-            Self::Decimal { builder, precision, scale } => {
-                decimal(value, *precision, *scale).map(|number| builder.append_value(number))
-            }
-            Self::Boolean(builder) => boolean(value).map(|value| builder.append_value(value)),
-            Self::Timestamp(builder) => {
-                calendar_time(value).map(|time| builder.append_value(time.epoch_ms()))
-            }
-            Self::Date(builder) => date(value).map(|day| builder.append_value(day)),
-            Self::Binary(builder) => binary(value).map(|bytes| builder.append_value(bytes)),
-            Self::List(list) => list.append(value),
-            Self::Map(map) => map.append(value),
-            Self::Struct(structure) => structure.append(value),
-        };
-        if fits.is_none() {
-            self.append_null();
-        }
-        fits.is_some()
-    }
-
-    fn append_null(&mut self) {
-        match self {
-            Self::String(builder) | Self::Json(builder) => builder.append_null(),
-            Self::Int64(builder) => builder.append_null(),
-            Self::Double(builder) => builder.append_null(),
-            Self::Decimal { builder, .. } => builder.append_null(),
-            Self::Boolean(builder) => builder.append_null(),
-            Self::Timestamp(builder) => builder.append_null(),
-            Self::Date(builder) => builder.append_null(),
-            Self::Binary(builder) => builder.append_null(),
-            Self::List(list) => list.lengths.push(list.elements.len(), false),
-            Self::Map(map) => map.lengths.push(map.keys.len(), false),
-            Self::Struct(structure) => {
-                structure.validity.append_null();
-                structure.columns.iter_mut().for_each(Self::append_null);
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::String(builder) | Self::Json(builder) => builder.len(),
-            Self::Int64(builder) => builder.len(),
-            Self::Double(builder) => builder.len(),
-            Self::Decimal { builder, .. } => builder.len(),
-            Self::Boolean(builder) => builder.len(),
-            Self::Timestamp(builder) => builder.len(),
-            Self::Date(builder) => builder.len(),
-            Self::Binary(builder) => builder.len(),
-            Self::List(list) => list.lengths.validity.len(),
-            Self::Map(map) => map.lengths.validity.len(),
-            Self::Struct(structure) => structure.validity.len(),
-        }
-    }
-
-    /// About how many bytes the values take.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::String(builder) | Self::Json(builder) => text_bytes(builder),
-            Self::Int64(builder) => size_of_val(builder.values_slice()),
-            Self::Double(builder) => size_of_val(builder.values_slice()),
-            Self::Decimal { builder, .. } => size_of_val(builder.values_slice()),
-            Self::Boolean(builder) => builder.len() / 8,
-            Self::Timestamp(builder) => size_of_val(builder.values_slice()),
-            Self::Date(builder) => size_of_val(builder.values_slice()),
-            Self::Binary(builder) => builder.values_slice().len() + size_of_val(builder.offsets_slice()),
-            Self::List(list) => list.lengths.bytes() + list.elements.bytes(),
-            Self::Map(map) => map.lengths.bytes() + text_bytes(&map.keys) + map.values.bytes(),
-            Self::Struct(structure) => structure.columns.iter().map(Self::bytes).sum(),
-        }
-    }
-
-    /// The values so far; begins anew.
-    pub(crate) fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::String(builder) | Self::Json(builder) => Arc::new(builder.finish()),
-            Self::Int64(builder) => Arc::new(builder.finish()),
-            Self::Double(builder) => Arc::new(builder.finish()),
-            Self::Decimal { builder, .. } => Arc::new(builder.finish()),
-            Self::Boolean(builder) => Arc::new(builder.finish()),
-            Self::Timestamp(builder) => Arc::new(builder.finish()),
-            Self::Date(builder) => Arc::new(builder.finish()),
-            Self::Binary(builder) => Arc::new(builder.finish()),
-            Self::List(list) => list.finish(),
-            Self::Map(map) => map.finish(),
-            Self::Struct(structure) => structure.finish(),
-        }
-    }
-}
-
-impl ListBuilder {
-    fn append(&mut self, value: &Operand<'_>) -> Option<()> {
-        if !fits(&self.column_type, value) {
-            return None;
-        }
-        each_element(value, |element| self.elements.append(present(element)));
-        self.lengths.push(self.elements.len(), true);
-        Some(())
+        self.builder.value_bytes()
     }
 
     fn finish(&mut self) -> ArrayRef {
-        let ColumnType::List(element) = &self.column_type else { return self.elements.finish() };
-        let (offsets, validity) = self.lengths.finish();
-        Arc::new(ListArray::new(Arc::new(element_field(element)), offsets, self.elements.finish(), validity))
+        self.builder.finish()
     }
 }
 
-impl MapBuilder {
-    fn append(&mut self, value: &Operand<'_>) -> Option<()> {
-        let Operand::Value(AttributeValue::M(members)) = value else { return None };
-        if !fits(&self.column_type, value) {
-            return None;
-        }
-        for (name, member) in members {
+/// How long each list or map of a column is, and which are null.
+struct NestedLengths {
+    ends: Vec<i32>,
+    validity: NullBufferBuilder,
+}
+
+impl NestedLengths {
+    fn new() -> Self {
+        Self { ends: vec![0], validity: NullBufferBuilder::new(0) }
+    }
+
+    /// Appends a list or map of this length, or null. Behind a null the column may have values: they are not part of any list or
+    /// map.
+    fn push(&mut self, length: usize, is_valid: bool) {
+        let last = self.ends.last().copied().unwrap_or(0);
+        self.ends.push(last.saturating_add(i32::try_from(length).unwrap_or(i32::MAX)));
+        self.validity.append(is_valid);
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.ends)
+    }
+
+    fn finish(&mut self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let ends = std::mem::replace(&mut self.ends, vec![0]);
+        (OffsetBuffer::new(ScalarBuffer::from(ends)), self.validity.finish())
+    }
+}
+
+struct ListColumn {
+    field: FieldRef,
+    lengths: NestedLengths,
+    elements: Box<dyn ColumnBuilder>,
+}
+
+impl ColumnBuilder for ListColumn {
+    fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
+        let (mut length, mut all_fit) = (0, true);
+        let is_list = value.is_some_and(|value| {
+            visit_elements(value, |element| {
+                all_fit &= self.elements.append_nested(Some(element));
+                length += 1;
+            })
+        });
+        self.lengths.push(length, is_list && all_fit);
+        value.is_none() || (is_list && all_fit)
+    }
+
+    fn bytes(&self) -> usize {
+        self.lengths.bytes() + self.elements.bytes()
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let (offsets, validity) = self.lengths.finish();
+        Arc::new(ListArray::new(Arc::clone(&self.field), offsets, self.elements.finish(), validity))
+    }
+}
+
+struct MapColumn {
+    entry: Fields,
+    lengths: NestedLengths,
+    keys: StringBuilder,
+    values: Box<dyn ColumnBuilder>,
+}
+
+impl ColumnBuilder for MapColumn {
+    fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
+        let members = value.and_then(members);
+        let mut fits = members.is_some();
+        for (name, member) in members.into_iter().flatten() {
             self.keys.append_value(name);
-            self.values.append(present(&Operand::Value(member)));
+            fits &= self.values.append_nested(Some(member));
         }
-        self.lengths.push(self.keys.len(), true);
-        Some(())
+        self.lengths.push(members.map_or(0, BTreeMap::len), fits);
+        value.is_none() || fits
+    }
+
+    fn bytes(&self) -> usize {
+        self.lengths.bytes() + self.keys.value_bytes() + self.values.bytes()
     }
 
     fn finish(&mut self) -> ArrayRef {
         let (offsets, validity) = self.lengths.finish();
-        let DataType::Map(entries, is_sorted) = data_type(&self.column_type) else {
-            return self.values.finish();
-        };
-        let DataType::Struct(fields) = entries.data_type() else { return self.values.finish() };
         let columns: Vec<ArrayRef> = vec![Arc::new(self.keys.finish()), self.values.finish()];
-        let members = StructArray::new(fields.clone(), columns, None);
-        Arc::new(MapArray::new(Arc::clone(&entries), offsets, members, validity, is_sorted))
+        let entries = StructArray::new(self.entry.clone(), columns, None);
+        let field = Arc::new(entries_field(self.entry.clone()));
+        Arc::new(MapArray::new(field, offsets, entries, validity, false))
     }
 }
 
-impl StructBuilder {
-    fn append(&mut self, value: &Operand<'_>) -> Option<()> {
-        let Operand::Value(AttributeValue::M(held)) = value else { return None };
-        let member = |name: &Arc<str>| held.get(&**name).map(Operand::Value);
-        let all_fit = self
-            .members
-            .iter()
-            .all(|(name, column_type)| member(name).is_none_or(|value| fits(column_type, &value)));
-        if !all_fit {
-            return None;
+struct StructColumn {
+    fields: Fields,
+    validity: NullBufferBuilder,
+    columns: Vec<Box<dyn ColumnBuilder>>,
+}
+
+impl ColumnBuilder for StructColumn {
+    fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
+        let members = value.and_then(members);
+        let mut fits = members.is_some();
+        for (field, column) in self.fields.iter().zip(&mut self.columns) {
+            fits &= column.append_nested(members.and_then(|members| members.get(field.name().as_str())));
         }
-        for ((name, _), column) in self.members.iter().zip(&mut self.columns) {
-            column.append(member(name).as_ref().and_then(present));
-        }
-        self.validity.append_non_null();
-        Some(())
+        self.validity.append(fits);
+        value.is_none() || fits
+    }
+
+    fn bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.bytes()).sum()
     }
 
     fn finish(&mut self) -> ArrayRef {
-        let columns = self.columns.iter_mut().map(ColumnBuilder::finish).collect();
-        Arc::new(StructArray::new(member_fields(&self.members), columns, self.validity.finish()))
+        let columns = self.columns.iter_mut().map(|column| column.finish()).collect();
+        Arc::new(StructArray::new(self.fields.clone(), columns, self.validity.finish()))
     }
 }
 
-/// About how many bytes texts take.
-pub(super) fn text_bytes(builder: &StringBuilder) -> usize {
-    builder.values_slice().len() + size_of_val(builder.offsets_slice())
-}
-
-/// Whether a value within another fits; `NULL` always does.
-fn fits(column_type: &ColumnType, value: &Operand<'_>) -> bool {
-    if value.is_null() {
-        return true;
-    }
-    match column_type {
-        ColumnType::String => text(value).is_some(),
-        ColumnType::Json => json(value).is_some(),
-        ColumnType::Int64 => number(value).and_then(|number| number.to_i64()).is_some(),
-        ColumnType::Double => float(value).is_some(),
-        ColumnType::Decimal { precision, scale } => {
-            decimal(value, *precision, scale.unsigned_abs()).is_some()
-        }
-        ColumnType::Boolean => boolean(value).is_some(),
-        ColumnType::Timestamp => calendar_time(value).is_some(),
-        ColumnType::Date => date(value).is_some(),
-        ColumnType::Binary => binary(value).is_some(),
-        ColumnType::List(element) => {
-            let mut all_fit = true;
-            let is_list = each_element(value, |value| {
-                all_fit &= fits(element, value);
-                all_fit
-            });
-            is_list && all_fit
-        }
-        ColumnType::Map(member) => match value {
-            Operand::Value(AttributeValue::M(members)) => {
-                members.values().all(|value| fits(member, &Operand::Value(value)))
-            }
-            Operand::Value(_) | Operand::Text(_) | Operand::Ratio { .. } => false,
-        },
-        ColumnType::Struct(members) => match value {
-            Operand::Value(AttributeValue::M(held)) => members.iter().all(|(name, member)| {
-                held.get(&**name).is_none_or(|value| fits(member, &Operand::Value(value)))
-            }),
-            Operand::Value(_) | Operand::Text(_) | Operand::Ratio { .. } => false,
-        },
-    }
-}
-
-/// `NULL` is null.
-fn present<'o, 'v>(value: &'o Operand<'v>) -> Option<&'o Operand<'v>> {
-    Some(value).filter(|value| !value.is_null())
-}
-
-/// Visits the elements of a list or a set; `false` if the value is neither.
-fn each_element(value: &Operand<'_>, mut visit: impl FnMut(&Operand<'_>) -> bool) -> bool {
+/// Visits the elements of a list or a set. Returns `false` if the value is neither.
+fn visit_elements(value: &Operand<'_>, mut visit: impl FnMut(&AttributeValue<'_>)) -> bool {
     let Operand::Value(value) = value else { return false };
-    let mut visit = |element: &AttributeValue<'_>| {
-        visit(&Operand::Value(element));
-    };
     match value {
-        AttributeValue::L(elements) => elements.iter().for_each(&mut visit),
-        AttributeValue::Ss(texts) => {
-            texts.iter().for_each(|text| visit(&AttributeValue::S(Cow::Borrowed(text))));
-        }
-        AttributeValue::Ns(numbers) => {
-            numbers.iter().for_each(|number| visit(&AttributeValue::N(number.clone())));
-        }
+        AttributeValue::L(elements) => elements.iter().for_each(visit),
+        AttributeValue::Ss(texts) => texts.iter().for_each(|text| visit(&AttributeValue::from(&**text))),
+        AttributeValue::Ns(all) => all.iter().for_each(|number| visit(&AttributeValue::N(number.clone()))),
         AttributeValue::Bs(all) => {
-            all.iter().for_each(|bytes| visit(&AttributeValue::B(Cow::Borrowed(bytes))))
+            all.iter().for_each(|bytes| visit(&AttributeValue::B(Cow::Borrowed(bytes))));
         }
         AttributeValue::S(_)
         | AttributeValue::N(_)
@@ -372,29 +300,37 @@ fn each_element(value: &Operand<'_>, mut visit: impl FnMut(&Operand<'_>) -> bool
     true
 }
 
-fn text<'o>(value: &'o Operand<'_>) -> Option<&'o str> {
+fn members<'o, 'v>(value: &'o Operand<'v>) -> Option<&'o BTreeMap<Cow<'v, str>, AttributeValue<'v>>> {
+    if let Operand::Value(AttributeValue::M(members)) = value { Some(members) } else { None }
+}
+
+fn text<'o>(value: &'o Operand<'_>) -> Option<Cow<'o, str>> {
     match value {
-        Operand::Text(text) => Some(text),
-        Operand::Value(value) => value.as_text(),
+        Operand::Text(text) => Some(Cow::Borrowed(text)),
+        Operand::Value(value) => value.as_text().map(Cow::Borrowed),
         Operand::Ratio { .. } => None,
     }
 }
 
-fn json(value: &Operand<'_>) -> Option<String> {
+fn json<'o>(value: &'o Operand<'_>) -> Option<Cow<'o, str>> {
     match value {
-        Operand::Text(text) => Some(plain_json(&AttributeValue::S(Cow::Borrowed(text)))),
-        Operand::Value(value) => Some(plain_json(value)),
+        Operand::Text(text) => Some(Cow::Owned(plain_json(&AttributeValue::from(&**text)))),
+        Operand::Value(value) => Some(Cow::Owned(plain_json(value))),
         Operand::Ratio { .. } => None,
     }
 }
 
-/// A number; in a key numbers are text.
+/// A number; a variable of a key is a text.
 fn number<'o>(value: &'o Operand<'_>) -> Option<Cow<'o, Decimal>> {
     match value {
         Operand::Value(value) => value.as_number().map(Cow::Borrowed),
         Operand::Text(text) => text.parse().ok().map(Cow::Owned),
         Operand::Ratio { .. } => None,
     }
+}
+
+fn integer(value: &Operand<'_>) -> Option<i64> {
+    number(value)?.to_i64()
 }
 
 fn float(value: &Operand<'_>) -> Option<f64> {
@@ -413,15 +349,19 @@ fn boolean(value: &Operand<'_>) -> Option<bool> {
     if let Operand::Value(AttributeValue::Bool(value)) = value { Some(*value) } else { None }
 }
 
-/// A time of the calendar: one that readers can write.
-fn calendar_time(value: &Operand<'_>) -> Option<afterwrite::record::Timestamp> {
+/// A time of a day of the calendar: a time that readers can write.
+fn calendar_time(value: &Operand<'_>) -> Option<Timestamp> {
     value.time().filter(|time| time.has_day())
 }
 
-fn date(value: &Operand<'_>) -> Option<i32> {
+fn epoch_ms(value: &Operand<'_>) -> Option<i64> {
+    calendar_time(value).map(|time| time.epoch_ms())
+}
+
+fn epoch_day(value: &Operand<'_>) -> Option<i32> {
     i32::try_from(calendar_time(value)?.epoch_seconds().div_euclid(DAY_SECONDS)).ok()
 }
 
-fn binary<'o>(value: &'o Operand<'_>) -> Option<&'o [u8]> {
-    if let Operand::Value(AttributeValue::B(bytes)) = value { Some(bytes) } else { None }
+fn binary<'o>(value: &'o Operand<'_>) -> Option<Cow<'o, [u8]>> {
+    if let Operand::Value(AttributeValue::B(bytes)) = value { Some(Cow::Borrowed(bytes)) } else { None }
 }

@@ -1,109 +1,72 @@
-//! What tells the exporter of new objects: an event of S3, or messages of SQS that hold one each.
-
-use std::borrow::Cow;
+//! The events that name new objects: an event of S3, or SQS messages that hold one each.
 
 use afterwrite::{Error, ErrorKind, Result};
 use percent_encoding::percent_decode_str;
-use serde::Deserialize;
+use serde_json::Value;
 
-/// An object that an event speaks of.
+/// An object that was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Created {
+pub(super) struct CreatedObject {
     /// Its bucket.
-    pub bucket: String,
+    pub(super) bucket: String,
     /// Its key, decoded.
-    pub key: String,
+    pub(super) key: String,
 }
 
-/// What an invocation is about.
+/// The event of an invocation.
 #[derive(Debug)]
-pub enum Notice {
-    /// An event of S3: all of its objects succeed, or the invocation fails.
-    Direct(Vec<Created>),
-    /// Messages of SQS by their ids, each of which succeeds or fails alone.
-    Queued(Vec<(String, Result<Vec<Created>>)>),
+pub(super) enum ExporterEvent {
+    /// An event of S3: all objects succeed, or the invocation fails.
+    Objects(Vec<CreatedObject>),
+    /// SQS messages by their ids: each succeeds or fails by itself.
+    Messages(Vec<(String, Result<Vec<CreatedObject>>)>),
 }
 
-#[derive(Deserialize)]
-struct Event<'e> {
-    #[serde(borrow, rename = "Records", default)]
-    records: Option<Vec<Record<'e>>>,
-    #[serde(borrow, rename = "Event", default)]
-    event: Option<Cow<'e, str>>,
-}
-
-#[derive(Deserialize)]
-struct Record<'e> {
-    #[serde(borrow, default)]
-    s3: Option<Entity<'e>>,
-    #[serde(borrow, rename = "messageId", default)]
-    message_id: Option<Cow<'e, str>>,
-    #[serde(borrow, default)]
-    body: Option<Cow<'e, str>>,
-}
-
-#[derive(Deserialize)]
-struct Entity<'e> {
-    #[serde(borrow)]
-    bucket: Bucket<'e>,
-    #[serde(borrow)]
-    object: Object<'e>,
-}
-
-#[derive(Deserialize)]
-struct Bucket<'e> {
-    #[serde(borrow)]
-    name: Cow<'e, str>,
-}
-
-#[derive(Deserialize)]
-struct Object<'e> {
-    #[serde(borrow)]
-    key: Cow<'e, str>,
-}
-
-impl Notice {
-    /// Reads the event of an invocation. What S3 sends to test a new notification (`s3:TestEvent`) speaks of no object.
+impl ExporterEvent {
+    /// Reads the event of an invocation. The event with which S3 tests a new notification (`s3:TestEvent`) names no object.
     ///
     /// # Errors
-    /// [`ErrorKind::Event`] if it is neither S3's nor SQS's.
-    pub fn read(json: &str) -> Result<Self> {
-        let event: Event<'_> = serde_json::from_str(json).map_err(|_| not_an_event())?;
-        let Some(records) = event.records else { return Ok(Self::Direct(created(json)?)) };
-        if records.iter().all(|record| record.message_id.is_none()) {
-            return Ok(Self::Direct(objects(records)?));
+    /// [`ErrorKind::Event`] if the event is neither of S3 nor of SQS.
+    pub(super) fn read(json: &str) -> Result<Self> {
+        let event: Value = serde_json::from_str(json).map_err(|_| not_an_event())?;
+        let records = event.get("Records").and_then(Value::as_array);
+        match records {
+            Some(records) if records.iter().any(|record| record.get("messageId").is_some()) => {
+                Ok(Self::Messages(records.iter().map(read_message).collect()))
+            }
+            Some(_) | None => Ok(Self::Objects(created_objects(&event)?)),
         }
-        let messages = records.into_iter().map(|record| {
-            let body = record.body.as_deref().ok_or_else(not_an_event).and_then(created);
-            (record.message_id.unwrap_or_default().into_owned(), body)
-        });
-        Ok(Self::Queued(messages.collect()))
     }
 }
 
-/// The objects of an event of S3.
-fn created(json: &str) -> Result<Vec<Created>> {
-    let event: Event<'_> = serde_json::from_str(json).map_err(|_| not_an_event())?;
-    match event.records {
-        Some(records) => objects(records),
-        None if event.event.as_deref() == Some("s3:TestEvent") => Ok(Vec::new()),
-        None => Err(not_an_event()),
-    }
+/// The id of an SQS message, and the objects of the S3 event that it holds.
+fn read_message(message: &Value) -> (String, Result<Vec<CreatedObject>>) {
+    let text = |name: &str| message.get(name).and_then(Value::as_str);
+    let body = text("body").and_then(|body| serde_json::from_str(body).ok());
+    let created = body.as_ref().ok_or_else(not_an_event).and_then(created_objects);
+    (text("messageId").unwrap_or_default().to_owned(), created)
 }
 
-fn objects(records: Vec<Record<'_>>) -> Result<Vec<Created>> {
-    let created = records.into_iter().map(|record| {
-        let Entity { bucket, object } = record.s3.ok_or_else(not_an_event)?;
-        // In events a space is a plus sign, and all that URLs reserve is percent-encoded.
-        let key = object.key.replace('+', " ");
-        let key = percent_decode_str(&key).decode_utf8().map_err(|_| not_an_event())?.into_owned();
-        Ok(Created { bucket: bucket.name.into_owned(), key })
-    });
-    created.collect()
+/// The objects of an S3 event.
+fn created_objects(event: &Value) -> Result<Vec<CreatedObject>> {
+    let created = match (event.get("Records"), event.get("Event")) {
+        (Some(records), _) => records.as_array().and_then(|all| all.iter().map(created_object).collect()),
+        (None, Some(event)) => (event == "s3:TestEvent").then(Vec::new),
+        (None, None) => None,
+    };
+    created.ok_or_else(not_an_event)
+}
+
+fn created_object(record: &Value) -> Option<CreatedObject> {
+    let bucket = record.pointer("/s3/bucket/name")?.as_str()?.to_owned();
+    // In events a space is a plus sign, and all characters that URLs reserve are percent-encoded.
+    let key = record.pointer("/s3/object/key")?.as_str()?.replace('+', " ");
+    let key = percent_decode_str(&key).decode_utf8().ok()?.into_owned();
+    Some(CreatedObject { bucket, key })
 }
 
 fn not_an_event() -> Error {
-    Error::new(ErrorKind::Event, "this is neither an event of S3 nor messages of SQS that hold one").hint(
+    Error::new(ErrorKind::Event, "the payload is neither an S3 event nor SQS messages that hold S3 events").hint(
         "Let the bucket notify the function of the objects created under archive/, directly or through SQS",
     )
 }
@@ -118,47 +81,53 @@ mod tests {
         )
     }
 
-    fn keys(created: &[Created]) -> Vec<&str> {
+    fn keys(created: &[CreatedObject]) -> Vec<&str> {
         created.iter().map(|created| created.key.as_str()).collect()
     }
 
     #[test]
-    fn keys_arrive_encoded() {
-        let Notice::Direct(created) =
-            Notice::read(&event("archive/dt%3D2026-02-06/hh=14/a+b%2Bc%C3%A9.gz")).unwrap()
+    fn keys_in_events_are_decoded() {
+        let ExporterEvent::Objects(created) =
+            ExporterEvent::read(&event("archive/dt%3D2026-02-06/hh=14/a+b%2Bc%C3%A9.gz")).unwrap()
         else {
-            panic!("it is S3's own")
+            panic!("an event of S3")
         };
         assert_eq!(keys(&created), ["archive/dt=2026-02-06/hh=14/a b+cé.gz"]);
         assert_eq!(created[0].bucket, "lake");
     }
 
     #[test]
-    fn a_test_event_speaks_of_nothing() {
+    fn a_test_event_names_no_object() {
         let test =
             r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Time":"2026-02-06T10:00:00Z","Bucket":"lake"}"#;
-        assert!(matches!(Notice::read(test), Ok(Notice::Direct(created)) if created.is_empty()));
+        assert!(
+            matches!(ExporterEvent::read(test), Ok(ExporterEvent::Objects(created)) if created.is_empty())
+        );
         let queued = serde_json::json!({ "Records": [{ "messageId": "1", "body": test }] }).to_string();
-        let Ok(Notice::Queued(messages)) = Notice::read(&queued) else { panic!("it is queued") };
+        let Ok(ExporterEvent::Messages(messages)) = ExporterEvent::read(&queued) else {
+            panic!("SQS messages")
+        };
         assert!(matches!(&messages[..], [(id, Ok(created))] if id == "1" && created.is_empty()));
     }
 
     #[test]
-    fn a_bad_message_spoils_no_other() {
+    fn an_invalid_message_does_not_affect_the_others() {
         let records = serde_json::json!({ "Records": [
             { "messageId": "1", "body": event("archive/a.gz") },
             { "messageId": "2", "body": "hello" },
             { "messageId": "3" },
         ]});
-        let Ok(Notice::Queued(messages)) = Notice::read(&records.to_string()) else { panic!("it is queued") };
-        let told: Vec<_> = messages.iter().map(|(id, created)| (id.as_str(), created.is_ok())).collect();
-        assert_eq!(told, [("1", true), ("2", false), ("3", false)]);
+        let Ok(ExporterEvent::Messages(messages)) = ExporterEvent::read(&records.to_string()) else {
+            panic!("SQS messages")
+        };
+        let valid: Vec<_> = messages.iter().map(|(id, created)| (id.as_str(), created.is_ok())).collect();
+        assert_eq!(valid, [("1", true), ("2", false), ("3", false)]);
     }
 
     #[test]
-    fn what_is_no_event_is_told() {
+    fn other_payloads_are_errors() {
         for json in ["", "[]", "{}", r#"{"Records":[{}]}"#, r#"{"Records":5}"#, r#"{"Event":"else"}"#] {
-            assert_eq!(Notice::read(json).unwrap_err().kind(), ErrorKind::Event, "{json}");
+            assert_eq!(ExporterEvent::read(json).unwrap_err().kind(), ErrorKind::Event, "{json}");
         }
     }
 }

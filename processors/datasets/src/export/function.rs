@@ -1,130 +1,125 @@
-//! The exporter as a Lambda function: which objects an event speaks of, and what is answered.
+//! The exporter as a Lambda function: which objects an event names, and the response.
 
 use std::time::Instant;
 
-use afterwrite::commit::{Clock as _, RememberedLookups, SystemClock};
-use afterwrite::config::{
-    EnvironmentSettings, FunctionConfig, bucket, dynamodb_client, s3_client, state_table,
-};
-use afterwrite::sink::Bucket;
-use afterwrite::sink::Tables;
+use afterwrite::Result;
+use afterwrite::commit::RememberedLookups;
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite_functions::Response;
-use afterwrite_functions::host::log;
-use afterwrite_functions::metrics::Line;
-use afterwrite_functions::response::BatchItemFailure;
-use lambda_runtime::{Error, LambdaEvent, service_fn, tracing};
-use serde_json::value::RawValue;
+use afterwrite_lambda::{
+    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLine,
+};
 
-use super::event::{Created, Notice};
-use super::{Exporter, Tally};
+use super::event::{CreatedObject, ExporterEvent};
+use super::{ArchiveExporter, ExportTotals};
 
 const FUNCTION: &str = "exporter";
 
-/// Exports what invocations speak of.
+/// The function `exporter`.
 #[derive(Debug)]
-pub struct Host<B, T> {
-    exporter: Exporter<B, T>,
+pub struct ExporterFunction {
+    exporter: ArchiveExporter<S3Bucket, DynamoDb>,
+    /// Objects of other buckets are skipped.
     bucket: String,
 }
 
-/// Runs the exporter until Lambda ends it.
-///
-/// # Errors
-/// What is unset or wrong in the settings, named by its variable.
-pub async fn run() -> Result<(), Error> {
-    log();
-    let settings = EnvironmentSettings::from_env();
-    let config = FunctionConfig::resolve(&settings, &[])?;
-    let name = bucket(&settings)?;
-    let objects = S3Bucket::retrying(s3_client().await?, name.clone());
-    let remembered = match &settings.state_table {
-        Some(_) => {
-            let tables = DynamoDb::new(Box::pin(dynamodb_client()).await?);
-            Some(RememberedLookups::new(config.model.clone(), state_table(&settings)?, tables))
-        }
-        None => None,
-    };
-    let exporter = Exporter::new(config.model, config.table_names, objects, remembered);
-    let host = Host::new(exporter, &name);
-    lambda_runtime::run(service_fn(|event| host.answer(event))).await
-}
-
-impl<B: Bucket, T: Tables> Host<B, T> {
-    /// A host of this exporter, for the objects of this bucket alone.
-    #[must_use]
-    pub fn new(exporter: Exporter<B, T>, bucket: &str) -> Self {
-        Self { exporter, bucket: bucket.to_owned() }
-    }
-
-    async fn answer(&self, event: LambdaEvent<Box<RawValue>>) -> Result<Response, Error> {
-        Ok(Box::pin(self.handle(event.payload.get())).await?)
-    }
-
-    /// Exports what an event speaks of.
+impl ExporterFunction {
+    /// Creates the function.
     ///
     /// # Errors
-    /// For an event of S3, the first failure of any object: S3's event comes again as a whole. Of messages only those fail that
-    /// the response names.
-    pub async fn handle(&self, event: &str) -> afterwrite::Result<Response> {
-        match Notice::read(event)? {
-            Notice::Direct(created) => self.export(&created).await.map(|()| Response::default()),
-            Notice::Queued(messages) => {
-                let mut response = Response::default();
-                for (item_identifier, created) in messages {
-                    let exported = match created {
-                        Ok(created) => self.export(&created).await,
-                        Err(error) => Err(error),
-                    };
-                    if let Err(error) = exported {
-                        tracing::warn!(message = item_identifier, %error, "a message's objects were not exported");
-                        response.batch_item_failures.push(BatchItemFailure { item_identifier });
-                    }
-                }
-                Ok(response)
+    /// A missing or wrong setting, named by its variable.
+    pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
+        let config = FunctionConfig::resolve(&settings)?;
+        let name = settings.required_bucket()?;
+        let objects = S3Bucket::retrying(s3_client().await?, name.clone());
+        let remembered = match &settings.state_table {
+            Some(_) => {
+                let tables = DynamoDb::new(Box::pin(dynamodb_client()).await?);
+                Some(RememberedLookups::new(config.model.clone(), settings.required_state_table()?, tables))
             }
-        }
+            None => None,
+        };
+        let exporter = ArchiveExporter::new(config.model, config.table_names, objects, remembered);
+        Ok(Self { exporter, bucket: name.to_string() })
     }
 
-    /// Exports all of these objects, or as many as can be; the first error, if any.
-    async fn export(&self, created: &[Created]) -> afterwrite::Result<()> {
-        let mut failed = None;
-        for Created { bucket, key } in created {
+    /// Exports the objects of each message; the response names the messages that failed.
+    async fn export_messages(&self, messages: Vec<(String, Result<Vec<CreatedObject>>)>) -> BatchResponse {
+        let mut response = BatchResponse::default();
+        for (item_identifier, created) in messages {
+            let exported = match created {
+                Ok(created) => self.export(&created).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = exported {
+                tracing::warn!(message = item_identifier, %error, "a message's objects were not exported");
+                response.batch_item_failures.push(BatchItemFailure { item_identifier });
+            }
+        }
+        response
+    }
+
+    /// Exports all of these objects, or as many as possible; returns the first error, if any.
+    async fn export(&self, created: &[CreatedObject]) -> Result<()> {
+        let mut first_error = None;
+        for CreatedObject { bucket, key } in created {
             if *bucket != self.bucket {
                 tracing::warn!(
                     bucket,
-                    "an object of another bucket was left alone; AFTERWRITE_BUCKET names ours"
+                    "an object of another bucket was skipped; AFTERWRITE_BUCKET names this function's bucket"
                 );
                 continue;
             }
-            let begun = Instant::now();
+            let started = Instant::now();
             match self.exporter.export(key).await {
-                Ok(tally) => {
-                    let model = &self.exporter.model().name;
-                    println!("{}", metrics(&tally).of(FUNCTION, model, begun.elapsed(), SystemClock.now()));
-                }
+                Ok(totals) => metrics(&totals).print(FUNCTION, &self.exporter.model().name, started),
                 Err(error) => {
                     tracing::warn!(object = key, %error, "an object was not exported");
-                    failed.get_or_insert(error);
+                    first_error.get_or_insert(error);
                 }
             }
         }
-        failed.map_or(Ok(()), Err)
+        first_error.map_or(Ok(()), Err)
     }
 }
 
-fn metrics(tally: &Tally) -> Line {
-    let mut line = Line::default();
-    line.count("foreign_objects", tally.foreign);
-    line.count("lines", tally.lines);
-    line.count("rows", tally.rows);
-    line.count("duplicate_lines", tally.duplicates);
-    line.count("unmatched", tally.unmatched);
-    line.count("rejected_lines", tally.rejected);
-    line.count("rescued_rows", tally.rescued);
-    line.count("files", tally.files);
-    line.count("files_there", tally.files_there);
-    line.count("file_bytes", tally.file_bytes);
+impl LambdaFunction for ExporterFunction {
+    type Response = BatchResponse;
+
+    /// Exports the objects that an event names. An event of S3 fails with the first error of any object, and S3 redelivers it as a whole. Of
+    /// SQS messages only those fail that the response names.
+    async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
+        match EventSource::detect(invocation.payload().as_bytes()) {
+            None | Some(EventSource::S3 | EventSource::Sqs) => {}
+            Some(source) => {
+                return Err(source.unexpected(
+                    FUNCTION,
+                    "S3 events, directly or from an SQS queue",
+                    "Let the bucket notify it, or the queue, of the objects created under archive/",
+                ));
+            }
+        }
+        match ExporterEvent::read(invocation.payload())? {
+            ExporterEvent::Objects(created) => {
+                Box::pin(self.export(&created)).await.map(|()| BatchResponse::default())
+            }
+            ExporterEvent::Messages(messages) => Ok(Box::pin(self.export_messages(messages)).await),
+        }
+    }
+}
+
+fn metrics(totals: &ExportTotals) -> MetricsLine {
+    let mut line = MetricsLine::default();
+    line.count("foreign_objects", totals.foreign);
+    line.count("lines", totals.lines);
+    line.count("rows", totals.rows);
+    line.count("duplicate_lines", totals.duplicates);
+    line.count("unmatched", totals.unmatched);
+    line.count("rejected_lines", totals.rejected);
+    line.count("rescued_rows", totals.rescued);
+    line.count("files", totals.files);
+    line.count("files_there", totals.existing_files);
+    line.count("file_bytes", totals.file_bytes);
     line
 }

@@ -1,88 +1,73 @@
-//! Attribute values as JSON text: plainly, for `json` columns, and as DynamoDB writes them, for what fits no column.
+//! Attribute values as JSON text: plain for `json` columns, typed as in DynamoDB's JSON for `_rescued`.
 
-use afterwrite::record::AttributeValue;
+use afterwrite::record::{AttributeValue, Decimal};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
+use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A value as JSON has it: numbers keep their digits, bytes are base64, sets are lists.
+/// A value in plain JSON: numbers keep their digits, bytes are base64, sets are lists.
 #[must_use]
 pub fn plain_json(value: &AttributeValue<'_>) -> String {
-    text_of(&Plain(value))
+    json_text(&JsonValue(value, JsonForm::Plain))
 }
 
-/// A value as DynamoDB's JSON has it: `{"N":"5"}`.
+/// A value in DynamoDB's JSON, such as `{"N":"5"}`.
 pub(super) fn dynamodb_json(value: &AttributeValue<'_>) -> String {
-    text_of(&Typed(value))
+    json_text(&JsonValue(value, JsonForm::Typed))
 }
 
-fn text_of(value: &impl Serialize) -> String {
-    // Every key is text and nothing is a float: there is nothing that JSON cannot say.
+fn json_text(value: &JsonValue<'_>) -> String {
+    // Cannot fail: every key is a text, and nothing is a float.
     serde_json::to_string(value).unwrap_or_default()
 }
 
-struct Plain<'v>(&'v AttributeValue<'v>);
+#[derive(Clone, Copy)]
+enum JsonForm {
+    Plain,
+    /// Within an object that names the type.
+    Typed,
+    /// Within that object.
+    TypedContent,
+}
 
-impl Serialize for Plain<'_> {
+struct JsonValue<'v>(&'v AttributeValue<'v>, JsonForm);
+
+impl Serialize for JsonValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            AttributeValue::S(text) => serializer.serialize_str(text),
-            AttributeValue::N(number) => {
-                // Its own digits, which no float would keep.
-                let digits = RawValue::from_string(number.to_string());
-                digits.map_err(serde::ser::Error::custom)?.serialize(serializer)
+        let Self(value, form) = *self;
+        let (nested, null) = match form {
+            JsonForm::Plain => (JsonForm::Plain, None),
+            JsonForm::Typed => {
+                let content = JsonValue(value, JsonForm::TypedContent);
+                return serializer.collect_map([(value.type_name(), content)]);
             }
+            JsonForm::TypedContent => (JsonForm::Typed, Some(true)),
+        };
+        match value {
+            AttributeValue::S(text) => serializer.serialize_str(text),
+            AttributeValue::N(number) => json_number(number, form).serialize(serializer),
             AttributeValue::B(bytes) => serializer.serialize_str(&STANDARD.encode(bytes)),
             AttributeValue::Bool(value) => serializer.serialize_bool(*value),
-            AttributeValue::Null => serializer.serialize_unit(),
+            AttributeValue::Null => null.serialize(serializer),
             AttributeValue::M(members) => {
-                serializer.collect_map(members.iter().map(|(name, value)| (name, Plain(value))))
+                serializer.collect_map(members.iter().map(|(name, value)| (name, JsonValue(value, nested))))
             }
-            AttributeValue::L(elements) => serializer.collect_seq(elements.iter().map(Plain)),
+            AttributeValue::L(values) => {
+                serializer.collect_seq(values.iter().map(|value| JsonValue(value, nested)))
+            }
             AttributeValue::Ss(texts) => serializer.collect_seq(texts),
-            AttributeValue::Ns(numbers) => {
-                let mut list = serializer.serialize_seq(Some(numbers.len()))?;
-                for number in numbers {
-                    list.serialize_element(&Plain(&AttributeValue::N(number.clone())))?;
-                }
-                list.end()
-            }
+            AttributeValue::Ns(all) => serializer.collect_seq(all.iter().map(|one| json_number(one, form))),
             AttributeValue::Bs(all) => serializer.collect_seq(all.iter().map(|bytes| STANDARD.encode(bytes))),
         }
     }
 }
 
-struct Typed<'v>(&'v AttributeValue<'v>);
-
-impl Serialize for Typed<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut typed = serializer.serialize_map(Some(1))?;
-        let name = self.0.type_name();
-        match self.0 {
-            AttributeValue::S(text) => typed.serialize_entry(name, text)?,
-            AttributeValue::N(number) => typed.serialize_entry(name, &number.to_string())?,
-            AttributeValue::B(bytes) => typed.serialize_entry(name, &STANDARD.encode(bytes))?,
-            AttributeValue::Bool(value) => typed.serialize_entry(name, value)?,
-            AttributeValue::Null => typed.serialize_entry(name, &true)?,
-            AttributeValue::M(members) => {
-                let members: std::collections::BTreeMap<_, _> =
-                    members.iter().map(|(name, value)| (name, Typed(value))).collect();
-                typed.serialize_entry(name, &members)?;
-            }
-            AttributeValue::L(elements) => {
-                typed.serialize_entry(name, &elements.iter().map(Typed).collect::<Vec<_>>())?;
-            }
-            AttributeValue::Ss(texts) => typed.serialize_entry(name, texts)?,
-            AttributeValue::Ns(numbers) => {
-                let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-                typed.serialize_entry(name, &numbers)?;
-            }
-            AttributeValue::Bs(all) => {
-                let all: Vec<String> = all.iter().map(|bytes| STANDARD.encode(bytes)).collect();
-                typed.serialize_entry(name, &all)?;
-            }
-        }
-        typed.end()
-    }
+/// A number with all its digits, which a float would not keep.
+fn json_number(number: &Decimal, form: JsonForm) -> Box<RawValue> {
+    let json = match form {
+        JsonForm::Plain => number.to_string(),
+        JsonForm::Typed | JsonForm::TypedContent => format!("\"{number}\""),
+    };
+    RawValue::from_string(json).unwrap_or_default()
 }

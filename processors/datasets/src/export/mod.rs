@@ -1,88 +1,60 @@
-//! One archive object → a Parquet file for each dataset and day that its lines change.
+//! Exporting: one archive object → a Parquet file for each dataset and day that its lines change.
 //!
 //! ```text
-//! archive/…gz ─▶ lines    unpacked as it arrives, cut into blocks of whole lines
+//! archive/…gz ─▶ lines    decompressed as it arrives, cut into blocks of whole lines
 //!             ─▶ object   each line decoded; its rows appended to the columns of their partitions
-//!             ─▶ partition, column     Arrow arrays ─▶ Parquet in memory
+//!             ─▶ partition_writer, column      Arrow arrays ─▶ Parquet in memory
 //!             ─▶ datasets/<name>/dt=<day>/<hash of the object's key>-<fingerprint of model and schema>.parquet
 //! ```
 //!
-//! The file's key follows from the object's, and it is written only if there is none (`If-None-Match: *`): to export an object again
-//! changes nothing. A change that is there twice is exported once. A line that is no change of the model's tables is put under
-//! `rejected/` with its number and the reason, and keeps no other from being exported. An object that cannot be read to its end, or
-//! that holds changes of unknown tables alone, fails as a whole, before anything is written.
+//! The file's key is derived from the object's, and the file is only written if it does not exist (`If-None-Match: *`): exporting
+//! an object again changes nothing. Duplicates of a change within an object are exported once. A line that is not a change record
+//! of the model's tables is written to `rejected/` with its number and the reason; the other lines are exported. An object that
+//! cannot be read to its end, or that has only changes of unknown tables, fails as a whole, before anything is written.
 
 mod column;
-pub mod event;
+mod event;
 pub mod function;
 mod json;
 mod lines;
 mod object;
-mod partition;
-
-pub use json::plain_json;
+mod partition_writer;
 
 use std::sync::Arc;
 
 use afterwrite::commit::RememberedLookups;
-use afterwrite::sink::Bucket;
 use afterwrite::sink::Tables;
+use afterwrite::sink::{Bucket, ObjectBody, PutOutcome};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use arrow_schema::SchemaRef;
 use futures::TryStreamExt as _;
-use sha2::{Digest as _, Sha256};
 
-use self::lines::Lines;
+pub use self::json::plain_json;
+use self::lines::LineBlocks;
+pub use self::object::ExportTotals;
 use self::object::ObjectExport;
-use crate::schema::{fingerprint, hex, schema};
+use crate::paths::{ARCHIVE, DatasetPartition, rejected_lines};
+use crate::schema::fingerprint;
 
-/// Where the archive's objects begin.
-const ARCHIVE: &str = "archive/";
-
+/// How many bytes of rows are staged before they are encoded, for all partitions of an object together. Encoding ends a row group
+/// of every partition, so a smaller value takes less memory and makes smaller row groups. A column of an Arrow batch holds at
+/// most 2 GiB.
 const STAGED_BYTES: usize = 32 * 1024 * 1024;
 
 /// Exports the archive of a bucket.
 #[derive(Debug)]
-pub struct Exporter<B, T> {
+pub struct ArchiveExporter<B, T> {
     model: Arc<Model>,
-    /// Where each of the model's tables lives.
+    /// The name of each of the model's tables in the account.
     tables: Vec<Arc<str>>,
     bucket: B,
-    /// What lookups have given, if the state table is known.
+    /// The remembered lookups, if the state table is configured.
     remembered: Option<RememberedLookups<T>>,
-    /// For each dataset, its schema and the fingerprint.
-    shapes: Vec<(SchemaRef, String)>,
     staged_bytes: usize,
 }
 
-/// What became of one object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Objects that are none of the archive's, and were left alone: 0 or 1.
-    pub foreign: usize,
-    /// Lines that were read.
-    pub lines: usize,
-    /// Rows that were made of them.
-    pub rows: usize,
-    /// Changes that were there before in the same object.
-    pub duplicates: usize,
-    /// Changes of items that match no entity.
-    pub unmatched: usize,
-    /// Lines that are no changes; they are under `rejected/`.
-    pub rejected: usize,
-    /// Rows with values that fit no column; they are in `_rescued`.
-    pub rescued: usize,
-    /// Files that were written.
-    pub files: usize,
-    /// Files that were there from an earlier export.
-    pub files_there: usize,
-    /// Bytes of the files that were written.
-    pub file_bytes: usize,
-}
-
-impl<B: Bucket, T: Tables> Exporter<B, T> {
-    /// `tables` says where each of [`Model::tables`] lives. Without `remembered`, columns of what lookups give are null.
+impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
+    /// `tables` has the name of each of [`Model::tables`] in the account. Without `remembered`, columns of lookups are null.
     #[must_use]
     pub fn new(
         model: Arc<Model>,
@@ -90,17 +62,7 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         bucket: B,
         remembered: Option<RememberedLookups<T>>,
     ) -> Self {
-        let shape = |dataset| (schema(dataset), fingerprint(&model, dataset));
-        let shapes = model.datasets.iter().map(shape).collect();
-        Self { model, tables, bucket, remembered, shapes, staged_bytes: STAGED_BYTES }
-    }
-
-    /// With about so many bytes of rows staged before they are encoded, for all partitions of an object together; 32 MiB, if nothing is
-    /// said, and at most 1 GiB, because a column of an Arrow batch holds no more than 2. Each time ends a row group of every partition:
-    /// less takes less memory, and makes smaller row groups.
-    #[must_use]
-    pub fn staging(self, bytes: usize) -> Self {
-        Self { staged_bytes: bytes.min(1 << 30), ..self }
+        Self { model, tables, bucket, remembered, staged_bytes: STAGED_BYTES }
     }
 
     /// The model.
@@ -109,55 +71,66 @@ impl<B: Bucket, T: Tables> Exporter<B, T> {
         &self.model
     }
 
-    /// Exports one object. An object outside `archive/` is left alone.
+    /// Exports one object. An object outside `archive/` is ignored.
     ///
     /// # Errors
-    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is none of this model's archive; then nothing of it was written. Else as
-    /// [`Bucket`] and [`Tables::read`]: some files may be written, and exporting it again writes the rest.
-    pub async fn export(&self, key: &str) -> Result<Tally> {
+    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was
+    /// written. Otherwise as [`Bucket`] and [`Tables::read`]: some files may be written, and exporting the object again writes
+    /// the others.
+    pub async fn export(&self, key: &str) -> Result<ExportTotals> {
         if !key.starts_with(ARCHIVE) {
-            return Ok(Tally { foreign: 1, ..Tally::default() });
+            return Ok(ExportTotals { foreign: 1, ..ExportTotals::default() });
         }
-        let exported = self.export_archived(key).await;
+        let exported = match self.read(key).await {
+            Ok(export) => self.write(key, export).await,
+            Err(error) => Err(error),
+        };
         exported.map_err(|error| error.with("object", key))
     }
 
-    async fn export_archived(&self, key: &str) -> Result<Tally> {
+    /// Reads an object to its end.
+    async fn read(&self, key: &str) -> Result<ObjectExport<'_, T>> {
         let chunks = self.bucket.get(key).await?;
         let mut chunks = chunks.ok_or_else(|| {
-            Error::new(ErrorKind::Rejected, "the archive object is not there any more")
-                .hint("If it was removed on purpose, nothing is to be done; else write it again")
+            Error::new(ErrorKind::Rejected, "the archive object does not exist any more")
+                .hint("If it was removed on purpose, ignore this; otherwise write it again")
         })?;
-        let mut lines = Lines::new();
-        let mut export = ObjectExport::new(self);
+        let remembered = self.remembered.as_ref();
+        let mut export = ObjectExport::new(&self.model, &self.tables, remembered, self.staged_bytes);
+        let mut lines = LineBlocks::new();
         let mut is_last = false;
         while !is_last {
             let chunk = chunks.try_next().await?;
             is_last = chunk.is_none();
             lines.push(chunk);
             while let Some(block) = lines.next_block()? {
-                export.block(block).await?;
+                export.add_block(block).await?;
             }
         }
-        export.finish(key).await
+        Ok(export)
     }
 
-    #[expect(clippy::indexing_slicing, reason = "there is a shape for each of the model's datasets")]
-    fn schema(&self, dataset: usize) -> &SchemaRef {
-        &self.shapes[dataset].0
+    /// Writes the rejected lines and the files of an object.
+    async fn write(&self, archive_key: &str, export: ObjectExport<'_, T>) -> Result<ExportTotals> {
+        let (partitions, rejected, mut totals) = export.finish()?;
+        if !rejected.is_empty() {
+            self.bucket.put(&rejected_lines(archive_key), rejected).await?;
+        }
+        for (dataset, day, writer) in partitions {
+            let partition = DatasetPartition { dataset, day };
+            let key = partition.exported_file(archive_key, &fingerprint(&self.model, dataset));
+            let file = writer.finish()?;
+            let bytes = file.len();
+            match self.bucket.put_new(&key, ObjectBody::Bytes(file.into())).await? {
+                PutOutcome::Written => {
+                    totals.files += 1;
+                    totals.file_bytes += bytes;
+                }
+                PutOutcome::AlreadyExists => totals.existing_files += 1,
+            }
+        }
+        Ok(totals)
     }
-
-    fn file_key(&self, dataset: usize, day: &str, object: &str) -> String {
-        let name = self.model.datasets.get(dataset).map_or("?", |dataset| &*dataset.name);
-        let fingerprint = self.shapes.get(dataset).map_or("", |(_, fingerprint)| fingerprint);
-        let hash = hex(&Sha256::digest(object), 16);
-        format!("datasets/{name}/dt={day}/{hash}-{fingerprint}.parquet")
-    }
-}
-
-/// Where the bad lines of an archive object go.
-fn rejected_key(object: &str) -> String {
-    format!("rejected/{}.jsonl", object.strip_prefix(ARCHIVE).unwrap_or(object))
 }
 
 #[cfg(test)]

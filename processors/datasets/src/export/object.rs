@@ -1,111 +1,190 @@
-//! One archive object: its lines become rows, its rows files.
+//! One archive object: its lines become rows, and its rows files.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
+use afterwrite::commit::RememberedLookups;
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
-    DatasetRow, ImageScope, LookupKey, LookupOutputs, RecordImages, old_image, rows,
+    DatasetRow, ImageScope, LookupKey, LookupOutputs, RecordImages, decode_old_image, rows,
 };
 use afterwrite::record::{ChangeRecord, Image, RecordDecoder};
-use afterwrite::sink::Bucket;
 use afterwrite::sink::Tables;
 use afterwrite::table::{Dataset, Model};
 use afterwrite::{Error, ErrorKind, Result};
+use arrow_schema::SchemaRef;
 use hashbrown::hash_map::EntryRef;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use serde::Serialize;
 
 use super::lines::lines;
-use super::partition::Partition;
-use super::{Exporter, Tally};
+use super::partition_writer::PartitionWriter;
+use crate::schema::arrow_schema;
 
-/// A guess that saves growing the list of a block's lines.
+/// A guess that avoids growing the list of a block's lines.
 const TYPICAL_LINE_BYTES: usize = 1024;
-/// An object with more bad lines is no object of the archive; nor is one of which more bytes of lines are bad, which are held in memory.
-const BAD_LINES_AT_MOST: usize = 10_000;
-const BAD_MEBIBYTES_AT_MOST: usize = 64;
 
-/// What has been made of an object so far.
-pub(super) struct ObjectExport<'e, B, T> {
-    exporter: &'e Exporter<B, T>,
-    /// For each of the model's datasets, by day.
-    partitions: Vec<HashMap<String, Partition>>,
-    /// How many changes have been staged since all that is staged was measured.
-    unmeasured: usize,
-    /// The changes that were there.
-    seen: HashSet<Fingerprint>,
-    hashers: (RandomState, DefaultHashBuilder),
-    answers: HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>,
-    rejected: Vec<u8>,
-    /// Whether a change was of a table that the model knows; a table that it does not.
-    knows_a_table: bool,
-    unknown_table: Option<String>,
-    line: usize,
-    pub(super) tally: Tally,
+/// An object with more rejected lines, or more bytes of them, is not of the archive. They are held in memory.
+const MAX_REJECTED_LINES: usize = 10_000;
+const MAX_REJECTED_MEBIBYTES: usize = 64;
+
+/// What was exported of one object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExportTotals {
+    /// Objects outside the archive, which were ignored: 0 or 1.
+    pub foreign: usize,
+    /// Lines that were read.
+    pub lines: usize,
+    /// Rows that were made of them.
+    pub rows: usize,
+    /// Duplicates of changes earlier in the object.
+    pub duplicates: usize,
+    /// Changes of items that match no entity.
+    pub unmatched: usize,
+    /// Lines that are not change records; they are in `rejected/`.
+    pub rejected: usize,
+    /// Rows with values that do not fit their columns; they are in `_rescued`.
+    pub rescued: usize,
+    /// Files that were written.
+    pub files: usize,
+    /// Files that existed from an earlier export.
+    pub existing_files: usize,
+    /// Bytes of the files that were written.
+    pub file_bytes: usize,
 }
 
-/// Two hashes of a change's key and position: one that nobody can foresee, and a faster one.
-type Fingerprint = [u64; 2];
+/// The export of an object, as far as it has been read.
+pub(super) struct ObjectExport<'e, T> {
+    model: &'e Model,
+    /// The name of each of the model's tables in the account.
+    tables: &'e [Arc<str>],
+    remembered: Option<&'e RememberedLookups<T>>,
+    /// How many bytes of rows are staged before they are encoded.
+    staged_bytes: usize,
+    datasets: Vec<DatasetExport<'e>>,
+    /// How many changes have been staged since the staged rows were measured.
+    unmeasured: usize,
+    /// The changes so far.
+    seen: HashSet<ChangeFingerprint>,
+    hashers: (RandomState, DefaultHashBuilder),
+    lookups: KnownLookups,
+    /// The rejected lines, as JSON lines.
+    rejected: Vec<u8>,
+    /// Whether there was a change of one of the model's tables.
+    has_known_table: bool,
+    /// A table that is not one of the model's.
+    unknown_table: Option<String>,
+    line: usize,
+    totals: ExportTotals,
+}
 
-/// A line that is not exported, as it stands under `rejected/`.
+/// The partitions of a dataset, by day.
+struct DatasetExport<'e> {
+    dataset: &'e Dataset,
+    schema: SchemaRef,
+    days: HashMap<String, PartitionWriter>,
+}
+
+/// The outputs of lookups; `None` where a lookup is not remembered.
+type KnownLookups = HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>;
+
+/// Two hashes of a change's key and position: one that cannot be predicted, and a faster one.
+type ChangeFingerprint = [u64; 2];
+
+/// The partitions of an object, its rejected lines in JSON, and the counts.
+type FinishedExport<'e> = (Vec<(&'e Dataset, String, PartitionWriter)>, Vec<u8>, ExportTotals);
+
+/// A line of the object under `rejected/`.
 #[derive(Serialize)]
-struct Rejected<'l> {
+struct RejectedLine<'l> {
     line: usize,
     reason: String,
     text: Cow<'l, str>,
 }
 
-/// A line that is a change, decoded.
-struct Change<'b> {
+/// A line that is a change record, decoded.
+struct DecodedLine<'b> {
     line: usize,
     text: &'b [u8],
     record: ChangeRecord<'b>,
     table: usize,
 }
 
-/// A change of an item that the model knows, and what its rows are made of.
+/// A change of an item that matches an entity.
 struct ItemChange<'c, 'b> {
-    change: &'c Change<'b>,
+    record: &'c ChangeRecord<'b>,
     identity: ItemIdentity<'c, 'c>,
+    /// The old image, if a row is made of it.
     old: Option<Image<'b>>,
+    fingerprint: ChangeFingerprint,
 }
 
 impl<'b> ItemChange<'_, 'b> {
     fn rows<'s>(&'s self, model: &'s Model, dataset: &Dataset) -> impl Iterator<Item = DatasetRow<'s, 'b>> {
-        let record = &self.change.record;
-        rows(
-            model,
-            dataset,
-            &self.identity,
-            record,
-            RecordImages { new: record.new.as_ref(), old: self.old.as_ref() },
-        )
+        let images = RecordImages { new: self.record.new.as_ref(), old: self.old.as_ref() };
+        rows(model, dataset, &self.identity, self.record, images)
     }
 }
 
-impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
-    pub(super) fn new(exporter: &'e Exporter<B, T>) -> Self {
+impl<'e, T: Tables> ObjectExport<'e, T> {
+    pub(super) fn new(
+        model: &'e Model,
+        tables: &'e [Arc<str>],
+        remembered: Option<&'e RememberedLookups<T>>,
+        staged_bytes: usize,
+    ) -> Self {
+        let datasets = model.datasets.iter();
+        let datasets = datasets.map(|dataset| DatasetExport {
+            dataset,
+            schema: arrow_schema(dataset),
+            days: HashMap::new(),
+        });
         Self {
-            exporter,
-            partitions: exporter.model.datasets.iter().map(|_| HashMap::new()).collect(),
+            model,
+            tables,
+            remembered,
+            staged_bytes,
+            datasets: datasets.collect(),
             unmeasured: 0,
             seen: HashSet::new(),
             hashers: Default::default(),
-            answers: HashMap::new(),
+            lookups: HashMap::new(),
             rejected: Vec::new(),
-            knows_a_table: false,
+            has_known_table: false,
             unknown_table: None,
             line: 0,
-            tally: Tally::default(),
+            totals: ExportTotals::default(),
         }
     }
 
-    /// Exports a block of whole lines.
-    pub(super) async fn block(&mut self, block: &[u8]) -> Result<()> {
-        let exporter = self.exporter;
-        let mut decoder = RecordDecoder::new(&exporter.model.row_vocabulary);
+    /// Adds a block of whole lines.
+    pub(super) async fn add_block(&mut self, block: &[u8]) -> Result<()> {
+        let model = self.model;
+        let changes = self.decode_lines(block)?;
+        let keys = changes.iter().map(|line| SourceKey::of_keys(model, line.table, &line.record.keys));
+        let keys: Vec<_> = keys.collect();
+        let mut items = Vec::with_capacity(changes.len());
+        for (line, key) in changes.iter().zip(&keys) {
+            match self.identify(&line.record, key.as_ref()) {
+                Ok(Some(item)) => items.push(item),
+                Ok(None) => self.totals.unmatched += 1,
+                Err(error) => self.reject(line.line, line.text, &error)?,
+            }
+        }
+        // All changes of a block one after the other: the set does not fit into a processor's cache, and this way the waits for
+        // memory overlap.
+        let identified = items.len();
+        items.retain(|item| self.seen.insert(item.fingerprint));
+        self.totals.duplicates += identified - items.len();
+        self.look_up(&items).await?;
+        items.iter().try_for_each(|item| self.append(item))?;
+        self.unmeasured += items.len();
+        self.encode_if_large()
+    }
+
+    fn decode_lines<'b>(&mut self, block: &'b [u8]) -> Result<Vec<DecodedLine<'b>>> {
+        let mut decoder = RecordDecoder::new(&self.model.row_attributes);
         let mut changes = Vec::with_capacity(block.len() / TYPICAL_LINE_BYTES);
         for text in lines(block) {
             self.line += 1;
@@ -113,7 +192,7 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
             if text.is_empty() {
                 continue;
             }
-            self.tally.lines += 1;
+            self.totals.lines += 1;
             match self.decode(&mut decoder, text) {
                 Ok(change) => changes.push(change),
                 Err(error) => self.reject(self.line, text, &error)?,
@@ -121,222 +200,168 @@ impl<'e, B: Bucket, T: Tables> ObjectExport<'e, B, T> {
         }
         // The text after the last line feed was counted as a line.
         self.line -= usize::from(block.last() == Some(&b'\n'));
-        let model = &self.exporter.model;
-        let sources: Vec<_> = changes
-            .iter()
-            .map(|change| SourceKey::of_keys(model, change.table, &change.record.keys))
-            .collect();
-        let (mut items, mut fingerprints) =
-            (Vec::with_capacity(changes.len()), Vec::with_capacity(changes.len()));
-        for (change, source) in changes.iter().zip(&sources) {
-            match self.identify(change, source.as_ref()) {
-                Ok(Some((item, fingerprint))) => {
-                    items.push(item);
-                    fingerprints.push(fingerprint);
-                }
-                Ok(None) => self.tally.unmatched += 1,
-                Err(error) => self.reject(change.line, change.text, &error)?,
-            }
-        }
-        self.drop_duplicates(&mut items, fingerprints);
-        self.look_up(&items).await?;
-        items.iter().try_for_each(|item| self.append(item))?;
-        self.unmeasured += items.len();
-        self.encode_if_much()
+        Ok(changes)
     }
 
-    fn decode<'b>(&mut self, decoder: &mut RecordDecoder<'_, 'b>, text: &'b [u8]) -> Result<Change<'b>> {
-        let tables = &self.exporter.tables;
-        let index = |name: &str| tables.iter().position(|known| **known == *name);
+    fn decode<'b>(&mut self, decoder: &mut RecordDecoder<'_, 'b>, text: &'b [u8]) -> Result<DecodedLine<'b>> {
+        let index = |name: &str| self.tables.iter().position(|known| **known == *name);
         let record = decoder.record(text).map_err(|bad| {
-            self.knows_a_table |= bad.table.and_then(|table| index(&table)).is_some();
+            self.has_known_table |= bad.table.and_then(|table| index(&table)).is_some();
             bad.error
         })?;
         let Some(table) = index(&record.table) else {
-            let message = "the change is of a table that the model does not know";
+            let message = "the change is of a table that the model does not have";
             let error = unknown_table(ErrorKind::Record, message, &record.table);
             self.unknown_table.get_or_insert_with(|| record.table.into_owned());
             return Err(error);
         };
-        self.knows_a_table = true;
-        Ok(Change { line: self.line, text, record, table })
+        self.has_known_table = true;
+        Ok(DecodedLine { line: self.line, text, record, table })
     }
 
-    /// A change as one of an item that the model knows, and the change's fingerprint; `None` if it is none. A copy that cannot be
-    /// read has no fingerprint, and so does not pass for one that can.
+    /// The item of a change; `None` if it matches no entity. A copy whose old image cannot be decoded is an error, so it does not
+    /// count as the first copy.
     fn identify<'c, 'b>(
         &self,
-        change: &'c Change<'b>,
-        source: Option<&'c SourceKey<'c>>,
-    ) -> Result<Option<(ItemChange<'c, 'b>, Fingerprint)>>
+        record: &'c ChangeRecord<'b>,
+        key: Option<&'c SourceKey<'c>>,
+    ) -> Result<Option<ItemChange<'c, 'b>>>
     where
         'e: 'c,
     {
-        let (model, record) = (&self.exporter.model, &change.record);
-        let source = source.ok_or_else(|| {
-            Error::new(ErrorKind::Record, "the change's key is not its table's")
+        let key = key.ok_or_else(|| {
+            Error::new(ErrorKind::Record, "the change does not have its table's key")
                 .hint("Correct `key` and `types` of the table in the model")
         })?;
-        let Some(identity) = source.identify(model) else { return Ok(None) };
-        let old = old_image(model, &identity, record)?;
+        let Some(identity) = key.identify(self.model) else { return Ok(None) };
+        let old = decode_old_image(self.model, &identity, record)?;
         let (secret, fast) = &self.hashers;
-        let fingerprint =
-            [secret.hash_one((source, &record.position)), fast.hash_one((source, &record.position))];
-        Ok(Some((ItemChange { change, identity, old }, fingerprint)))
-    }
-
-    /// Leaves each change once. All of a block's at once: the set does not fit into a processor's cache, and what is awaited of the
-    /// memory is then awaited together.
-    fn drop_duplicates(&mut self, items: &mut Vec<ItemChange<'_, '_>>, fingerprints: Vec<Fingerprint>) {
-        let is_new: Vec<bool> = fingerprints.into_iter().map(|one| self.seen.insert(one)).collect();
-        let (before, mut is_new) = (items.len(), is_new.into_iter());
-        items.retain(|_| is_new.next().unwrap_or(true));
-        self.tally.duplicates += before - items.len();
+        let fingerprint = [secret.hash_one((key, &record.position)), fast.hash_one((key, &record.position))];
+        Ok(Some(ItemChange { record, identity, old, fingerprint }))
     }
 
     fn reject(&mut self, line: usize, text: &[u8], error: &Error) -> Result<()> {
-        self.tally.rejected += 1;
-        if self.tally.rejected > BAD_LINES_AT_MOST
-            || self.rejected.len() + text.len() > BAD_MEBIBYTES_AT_MOST * 1024 * 1024
+        self.totals.rejected += 1;
+        if self.totals.rejected > MAX_REJECTED_LINES
+            || self.rejected.len() + text.len() > MAX_REJECTED_MEBIBYTES * 1024 * 1024
         {
-            self.refuse_foreign()?;
-            return Err(Error::new(
-                ErrorKind::Rejected,
-                format!(
-                    "an archive object has more than {BAD_LINES_AT_MOST} lines that are no changes, or more than \
-                     {BAD_MEBIBYTES_AT_MOST} MiB of them; nothing of it was exported"
-                ),
-            )
-            .hint("It is not one of the archive's; move it elsewhere"));
+            self.refuse_unknown_tables()?;
+            let message = format!(
+                "an archive object has more than {MAX_REJECTED_LINES} lines that are not change records, or more than \
+                 {MAX_REJECTED_MEBIBYTES} MiB of them; nothing of it was exported"
+            );
+            return Err(Error::new(ErrorKind::Rejected, message)
+                .hint("It is not an object of the archive; move it elsewhere"));
         }
-        let rejected = Rejected { line, reason: error.to_string(), text: String::from_utf8_lossy(text) };
-        // Text and numbers: there is nothing that JSON cannot say.
+        let rejected = RejectedLine { line, reason: error.to_string(), text: String::from_utf8_lossy(text) };
+        // Cannot fail: texts and numbers.
         self.rejected.extend(serde_json::to_vec(&rejected).unwrap_or_default());
         self.rejected.push(b'\n');
         Ok(())
     }
 
-    /// An object of unknown tables alone must not pass for exported: mostly a setting is wrong, and would lose every object.
-    fn refuse_foreign(&self) -> Result<()> {
+    /// Refuses an object that has changes of unknown tables alone: most likely a setting is wrong, which would lose every object.
+    fn refuse_unknown_tables(&self) -> Result<()> {
         match &self.unknown_table {
-            Some(name) if !self.knows_a_table => {
-                let message = "an archive object holds changes of tables that the model does not know, and of no other; nothing of it was exported";
+            Some(name) if !self.has_known_table => {
+                let message = "an archive object has only changes of tables that the model does not have; nothing of it was exported";
                 Err(unknown_table(ErrorKind::Rejected, message, name))
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Reads what lookups have given for these changes, as far as it is not known yet.
+    /// Reads the remembered lookups of these changes that are not known yet.
     async fn look_up(&mut self, items: &[ItemChange<'_, '_>]) -> Result<()> {
-        let model = &self.exporter.model;
-        let Some(remembered) = &self.exporter.remembered else { return Ok(()) };
-        let mut asked: HashSet<LookupKey<'static>> = HashSet::new();
+        let Some(remembered) = self.remembered else { return Ok(()) };
+        let mut keys: HashSet<LookupKey<'static>> = HashSet::new();
         for item in items {
-            for (_, dataset) in model.datasets_of(item.identity.entity) {
-                for row in item.rows(model, dataset) {
-                    asked.extend(questions(dataset, row.scope).flatten().map(LookupKey::into_owned));
+            for (_, dataset) in self.model.datasets_of(item.identity.entity) {
+                for row in item.rows(self.model, dataset) {
+                    keys.extend(lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
                 }
             }
         }
-        let asked: Vec<_> =
-            asked.into_iter().filter(|question| !self.answers.contains_key(question)).collect();
-        if asked.is_empty() {
-            return Ok(());
+        let keys: Vec<_> = keys.into_iter().filter(|key| !self.lookups.contains_key(key)).collect();
+        if !keys.is_empty() {
+            let outputs = remembered.read(&keys).await?;
+            self.lookups.extend(keys.into_iter().zip(outputs));
         }
-        let answers = remembered.read(&asked).await?;
-        self.answers.extend(asked.into_iter().zip(answers));
         Ok(())
     }
 
+    /// Appends the rows of a change to their partitions.
+    #[expect(clippy::indexing_slicing, reason = "there is one for each of the model's datasets")]
     fn append(&mut self, item: &ItemChange<'_, '_>) -> Result<()> {
-        let exporter = self.exporter;
-        let model = &exporter.model;
-        let change = item.change;
-        for (index, dataset) in model.datasets_of(item.identity.entity) {
-            for mut row in item.rows(model, dataset) {
-                let outputs = outputs(&self.answers, questions(dataset, row.scope));
+        for (index, dataset) in self.model.datasets_of(item.identity.entity) {
+            let DatasetExport { schema, days, .. } = &mut self.datasets[index];
+            for mut row in item.rows(self.model, dataset) {
+                let outputs = lookup_outputs(&self.lookups, lookup_keys(dataset, row.scope));
                 row.scope.outputs = &outputs;
-                let Some(days) = self.partitions.get_mut(index) else { continue };
                 let partition = match days.entry_ref(&*row.day) {
-                    EntryRef::Occupied(held) => held.into_mut(),
+                    EntryRef::Occupied(occupied) => occupied.into_mut(),
                     EntryRef::Vacant(vacant) => {
-                        vacant.insert(Partition::new(&exporter.model, dataset, exporter.schema(index))?)
+                        vacant.insert(PartitionWriter::new(self.model, dataset, schema)?)
                     }
                 };
-                self.tally.rescued += usize::from(partition.append(dataset, &row, &change.record));
-                self.tally.rows += 1;
+                self.totals.rescued += usize::from(partition.append(dataset, &row, item.record));
+                self.totals.rows += 1;
             }
         }
         Ok(())
     }
 
-    /// Encodes what is staged if it is much. Measuring looks at each partition, so not before there are as many new rows.
-    fn encode_if_much(&mut self) -> Result<()> {
-        if self.unmeasured < self.partitions.iter().map(HashMap::len).sum() {
+    /// Encodes the staged rows if they are large. Measuring visits every partition, so it happens once for at least as many new
+    /// rows.
+    fn encode_if_large(&mut self) -> Result<()> {
+        if self.unmeasured < self.datasets.iter().map(|dataset| dataset.days.len()).sum() {
             return Ok(());
         }
         self.unmeasured = 0;
-        let partitions = self.partitions.iter().flat_map(HashMap::values);
-        let staged_bytes: usize = partitions.map(Partition::staged_bytes).sum();
-        if staged_bytes >= self.exporter.staged_bytes { self.encode() } else { Ok(()) }
+        let partitions = self.datasets.iter().flat_map(|dataset| dataset.days.values());
+        let staged_bytes: usize = partitions.map(PartitionWriter::staged_bytes).sum();
+        if staged_bytes >= self.staged_bytes { self.encode() } else { Ok(()) }
     }
 
-    /// Encodes what is staged, one partition after the other: what a row group in the making takes, above all the state of its
-    /// columns' compressors, is taken once, however many days an object holds changes of.
+    /// Encodes the staged rows, one partition after the other: an open row group takes memory, mostly for the state of its columns'
+    /// compressors. This way there is one, whatever the number of days in an object.
     fn encode(&mut self) -> Result<()> {
-        self.partitions.iter_mut().flat_map(HashMap::values_mut).try_for_each(Partition::encode)
+        let mut partitions = self.datasets.iter_mut().flat_map(|dataset| dataset.days.values_mut());
+        partitions.try_for_each(PartitionWriter::encode)
     }
 
-    /// Writes the files, and the lines that were rejected.
-    pub(super) async fn finish(mut self, key: &str) -> Result<Tally> {
-        let exporter = self.exporter;
-        self.refuse_foreign()?;
-        if !self.rejected.is_empty() {
-            exporter.bucket.put(&super::rejected_key(key), self.rejected).await?;
-        }
-        let partitions = self.partitions.into_iter().enumerate();
-        let partitions =
-            partitions.flat_map(|(dataset, days)| days.into_iter().map(move |day| (dataset, day)));
-        for (dataset, (day, partition)) in partitions {
-            let key = exporter.file_key(dataset, &day, key);
-            let file = partition.finish()?;
-            let bytes = file.len();
-            let body = afterwrite::sink::ObjectBody::Bytes(file.into());
-            match exporter.bucket.put_new(&key, body).await? {
-                afterwrite::sink::PutOutcome::Written => {
-                    self.tally.files += 1;
-                    self.tally.file_bytes += bytes;
-                }
-                afterwrite::sink::PutOutcome::AlreadyExists => self.tally.files_there += 1,
-            }
-        }
-        Ok(self.tally)
+    /// Ends the object.
+    pub(super) fn finish(self) -> Result<FinishedExport<'e>> {
+        self.refuse_unknown_tables()?;
+        let partitions = self.datasets.into_iter().flat_map(|DatasetExport { dataset, days, .. }| {
+            days.into_iter().map(move |(day, partition)| (dataset, day, partition))
+        });
+        Ok((partitions.collect(), self.rejected, self.totals))
     }
 }
 
 fn unknown_table(kind: ErrorKind, message: &'static str, name: &str) -> Error {
     Error::new(kind, message)
         .with("table", name)
-        .hint("If one of the model's tables lives under this name, say so in AFTERWRITE_TABLES")
+        .hint("If one of the model's tables has this name in the account, set it in AFTERWRITE_TABLES")
 }
 
-/// What a row asks the dataset's lookups, each; `None` where it lacks what to ask by.
-fn questions<'q>(
+/// The key of each of the dataset's lookups in a row; `None` where the row lacks a value of the key.
+fn lookup_keys<'q>(
     dataset: &'q Dataset,
     scope: ImageScope<'q, 'q>,
 ) -> impl Iterator<Item = Option<LookupKey<'q>>> {
-    dataset.lookups.iter().map(move |key| scope.question(key).ok())
+    dataset.lookups.iter().map(move |lookup| scope.lookup_key(lookup).ok())
 }
 
-/// What is known to have been given to these questions, each.
-fn outputs<'q>(
-    answers: &'q HashMap<LookupKey<'q>, Option<Arc<LookupOutputs>>>,
-    questions: impl Iterator<Item = Option<LookupKey<'q>>>,
+/// The outputs of each of these lookups; empty where they are not known.
+fn lookup_outputs<'q>(
+    known: &'q HashMap<LookupKey<'q>, Option<Arc<LookupOutputs>>>,
+    keys: impl Iterator<Item = Option<LookupKey<'q>>>,
 ) -> Vec<&'q LookupOutputs> {
-    if answers.is_empty() {
+    if known.is_empty() {
         return Vec::new();
     }
-    let answer = |question: Option<LookupKey<'q>>| answers.get(&question?)?.as_deref();
-    questions.map(|question| answer(question).unwrap_or_default()).collect()
+    let outputs = |key: Option<LookupKey<'q>>| known.get(&key?)?.as_deref();
+    keys.map(|key| outputs(key).unwrap_or_default()).collect()
 }

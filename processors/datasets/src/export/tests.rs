@@ -12,6 +12,7 @@ use flate2::write::GzEncoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::*;
+use crate::schema::arrow_schema;
 
 const MODEL: &str = r##"
 name = "library"
@@ -47,9 +48,9 @@ fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-fn exporter(bucket: &Arc<MemoryObjects>) -> Exporter<Arc<MemoryObjects>, MemoryTables> {
+fn exporter(bucket: &Arc<MemoryObjects>) -> ArchiveExporter<Arc<MemoryObjects>, MemoryTables> {
     let model = Model::parse(MODEL, "library.toml").unwrap();
-    Exporter::new(Arc::new(model), vec![Arc::from("library")], Arc::clone(bucket), None)
+    ArchiveExporter::new(Arc::new(model), vec![Arc::from("library")], Arc::clone(bucket), None)
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -65,7 +66,7 @@ fn line(number: u64, event: &str, images: &str) -> String {
 }
 
 /// Exports the text as one object.
-fn exported(bucket: &Arc<MemoryObjects>, key: &str, text: &str) -> Result<Tally> {
+fn exported(bucket: &Arc<MemoryObjects>, key: &str, text: &str) -> Result<ExportTotals> {
     block_on(async {
         bucket.put(key, gzip(text)).await.unwrap();
         exporter(bucket).export(key).await
@@ -98,7 +99,7 @@ fn rows_of(file: Vec<u8>) -> Vec<String> {
     rows
 }
 
-/// A line of a book, on a day of February, with values of every kind of column.
+/// A line of a book, on a day of February, with values of many column types.
 fn book(number: u64, day: u64) -> String {
     let tags = (0..number % 4).map(|tag| format!(r#"{{"S":"tag {tag}"}}"#)).collect::<Vec<_>>().join(",");
     let image = format!(
@@ -112,12 +113,13 @@ fn parquet_of(bucket: &MemoryObjects, prefix: &str) -> Vec<(String, Vec<u8>)> {
     bucket.objects().into_iter().filter(|(key, _)| key.starts_with(prefix)).collect()
 }
 
-/// The files of an object that is exported with so many bytes staged: the rows of each, and how many row groups they lie in.
+/// The files of an object that is exported with this many bytes staged: their keys, rows and numbers of row groups.
 fn staged(object: &[u8], bytes: usize) -> Vec<(String, Vec<String>, usize)> {
     let bucket = Arc::new(MemoryObjects::default());
     let key = "archive/dt=2026-02-06/hh=14/a.gz";
     block_on(bucket.put(key, object.to_vec())).unwrap();
-    block_on(exporter(&bucket).staging(bytes).export(key)).unwrap();
+    let exporter = ArchiveExporter { staged_bytes: bytes, ..exporter(&bucket) };
+    block_on(exporter.export(key)).unwrap();
     let groups = |file: &Vec<u8>| {
         let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(file.clone())).unwrap();
         reader.metadata().num_row_groups()
@@ -127,7 +129,7 @@ fn staged(object: &[u8], bytes: usize) -> Vec<(String, Vec<String>, usize)> {
 }
 
 #[test]
-fn rows_are_the_same_in_however_many_row_groups() {
+fn rows_do_not_depend_on_the_number_of_row_groups() {
     let lines: String = (1..=6_000).map(|number| book(number, number % 3 + 1)).collect();
     let object = gzip(&lines);
     let whole = staged(&object, usize::MAX);
@@ -135,7 +137,7 @@ fn rows_are_the_same_in_however_many_row_groups() {
         whole.iter().map(|(_, rows, groups)| (rows.len(), *groups)).collect::<Vec<_>>(),
         [(2_000, 1); 3]
     );
-    // A row takes some 300 bytes, a block of lines holds some thousand of them.
+    // A row takes about 300 bytes, and a block has about a thousand lines.
     for (bytes, expected) in [(0, 5..20), (600_000, 2..5)] {
         let parts = staged(&object, bytes);
         assert_eq!(parts.len(), whole.len());
@@ -147,7 +149,7 @@ fn rows_are_the_same_in_however_many_row_groups() {
 }
 
 #[test]
-fn every_type_of_value_finds_its_column() {
+fn every_type_of_value_fits_its_column() {
     let image = r#""NewImage":{"bought_at":{"S":"2026-02-06T14:30:00.5Z"},"price":{"N":"12.50"},"pages":{"N":"300"},
         "rating":{"N":"4.5"},"read":{"BOOL":true},"printed":{"S":"1999-12-31"},"cover":{"B":"AAEC"},
         "tags":{"SS":["a","b"]},"stock":{"M":{"home":{"N":"1"},"lent":{"NULL":true}}},
@@ -155,8 +157,8 @@ fn every_type_of_value_finds_its_column() {
         "extra":{"M":{"n":{"N":"12345678901234567890123456789012345678"},"l":{"L":[{"NULL":true},{"NS":["1"]}]}}}}"#
         .replace('\n', "");
     let bucket = Arc::new(MemoryObjects::default());
-    let tally = exported(&bucket, "archive/dt=2026-02-06/hh=14/a.gz", &line(100, "INSERT", &image)).unwrap();
-    assert_eq!((tally.rows, tally.rescued, tally.files), (1, 0, 1));
+    let totals = exported(&bucket, "archive/dt=2026-02-06/hh=14/a.gz", &line(100, "INSERT", &image)).unwrap();
+    assert_eq!((totals.rows, totals.rescued, totals.files), (1, 0, 1));
     let [(key, file)] = &parquet_of(&bucket, "datasets/")[..] else { panic!("one file") };
     assert!(key.starts_with("datasets/books/dt=2026-02-06/") && key.ends_with(".parquet"), "{key}");
     assert_eq!(
@@ -175,7 +177,7 @@ fn every_type_of_value_finds_its_column() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_is_rescued_and_its_row_kept() {
+fn a_value_that_does_not_fit_is_rescued_and_its_row_is_written() {
     let cases = [
         (r#""price":{"N":"0.001"},"pages":{"N":"1"}"#, r#"{"price":{"N":"0.001"}}"#),
         (r#""price":{"N":"12345.67"},"pages":{"N":"1"}"#, r#"{"price":{"N":"12345.67"}}"#),
@@ -194,8 +196,8 @@ fn a_value_that_does_not_fit_is_rescued_and_its_row_kept() {
     for (attributes, rescued) in cases {
         let bucket = Arc::new(MemoryObjects::default());
         let image = format!(r#""NewImage":{{"bought_at":{{"S":"2026-02-06"}},{attributes}}}"#);
-        let tally = exported(&bucket, "archive/a.gz", &line(100, "INSERT", &image)).unwrap();
-        assert_eq!((tally.rows, tally.rescued), (1, 1), "{attributes}");
+        let totals = exported(&bucket, "archive/a.gz", &line(100, "INSERT", &image)).unwrap();
+        assert_eq!((totals.rows, totals.rescued), (1, 1), "{attributes}");
         let (_, file) = parquet_of(&bucket, "datasets/").remove(0);
         let row = rows_of(file).remove(0);
         assert!(row.ends_with(&format!("_rescued={rescued} _generation=1")), "{row}");
@@ -203,7 +205,7 @@ fn a_value_that_does_not_fit_is_rescued_and_its_row_kept() {
 }
 
 #[test]
-fn a_second_export_changes_nothing_and_doubles_nothing() {
+fn a_second_export_changes_nothing_and_duplicates_are_exported_once() {
     let bucket = Arc::new(MemoryObjects::default());
     let insert = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
     let moved = line(
@@ -212,11 +214,11 @@ fn a_second_export_changes_nothing_and_doubles_nothing() {
         r#""NewImage":{"bought_at":{"S":"2026-02-07"},"pages":{"N":"1"}},"OldImage":{"bought_at":{"S":"2026-02-06"}}"#,
     );
     let text = [&*insert, &insert, &moved, &insert].concat();
-    let tally = exported(&bucket, "archive/a.gz", &text).unwrap();
-    assert_eq!((tally.lines, tally.rows, tally.duplicates, tally.files), (4, 3, 2, 2));
+    let totals = exported(&bucket, "archive/a.gz", &text).unwrap();
+    assert_eq!((totals.lines, totals.rows, totals.duplicates, totals.files), (4, 3, 2, 2));
     let before = bucket.objects();
-    let tally = exported(&bucket, "archive/a.gz", &text).unwrap();
-    assert_eq!((tally.files, tally.files_there), (0, 2));
+    let totals = exported(&bucket, "archive/a.gz", &text).unwrap();
+    assert_eq!((totals.files, totals.existing_files), (0, 2));
     assert_eq!(bucket.objects(), before);
     let operations = |day: &str| -> Vec<String> {
         let (_, file) = parquet_of(&bucket, &format!("datasets/books/dt={day}/")).remove(0);
@@ -231,7 +233,7 @@ fn a_second_export_changes_nothing_and_doubles_nothing() {
 }
 
 #[test]
-fn bad_lines_are_put_aside_with_their_numbers() {
+fn rejected_lines_are_written_with_their_numbers_and_reasons() {
     let bucket = Arc::new(MemoryObjects::default());
     let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
     let foreign = good.replace("table/library", "table/elsewhere").replace("\"100\"", "\"102\"");
@@ -240,25 +242,25 @@ fn bad_lines_are_put_aside_with_their_numbers() {
     let shelf = good.replace("SHELF#1", "OWNER#1").replace("BOOK#1", "SHELF#1").replace("\"100\"", "\"104\"");
     let keyless = good.replace("\"sk\"", "\"other\"").replace("\"100\"", "\"105\"");
     let text = format!("{good}\nnot json\n{foreign}{wrong}{keyless}{unmatched}{shelf}");
-    let tally = exported(&bucket, "archive/dt=2026-02-06/hh=14/a.gz", &text).unwrap();
-    assert_eq!((tally.lines, tally.rows, tally.rejected, tally.unmatched), (7, 1, 4, 1));
+    let totals = exported(&bucket, "archive/dt=2026-02-06/hh=14/a.gz", &text).unwrap();
+    assert_eq!((totals.lines, totals.rows, totals.rejected, totals.unmatched), (7, 1, 4, 1));
     let rejected = bucket.objects().remove("rejected/dt=2026-02-06/hh=14/a.gz.jsonl").unwrap();
     let rejected: Vec<serde_json::Value> =
         rejected.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
-    let told: Vec<_> = rejected
+    let reasons: Vec<_> = rejected
         .iter()
         .map(|line| (line["line"].as_u64().unwrap(), line["reason"].as_str().unwrap()))
         .collect();
     assert!(
-        matches!(&told[..], [(3, _), (4, table), (5, number), (6, key)]
-        if key.contains("not its table's") && table.contains("AFTERWRITE_TABLES") && number.contains("38 digits")),
-        "{told:?}"
+        matches!(&reasons[..], [(3, _), (4, table), (5, number), (6, key)]
+        if key.contains("its table's key") && table.contains("AFTERWRITE_TABLES") && number.contains("38 digits")),
+        "{reasons:?}"
     );
     assert_eq!(rejected[0]["text"], "not json");
 }
 
 #[test]
-fn an_object_of_unknown_tables_alone_fails_lest_a_setting_lose_it() {
+fn an_object_with_changes_of_unknown_tables_only_fails() {
     let bucket = Arc::new(MemoryObjects::default());
     let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"}}"#);
     let renamed = good.replace("table/library", "table/prod-library");
@@ -272,27 +274,27 @@ fn an_object_of_unknown_tables_alone_fails_lest_a_setting_lose_it() {
     let error = exported(&bucket, "archive/a.gz", &many).unwrap_err();
     assert!(error.to_string().contains("AFTERWRITE_TABLES"), "{error}");
     let malformed = good.replace(r#"{"S":"2026-02-06"}"#, "5");
-    let tally = exported(&bucket, "archive/mixed.gz", &format!("{renamed}{malformed}")).unwrap();
-    assert_eq!(tally.rejected, 2, "one is of a table of the model's");
-    let tally = exported(&bucket, "archive/b.gz", "not json\n").unwrap();
-    assert_eq!((tally.rejected, tally.files), (1, 0), "of no table at all");
+    let totals = exported(&bucket, "archive/mixed.gz", &format!("{renamed}{malformed}")).unwrap();
+    assert_eq!(totals.rejected, 2, "one is of a table of the model");
+    let totals = exported(&bucket, "archive/b.gz", "not json\n").unwrap();
+    assert_eq!((totals.rejected, totals.files), (1, 0), "of no table at all");
 }
 
 #[test]
-fn one_bad_line_among_a_million_keeps_no_other_back() {
+fn one_invalid_line_among_a_million_does_not_affect_the_others() {
     const BAD: u64 = 700_000;
     let bucket = Arc::new(MemoryObjects::default());
     let good = |number| line(number, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"}}"#);
     let lines = (1..=1_000_000).map(|number| if number == BAD { "cut o\n".to_owned() } else { good(number) });
-    let tally = exported(&bucket, "archive/a.gz", &lines.collect::<String>()).unwrap();
-    assert_eq!((tally.lines, tally.rows, tally.rejected), (1_000_000, 999_999, 1));
+    let totals = exported(&bucket, "archive/a.gz", &lines.collect::<String>()).unwrap();
+    assert_eq!((totals.lines, totals.rows, totals.rejected), (1_000_000, 999_999, 1));
     let rejected: serde_json::Value =
         serde_json::from_slice(&bucket.objects()["rejected/a.gz.jsonl"]).unwrap();
     assert_eq!((&rejected["line"], &rejected["text"]), (&BAD.into(), &"cut o".into()));
 }
 
 #[test]
-fn what_is_no_archive_object_has_a_clear_outcome() {
+fn other_objects_are_ignored_or_refused() {
     let bucket = Arc::new(MemoryObjects::default());
     let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
     let object = gzip(&good);
@@ -306,18 +308,18 @@ fn what_is_no_archive_object_has_a_clear_outcome() {
     });
     let before = bucket.objects();
     let export = |key: &str| block_on(exporter(&bucket).export(key));
-    assert_eq!(export("other/a.gz").unwrap(), Tally { foreign: 1, ..Tally::default() });
-    assert_eq!(export("archive/empty").unwrap(), Tally::default());
+    assert_eq!(export("other/a.gz").unwrap(), ExportTotals { foreign: 1, ..ExportTotals::default() });
+    assert_eq!(export("archive/empty").unwrap(), ExportTotals::default());
     for key in ["archive/cut.gz", "archive/text", "archive/noise.gz", "archive/loud.gz", "archive/gone.gz"] {
         let error = export(key).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{key}");
         assert!(error.to_string().contains(key), "{error}");
     }
-    assert_eq!(bucket.objects(), before, "nothing is written of an object that cannot be read");
+    assert_eq!(bucket.objects(), before, "an object that cannot be read writes nothing");
 }
 
 #[test]
-fn a_large_item_and_hostile_days_are_rows_like_any_other() {
+fn large_items_and_invalid_days_become_rows() {
     let bucket = Arc::new(MemoryObjects::default());
     let text: String = ["../../etc", "a=b", "'; DROP TABLE books", "2026-02-06\\n", "9999-99-99"]
         .iter()
@@ -330,28 +332,28 @@ fn a_large_item_and_hostile_days_are_rows_like_any_other() {
             line(u64::try_from(number).unwrap() + 1, "INSERT", &image)
         })
         .collect();
-    let tally = exported(&bucket, "archive/a.gz", &text).unwrap();
-    assert_eq!((tally.rows, tally.files), (5, 1));
+    let totals = exported(&bucket, "archive/a.gz", &text).unwrap();
+    assert_eq!((totals.rows, totals.files), (5, 1));
     let (key, _) = parquet_of(&bucket, "datasets/").remove(0);
     assert!(key.starts_with("datasets/books/dt=0001-01-01/"), "{key}");
 }
 
 #[test]
-fn no_type_is_one_that_readers_trip_over() {
+fn the_schema_has_only_types_that_all_readers_support() {
     let model = Model::parse(MODEL, "library.toml").unwrap();
     let descriptor =
-        parquet::arrow::ArrowSchemaConverter::new().convert(&schema(&model.datasets[0])).unwrap();
+        parquet::arrow::ArrowSchemaConverter::new().convert(&arrow_schema(&model.datasets[0])).unwrap();
     for column in descriptor.columns() {
-        let told = format!("{:?} {:?}", column.physical_type(), column.logical_type_ref());
+        let types = format!("{:?} {:?}", column.physical_type(), column.logical_type_ref());
         assert!(
-            !told.contains("INT96") && !told.contains("NANOS") && !told.contains("is_signed: false"),
-            "{told}"
+            !types.contains("INT96") && !types.contains("NANOS") && !types.contains("is_signed: false"),
+            "{types}"
         );
     }
 }
 
 #[test]
-fn what_lookups_gave_is_a_column_where_it_is_remembered() {
+fn the_outputs_of_remembered_lookups_are_columns() {
     let source = MODEL.replace(
         "[datasets.books]",
         "[lookups.owner]\nof = \"shelf\"\nindex = \"GSI1\"\nkey = { GSI1PK = \"SHELF#{shelf_id}\" }\ngives = [\"owner_id\"]\n[datasets.books]\nlookup = \"owner\"",
@@ -365,7 +367,8 @@ fn what_lookups_gave_is_a_column_where_it_is_remembered() {
     state.put("state", item.map(|(name, value)| (name.into(), value)).into()).unwrap();
     let bucket = Arc::new(MemoryObjects::default());
     let remembered = RememberedLookups::new(Arc::clone(&model), Arc::from("state"), state);
-    let exporter = Exporter::new(model, vec![Arc::from("library")], Arc::clone(&bucket), Some(remembered));
+    let exporter =
+        ArchiveExporter::new(model, vec![Arc::from("library")], Arc::clone(&bucket), Some(remembered));
     let export = |key: &'static str, text: String| {
         block_on(async {
             bucket.put(key, gzip(&text)).await.unwrap();
@@ -376,7 +379,7 @@ fn what_lookups_gave_is_a_column_where_it_is_remembered() {
     assert_eq!(export("archive/a.gz", good), 1);
     let (_, file) = parquet_of(&bucket, "datasets/").remove(0);
     assert!(rows_of(file)[0].starts_with("book_id=1 owner_id=o1 "));
-    // A stream that carries no new images: the key alone asks.
+    // A stream without new images: the lookup's key is in the item's key.
     let keys_only = line(101, "MODIFY", r#""StreamViewType":"KEYS_ONLY""#);
     assert_eq!(export("archive/b.gz", keys_only), 1);
     let (_, file) = parquet_of(&bucket, "datasets/books/dt=0001-01-01").remove(0);
@@ -384,12 +387,12 @@ fn what_lookups_gave_is_a_column_where_it_is_remembered() {
 }
 
 #[test]
-fn a_copy_that_cannot_be_read_keeps_no_good_one_back() {
+fn a_malformed_copy_does_not_count_as_the_first_copy() {
     let bucket = Arc::new(MemoryObjects::default());
     let removed = |pages: &str| {
         line(100, "REMOVE", &format!(r#""OldImage":{{"bought_at":{{"S":"2026-02-06"}},"pages":{pages}}}"#))
     };
     let text = [removed(r#"{"N":"no number"}"#), removed(r#"{"N":"7"}"#), removed(r#"{"N":"7"}"#)].concat();
-    let tally = exported(&bucket, "archive/a.gz", &text).unwrap();
-    assert_eq!((tally.rejected, tally.rows, tally.duplicates), (1, 1, 1));
+    let totals = exported(&bucket, "archive/a.gz", &text).unwrap();
+    assert_eq!((totals.rejected, totals.rows, totals.duplicates), (1, 1, 1));
 }

@@ -1,9 +1,12 @@
-//! The Lambda function `aggregator`: a table's stream in, its rollups, counters and mirrors right.
+//! The Lambda function `aggregator`: a table's stream in, its rollups, counters and mirrors up to date.
 
-use afterwrite::config::Projection;
-use lambda_runtime::Error;
+use std::process::ExitCode;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    afterwrite_functions::host::run("aggregator", &[Projection::Aggregate]).await
+use afterwrite::config::ProjectionKind;
+use afterwrite_functions::ProjectionHost;
+
+fn main() -> ExitCode {
+    afterwrite_lambda::run("aggregator", |settings| {
+        ProjectionHost::start("aggregator", &[ProjectionKind::Aggregate], settings)
+    })
 }

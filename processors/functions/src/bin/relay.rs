@@ -1,9 +1,12 @@
-//! The Lambda function `relay`: a table's stream in, its caches invalidated and every change archived.
+//! The Lambda function `relay`: a table's stream in, caches invalidated and every change archived.
 
-use afterwrite::config::Projection;
-use lambda_runtime::Error;
+use std::process::ExitCode;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    afterwrite_functions::host::run("relay", &[Projection::Invalidate, Projection::Archive]).await
+use afterwrite::config::ProjectionKind;
+use afterwrite_functions::ProjectionHost;
+
+fn main() -> ExitCode {
+    afterwrite_lambda::run("relay", |settings| {
+        ProjectionHost::start("relay", &[ProjectionKind::Invalidate, ProjectionKind::Archive], settings)
+    })
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::effect::{AttributeChange, Path};
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite::effect::AttributeChange;
+use afterwrite::record::{AttributePath, AttributeValue, Item};
 
 use super::condition::attribute;
 
@@ -27,8 +27,8 @@ const EMPTY_NAME: InvalidUpdate = "an attribute without a name";
 
 /// Rejects an update that is invalid for every item.
 pub(super) fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpdate> {
-    let paths: Vec<&Path> = changes.iter().map(path_of).collect();
-    if paths.iter().any(|path| path.names().any(|name| name.is_empty())) {
+    let paths: Vec<&AttributePath> = changes.iter().map(path_of).collect();
+    if paths.iter().any(|path| path.names().iter().any(|name| name.is_empty())) {
         return Err(EMPTY_NAME);
     }
     for (position, one) in paths.iter().enumerate() {
@@ -39,7 +39,7 @@ pub(super) fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpda
     Ok(())
 }
 
-pub(super) fn path_of(change: &AttributeChange) -> &Path {
+pub(super) fn path_of(change: &AttributeChange) -> &AttributePath {
     match change {
         AttributeChange::Set(path, _) | AttributeChange::Add(path, _) | AttributeChange::Remove(path) => path,
     }
@@ -73,13 +73,13 @@ pub(super) fn updated(mut item: Item, changes: &[AttributeChange]) -> Result<Ite
     Ok(item)
 }
 
-fn place(item: &mut Item, path: &Path, value: AttributeValue<'static>) -> Result<(), InvalidUpdate> {
+fn place(item: &mut Item, path: &AttributePath, value: AttributeValue<'static>) -> Result<(), InvalidUpdate> {
     let (last, parent) = parent_of(item, path)?;
     parent.insert(Cow::Owned(last.to_string()), value);
     Ok(())
 }
 
-fn remove(item: &mut Item, path: &Path) -> Result<(), InvalidUpdate> {
+fn remove(item: &mut Item, path: &AttributePath) -> Result<(), InvalidUpdate> {
     let (last, parent) = parent_of(item, path)?;
     parent.remove(&**last);
     Ok(())
@@ -88,11 +88,11 @@ fn remove(item: &mut Item, path: &Path) -> Result<(), InvalidUpdate> {
 /// The map that contains the path's last name: the item itself, or an existing map in it.
 fn parent_of<'i, 'p>(
     item: &'i mut Item,
-    path: &'p Path,
+    path: &'p AttributePath,
 ) -> Result<(&'p Arc<str>, &'i mut Item), InvalidUpdate> {
     let mut parent: &mut BTreeMap<_, _> = item;
-    let mut last = &path.root;
-    for name in &path.within {
+    let mut last = path.root();
+    for name in path.within() {
         let Some(AttributeValue::M(map)) = parent.get_mut(&**last) else { return Err(PATH) };
         parent = map;
         last = name;

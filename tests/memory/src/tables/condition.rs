@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use afterwrite::effect::{Path, WriteCondition};
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite::effect::WriteCondition;
+use afterwrite::record::{AttributePath, AttributeValue, Item};
 
 /// Whether the condition compares by order with a value of a type without one, which DynamoDB refuses whatever is stored.
 pub(super) fn has_unordered_operand(condition: &WriteCondition) -> bool {
@@ -43,9 +43,12 @@ pub(super) fn holds(condition: &WriteCondition, stored: Option<&Item>) -> bool {
 }
 
 /// The value at a path, if every map along the path exists.
-pub(super) fn attribute<'i>(item: Option<&'i Item>, path: &Path) -> Option<&'i AttributeValue<'static>> {
-    let mut value = item?.get(&*path.root)?;
-    for name in &path.within {
+pub(super) fn attribute<'i>(
+    item: Option<&'i Item>,
+    path: &AttributePath,
+) -> Option<&'i AttributeValue<'static>> {
+    let mut value = item?.get(&**path.root())?;
+    for name in path.within() {
         let AttributeValue::M(map) = value else { return None };
         value = map.get(&**name)?;
     }

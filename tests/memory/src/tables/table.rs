@@ -146,7 +146,7 @@ impl StoredTable {
             WriteAction::Delete => return Ok(None),
             WriteAction::Update(changes) => changes,
         };
-        let is_key = |change| self.definition.keys.contains(&change::path_of(change).root);
+        let is_key = |change| self.definition.keys.contains(change::path_of(change).root());
         if changes.iter().any(is_key) {
             return Err(KEY_UPDATED.into());
         }

@@ -1,8 +1,9 @@
-//! Arithmetic as it is taught: digit by digit, on paper as long as it takes.
+//! Schoolbook arithmetic, digit by digit.
 
 use std::cmp::Ordering;
 
-/// A number: its digits, least significant first, times a power of ten. Neither end of the digits is 0; nought has none.
+/// A number: its digits, least significant first, times a power of ten. Neither end of the digits is 0; zero has no
+/// digits.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SchoolbookNumber {
     is_negative: bool,
@@ -15,7 +16,7 @@ impl SchoolbookNumber {
         Self { is_negative: false, digits: Vec::new(), exponent: 0 }
     }
 
-    /// From digits as they are written, most significant first.
+    /// From digits, most significant first.
     pub(super) fn new(is_negative: bool, digits: &str, exponent: i64) -> Self {
         Self::of(is_negative, digits.bytes().rev().map(|digit| digit - b'0').collect(), exponent)
     }
@@ -40,7 +41,7 @@ impl SchoolbookNumber {
         Self::new(text.starts_with('-'), &digits, exponent)
     }
 
-    /// At most 38 digits, the first of them standing for a power of ten from -130 to 125.
+    /// At most 38 digits, and a power of ten of the first digit from -130 to 125.
     pub(super) fn is_in_range(&self) -> bool {
         let length = i64::try_from(self.digits.len()).unwrap();
         length == 0 || (length <= 38 && (-130..=125).contains(&(self.exponent + length - 1)))
@@ -56,12 +57,12 @@ impl SchoolbookNumber {
         Self { is_negative: !self.is_negative && !self.digits.is_empty(), ..self.clone() }
     }
 
-    /// The digits of both, written with the same exponent.
+    /// The digits of both at the same exponent.
     fn aligned(&self, other: &Self) -> (Vec<u8>, Vec<u8>, i64) {
         let exponent = self.exponent.min(other.exponent);
         let shifted = |number: &Self| {
-            let noughts = usize::try_from(number.exponent - exponent).unwrap();
-            [vec![0; noughts], number.digits.clone()].concat()
+            let zeros = usize::try_from(number.exponent - exponent).unwrap();
+            [vec![0; zeros], number.digits.clone()].concat()
         };
         (shifted(self), shifted(other), exponent)
     }
@@ -97,7 +98,7 @@ impl SchoolbookNumber {
         Self::of(self.is_negative != other.is_negative, product, self.exponent + other.exponent)
     }
 
-    /// Rounded half to even at so many decimal places.
+    /// Rounded half to even.
     pub(super) fn divided_by(&self, divisor: &Self, places: u8) -> Option<Self> {
         let scaled = Self { exponent: self.exponent + i64::from(places), ..self.clone() };
         let (quotient, remainder, divisor_digits) = scaled.integer_division(divisor)?;
@@ -118,7 +119,7 @@ impl SchoolbookNumber {
         Some(Self::of(is_negative, quotient, 0))
     }
 
-    /// Quotient and remainder without their signs, and the divisor that the remainder is to be compared with.
+    /// Quotient, remainder and aligned divisor, all without sign.
     fn integer_division(&self, divisor: &Self) -> Option<(Vec<u8>, Vec<u8>, Vec<u8>)> {
         if divisor.digits.is_empty() {
             return None;
@@ -161,7 +162,7 @@ fn sum(a: &[u8], b: &[u8]) -> Vec<u8> {
     digits
 }
 
-/// `a - b`, where `a` is not the smaller.
+/// `a - b`; `a` must be at least `b`.
 fn difference(a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut borrow = 0;
     let mut digits = Vec::new();

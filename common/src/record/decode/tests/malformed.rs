@@ -1,4 +1,4 @@
-//! What is wrong, and whom it harms.
+//! Malformed records and events, and that they affect nothing else.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -46,16 +46,16 @@ fn a_malformed_record_fails_alone() {
         json!({}),
     ];
     for case in cases {
-        with_bad(&case.to_string(), |_| ());
+        with_malformed(&case.to_string(), |_| ());
     }
-    // Not to be written with `Value`: beyond a float, and a lone surrogate.
+    // `Value` cannot represent these: a number outside `f64`, and a lone surrogate.
     for (from, to) in [("1770000000", "1e999"), ("red", r"\ud800")] {
-        with_bad(&record().to_string().replace(from, to), |_| ());
+        with_malformed(&record().to_string().replace(from, to), |_| ());
     }
 }
 
 #[test]
-fn a_wanted_value_that_is_malformed_is_named() {
+fn an_error_names_the_malformed_attribute() {
     let cases = [
         json!({"N": SECRET}),
         json!({"N": ""}),
@@ -86,13 +86,13 @@ fn a_wanted_value_that_is_malformed_is_named() {
     ];
     for value in cases {
         let json = record_with("/dynamodb/NewImage/colour", value.clone()).to_string();
-        with_bad(&json, |bad| {
+        with_malformed(&json, |bad| {
             assert!(bad.error.to_string().contains("in: colour"), "{value}: {}", bad.error)
         });
 
         let json = record_with("/dynamodb/OldImage/colour", value).to_string();
-        with_sole(&json, |record| {
-            let error = record.old.decode(&vocabulary()).unwrap_err();
+        with_record(&json, |record| {
+            let error = record.old.decode(&attributes()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Record);
             assert!(error.to_string().contains("in: colour"), "{error}");
             assert!(!error.to_string().contains(SECRET), "{error}");
@@ -101,11 +101,11 @@ fn a_wanted_value_that_is_malformed_is_named() {
 }
 
 #[test]
-fn a_malformed_record_tells_who_it_is() {
+fn a_malformed_record_is_identified() {
     let mut json = record_with("/dynamodb/NewImage/size", json!({"N": "many"}));
     json["eventName"] = json!("REMOVE");
     json["userIdentity"] = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
-    with_bad(&json.to_string(), |bad| {
+    with_malformed(&json.to_string(), |bad| {
         assert_eq!(bad.sequence_number.as_deref(), Some("4421584500000000059450445319"));
         assert_eq!(bad.table.as_deref(), Some("Things"));
         assert_eq!(bad.position, Some(Position::new(LABEL, "4421584500000000059450445319").unwrap()));
@@ -113,18 +113,18 @@ fn a_malformed_record_tells_who_it_is() {
         assert!(bad.expired);
         assert!(bad.error.to_string().contains("4421584500000000059450445319"));
     });
-    with_bad(&record_with("/dynamodb/SequenceNumber", json!("12x")).to_string(), |bad| {
+    with_malformed(&record_with("/dynamodb/SequenceNumber", json!("12x")).to_string(), |bad| {
         assert_eq!(bad.sequence_number.as_deref(), Some("12x"));
         assert_eq!(bad.position, None);
         assert!(bad.keys.is_some() && bad.table.is_some() && !bad.expired);
     });
-    with_bad("[]", |bad| {
+    with_malformed("[]", |bad| {
         assert!(bad.sequence_number.is_none() && bad.table.is_none() && bad.keys.is_none());
     });
 }
 
 #[test]
-fn what_is_no_event_fails_whole() {
+fn a_payload_that_is_not_an_event_fails() {
     let cases: [(&[u8], &str); 10] = [
         (b"", "not JSON"),
         (b"{", "not JSON"),
@@ -138,16 +138,16 @@ fn what_is_no_event_fails_whole() {
         (br#"{"Records":{"0":{}}}"#, "no list `Records`"),
     ];
     for (event, message) in cases {
-        let error = decode(event, &vocabulary()).unwrap_err();
+        let error = decode(event, &attributes()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Event);
         assert!(error.to_string().contains(message), "{error}");
     }
     let cut = event(&[record_with("/dynamodb/NewImage/colour", json!({"S": SECRET}))]);
-    let error = decode(&cut.as_bytes()[..cut.len() - 1], &vocabulary()).unwrap_err();
+    let error = decode(&cut.as_bytes()[..cut.len() - 1], &attributes()).unwrap_err();
     assert!(!error.to_string().contains(SECRET), "{error}");
 }
 
-/// Any JSON value, not too large.
+/// A small JSON value of any type.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -167,7 +167,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The JSON pointers of everything inside a value.
+/// The JSON pointers of a value and everything inside it.
 fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     if let Value::Object(fields) = value {
@@ -177,7 +177,7 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A place, a byte, and whether it is overwritten there, inserted, or cut.
+/// A position, a byte, and the edit: overwrite (0), insert (1) or delete (2).
 type ByteEdit = (prop::sample::Index, u8, u8);
 
 fn mutated(mut bytes: Vec<u8>, edits: Vec<ByteEdit>) -> Vec<u8> {
@@ -195,46 +195,45 @@ fn mutated(mut bytes: Vec<u8>, edits: Vec<ByteEdit>) -> Vec<u8> {
 }
 
 proptest! {
-    /// Whatever stands anywhere in a record, the decoder neither panics nor lets the neighbours suffer.
+    /// The decoder does not panic, and the other records are decoded.
     #[test]
-    fn a_record_with_anything_in_it_harms_no_other(place in any::<prop::sample::Index>(), value in any_json()) {
+    fn any_value_anywhere_in_a_record_affects_no_other_record(place in any::<prop::sample::Index>(), value in any_json()) {
         let mut changed = record();
         let mut places = Vec::new();
         pointers(&changed, "", &mut places);
         *changed.pointer_mut(&places[place.index(places.len())]).unwrap() = value;
         let event = event(&[record(), changed, record()]);
-        let batch = decode(event.as_bytes(), &vocabulary()).unwrap();
+        let batch = decode(event.as_bytes(), &attributes()).unwrap();
         prop_assert_eq!(batch.records.len(), 3);
         prop_assert!(batch.records[0].is_ok() && batch.records[2].is_ok());
         for record in batch.records.into_iter().flatten() {
-            let _: Result<_, _> = record.old.decode(&vocabulary());
+            let _: Result<_, _> = record.old.decode(&attributes());
         }
     }
 
-    /// Bytes overwritten, inserted and cut at random: an error or records, never a panic.
     #[test]
     fn mutated_bytes_never_panic(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..6),
     ) {
         let bytes = mutated(event(&[record(), record()]).into_bytes(), edits);
-        if let Ok(batch) = decode(&bytes, &vocabulary()) {
+        if let Ok(batch) = decode(&bytes, &attributes()) {
             for record in batch.records.into_iter().flatten() {
-                let _: Result<_, _> = record.old.decode(&vocabulary());
+                let _: Result<_, _> = record.old.decode(&attributes());
             }
         }
     }
 
-    /// A line that was spoilt leaves nothing behind: what comes after it is decoded as if alone, and so is the line itself.
+    /// The shape cache keeps nothing of a malformed line that changes how the next lines are decoded.
     #[test]
-    fn a_mutated_line_changes_no_other(
+    fn a_mutated_line_affects_no_other_line(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..4),
     ) {
         let good = record().to_string().into_bytes();
-        let spoilt = mutated(good.clone(), edits);
-        let vocabulary = vocabulary();
-        let mut decoder = RecordDecoder::new(&vocabulary);
-        for line in [&good, &spoilt, &good, &spoilt, &spoilt] {
-            let alone = RecordDecoder::new(&vocabulary).record(line);
+        let malformed = mutated(good.clone(), edits);
+        let attributes = attributes();
+        let mut decoder = RecordDecoder::new(&attributes);
+        for line in [&good, &malformed, &good, &malformed, &malformed] {
+            let alone = RecordDecoder::new(&attributes).record(line);
             prop_assert_eq!(format!("{:?}", decoder.record(line)), format!("{:?}", alone));
         }
     }

@@ -1,54 +1,53 @@
-//! What a new model changes of what is counted: entities, lookups, rollups, aggregates.
+//! The differences in what is counted: entities, lookups, rollups, aggregates.
 //!
-//! What follows is the ledger's doing. An entry holds what its item contributed, aggregate by aggregate. When the item is reconciled
-//! (or changes), the shares of aggregates that the model still has are replaced by what it contributes now; shares of aggregates that
-//! it no longer has are carried along, and go when the item is deleted.
+//! The consequences come from the ledger. An entry holds what its item contributed, by aggregate. When the item is reconciled
+//! (or changes), contributions to aggregates that the model still has are replaced by the current ones; contributions to aggregates
+//! that it no longer has are kept, and are subtracted when the item is deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::description::{
-    DescribedAggregate, DescribedEntity, DescribedRollup, Description, is_extreme,
-};
-use super::{Compared, Differences, compared, from_to};
+use afterwrite::table::{AggregateDescription, EntityDescription, ModelDescription, RollupDescription};
 
-pub(super) fn compare(old: &Description, new: &Description, differences: &mut Differences) {
+use super::{Differences, PartChange, changed_parts, from_to};
+
+pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     entities(old, new, differences);
     lookups(old, new, differences);
     rollups(old, new, differences);
     aggregates(old, new, differences);
-    counted_twice(old, new, differences);
+    check_counted_twice(old, new, differences);
 }
 
-fn entities(old: &Description, new: &Description, differences: &mut Differences) {
-    for (name, change) in compared(&old.entities, &new.entities) {
+fn entities(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    for (name, change) in changed_parts(&old.entities, &new.entities) {
         let part = format!("entity {name}");
         match change {
-            Compared::Added(_) => differences.add(
+            PartChange::Added(_) => differences.add(
                 part,
                 "added",
                 "Items with such keys were unmatched, and are matched from now on.",
             ),
-            Compared::Removed(entity) => {
+            PartChange::Removed(entity) => {
                 differences.add(
                     part,
                     "removed",
-                    "Its items are unmatched from now on: their changes change nothing any more.",
+                    "Its items are unmatched from now on: their changes have no effect.",
                 );
                 differences.orphaned.push(format!(
-                    "what items {} ({name}) have contributed: it stays counted, whatever becomes of them",
+                    "the contributions of items {} ({name}): they stay counted, even if the items change or are deleted",
                     entity.key
                 ));
             }
-            Compared::Changed(before, now) => entity(name, before, now, [old, new], differences),
+            PartChange::Changed(before, now) => entity(name, before, now, [old, new], differences),
         }
     }
 }
 
 fn entity(
     name: &str,
-    old: &DescribedEntity,
-    new: &DescribedEntity,
-    models: [&Description; 2],
+    old: &EntityDescription,
+    new: &EntityDescription,
+    models: [&ModelDescription; 2],
     differences: &mut Differences,
 ) {
     let part = || format!("entity {name}");
@@ -56,25 +55,25 @@ fn entity(
         differences.add(
             part(),
             from_to("its key", &format!("{}: {}", old.table, old.key), &format!("{}: {}", new.table, new.key)),
-            "Items that match the old key alone are unmatched from now on; those that match the new one alone begin to count.",
+            "Items that match only the old key are unmatched from now on; items that match only the new key begin to count.",
         );
         differences
             .orphaned
-            .push(format!("what items {} that are not {} have contributed ({name})", old.key, new.key));
+            .push(format!("the contributions of items {} that are not {} ({name})", old.key, new.key));
         recount(name, models, differences);
     }
     if old.on_expiry != new.on_expiry {
         differences.add(
             part(),
-            from_to("on_expiry", old.on_expiry, new.on_expiry),
-            "Holds for items that TTL takes from now on; what it took before stays as it was decided then.",
+            from_to("on_expiry", old.on_expiry.name(), new.on_expiry.name()),
+            "Applies to items that TTL deletes from now on; what was settled or subtracted before stays.",
         );
     }
-    for (value, change) in compared(&old.derived, &new.derived) {
+    for (value, change) in changed_parts(&old.derived, &new.derived) {
         let change = match change {
-            Compared::Added(how) => format!("derived value {value} added: {how}"),
-            Compared::Removed(_) => format!("derived value {value} removed"),
-            Compared::Changed(before, now) => {
+            PartChange::Added(how) => format!("derived value {value} added: {how}"),
+            PartChange::Removed(_) => format!("derived value {value} removed"),
+            PartChange::Changed(before, now) => {
                 recount(name, models, differences);
                 from_to(&format!("derived value {value}"), before, now)
             }
@@ -82,7 +81,7 @@ fn entity(
         differences.add(
             part(),
             change,
-            "What is computed of it is another once an item changes or is reconciled.",
+            "Measures and keys that use it change once an item changes or is reconciled.",
         );
     }
     if old.secret != new.secret {
@@ -93,13 +92,13 @@ fn entity(
                 &format!("[{}]", old.secret.join(", ")),
                 &format!("[{}]", new.secret.join(", ")),
             ),
-            "Holds for what is archived from now on; what the archive has already stays in it.",
+            "Applies to what is archived from now on; the archive keeps what it has.",
         );
     }
 }
 
-/// Everything that is counted of an entity may be another.
-fn recount(entity: &str, models: [&Description; 2], differences: &mut Differences) {
+/// Everything that is counted of an entity may change.
+fn recount(entity: &str, models: [&ModelDescription; 2], differences: &mut Differences) {
     for aggregate in models.into_iter().flat_map(|model| model.aggregates.values()) {
         if aggregate.of == entity {
             differences.moved(entity, aggregate);
@@ -107,56 +106,56 @@ fn recount(entity: &str, models: [&Description; 2], differences: &mut Difference
     }
 }
 
-fn lookups(old: &Description, new: &Description, differences: &mut Differences) {
-    for (name, change) in compared(&old.lookups, &new.lookups) {
+fn lookups(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    for (name, change) in changed_parts(&old.lookups, &new.lookups) {
         let (change, consequence) = match change {
-            Compared::Added(_) => {
-                ("added".to_owned(), "Is asked when the first item needs it, and remembered from then on.")
+            PartChange::Added(_) => {
+                ("added".to_owned(), "It is read when the first item needs it, and remembered from then on.")
             }
-            Compared::Removed(_) => {
+            PartChange::Removed(_) => {
                 differences.orphaned.push(format!(
-                    "what lookup {name} has remembered: items LOOKUP#{name}#… of the state table"
+                    "the remembered results of lookup {name}: items LOOKUP#{name}#… of the state table"
                 ));
-                ("removed".to_owned(), "Is asked no more.")
+                ("removed".to_owned(), "It is no longer read.")
             }
-            Compared::Changed(..) => (
+            PartChange::Changed(..) => (
                 "changed".to_owned(),
-                "What it has remembered never changes; only what was never asked before is asked in the new way. If old answers are wrong now, give the lookup another name.",
+                "Remembered results never change; only new keys are looked up in the new way. If old results are wrong now, give the lookup another name.",
             ),
         };
         differences.add(format!("lookup {name}"), change, consequence);
     }
 }
 
-fn rollups(old: &Description, new: &Description, differences: &mut Differences) {
-    for (name, change) in compared(&old.rollups, &new.rollups) {
+fn rollups(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    for (name, change) in changed_parts(&old.rollups, &new.rollups) {
         let part = format!("rollup {name}");
         match change {
-            Compared::Added(rollup) => differences.add(
+            PartChange::Added(rollup) => differences.add(
                 part,
                 "added",
-                format!("Items {} are made as soon as something counts into them.", rollup.key),
+                format!("Items {} are created when something is counted into them.", rollup.key),
             ),
-            Compared::Removed(rollup) => {
+            PartChange::Removed(rollup) => {
                 differences.add(
                     part,
                     "removed",
-                    "What aggregates that are still there counted into it is subtracted by reconciling.",
+                    "Reconciling subtracts the contributions of aggregates that still exist.",
                 );
                 differences.orphaned.push(format!("the items {} of rollup {name}", rollup.key));
             }
-            Compared::Changed(before, now) => rollup(name, before, now, differences),
+            PartChange::Changed(before, now) => rollup(name, before, now, differences),
         }
     }
 }
 
-fn rollup(name: &str, old: &DescribedRollup, new: &DescribedRollup, differences: &mut Differences) {
+fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differences: &mut Differences) {
     let part = || format!("rollup {name}");
     if old.key != new.key {
         differences.add(
             part(),
             from_to("its key", &old.key, &new.key),
-            "Reconciling moves what is counted; what TTL has settled, and max and min, stay where they are.",
+            "Reconciling moves the contributions; what TTL has settled, and max and min, stay in the old items.",
         );
         differences.orphaned.push(format!("the items {} of rollup {name}", old.key));
     }
@@ -166,110 +165,122 @@ fn rollup(name: &str, old: &DescribedRollup, new: &DescribedRollup, differences:
         differences.add(
             part(),
             from_to("expires", &before, &now),
-            "Holds for items that are counted into from now on; what nobody touches keeps the time it has.",
+            "Applies to rollup items that are written from now on; other items keep the time they have.",
         );
     }
     if old.shards != new.shards {
         differences.add(
             part(),
             from_to("shards", &old.shards.to_string(), &new.shards.to_string()),
-            "Items stay on the shard that they were counted on; new ones are spread anew.",
+            "Items stay on the shard that they were counted on; new items use all shards.",
         );
         if new.shards < old.shards {
-            differences.problems.push(format!("rollup {name}: shards only grow, for readers add up as many as the model says. Leave it at {} or more.", old.shards));
+            differences.problems.push(format!("rollup {name}: shards can only grow, because readers add up as many as the model has. Leave it at {} or more.", old.shards));
         }
     }
 }
 
-fn aggregates(old: &Description, new: &Description, differences: &mut Differences) {
-    for (name, change) in compared(&old.aggregates, &new.aggregates) {
+fn aggregates(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    for (name, change) in changed_parts(&old.aggregates, &new.aggregates) {
         let part = format!("aggregate {name}");
         match change {
-            Compared::Added(aggregate) => {
+            PartChange::Added(aggregate) => {
                 let of = &aggregate.of;
-                differences.add(part, "added", format!("Items of {of} are counted when they change, and all of them once they are reconciled; of max and min, what they hold then."));
+                differences.add(part, "added", format!("Items of {of} are counted when they change, and all of them once they are reconciled; max and min see the values of that time."));
                 differences.reconcile(of, aggregate);
             }
-            Compared::Removed(aggregate) => {
-                differences.add(part, "removed", "What it has counted is carried along: nothing is added to it, and items subtract theirs when they are deleted.");
+            PartChange::Removed(aggregate) => {
+                differences.add(part, "removed", "Its contributions are kept: nothing is added, and items subtract theirs when they are deleted.");
                 for (rollup, measure) in aggregate.counts() {
-                    differences
-                        .orphaned
-                        .push(format!("{measure} of rollup {rollup}, as far as aggregate {name} counted it"));
+                    differences.orphaned.push(format!(
+                        "{measure} of rollup {rollup}, the part that aggregate {name} counted"
+                    ));
                 }
             }
-            Compared::Changed(before, now) => {
+            PartChange::Changed(before, now) => {
                 differences.add(
                     part,
-                    told(before, now).join("; "),
-                    "Items are counted anew when they change, and all of them once they are reconciled.",
+                    setting_changes(before, now).join("; "),
+                    "Items are counted again when they change, and all of them once they are reconciled.",
                 );
                 for aggregate in [before, now] {
                     differences.reconcile(&aggregate.of, aggregate);
                 }
-                left_measures(before, now, differences);
+                removed_measures(before, now, differences);
             }
         }
     }
-    spread(old, new, differences);
+    newly_sharded(old, new, differences);
 }
 
-/// Aggregates that are what they were, while a rollup of theirs is spread now: items leave the one item for a shard.
-fn spread(old: &Description, new: &Description, differences: &mut Differences) {
-    let shards =
-        |model: &Description, rollup: &String| model.rollups.get(rollup).map_or(1, |rollup| rollup.shards);
-    for (name, aggregate) in &new.aggregates {
-        let is_spread = |rollup: &String| shards(old, rollup) == 1 && shards(new, rollup) > 1;
-        if old.aggregates.get(name) == Some(aggregate) && aggregate.into.keys().any(is_spread) {
+/// Aggregates that did not change, but one of whose rollups is sharded now: contributions move from the one item to a shard.
+fn newly_sharded(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let shards = |model: &ModelDescription, rollup: &String| {
+        model.rollups.get(rollup).map_or(1, |rollup| rollup.shards)
+    };
+    for (name, aggregate) in new.aggregates.iter() {
+        let is_sharded_now = |rollup: &String| shards(old, rollup) == 1 && shards(new, rollup) > 1;
+        if old.aggregates.get(name) == Some(aggregate) && aggregate.into.names().any(is_sharded_now) {
             differences.moved(&aggregate.of, aggregate);
         }
     }
 }
 
-/// What is another in an aggregate.
-fn told(old: &DescribedAggregate, new: &DescribedAggregate) -> Vec<String> {
-    let mut told = Vec::new();
+/// The settings of an aggregate that differ.
+fn setting_changes(old: &AggregateDescription, new: &AggregateDescription) -> Vec<String> {
+    let mut changes = Vec::new();
     if old.of != new.of {
-        told.push(from_to("of", &old.of, &new.of));
+        changes.push(from_to("of", &old.of, &new.of));
     }
     let always = || "always".to_owned();
     if old.when != new.when {
         let [before, now] = [&old.when, &new.when].map(|when| when.clone().unwrap_or_else(always));
-        told.push(from_to("when", &before, &now));
+        changes.push(from_to("when", &before, &now));
     }
-    for (what, before, now) in [("into", &old.into, &new.into), ("measure", &old.measures, &new.measures)] {
-        for (name, change) in compared(before, now) {
-            told.push(match change {
-                Compared::Added(how) => format!("{what} {name} added: {how}"),
-                Compared::Removed(_) => format!("{what} {name} removed"),
-                Compared::Changed(before, now) => from_to(&format!("{what} {name}"), before, now),
-            });
-        }
-    }
-    told
+    changes.extend(
+        changed_parts(&old.into, &new.into)
+            .into_iter()
+            .map(|(name, change)| changed_text(&format!("into {name}"), change, String::as_str)),
+    );
+    changes.extend(
+        changed_parts(&old.measures, &new.measures)
+            .into_iter()
+            .map(|(name, change)| changed_text(&format!("measure {name}"), change, |measure| &measure.text)),
+    );
+    changes
 }
 
-/// Measures that an aggregate counts no more: sums go down to nought, extremes stay.
-fn left_measures(old: &DescribedAggregate, new: &DescribedAggregate, differences: &mut Differences) {
-    for (measure, how) in old.measures.iter().filter(|(measure, _)| !new.measures.contains_key(*measure)) {
-        let rollups = new.into.keys().cloned().collect::<Vec<_>>().join(", ");
-        let rest = if is_extreme(how) {
-            "it keeps its value"
+/// How a part of a name changed, by its text.
+fn changed_text<'d, T>(what: &str, change: PartChange<'d, T>, text: impl Fn(&'d T) -> &'d str) -> String {
+    match change {
+        PartChange::Added(new) => format!("{what} added: {}", text(new)),
+        PartChange::Removed(_) => format!("{what} removed"),
+        PartChange::Changed(old, new) => from_to(what, text(old), text(new)),
+    }
+}
+
+/// Measures that an aggregate no longer counts: additive ones go down to 0, others keep their value.
+fn removed_measures(old: &AggregateDescription, new: &AggregateDescription, differences: &mut Differences) {
+    let left = old.measures.iter().filter(|(name, _)| new.measures.get(name).is_none());
+    for (name, measure) in left {
+        let rollups = new.into.names().cloned().collect::<Vec<_>>().join(", ");
+        let rest = if measure.function.is_additive() {
+            "reconciling brings it to 0, except for what TTL has settled"
         } else {
-            "reconciling brings it to 0, besides what TTL has settled"
+            "it keeps its value"
         };
-        differences.orphaned.push(format!("attribute {measure} of {rollups}: {rest}"));
+        differences.orphaned.push(format!("attribute {name} of {rollups}: {rest}"));
     }
 }
 
-/// An aggregate that is gone leaves its shares behind: one that counts the same under another name would count them once more.
-fn counted_twice(old: &Description, new: &Description, differences: &mut Differences) {
-    let gone: BTreeMap<_, _> =
-        old.aggregates.iter().filter(|(name, _)| !new.aggregates.contains_key(*name)).collect();
-    for (name, aggregate) in &new.aggregates {
+/// A removed aggregate leaves its contributions in place: an aggregate of another name that counts the same would count them twice.
+fn check_counted_twice(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let removed: BTreeMap<_, _> =
+        old.aggregates.iter().filter(|(name, _)| new.aggregates.get(name).is_none()).collect();
+    for (name, aggregate) in new.aggregates.iter() {
         let known: BTreeSet<_> =
-            old.aggregates.get(name).into_iter().flat_map(DescribedAggregate::counts).collect();
-        for (other, left) in &gone {
+            old.aggregates.get(name).into_iter().flat_map(AggregateDescription::counts).collect();
+        for (other, left) in &removed {
             let left: BTreeSet<_> = left.counts().collect();
             let twice: Vec<String> = aggregate
                 .counts()
@@ -278,7 +289,7 @@ fn counted_twice(old: &Description, new: &Description, differences: &mut Differe
                 .collect();
             if !twice.is_empty() {
                 differences.problems.push(format!(
-                    "aggregate {name} counts what the removed aggregate {other} has counted, so that it is there twice: {}. Keep the name {other}, or give the measures other names.",
+                    "aggregate {name} counts what the removed aggregate {other} has counted, which is then counted twice: {}. Keep the name {other}, or give the measures other names.",
                     twice.join(", ")
                 ));
             }

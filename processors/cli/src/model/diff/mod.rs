@@ -1,4 +1,4 @@
-//! `afterwrite model diff`: what becomes of what is there when a new model replaces an old one.
+//! `afterwrite model diff`: what happens to existing items when a new model replaces an old one.
 
 mod counting;
 mod reading;
@@ -6,25 +6,24 @@ mod reading;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use afterwrite::table::Model;
+use afterwrite::table::{AggregateDescription, Model, ModelDescription, NamedList};
 use afterwrite::{Error, ErrorKind, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::description::{DescribedAggregate, Description};
 use crate::print::{align_right, json, new_table, print};
 
 /// The arguments of `afterwrite model diff`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model diff deployed.toml my-model.toml\n  afterwrite model diff deployed.toml my-model.toml --items attempt=250000\n  afterwrite model diff exambuddy my-model.toml --json | jq .reconcile\n\nExit codes: 0 the new model can replace the old one, 1 something of it needs a decision first."
+    after_help = "Examples:\n  afterwrite model diff deployed.toml my-model.toml\n  afterwrite model diff deployed.toml my-model.toml --items attempt=250000\n  afterwrite model diff exambuddy my-model.toml --json | jq .reconcile\n\nExit codes: 0 the new model can replace the old one, 1 it needs a decision first."
 )]
 pub struct DiffArguments {
     /// The model that is deployed: a built-in model's name or the path of a TOML file.
     old: String,
-    /// The model that is to replace it.
+    /// The model that replaces it.
     new: String,
-    /// How many items of an entity there are, for what reconciling them costs. May be said several times.
+    /// The number of items of an entity, for the cost of reconciling them. Can be repeated.
     #[arg(long, value_name = "ENTITY=COUNT", value_parser = count)]
     items: Vec<(String, u64)>,
     /// Print the differences as one JSON object.
@@ -41,37 +40,37 @@ fn count(written: &str) -> std::result::Result<(String, u64), String> {
 /// What a new model changes.
 #[derive(Debug, Default, Serialize)]
 pub struct Differences {
-    /// What differs, and what follows from it.
-    pub changes: Vec<Change>,
-    /// The entities whose items must be reconciled for what is derived of them to be right.
-    pub reconcile: Vec<Reconciling>,
-    /// What is there, belongs to the old model alone, and stays as it is.
+    /// The differences and their consequences.
+    pub changes: Vec<ModelChange>,
+    /// The entities whose items must be reconciled before everything derived from them is right.
+    pub reconcile: Vec<ReconcileCost>,
+    /// Existing data that only the old model refers to; it stays unchanged.
     pub orphaned: Vec<String>,
-    /// What would go wrong, and what to do first.
+    /// What would go wrong, and what to do before.
     pub problems: Vec<String>,
-    /// By entity: what reconciling one of its items may write.
+    /// By entity: the writes that reconciling one of its items may need.
     #[serde(skip)]
-    touched: BTreeMap<String, Touched>,
+    writes: BTreeMap<String, ReconcileWrites>,
 }
 
-/// What reconciling an item may write besides its ledger entry.
+/// What reconciling an item may write, next to its ledger entry.
 #[derive(Debug, Default)]
-struct Touched {
+struct ReconcileWrites {
     /// Rollups, by their keys as the entity's values make them.
     rollups: BTreeSet<String>,
     /// Rollup and measure, by name.
     measures: BTreeSet<(String, String)>,
 }
 
-impl Touched {
-    fn add(&mut self, aggregate: &DescribedAggregate) {
+impl ReconcileWrites {
+    fn add(&mut self, aggregate: &AggregateDescription) {
         self.rollups.extend(aggregate.into.values().cloned());
         self.measures.extend(aggregate.counts().map(|(rollup, measure)| (rollup.clone(), measure.clone())));
     }
 
     /// In a transaction the entry and every rollup take two units a KB; a copy on an application's item is written outside, at one.
-    fn write_units(&self, entity: &str, model: &Description) -> u64 {
-        // Of max and min nobody knows that they have seen a value, so they see it again.
+    fn write_units(&self, entity: &str, model: &ModelDescription) -> u64 {
+        // Whether a max or min has seen a value is not stored; it sees the value again.
         let extremes = model.aggregates.values().filter(|known| known.of == entity && known.has_extremes());
         let rollups: BTreeSet<&String> =
             self.rollups.iter().chain(extremes.flat_map(|aggregate| aggregate.into.values())).collect();
@@ -86,41 +85,41 @@ impl Touched {
 
 /// One difference.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct ModelChange {
     /// The part of the model: `aggregate attempts`.
     pub part: String,
-    /// What differs: `added`, `removed`, or what of it is another.
+    /// What differs: `added`, `removed`, or the old and the new value.
     pub change: String,
-    /// What follows.
+    /// The consequence.
     pub consequence: String,
 }
 
-/// What reconciling the items of an entity takes.
+/// The cost of reconciling the items of an entity.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Reconciling {
+pub struct ReconcileCost {
     /// The entity.
     pub entity: String,
-    /// The most that an item may cost, in write units: its ledger entry, every rollup that it joins, leaves or counts otherwise in, and the
-    /// copies of what these show, each within 1 KB and in no index. Rollups that items of a batch share are written once for all of them.
+    /// The most that an item may cost, in write units: its ledger entry, every rollup whose contributions change, and the
+    /// copies that mirrors show of these, each within 1 KB and in no index. Rollups that items of a batch share are written once for all of them.
     pub write_units_an_item: u64,
-    /// How many items there are, if that was said.
+    /// How many items there are, if the command line has it.
     pub items: Option<u64>,
     /// The most that all of them may cost.
     pub write_units: Option<u64>,
 }
 
 impl Differences {
-    /// What replacing `old` by `new` changes.
+    /// The differences of `new` from `old`.
     #[must_use]
     pub fn between(old: &Model, new: &Model) -> Self {
-        let (old, new) = (Description::of(old), Description::of(new));
+        let (old, new) = (old.describe(), new.describe());
         let mut differences = Self::default();
         counting::compare(&old, &new, &mut differences);
         reading::compare(&old, &new, &mut differences);
-        let touched = std::mem::take(&mut differences.touched).into_iter();
-        differences.reconcile = touched
-            .map(|(entity, touched)| Reconciling {
-                write_units_an_item: touched.write_units(&entity, &new),
+        let writes = std::mem::take(&mut differences.writes).into_iter();
+        differences.reconcile = writes
+            .map(|(entity, writes)| ReconcileCost {
+                write_units_an_item: writes.write_units(&entity, &new),
                 entity,
                 items: None,
                 write_units: None,
@@ -130,7 +129,7 @@ impl Differences {
         if differs && new.generation <= old.generation {
             let generation = old.generation;
             differences.problems.push(format!(
-                "The generation must grow with every change: say generation = {} in the new model, so that a function with the old one never undoes it.",
+                "The generation must grow with every change: set generation = {} in the new model, so that a function with the old model never reverts it.",
                 generation + 1
             ));
         }
@@ -138,19 +137,19 @@ impl Differences {
     }
 
     fn add(&mut self, part: String, change: impl Into<String>, consequence: impl Into<String>) {
-        self.changes.push(Change { part, change: change.into(), consequence: consequence.into() });
+        self.changes.push(ModelChange { part, change: change.into(), consequence: consequence.into() });
     }
 
-    /// Items of an entity are to be reconciled, because this of them is counted otherwise.
-    fn reconcile(&mut self, entity: &str, aggregate: &DescribedAggregate) {
-        self.touched.entry(entity.to_owned()).or_default().add(aggregate);
+    /// Notes that items of an entity must be reconciled, because this aggregate counts them differently.
+    fn reconcile(&mut self, entity: &str, aggregate: &AggregateDescription) {
+        self.writes.entry(entity.to_owned()).or_default().add(aggregate);
     }
 
-    /// The same, and what it counts into may be other items than before, though their keys are written alike.
-    fn moved(&mut self, entity: &str, aggregate: &DescribedAggregate) {
+    /// The same for rollups that may be other items than before, although their key templates are equal.
+    fn moved(&mut self, entity: &str, aggregate: &AggregateDescription) {
         self.reconcile(entity, aggregate);
         let left = aggregate.into.values().map(|key| format!("{key}, as it was"));
-        self.touched.entry(entity.to_owned()).or_default().rollups.extend(left);
+        self.writes.entry(entity.to_owned()).or_default().rollups.extend(left);
     }
 
     fn count(&mut self, items: &[(String, u64)]) -> Result<()> {
@@ -159,13 +158,13 @@ impl Differences {
                 let known: Vec<&str> = self.reconcile.iter().map(|known| &*known.entity).collect();
                 return Err(Error::new(
                     ErrorKind::Configuration,
-                    "the command counts items of an entity that need not be reconciled",
+                    "--items names an entity that does not need to be reconciled",
                 )
                 .with("entity", entity)
                 .hint(if known.is_empty() {
-                    "Leave --items out: nothing must be reconciled".to_owned()
+                    "Leave --items out: nothing needs to be reconciled".to_owned()
                 } else {
-                    format!("To be reconciled are {}", known.join(", "))
+                    format!("Entities to reconcile: {}", known.join(", "))
                 }));
             };
             known.items = Some(*count);
@@ -176,10 +175,10 @@ impl Differences {
 }
 
 impl DiffArguments {
-    /// Prints what changes; says whether the new model can take the old one's place as it is.
+    /// Prints the differences; returns whether the new model can replace the old one without a decision.
     ///
     /// # Errors
-    /// A model that does not load; an entity in `--items` that need not be reconciled.
+    /// A model that does not load; an entity in `--items` that does not need to be reconciled.
     pub fn run(&self) -> Result<bool> {
         let mut differences = Differences::between(&Model::load(&self.old)?, &Model::load(&self.new)?);
         differences.count(&self.items)?;
@@ -191,23 +190,24 @@ impl DiffArguments {
 impl fmt::Display for Differences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.changes.is_empty() {
-            return writeln!(f, "Nothing that is derived differs.");
+            return writeln!(f, "The models are equal.");
         }
-        for Change { part, change, consequence } in &self.changes {
+        for ModelChange { part, change, consequence } in &self.changes {
             writeln!(f, "{part}: {change}\n    {consequence}")?;
         }
         if !self.reconcile.is_empty() {
-            let mut table = new_table(&["reconcile all items of", "items", "write units an item", "in all"]);
+            let mut table = new_table(&["reconcile all items of", "items", "write units an item", "total"]);
             for known in &self.reconcile {
-                let told = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
+                let items = known.items.map_or_else(String::new, |number| number.to_string());
                 let an_item = format!("≤ {}", known.write_units_an_item);
                 let in_all = known.write_units.map_or_else(String::new, |number| format!("≤ {number}"));
-                table.add_row([&known.entity, &told(known.items), &an_item, &in_all]);
+                table.add_row([&known.entity, &items, &an_item, &in_all]);
             }
             align_right(&mut table, 1..4);
             writeln!(f, "\n{table}")?;
         }
-        for (title, lines) in [("Stays behind", &self.orphaned), ("Decide first", &self.problems)] {
+        for (title, lines) in [("Left in place", &self.orphaned), ("Decide before deploying", &self.problems)]
+        {
             if !lines.is_empty() {
                 writeln!(f, "\n{title}")?;
             }
@@ -219,33 +219,33 @@ impl fmt::Display for Differences {
     }
 }
 
-/// How a part of a name stands in two models.
-enum Compared<'d, T> {
+/// A part of one name in two models.
+enum PartChange<'d, T> {
     Added(&'d T),
     Removed(&'d T),
     Changed(&'d T, &'d T),
 }
 
-/// The parts that are not the same in both, by name.
-fn compared<'d, T: PartialEq>(
-    old: &'d BTreeMap<String, T>,
-    new: &'d BTreeMap<String, T>,
-) -> Vec<(&'d str, Compared<'d, T>)> {
-    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let compared = names.into_iter().filter_map(|name| {
-        let how = match (old.get(name), new.get(name)) {
+/// The parts that differ, by name, in the order of the new model; removed ones last.
+fn changed_parts<'d, T: PartialEq>(
+    old: &'d NamedList<T>,
+    new: &'d NamedList<T>,
+) -> Vec<(&'d str, PartChange<'d, T>)> {
+    let removed = old.names().filter(|name| new.get(name).is_none());
+    let changed = new.names().chain(removed).filter_map(|name| {
+        let change = match (old.get(name), new.get(name)) {
             (Some(old), Some(new)) if old == new => return None,
-            (Some(old), Some(new)) => Compared::Changed(old, new),
-            (Some(old), None) => Compared::Removed(old),
-            (None, Some(new)) => Compared::Added(new),
+            (Some(old), Some(new)) => PartChange::Changed(old, new),
+            (Some(old), None) => PartChange::Removed(old),
+            (None, Some(new)) => PartChange::Added(new),
             (None, None) => return None,
         };
-        Some((name.as_str(), how))
+        Some((name.as_str(), change))
     });
-    compared.collect()
+    changed.collect()
 }
 
-/// What differs between two texts.
+/// The old and the new value of a setting.
 fn from_to(what: &str, old: &str, new: &str) -> String {
     format!("{what} was {old}, is {new}")
 }

@@ -1,58 +1,59 @@
-//! What a new model changes of what is read: mirrors, caches, the archive, datasets and saved queries.
+//! The differences in what is read: mirrors, caches, the archive, datasets and saved queries.
 
 use std::collections::BTreeSet;
 
-use super::super::description::{DescribedCache, DescribedDataset, Description};
-use super::{Compared, Differences, compared, from_to};
+use afterwrite::table::{CacheDescription, DatasetDescription, ModelDescription};
 
-pub(super) fn compare(old: &Description, new: &Description, differences: &mut Differences) {
+use super::{Differences, PartChange, changed_parts, from_to};
+
+pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     mirrors(old, new, differences);
     caches(old, new, differences);
     if old.archive != new.archive {
         differences.add(
             "archive".to_owned(),
-            from_to("scope", old.archive, new.archive),
-            "Holds from now on; nothing is removed from the archive.",
+            from_to("scope", old.archive.name(), new.archive.name()),
+            "Applies from now on; nothing is removed from the archive.",
         );
     }
-    for (name, change) in compared(&old.datasets, &new.datasets) {
+    for (name, change) in changed_parts(&old.datasets, &new.datasets) {
         match change {
-            Compared::Added(_) => differences.add(
+            PartChange::Added(_) => differences.add(
                 format!("dataset {name}"),
                 "added",
-                "Rows of changes from now on; those of earlier changes come when the archive is exported again. Run the new SQL of `afterwrite model ddl`.",
+                "Rows are written for changes from now on; for earlier changes, export the archive again. Run the new SQL of `afterwrite model ddl`.",
             ),
-            Compared::Removed(_) => {
-                differences.add(format!("dataset {name}"), "removed", "No more rows are written, and compaction leaves it alone. Drop its table and view when nobody asks them.");
+            PartChange::Removed(_) => {
+                differences.add(format!("dataset {name}"), "removed", "No more rows are written, and compaction skips it. Drop its table and view when nobody queries them.");
                 differences.orphaned.push(format!("the files under datasets/{name}/"));
             }
-            Compared::Changed(before, now) => dataset(name, before, now, differences),
+            PartChange::Changed(before, now) => dataset(name, before, now, differences),
         }
     }
-    for (name, change) in compared(&old.queries, &new.queries) {
+    for (name, change) in changed_parts(&old.queries, &new.queries) {
         let change = match change {
-            Compared::Added(_) => "added",
-            Compared::Removed(_) => "removed",
-            Compared::Changed(..) => "changed",
+            PartChange::Added(_) => "added",
+            PartChange::Removed(_) => "removed",
+            PartChange::Changed(..) => "changed",
         };
         differences.add(format!("query {name}"), change, "Run the new SQL of `afterwrite model ddl`.");
     }
 }
 
-fn mirrors(old: &Description, new: &Description, differences: &mut Differences) {
-    for (attribute, change) in compared(&old.mirrors, &new.mirrors) {
+fn mirrors(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    for (attribute, change) in changed_parts(&old.mirrors, &new.mirrors) {
         let (change, consequence) = match change {
-            Compared::Added(mirror) => (
+            PartChange::Added(mirror) => (
                 format!("added: {} of {}", mirror.measure, mirror.rollup),
                 "Items show it once the rollup or they themselves change, or are reconciled.",
             ),
-            Compared::Removed(_) => {
+            PartChange::Removed(_) => {
                 differences.orphaned.push(format!(
                     "attribute {attribute} and {attribute}_rev of items: they keep their last value"
                 ));
-                ("removed".to_owned(), "Items show what they showed last.")
+                ("removed".to_owned(), "Items keep the last value.")
             }
-            Compared::Changed(before, now) => (
+            PartChange::Changed(before, now) => (
                 from_to(
                     "it",
                     &format!("{} of {}", before.measure, before.rollup),
@@ -65,51 +66,47 @@ fn mirrors(old: &Description, new: &Description, differences: &mut Differences) 
     }
 }
 
-fn caches(old: &Description, new: &Description, differences: &mut Differences) {
-    let [before, now] = [old, new].map(|model| model.caches.iter().collect::<BTreeSet<&DescribedCache>>());
-    let of = |rule: &DescribedCache| {
+fn caches(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let [before, now] = [old, new].map(|model| model.caches.iter().collect::<BTreeSet<&CacheDescription>>());
+    let of = |rule: &CacheDescription| {
         let names: Vec<&str> = rule.keys.iter().chain(&rule.paths).map(String::as_str).collect();
         format!("cache rule of {}: {}", rule.of, names.join(", "))
     };
     for rule in before.difference(&now) {
         differences.add(
             of(rule),
-            "removed, or other than it was",
-            "What is cached under its keys now lives as long as the application lets it.",
+            "removed or changed",
+            "Values that are cached under its keys live until the application's own expiry.",
         );
     }
     for rule in now.difference(&before) {
-        differences.add(of(rule), "added, or other than it was", "Changes from now on make its keys stale.");
+        differences.add(of(rule), "added or changed", "Changes from now on make its keys stale.");
     }
 }
 
-fn dataset(name: &str, old: &DescribedDataset, new: &DescribedDataset, differences: &mut Differences) {
+fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, differences: &mut Differences) {
     let part = || format!("dataset {name}");
     if (&old.of, &old.partition) != (&new.of, &new.partition) {
         let [before, now] = [old, new].map(|dataset| format!("{} by {}", dataset.of, dataset.partition));
-        differences.add(
-            part(),
-            from_to("its rows", &before, &now),
-            "Old rows stay in the partitions that they lie in.",
-        );
-        differences.problems.push(format!("dataset {name}: rows of one item would lie in two partitions, and the view show it twice. Give the dataset another name and export the archive again."));
+        differences.add(part(), from_to("its rows", &before, &now), "Old rows stay in their partitions.");
+        differences.problems.push(format!("dataset {name}: rows of one item would be in two partitions, and the view would show it twice. Give the dataset another name and export the archive again."));
     }
     if old.days != new.days {
         let [before, now] = [old, new].map(|dataset| format!("{} to {}", dataset.days.0, dataset.days.1));
-        differences.add(part(), from_to("days", &before, &now), "Rows of days that were not among them lie in the partition of no day; run the new SQL of `afterwrite model ddl`.");
+        differences.add(part(), from_to("days", &before, &now), "Old rows of days that had no partition stay in the partition of no day; run the new SQL of `afterwrite model ddl`.");
     }
-    for (column, change) in compared(&old.columns, &new.columns) {
+    for (column, change) in changed_parts(&old.columns, &new.columns) {
         let (change, consequence) = match change {
-            Compared::Added(column_type) => (
+            PartChange::Added(column_type) => (
                 format!("column {column} added: {column_type}"),
-                "Is null in the files that are there; run the new SQL of `afterwrite model ddl`.",
+                "It is null in existing files; run the new SQL of `afterwrite model ddl`.",
             ),
-            Compared::Removed(_) => (
+            PartChange::Removed(_) => (
                 format!("column {column} removed"),
-                "Stays in the files that are there, and is asked no more; run the new SQL of `afterwrite model ddl`.",
+                "It stays in existing files, and views no longer have it; run the new SQL of `afterwrite model ddl`.",
             ),
-            Compared::Changed(before, now) => {
-                differences.problems.push(format!("dataset {name}: column {column} was {before} in the files that are there, and no reader takes it for {now}. Add a column of another name instead."));
+            PartChange::Changed(before, now) => {
+                differences.problems.push(format!("dataset {name}: column {column} is {before} in existing files, and readers cannot read it as {now}. Add a column of another name instead."));
                 (
                     from_to(&format!("column {column}"), before, now),
                     "Files of both types cannot be read together.",
@@ -118,22 +115,22 @@ fn dataset(name: &str, old: &DescribedDataset, new: &DescribedDataset, differenc
         };
         differences.add(part(), change, consequence);
     }
-    for (column, change) in compared(&old.sources, &new.sources) {
-        if old.columns.contains_key(column) && new.columns.contains_key(column) {
+    for (column, change) in changed_parts(&old.sources, &new.sources) {
+        if old.columns.get(column).is_some() && new.columns.get(column).is_some() {
             let own = column.to_owned();
             let (before, now) = match change {
-                Compared::Added(now) => (&own, now),
-                Compared::Removed(before) => (before, &own),
-                Compared::Changed(before, now) => (before, now),
+                PartChange::Added(now) => (&own, now),
+                PartChange::Removed(before) => (before, &own),
+                PartChange::Changed(before, now) => (before, now),
             };
             differences.add(
                 part(),
                 from_to(&format!("column {column}"), before, now),
-                "Holds for rows from now on.",
+                "Applies to rows from now on.",
             );
         }
     }
     if (&old.sort, old.history) != (&new.sort, new.history) {
-        differences.add(part(), "sorted or kept otherwise", "Compaction does so from now on.");
+        differences.add(part(), "sort or history changed", "Compaction applies it from now on.");
     }
 }

@@ -1,9 +1,9 @@
 use super::*;
 
 #[test]
-fn what_all_items_cost_is_told_where_their_number_is() {
+fn the_total_cost_is_shown_if_the_number_of_items_is_known() {
     let unit =
-        Reconciling { entity: "book".to_owned(), write_units_an_item: 8, items: None, write_units: None };
+        ReconcileCost { entity: "book".to_owned(), write_units_an_item: 8, items: None, write_units: None };
     let mut found = Differences { reconcile: vec![unit], ..Differences::default() };
     found.add("aggregate books".to_owned(), "added", "x");
     found.count(&[("book".to_owned(), 1_000)]).unwrap();
@@ -20,7 +20,7 @@ fn a_count_has_a_name_and_a_number() {
 }
 
 #[test]
-fn every_built_in_model_is_the_same_as_itself_and_differs_from_the_others() {
+fn every_built_in_model_equals_itself_and_differs_from_the_others() {
     let models: Vec<Model> = Model::built_in_names().map(|name| Model::load(name).unwrap()).collect();
     for old in &models {
         for new in &models {

@@ -1,4 +1,4 @@
-//! Everything that follows from one item, by the very code that every record goes through.
+//! Everything that follows from one item, computed by the code that processes every record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,61 +6,60 @@ use std::sync::Arc;
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
     ExtremeRule, ImageScope, ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RecordImages,
-    RollupTargets, ShardAssignment, StaleCaches, TargetId, answers, contributions, questions, rows,
+    RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions, lookup_keys, offered_outputs, rows,
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
-use afterwrite::table::{Mirror, Model, Operand};
+use afterwrite::table::{Measure, Mirror, Model, NamedList, Operand};
 use afterwrite::{Error, Result};
 use afterwrite_datasets::export::plain_json;
 use serde::Serialize;
 
-use super::super::description::{dotted, remedy};
-use super::item::WrittenItem;
+use super::item::ItemFile;
 
-/// What follows from an item of one table.
+/// What follows from an item in one table.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Consequences {
     pub(super) table: String,
     pub(super) entity: String,
-    /// What its key says.
-    pub(super) key: BTreeMap<String, String>,
-    pub(super) counted: Vec<Counted>,
-    pub(super) asks: Vec<Asked>,
-    /// What other items that look it up learn.
-    pub(super) answers: Vec<Asked>,
-    pub(super) shows: Vec<Shown>,
-    pub(super) stale_keys: Vec<StaleKey>,
+    /// The values of its key's variables.
+    pub(super) key: NamedList<String>,
+    pub(super) counted: Vec<RollupContribution>,
+    pub(super) asks: Vec<LookupResult>,
+    /// Its outputs for other items that look it up.
+    pub(super) answers: Vec<LookupResult>,
+    pub(super) shows: Vec<MirroredValue>,
+    pub(super) stale_keys: Vec<StaleCacheKey>,
     pub(super) stale_paths: Vec<String>,
-    pub(super) rows: Vec<Row>,
-    /// Attributes that leave the table in no way.
+    pub(super) rows: Vec<DatasetRow>,
+    /// Attributes that never leave the table.
     pub(super) secret: Vec<String>,
     /// Why a record of it would fail.
     pub(super) problems: Vec<String>,
 }
 
-/// What it adds to one rollup.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Counted {
+/// What the item adds to one rollup.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct RollupContribution {
     #[serde(rename = "PK")]
     pub(super) partition: String,
     #[serde(rename = "SK")]
     pub(super) sort: String,
-    pub(super) measures: BTreeMap<String, String>,
+    pub(super) measures: NamedList<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<i64>,
 }
 
-/// A question to a lookup, and what it gives.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Asked {
+/// The key of a lookup, and its outputs.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct LookupResult {
     pub(super) lookup: String,
     pub(super) by: String,
-    pub(super) gives: BTreeMap<String, String>,
+    pub(super) gives: NamedList<String>,
 }
 
-/// An attribute that the item shows.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Shown {
+/// A mirrored attribute of the item.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct MirroredValue {
     pub(super) attribute: String,
     pub(super) measure: String,
     #[serde(rename = "PK")]
@@ -70,26 +69,26 @@ pub(super) struct Shown {
 }
 
 /// A cache key.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct StaleKey {
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct StaleCacheKey {
     pub(super) key: String,
     pub(super) remedy: String,
 }
 
 /// A row of a dataset.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Row {
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct DatasetRow {
     pub(super) dataset: String,
     pub(super) dt: String,
     /// Columns that the item has no value for are null.
-    pub(super) columns: BTreeMap<String, Option<String>>,
+    pub(super) columns: NamedList<Option<String>>,
 }
 
-/// What lookups give here, by lookup: what was said on the command line, or the output's name in brackets.
+/// The outputs of lookups, by lookup: values of the command line, or the output's name in angle brackets.
 #[derive(Debug)]
-pub(super) struct Given(Vec<Vec<AttributeValue<'static>>>);
+pub(super) struct LookupValues(Vec<Vec<AttributeValue<'static>>>);
 
-impl Given {
+impl LookupValues {
     pub(super) fn of(model: &Model, given: &BTreeMap<String, String>) -> Self {
         let output = |name: &Arc<str>| {
             AttributeValue::text(given.get(&**name).cloned().unwrap_or_else(|| format!("<{name}>")))
@@ -98,91 +97,94 @@ impl Given {
     }
 }
 
-impl LookupAnswers for Given {
+impl LookupAnswers for LookupValues {
     fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.0.get(question.lookup).map(Vec::as_slice)
     }
 }
 
-/// What follows from the item in this table; `None` if there it is of no entity.
+/// What follows from the item in this table; `None` if it matches no entity there.
 ///
 /// # Errors
-/// The item is none that a stream could carry.
+/// The item could not be in a stream.
 pub(super) fn consequences(
     model: &Arc<Model>,
     table: usize,
-    item: &WrittenItem,
-    given: &Given,
+    item: &ItemFile,
+    given: &LookupValues,
 ) -> Result<Option<Consequences>> {
     let Some(line) = model.tables.get(table).and_then(|table| item.record(table)) else { return Ok(None) };
     let decode = |vocabulary| RecordDecoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
-    let (record, row_record) = (decode(&model.vocabulary)?, decode(&model.row_vocabulary)?);
+    let (record, row_record) = (decode(&model.attributes)?, decode(&model.row_attributes)?);
     let Some(source) = SourceKey::of_keys(model, table, &record.keys) else { return Ok(None) };
     let Some(identity) = source.identify(model) else { return Ok(None) };
     let (Some(image), Some(row_image)) = (&record.new, &row_record.new) else { return Ok(None) };
-    let explained = Explained { model, source: &source, identity: &identity, given };
+    let explained = ItemExplainer { model, source: &source, identity: &identity, given };
     let mut found = Consequences {
         table: model.tables.get(table).map(|table| table.name.to_string()).unwrap_or_default(),
         entity: identity.entity.name.to_string(),
         key: explained.key(),
-        secret: identity.entity.secrets.iter().map(dotted).collect(),
+        secret: identity.entity.secrets.iter().map(ToString::to_string).collect(),
         answers: explained.answers(image),
         shows: explained.shown(image),
         rows: explained.rows(&row_record, row_image),
         ..Consequences::default()
     };
     let mut problems = Vec::new();
-    let mut note = |error: Error| problems.push(error.to_string());
-    explained.asked(image).map(|asks| found.asks = asks).unwrap_or_else(&mut note);
-    explained.counted(image).map(|counted| found.counted = counted).unwrap_or_else(&mut note);
-    explained.stale(image, &mut found).unwrap_or_else(&mut note);
+    let mut report = |error: Error| problems.push(error.to_string());
+    explained.asked(image).map(|asks| found.asks = asks).unwrap_or_else(&mut report);
+    explained.counted(image).map(|counted| found.counted = counted).unwrap_or_else(&mut report);
+    explained.stale(image, &mut found).unwrap_or_else(&mut report);
     problems.dedup();
     found.problems = problems;
     Ok(Some(found))
 }
 
-/// An item whose entity is known.
-struct Explained<'e> {
+/// Computes what follows from an item whose entity is known.
+struct ItemExplainer<'e> {
     model: &'e Arc<Model>,
     source: &'e SourceKey<'e>,
     identity: &'e ItemIdentity<'e, 'e>,
-    given: &'e Given,
+    given: &'e LookupValues,
 }
 
-impl Explained<'_> {
-    fn key(&self) -> BTreeMap<String, String> {
+impl ItemExplainer<'_> {
+    fn key(&self) -> NamedList<String> {
         let names = self.identity.entity.variables.iter().map(ToString::to_string);
         names.zip(self.identity.variables.iter().map(ToString::to_string)).collect()
     }
 
-    fn asked(&self, image: &Image<'_>) -> Result<Vec<Asked>> {
-        let mut questions = questions(self.model, self.identity, image)?;
+    fn asked(&self, image: &Image<'_>) -> Result<Vec<LookupResult>> {
+        let mut questions = lookup_keys(self.model, self.identity, image)?;
         questions.sort();
         questions.dedup();
-        Ok(questions.iter().map(|question| self.told(question, self.given.outputs(question))).collect())
+        Ok(questions
+            .iter()
+            .map(|question| self.lookup_result(question, self.given.outputs(question)))
+            .collect())
     }
 
-    fn answers(&self, image: &Image<'_>) -> Vec<Asked> {
-        let answers = answers(self.model, self.identity, image);
-        answers.iter().map(|(question, outputs)| self.told(question, Some(outputs))).collect()
+    fn answers(&self, image: &Image<'_>) -> Vec<LookupResult> {
+        let answers = offered_outputs(self.model, self.identity, image);
+        answers.iter().map(|(question, outputs)| self.lookup_result(question, Some(outputs))).collect()
     }
 
-    fn told(&self, question: &LookupKey<'_>, outputs: Option<&LookupOutputs>) -> Asked {
+    fn lookup_result(&self, question: &LookupKey<'_>, outputs: Option<&LookupOutputs>) -> LookupResult {
         let lookup = self.model.lookups.get(question.lookup);
         let names = lookup.into_iter().flat_map(|lookup| &lookup.outputs).map(ToString::to_string);
-        Asked {
+        LookupResult {
             lookup: lookup.map(|lookup| lookup.name.to_string()).unwrap_or_default(),
             by: question.key.to_string(),
             gives: names.zip(outputs.into_iter().flatten().map(text)).collect(),
         }
     }
 
-    fn counted(&self, image: &Image<'_>) -> Result<Vec<Counted>> {
+    fn counted(&self, image: &Image<'_>) -> Result<Vec<RollupContribution>> {
         let mut targets = RollupTargets::of(self.model);
         let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
         let projected = contributions(self.model, self.identity, image, self.given, sharding, &mut targets)?;
-        let mut counted: BTreeMap<TargetId, BTreeMap<String, String>> = BTreeMap::new();
-        for share in &projected.contributions.shares {
+        let mut counted: BTreeMap<TargetId, Vec<(String, String)>> = BTreeMap::new();
+        for share in &projected.contributions.by_aggregate {
             for target in &share.targets {
                 let measures =
                     share.measures.iter().map(|(name, number)| (name.to_string(), format!("+{number}")));
@@ -190,32 +192,42 @@ impl Explained<'_> {
             }
         }
         for extreme in &projected.extremes {
-            let bound = match extreme.keep {
+            let bound = match extreme.rule {
                 ExtremeRule::Largest => "at least",
                 ExtremeRule::Smallest => "at most",
             };
-            let told = format!("{bound} {}", text(&extreme.value));
-            counted.entry(extreme.target).or_default().insert(extreme.measure.to_string(), told);
+            let bounded = format!("{bound} {}", text(&extreme.value));
+            counted.entry(extreme.target).or_default().push((extreme.measure.to_string(), bounded));
         }
-        let told = counted.into_iter().map(|(id, measures)| {
+        let counted = counted.into_iter().map(|(id, mut measures)| {
             let target = targets.get(id);
-            Counted {
+            measures.sort_by_key(|(name, _)| self.place_of(name));
+            let measures = measures.into_iter().collect();
+            RollupContribution {
                 partition: target.partition_key(),
                 sort: target.sort.to_string(),
                 measures,
                 expires_at: target.expires_at.map(Timestamp::epoch_seconds),
             }
         });
-        Ok(told.collect())
+        Ok(counted.collect())
     }
 
-    /// Where the item shows a measure, as far as what its key depends on is there.
-    fn shown(&self, image: &Image<'_>) -> Vec<Shown> {
+    /// The place of a rollup's attribute in the model file.
+    fn place_of(&self, attribute: &str) -> Option<usize> {
+        let aggregates = self.identity.entity.aggregates.iter();
+        let aggregates = aggregates.filter_map(|index| self.model.aggregates.get(*index));
+        let measures = aggregates.flat_map(|aggregate| &aggregate.measures);
+        measures.flat_map(Measure::attributes).position(|known| **known == *attribute)
+    }
+
+    /// The mirrored attributes of the item; those whose rollup cannot be found are left out.
+    fn shown(&self, image: &Image<'_>) -> Vec<MirroredValue> {
         let mirrors = self.identity.entity.mirrors.iter().filter_map(|index| self.model.mirrors.get(*index));
         mirrors.filter_map(|mirror| self.mirrored(mirror, image).ok()).flatten().collect()
     }
 
-    fn mirrored(&self, mirror: &Mirror, image: &Image<'_>) -> Result<Vec<Shown>> {
+    fn mirrored(&self, mirror: &Mirror, image: &Image<'_>) -> Result<Vec<MirroredValue>> {
         let Some(rollup) = self.model.rollups.get(mirror.from) else { return Ok(Vec::new()) };
         let outputs = mirror.lookup.as_ref().and_then(|key| self.given.0.get(key.lookup));
         let outputs: Vec<&LookupOutputs> = outputs.into_iter().map(Vec::as_slice).collect();
@@ -226,8 +238,8 @@ impl Explained<'_> {
             scope.render_value(term, *format, &mut value)?;
             values.push(value);
         }
-        let shown = mirror.attributes.iter().map(|attribute| Shown {
-            attribute: dotted(&attribute.path),
+        let shown = mirror.attributes.iter().map(|attribute| MirroredValue {
+            attribute: attribute.path.to_string(),
             measure: attribute.measure.to_string(),
             partition: rollup.partition.render(&values),
             sort: rollup.sort.render(&values),
@@ -238,15 +250,16 @@ impl Explained<'_> {
     fn stale(&self, image: &Image<'_>, found: &mut Consequences) -> Result<()> {
         let mut stale = StaleCaches::default();
         stale.add(self.model, self.identity, 0, (None, Some(image)))?;
-        let keys = stale.keys().map(|stale| StaleKey { key: stale.key, remedy: remedy(stale.remedy) });
+        let keys =
+            stale.keys().map(|stale| StaleCacheKey { key: stale.key, remedy: stale.remedy.describe() });
         found.stale_keys = keys.collect();
-        found.stale_paths = stale.paths().map(|stale| stale.path).collect();
+        found.stale_paths = stale.paths().keys().cloned().collect();
         Ok(())
     }
 
-    fn rows(&self, record: &ChangeRecord<'_>, image: &Image<'_>) -> Vec<Row> {
+    fn rows(&self, record: &ChangeRecord<'_>, image: &Image<'_>) -> Vec<DatasetRow> {
         let images = RecordImages { new: Some(image), old: None };
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         for (_, dataset) in self.model.datasets_of(self.identity.entity) {
             let outputs = dataset.lookups.iter().filter_map(|key| self.given.0.get(key.lookup));
             let outputs: Vec<&LookupOutputs> = outputs.map(Vec::as_slice).collect();
@@ -256,10 +269,10 @@ impl Explained<'_> {
                     (column.name.to_string(), row.value(&column.from).map(|value| operand(&value)))
                 });
                 let (columns, dt) = (columns.collect(), row.day.to_string());
-                told.push(Row { dataset: dataset.name.to_string(), dt, columns });
+                found.push(DatasetRow { dataset: dataset.name.to_string(), dt, columns });
             }
         }
-        told
+        found
     }
 }
 
@@ -271,7 +284,7 @@ fn operand(value: &Operand<'_>) -> String {
     }
 }
 
-/// A text as it is, anything else as JSON.
+/// Text unchanged, other values as JSON.
 fn text(value: &AttributeValue<'_>) -> String {
     value.as_text().map_or_else(|| plain_json(value), str::to_owned)
 }

@@ -1,5 +1,4 @@
-//! The item that is to be explained: as `aws dynamodb get-item` prints it, or as plain JSON; and the change record that its being
-//! written would make.
+//! The item to explain, as `aws dynamodb get-item` prints it or as plain JSON; and the change record that writing it would make.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -9,20 +8,20 @@ use afterwrite::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// DynamoDB's names of the types.
+/// DynamoDB's type names.
 const TYPES: [&str; 10] = ["S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"];
 
 /// Attributes in DynamoDB's JSON. Numbers keep their digits.
 #[derive(Debug)]
-pub(super) struct WrittenItem(BTreeMap<String, Box<RawValue>>);
+pub(super) struct ItemFile(BTreeMap<String, Box<RawValue>>);
 
 type Members = BTreeMap<String, Box<RawValue>>;
 
-impl WrittenItem {
+impl ItemFile {
     /// Reads the item of a file, or of standard input if the file is `-`.
     ///
     /// # Errors
-    /// The file cannot be read, or holds no item.
+    /// The file cannot be read, or does not hold an item.
     pub(super) fn read(file: &str) -> Result<Self> {
         let mut text = String::new();
         let read = match file {
@@ -36,7 +35,7 @@ impl WrittenItem {
                 .caused_by(error)
         })?;
         Self::parse(&text).ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "the file holds no item").with("file", file).hint(
+            Error::new(ErrorKind::Configuration, "the file does not hold an item").with("file", file).hint(
                 "Write the item as one JSON object, plainly or as `aws dynamodb get-item` prints it: {\"PK\": {\"S\": \"…\"}, …}",
             )
         })
@@ -55,17 +54,17 @@ impl WrittenItem {
         typed.collect::<Option<Members>>().filter(|members| !members.is_empty()).map(Self)
     }
 
-    /// The record that the stream of this table would have of the item; `None` if the item lacks the table's key.
+    /// The record of the item in the stream of this table; `None` if the item lacks the table's key.
     pub(super) fn record(&self, table: &Table) -> Option<String> {
         let keys = table.key().map(|key| Some((&*key.name, &**self.0.get(&*key.name)?)));
-        let record = Record {
+        let record = InsertRecord {
             event_id: "explained",
             event_name: "INSERT",
             event_source_arn: format!(
                 "arn:aws:dynamodb:eu-west-1:000000000000:table/{}/stream/2026-01-01T00:00:00.000",
                 table.name
             ),
-            dynamodb: Change {
+            dynamodb: ChangeFields {
                 keys: keys.collect::<Option<_>>()?,
                 new_image: &self.0,
                 sequence_number: "1",
@@ -77,26 +76,26 @@ impl WrittenItem {
 }
 
 #[derive(Serialize)]
-struct Record<'i> {
+struct InsertRecord<'i> {
     #[serde(rename = "eventID")]
     event_id: &'static str,
     #[serde(rename = "eventName")]
     event_name: &'static str,
     #[serde(rename = "eventSourceARN")]
     event_source_arn: String,
-    dynamodb: Change<'i>,
+    dynamodb: ChangeFields<'i>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Change<'i> {
+struct ChangeFields<'i> {
     keys: BTreeMap<&'i str, &'i RawValue>,
     new_image: &'i Members,
     sequence_number: &'static str,
     stream_view_type: &'static str,
 }
 
-/// Whether every attribute says its type, and so the item is in DynamoDB's JSON.
+/// Whether every attribute has a type, as in DynamoDB's JSON.
 fn is_typed(members: &Members) -> bool {
     let is_value = |value: &RawValue| {
         let value: Option<Members> = serde_json::from_str(value.get()).ok();
@@ -108,7 +107,7 @@ fn is_typed(members: &Members) -> bool {
 /// A plain value in DynamoDB's JSON.
 fn typed(value: &RawValue) -> Option<Box<RawValue>> {
     let text = value.get();
-    let written = match text.as_bytes().first()? {
+    let typed = match text.as_bytes().first()? {
         b'"' => format!(r#"{{"S":{text}}}"#),
         b't' | b'f' => format!(r#"{{"BOOL":{text}}}"#),
         b'n' => r#"{"NULL":true}"#.to_owned(),
@@ -125,7 +124,7 @@ fn typed(value: &RawValue) -> Option<Box<RawValue>> {
         }
         _ => format!(r#"{{"N":"{text}"}}"#),
     };
-    RawValue::from_string(written).ok()
+    RawValue::from_string(typed).ok()
 }
 
 #[cfg(test)]
@@ -133,12 +132,12 @@ mod tests {
     use super::*;
 
     fn written(text: &str) -> Option<String> {
-        let item = WrittenItem::parse(text)?;
+        let item = ItemFile::parse(text)?;
         serde_json::to_string(&item.0).ok()
     }
 
     #[test]
-    fn an_item_is_taken_as_it_is_printed_by_get_item() {
+    fn the_output_of_get_item_is_read() {
         let item = r#"{"PK":{"S":"a"},"n":{"N":"1.50"}}"#;
         assert_eq!(written(item).as_deref(), Some(item));
         let wrapped = format!(r#"{{"Item":{item},"ConsumedCapacity":{{"Units":1}}}}"#);
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_no_item() {
+    fn only_an_object_with_attributes_is_an_item() {
         for text in ["", "[]", "1", "{", "{}"] {
             assert_eq!(written(text), None, "{text}");
         }

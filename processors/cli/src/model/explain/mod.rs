@@ -1,4 +1,4 @@
-//! `afterwrite model explain`: what an item is, and everything that would follow from it.
+//! `afterwrite model explain`: the entity of an item, and everything that follows from it.
 
 mod consequences;
 mod item;
@@ -13,26 +13,26 @@ use clap::Args;
 use comfy_table::Table;
 use serde::Serialize;
 
-use self::consequences::{Asked, Consequences, Given, consequences};
-use self::item::WrittenItem;
-use super::ModelArgument;
-use crate::print::{json, new_table, print};
+use self::consequences::{Consequences, LookupResult, LookupValues, consequences};
+use self::item::ItemFile;
+use super::{ModelArgument, fitted_table};
+use crate::print::{json, print};
 
 /// The arguments of `afterwrite model explain`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model explain my-model.toml --item item.json\n  afterwrite model explain --item item.json --given admin_id=a-1 --json\n  aws dynamodb get-item --table-name ExamBuddyTable --key file://key.json | afterwrite model explain --item -\n\nExit codes: 0 explained, 1 the item is of no entity or its record would fail."
+    after_help = "Examples:\n  afterwrite model explain my-model.toml --item item.json\n  afterwrite model explain --item item.json --given admin_id=a-1 --json\n  aws dynamodb get-item --table-name ExamBuddyTable --key file://key.json | afterwrite model explain --item -\n\nExit codes: 0 explained, 1 the item matches no entity or its record would fail."
 )]
 pub struct ExplainArguments {
     #[command(flatten)]
     model: ModelArgument,
-    /// A file that holds the item as one JSON object, plainly or as `aws dynamodb get-item` prints it; - is standard input.
+    /// A file with the item as one JSON object, plain or as `aws dynamodb get-item` prints it; - is standard input.
     #[arg(long, value_name = "FILE")]
     item: String,
-    /// The item's table, as the model names it; without it, every table that has such a key.
+    /// The item's table in the model; default: every table that has such a key.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// What a lookup gives (its name, =, its value); else the name stands in its place. May be said several times.
+    /// The output of a lookup; default: the output's name in angle brackets. Can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = output)]
     given: Vec<(String, String)>,
     /// Print what follows as one JSON object.
@@ -45,35 +45,39 @@ fn output(written: &str) -> std::result::Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// What the item is in each table in which it is something.
+/// The item in each table in which it matches an entity.
 #[derive(Debug, Serialize)]
 struct Explanation {
     items: Vec<Consequences>,
-    /// The entities that were compared with it, and their keys: if it is none of them.
+    /// The entities and their keys, if the item matches none of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     none_of: Vec<(String, String)>,
 }
 
 impl ExplainArguments {
-    /// Prints what follows; says whether the item is of an entity and its record would be processed.
+    /// Prints what follows; returns whether the item matches an entity and its record would be processed.
     ///
     /// # Errors
-    /// A model that does not load, a table or lookup that it does not have, an item that cannot be read or is none.
+    /// A model that does not load, a table or lookup that it does not have, an item that cannot be read.
     pub fn run(&self) -> Result<bool> {
         let model = Arc::new(Model::load(&self.model.name())?);
-        let item = WrittenItem::read(&self.item)?;
+        let item = ItemFile::read(&self.item)?;
         let explanation = self.explain(&model, &item)?;
         print(&if self.json { json(&explanation)? } else { explanation.to_string() })?;
         let is_sound = |item: &Consequences| item.problems.is_empty();
         Ok(!explanation.items.is_empty() && explanation.items.iter().all(is_sound))
     }
 
-    fn explain(&self, model: &Arc<Model>, item: &WrittenItem) -> Result<Explanation> {
+    fn explain(&self, model: &Arc<Model>, item: &ItemFile) -> Result<Explanation> {
         let given: BTreeMap<String, String> = self.given.iter().cloned().collect();
         for name in given.keys() {
             let known = || model.lookups.iter().flat_map(|lookup| &lookup.outputs);
             if !known().any(|output| **output == **name) {
-                return Err(unknown("what no lookup gives", name, known().map(|output| &**output)));
+                return Err(unknown(
+                    "a value that is not the output of a lookup",
+                    name,
+                    known().map(|output| &**output),
+                ));
             }
         }
         let names = || model.tables.iter().map(|table| &*table.name);
@@ -82,7 +86,7 @@ impl ExplainArguments {
         {
             return Err(unknown("a table that the model does not have", name, names()));
         }
-        let (given, mut items) = (Given::of(model, &given), Vec::new());
+        let (given, mut items) = (LookupValues::of(model, &given), Vec::new());
         for (index, table) in model.tables.iter().enumerate() {
             if self.table.as_ref().is_none_or(|name| **name == *table.name) {
                 items.extend(consequences(model, index, item, &given)?);
@@ -95,20 +99,19 @@ impl ExplainArguments {
 
 fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Error {
     let known: Vec<&str> = known.collect();
-    let remedy = if known.is_empty() {
+    let hint = if known.is_empty() {
         "The model has none".to_owned()
     } else {
         format!("Known are {}", known.join(", "))
     };
-    Error::new(ErrorKind::Configuration, format!("the command names {what}")).with("name", name).hint(remedy)
+    Error::new(ErrorKind::Configuration, format!("the command names {what}")).with("name", name).hint(hint)
 }
 
 fn keys(model: &Model) -> Vec<(String, String)> {
-    let description = super::description::Description::of(model);
-    description
-        .entities
-        .into_iter()
-        .map(|(name, entity)| (name, format!("{}: {}", entity.table, entity.key)))
+    let entities = model.describe().entities;
+    entities
+        .iter()
+        .map(|(name, entity)| (name.clone(), format!("{}: {}", entity.table, entity.key)))
         .collect()
 }
 
@@ -118,11 +121,11 @@ impl fmt::Display for Explanation {
             write!(f, "{}{item}", if index == 0 { "" } else { "\n" })?;
         }
         if self.items.is_empty() {
-            let mut table = new_table(&["entity", "table and key"]);
+            let mut table = fitted_table(&["entity", "table and key"]);
             for (name, key) in &self.none_of {
                 table.add_row([name, key]);
             }
-            writeln!(f, "The item is of no entity: its key is like none of these.\n\n{table}")?;
+            writeln!(f, "The item matches no entity. The keys of the entities:\n\n{table}")?;
         }
         Ok(())
     }
@@ -136,21 +139,21 @@ impl fmt::Display for Consequences {
             writeln!(f, "\nIts record would fail: {problem}")?;
         }
         let parts = [
-            ("Is counted", self.counted_table()),
-            ("Looks up, once and for ever", asked(&self.asks)),
-            ("Tells those who look it up", asked(&self.answers)),
-            ("Shows", self.shown_table()),
-            ("Makes stale, when it changes", self.stale_table()),
+            ("Contributions", self.counted_table()),
+            ("Lookups", asked(&self.asks)),
+            ("Outputs for items that look it up", asked(&self.answers)),
+            ("Mirrored attributes", self.shown_table()),
+            ("Stale cache keys and paths when it changes", self.stale_table()),
         ];
         for (title, table) in parts.iter().filter(|(_, table)| !table.is_empty()) {
             write!(f, "\n{title}\n\n{table}\n")?;
         }
         for row in &self.rows {
-            let mut table = new_table(&[]);
-            for (column, value) in &row.columns {
+            let mut table = fitted_table(&[]);
+            for (column, value) in row.columns.iter() {
                 table.add_row([column.as_str(), value.as_deref().unwrap_or("NULL")]);
             }
-            write!(f, "\nIs a row of dataset {}, dt = {}\n\n{table}\n", row.dataset, row.dt)?;
+            write!(f, "\nRow of dataset {}, dt = {}\n\n{table}\n", row.dataset, row.dt)?;
         }
         if !self.secret.is_empty() {
             writeln!(f, "\nNever leaves the table: {}", self.secret.join(", "))?;
@@ -161,7 +164,7 @@ impl fmt::Display for Consequences {
 
 impl Consequences {
     fn counted_table(&self) -> Table {
-        let mut table = new_table(&["PK", "SK", "measure", ""]);
+        let mut table = fitted_table(&["PK", "SK", "measure", ""]);
         for counted in &self.counted {
             for (index, (measure, number)) in counted.measures.iter().enumerate() {
                 let (partition, sort) =
@@ -176,7 +179,7 @@ impl Consequences {
     }
 
     fn shown_table(&self) -> Table {
-        let mut table = new_table(&["attribute", "is", "of the rollup's PK", "SK"]);
+        let mut table = fitted_table(&["attribute", "measure", "rollup PK", "rollup SK"]);
         for shown in &self.shows {
             table.add_row([&shown.attribute, &shown.measure, &shown.partition, &shown.sort]);
         }
@@ -184,7 +187,7 @@ impl Consequences {
     }
 
     fn stale_table(&self) -> Table {
-        let mut table = new_table(&["key or path", "remedy"]);
+        let mut table = fitted_table(&["key or path", "remedy"]);
         for stale in &self.stale_keys {
             table.add_row([&stale.key, &stale.remedy]);
         }
@@ -195,9 +198,9 @@ impl Consequences {
     }
 }
 
-fn asked(asked: &[Asked]) -> Table {
-    let mut table = new_table(&["lookup", "by", "gives"]);
-    for Asked { lookup, by, gives } in asked {
+fn asked(asked: &[LookupResult]) -> Table {
+    let mut table = fitted_table(&["lookup", "key", "outputs"]);
+    for LookupResult { lookup, by, gives } in asked {
         let gives: Vec<String> = gives.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         table.add_row([lookup, by, &gives.join(", ")]);
     }

@@ -14,7 +14,7 @@ fn explain(model: &str, item: &serde_json::Value, given: &[(&str, &str)]) -> Exp
         given: given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         json: false,
     };
-    let item = WrittenItem::read(&arguments.item).unwrap();
+    let item = ItemFile::read(&arguments.item).unwrap();
     arguments.explain(&model, &item).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn attempt() -> serde_json::Value {
 }
 
 #[test]
-fn an_attempt_is_counted_cached_and_a_row() {
+fn an_attempt_has_contributions_cache_keys_and_a_row() {
     let explanation = explain("exambuddy", &attempt(), &[("admin_id", "adm-9")]);
     let [item] = explanation.items.as_slice() else { panic!("{explanation:?}") };
     assert_eq!((&*item.entity, &item.problems), ("attempt", &Vec::new()));
@@ -35,33 +35,33 @@ fn an_attempt_is_counted_cached_and_a_row() {
     assert_eq!(item.counted.len(), 4, "{keys:?}");
     assert!(item.counted.iter().all(|counted| counted.partition == "ADMIN#adm-9"), "{:?}", item.counted);
     assert!(keys.contains(&"ROLLUP#PROJECT#p-1#DAY#2026-02-06"), "{keys:?}");
-    assert_eq!(item.counted[0].measures["passed"], "+1");
-    assert_eq!(item.counted[0].measures["score_sum"], "+8");
+    assert_eq!(item.counted[0].measures.get("passed").unwrap(), "+1");
+    assert_eq!(item.counted[0].measures.get("score_sum").unwrap(), "+8");
     assert!(item.stale_keys.iter().any(|stale| stale.key == "attempt:a-1" && stale.remedy == "delete"));
     let [row] = item.rows.as_slice() else { panic!("{:?}", item.rows) };
     assert_eq!(
-        (&*row.dataset, &*row.dt, row.columns["score"].as_deref()),
+        (&*row.dataset, &*row.dt, row.columns.get("score").unwrap().as_deref()),
         ("attempts", "2026-02-06", Some("8"))
     );
 }
 
 #[test]
-fn what_is_looked_up_has_its_name_where_it_is_not_given() {
+fn an_output_that_is_not_given_is_shown_by_its_name() {
     let explanation = explain("exambuddy", &attempt(), &[]);
     let text = explanation.to_string();
     assert!(text.contains("ADMIN#<admin_id>") && text.contains("admin_id = <admin_id>"), "{text}");
 }
 
 #[test]
-fn an_item_of_no_entity_is_shown_the_keys_there_are() {
+fn an_item_that_matches_no_entity_is_shown_with_the_known_keys() {
     let explanation = explain("exambuddy", &json!({ "PK": "NOBODY#1", "SK": "NOTHING" }), &[]);
     assert!(explanation.items.is_empty());
     let text = explanation.to_string();
-    assert!(text.contains("of no entity") && text.contains("attempt"), "{text}");
+    assert!(text.contains("matches no entity") && text.contains("attempt"), "{text}");
 }
 
 #[test]
-fn an_item_whose_record_would_fail_says_why_and_what_still_follows() {
+fn the_error_of_a_record_is_shown_next_to_what_still_follows() {
     let mut item = attempt();
     item["score"] = json!("eight");
     let explanation = explain("exambuddy", &item, &[]);
@@ -72,7 +72,7 @@ fn an_item_whose_record_would_fail_says_why_and_what_still_follows() {
 }
 
 #[test]
-fn names_that_the_model_does_not_have_are_refused() {
+fn unknown_tables_and_outputs_are_rejected() {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let arguments = |table: Option<&str>, given: &[&str]| ExplainArguments {
         model: ModelArgument { model: None },
@@ -84,7 +84,7 @@ fn names_that_the_model_does_not_have_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("item.json");
     std::fs::write(&file, attempt().to_string()).unwrap();
-    let item = WrittenItem::read(&file.display().to_string()).unwrap();
+    let item = ItemFile::read(&file.display().to_string()).unwrap();
     for arguments in [arguments(Some("Other"), &[]), arguments(None, &["admin=1"])] {
         let error = arguments.explain(&model, &item).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");

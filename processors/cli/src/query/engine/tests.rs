@@ -3,13 +3,13 @@
 use std::fs::{File, create_dir_all, read, write};
 use std::path::Path;
 
-use afterwrite_datasets::schema::schema;
+use afterwrite_datasets::schema::arrow_schema;
 use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray, TimestampMillisecondArray};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::parquet::arrow::ArrowWriter;
 
 use super::*;
-use crate::local::s3::{EmbeddedS3, Options};
+use afterwrite_local::s3::EmbeddedS3;
 
 const MODEL: &str = r##"
 name = "library"
@@ -54,7 +54,7 @@ impl Written {
     fn file_without(self, place: &str, unknown: &[&str], rows: &[Row]) -> Self {
         let dataset = place.split('/').next().unwrap();
         let dataset = self.model.datasets.iter().find(|known| &*known.name == dataset).unwrap();
-        let fields = schema(dataset);
+        let fields = arrow_schema(dataset);
         let known = fields.fields().iter().filter(|field| !unknown.contains(&field.name().as_str()));
         let columns =
             known.map(|field| (field.name().clone(), column(field.name(), rows), field.is_nullable()));
@@ -106,7 +106,7 @@ const BUCKET: &str = "lake";
 
 /// An S3 with the folder's files in a bucket.
 async fn served(folder: &Path) -> EmbeddedS3 {
-    let server = EmbeddedS3::start(Options::default()).await.unwrap();
+    let server = EmbeddedS3::start().await.unwrap();
     server.create_bucket(BUCKET).await.unwrap();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {

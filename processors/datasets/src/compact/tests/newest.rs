@@ -1,9 +1,9 @@
-//! Which rows go where the model asks for the newest alone.
+//! The rows that are dropped if the model keeps only the newest.
 
 use super::*;
 
-/// What compaction leaves of an item's rows.
-fn left(rows: &[Row]) -> Vec<Row> {
+/// The rows of an item that compaction keeps.
+fn kept(rows: &[AttemptRow]) -> Vec<AttemptRow> {
     let model = newest();
     let bucket = bucket(&model, &[rows.to_vec()]);
     compact(&model, &bucket, options(), NOW);
@@ -12,20 +12,20 @@ fn left(rows: &[Row]) -> Vec<Row> {
     distinct(&bucket).into_iter().collect()
 }
 
-fn at(minutes: i64, row: Row) -> Row {
-    Row { changed_at: Some(NOW.epoch_ms() + minutes * 60_000), ..row }
+fn at(minutes: i64, row: AttemptRow) -> AttemptRow {
+    AttemptRow { changed_at: Some(NOW.epoch_ms() + minutes * 60_000), ..row }
 }
 
 #[test]
-fn the_newest_row_stays_also_if_it_says_that_the_item_is_gone() {
+fn the_newest_row_stays_even_if_it_removes_the_item() {
     for last in ["MODIFY", "REMOVE", "EXPIRE"] {
         let newest = row(1, 1, 3, last);
-        assert_eq!(left(&[row(1, 1, 1, "INSERT"), row(1, 1, 2, "MODIFY"), newest.clone()]), [newest]);
+        assert_eq!(kept(&[row(1, 1, 1, "INSERT"), row(1, 1, 2, "MODIFY"), newest.clone()]), [newest]);
     }
 }
 
 #[test]
-fn a_late_duplicate_of_a_removed_item_brings_nothing_back() {
+fn a_late_duplicate_does_not_bring_a_removed_item_back() {
     let model = newest();
     let (insert, remove) = (row(1, 1, 1, "INSERT"), row(1, 1, 2, "REMOVE"));
     let bucket = bucket(&model, &[vec![insert.clone(), remove.clone()]]);
@@ -39,7 +39,7 @@ fn a_late_duplicate_of_a_removed_item_brings_nothing_back() {
 }
 
 #[test]
-fn all_of_the_history_stays_unless_the_model_says_otherwise() {
+fn all_rows_stay_by_default() {
     let model = plain();
     let rows = [row(1, 1, 1, "INSERT"), row(1, 1, 2, "MODIFY"), row(1, 1, 3, "REMOVE")];
     let bucket = bucket(&model, &[rows.to_vec()]);
@@ -47,31 +47,31 @@ fn all_of_the_history_stays_unless_the_model_says_otherwise() {
 }
 
 #[test]
-fn a_snapshot_beats_what_was_changed_long_before_and_no_more() {
+fn a_snapshot_outdates_only_changes_long_before_it() {
     let snapshot = at(60, row(1, 1, 9, "SNAPSHOT"));
     let (long_before, shortly_before) = (at(45, row(1, 1, 1, "INSERT")), at(46, row(1, 1, 1, "INSERT")));
-    assert_eq!(left(&[long_before, snapshot.clone()]), std::slice::from_ref(&snapshot));
-    assert_eq!(left(&[shortly_before.clone(), snapshot.clone()]), [shortly_before, snapshot.clone()]);
-    let nobody_said = Row { changed_at: None, ..row(1, 1, 1, "INSERT") };
-    assert_eq!(left(&[nobody_said.clone(), snapshot.clone()]), [nobody_said, snapshot]);
+    assert_eq!(kept(&[long_before, snapshot.clone()]), std::slice::from_ref(&snapshot));
+    assert_eq!(kept(&[shortly_before.clone(), snapshot.clone()]), [shortly_before, snapshot.clone()]);
+    let without_time = AttemptRow { changed_at: None, ..row(1, 1, 1, "INSERT") };
+    assert_eq!(kept(&[without_time.clone(), snapshot.clone()]), [without_time, snapshot]);
 }
 
 #[test]
 fn the_newest_snapshot_stays_whatever_comes_after_it() {
     let (first, second) = (at(1, row(1, 1, 1, "SNAPSHOT")), at(2, row(1, 1, 2, "SNAPSHOT")));
     let change = at(90, row(1, 1, 3, "MODIFY"));
-    assert_eq!(left(&[first, second.clone(), change.clone()]), [second, change]);
+    assert_eq!(kept(&[first, second.clone(), change.clone()]), [second, change]);
 }
 
 #[test]
-fn a_row_that_counts_for_longer_stays() {
-    // The clock that tells when a change was made need not agree with the order of changes.
+fn an_earlier_row_that_counts_longer_stays() {
+    // The times of changes need not agree with their order.
     let (earlier, later) = (at(60, row(1, 1, 1, "INSERT")), at(10, row(1, 1, 2, "MODIFY")));
-    assert_eq!(left(&[earlier.clone(), later.clone()]), [earlier, later]);
+    assert_eq!(kept(&[earlier.clone(), later.clone()]), [earlier, later]);
 }
 
-/// Rows of few items with few positions and times, so that everything happens to everything.
-fn jumble(random: &mut Random) -> Vec<Vec<Row>> {
+/// Rows of few items with few positions and times, for all combinations.
+fn jumble(random: &mut SeededRandom) -> Vec<Vec<AttemptRow>> {
     let mut files = vec![Vec::new(); 1 + usize::try_from(random.below(4)).unwrap()];
     for _ in 0..random.below(40) {
         let operation =
@@ -89,13 +89,13 @@ fn jumble(random: &mut Random) -> Vec<Vec<Row>> {
 }
 
 #[test]
-fn the_view_is_the_same_before_during_and_after() {
+fn the_view_is_the_same_before_during_and_after_compaction() {
     let model = newest();
     for seed in 0..400 {
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let bucket = bucket(&model, &jumble(&mut random));
         let before = view(&distinct(&bucket));
-        let options = Options { memory: 1 + random.below(20_000), ..options() };
+        let options = CompactionOptions { memory_bytes: 1 + random.below(20_000), ..options() };
         let first = compact(&model, &bucket, options.clone(), NOW);
         assert_eq!(view(&distinct(&bucket)), before, "seed {seed}, during");
         assert_eq!(first.rows_out + first.duplicates + first.outdated, first.rows_in);

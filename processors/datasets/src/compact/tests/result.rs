@@ -1,11 +1,11 @@
-//! What a compaction leaves.
+//! The files and rows after a compaction.
 
 use super::*;
 
 #[test]
-fn many_files_become_one_that_is_sorted_and_holds_each_row_once() {
+fn many_files_become_one_sorted_file_with_each_row_once() {
     let model = plain();
-    let written = history(&mut Random::new(1), 300, 9);
+    let written = history(&mut SeededRandom::new(1), 300, 9);
     let bucket = bucket(&model, &written);
     let before = distinct(&bucket);
 
@@ -18,27 +18,26 @@ fn many_files_become_one_that_is_sorted_and_holds_each_row_once() {
         (rows_in, rows, rows_in - rows)
     );
     assert!(compacted.bytes_out > 0 && compacted.bytes_out < compacted.bytes_in);
-    assert_eq!(files(&bucket).len(), 10, "the inputs stay for now");
+    assert_eq!(files(&bucket).len(), 10, "the inputs stay for the grace period");
 
     let only = only_compacted(&bucket);
-    let sorted: Vec<Row> = before.iter().cloned().collect();
+    let sorted: Vec<AttemptRow> = before.iter().cloned().collect();
     assert_eq!(rows_of_file(bucket.objects()[&only].clone()), sorted);
 
     let again = compact(&model, &bucket, options(), NOW.plus(GRACE / 2));
-    assert_eq!((again.files_in, again.files_removed), (0, 0), "nothing is left to do yet");
+    assert_eq!((again.files_in, again.files_removed), (0, 0), "there is nothing to do yet");
     let swept = compact(&model, &bucket, options(), NOW.plus(GRACE));
     assert_eq!((swept.files_in, swept.files_removed), (0, 9));
     assert_eq!(files(&bucket), [only]);
     assert_eq!(keys(&bucket, "compactions/"), [""; 0]);
 }
 
-fn count_of(written: &[Vec<Row>]) -> u64 {
+fn count_of(written: &[Vec<AttemptRow>]) -> u64 {
     u64::try_from(written.iter().map(Vec::len).sum::<usize>()).unwrap()
 }
 
 fn only_compacted(bucket: &MemoryObjects) -> String {
-    let compacted: Vec<String> =
-        files(bucket).into_iter().filter(|key| Partition::is_compacted(key)).collect();
+    let compacted: Vec<String> = files(bucket).into_iter().filter(|key| is_compacted_file(key)).collect();
     assert_eq!(compacted.len(), 1, "{compacted:?}");
     compacted[0].clone()
 }
@@ -54,7 +53,7 @@ fn a_single_file_is_rewritten_once() {
 }
 
 #[test]
-fn late_rows_are_taken_in() {
+fn late_rows_are_merged() {
     let model = plain();
     let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")], vec![row(2, 2, 1, "INSERT")]]);
     compact(&model, &bucket, options(), NOW);
@@ -66,12 +65,13 @@ fn late_rows_are_taken_in() {
 }
 
 #[test]
-fn however_little_memory_there_is_the_rows_are_the_same() {
+fn the_rows_do_not_depend_on_the_memory() {
     for model in [plain(), newest()] {
-        let written = history(&mut Random::new(2), 2_000, 30);
+        let written = history(&mut SeededRandom::new(2), 2_000, 30);
         let compacted = |memory| {
             let bucket = bucket(&model, &written);
-            let counts = compact(&model, &bucket, Options { memory, ..options() }, NOW);
+            let counts =
+                compact(&model, &bucket, CompactionOptions { memory_bytes: memory, ..options() }, NOW);
             (rows_of_file(bucket.objects()[&only_compacted(&bucket)].clone()), counts)
         };
         let (rows, counts) = compacted(1 << 30);
@@ -79,38 +79,44 @@ fn however_little_memory_there_is_the_rows_are_the_same() {
         for memory in [1, 50_000, 200_000] {
             let (spilled, spilled_counts) = compacted(memory);
             assert_eq!(spilled, rows, "{memory} bytes");
-            // Whether a copy of a row is told to be outdated or a copy depends on what lay in memory together.
-            let left =
-                |counts: Compacted| (counts.rows_in, counts.rows_out, counts.duplicates + counts.outdated);
+            // Whether a copy of an outdated row counts as a duplicate or as outdated depends on which rows were in memory together.
+            let left = |counts: CompactionTotals| {
+                (counts.rows_in, counts.rows_out, counts.duplicates + counts.outdated)
+            };
             assert_eq!(left(spilled_counts), left(counts), "{memory} bytes");
         }
     }
 }
 
 #[test]
-fn large_partitions_become_several_files_each_after_the_other() {
+fn large_partitions_become_several_files_in_order() {
     let model = plain();
     for memory in [1 << 30, 100_000] {
-        let bucket = bucket(&model, &history(&mut Random::new(3), 5_000, 12));
+        let bucket = bucket(&model, &history(&mut SeededRandom::new(3), 5_000, 12));
         let before = distinct(&bucket);
-        let options = Options { small: 30_000, target: 16_000, memory, ..options() };
+        let options = CompactionOptions {
+            small_file_bytes: 30_000,
+            target_file_bytes: 16_000,
+            memory_bytes: memory,
+            ..options()
+        };
         let compacted = compact(&model, &bucket, options.clone(), NOW);
         assert!(compacted.files_out > 2, "{compacted:?}");
-        compact(&model, &bucket, Options { small: 0, ..options }, NOW.plus(GRACE));
-        let mut files: Vec<Vec<Row>> = bucket.objects().into_values().map(rows_of_file).collect();
+        compact(&model, &bucket, CompactionOptions { small_file_bytes: 0, ..options }, NOW.plus(GRACE));
+        let mut files: Vec<Vec<AttemptRow>> = bucket.objects().into_values().map(rows_of_file).collect();
         files.sort();
         assert_eq!(files.concat(), before.into_iter().collect::<Vec<_>>());
     }
 }
 
 #[test]
-fn no_more_is_compacted_together_than_is_allowed() {
+fn groups_are_within_the_limit() {
     let model = plain();
-    let bucket = bucket(&model, &history(&mut Random::new(4), 1_000, 10));
+    let bucket = bucket(&model, &history(&mut SeededRandom::new(4), 1_000, 10));
     let before = distinct(&bucket);
     let size = bucket.objects().values().map(Vec::len).max().unwrap();
-    let at_once = u64::try_from(size * 3).unwrap();
-    let compacted = compact(&model, &bucket, Options { at_once, ..options() }, NOW);
+    let group_bytes = u64::try_from(size * 3).unwrap();
+    let compacted = compact(&model, &bucket, CompactionOptions { group_bytes, ..options() }, NOW);
     assert_eq!((compacted.files_in, compacted.files_out), (10, 4));
     compact(&model, &bucket, options(), NOW.plus(GRACE));
     let last = compact(&model, &bucket, options(), NOW.plus(GRACE * 2));
@@ -119,7 +125,7 @@ fn no_more_is_compacted_together_than_is_allowed() {
 }
 
 #[test]
-fn columns_come_and_go_and_no_value_is_lost() {
+fn files_of_older_and_newer_models_keep_their_columns() {
     let (narrow, wide) = (model("sort = [\"project_id\"]", "score = \"int64\""), plain());
     let (old, new) = (row(1, 1, 1, "INSERT"), row(1, 2, 2, "INSERT"));
     for model in [&narrow, &wide] {
@@ -127,12 +133,16 @@ fn columns_come_and_go_and_no_value_is_lost() {
         put(&bucket, &exported(&wide, DAY, 2), parquet(&wide, std::slice::from_ref(&new)));
         compact(model, &bucket, options(), NOW);
         let rows = rows_of_file(bucket.objects()[&only_compacted(&bucket)].clone());
-        assert_eq!(rows, [Row { tags: None, ..old.clone() }, new.clone()], "both columns, whoever compacts");
+        assert_eq!(
+            rows,
+            [AttemptRow { tags: None, ..old.clone() }, new.clone()],
+            "both columns, with either model"
+        );
     }
 }
 
 #[test]
-fn what_does_not_fit_is_left_as_it_is() {
+fn files_that_do_not_fit_are_left_alone() {
     let (model, other) = (plain(), model("", "score = \"string\"\ntags = \"list<string>\""));
     let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")], vec![row(1, 2, 1, "INSERT")]]);
     let foreign = exported(&other, DAY, 3);
@@ -149,11 +159,11 @@ fn what_does_not_fit_is_left_as_it_is() {
 }
 
 #[test]
-fn of_rows_exported_twice_the_one_of_the_latest_generation_stays() {
+fn the_copy_of_the_greatest_generation_stays() {
     let before = model_of(9, "", "score = { type = \"int64\", from = \"points\" }");
     let now = model_of(10, "", "score = \"int64\"");
-    let wrong = Row { score: None, tags: None, ..row(1, 1, 1, "INSERT") };
-    let right = Row { tags: None, ..row(1, 1, 1, "INSERT") };
+    let wrong = AttemptRow { score: None, tags: None, ..row(1, 1, 1, "INSERT") };
+    let right = AttemptRow { tags: None, ..row(1, 1, 1, "INSERT") };
     for (names, compactor) in [((1, 2), &now), ((2, 1), &now), ((1, 2), &before), ((2, 1), &before)] {
         let bucket = bucket(&before, &[]);
         put(&bucket, &exported(&before, DAY, names.0), parquet(&before, std::slice::from_ref(&wrong)));
@@ -167,32 +177,32 @@ fn of_rows_exported_twice_the_one_of_the_latest_generation_stays() {
 }
 
 #[test]
-fn partitions_are_found_or_named() {
+fn a_request_names_a_partition_or_compacts_all() {
     let model = plain();
     let bucket = bucket(&model, &[]);
     for day in ["2026-02-06", "2026-02-07", afterwrite::table::NO_DAY] {
         put(&bucket, &exported(&model, day, 1), parquet(&model, &[row(1, 1, 1, "INSERT")]));
     }
-    let compactor = Compactor::new(Arc::clone(&model), Arc::clone(&bucket), options());
-    let one = block_on(compactor.compact(Some("attempts"), Some("2026-02-07"), NOW)).unwrap();
+    let compactor = compactor(&model, Arc::clone(&bucket), options(), NOW);
+    let one = block_on(compactor.compact(Some("attempts"), Some("2026-02-07"))).unwrap();
     assert_eq!((one.partitions, one.files_out), (1, 1));
-    let all = block_on(compactor.compact(Some("attempts"), None, NOW)).unwrap();
+    let all = block_on(compactor.compact(Some("attempts"), None)).unwrap();
     assert_eq!((all.partitions, all.files_out), (3, 2));
-    for (dataset, day, told) in [(Some("attempt"), None, "attempts"), (None, Some("today"), "yyyy-mm-dd")] {
-        let error = block_on(compactor.compact(dataset, day, NOW)).unwrap_err();
+    for (dataset, day, word) in [(Some("attempt"), None, "attempts"), (None, Some("today"), "yyyy-mm-dd")] {
+        let error = block_on(compactor.compact(dataset, day)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(word), "{error}");
     }
 }
 
 #[test]
-fn the_footer_tells_the_order() {
+fn the_footer_declares_the_order() {
     let model = plain();
     let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")]]);
     compact(&model, &bucket, options(), NOW);
     let file = Bytes::from(bucket.objects()[&only_compacted(&bucket)].clone());
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-    assert_eq!(builder.schema(), &schema::schema(dataset(&model)));
+    assert_eq!(builder.schema(), &schema::arrow_schema(dataset(&model)));
     let sorting = builder.metadata().row_group(0).sorting_columns().unwrap();
     let names: Vec<String> = sorting
         .iter()
@@ -204,9 +214,9 @@ fn the_footer_tells_the_order() {
 }
 
 #[test]
-fn values_that_make_no_dictionary_are_written_to_be_small() {
+fn values_without_a_dictionary_have_difference_encodings() {
     let model = plain();
-    let rows: Vec<Row> = (0..10_000).map(|number| row(number % 7, number, number, "INSERT")).collect();
+    let rows: Vec<AttemptRow> = (0..10_000).map(|number| row(number % 7, number, number, "INSERT")).collect();
     let bucket = bucket(&model, &[rows]);
     compact(&model, &bucket, options(), NOW);
     let file = Bytes::from(bucket.objects()[&only_compacted(&bucket)].clone());

@@ -1,4 +1,4 @@
-//! A bucket that breaks when told to, lets others go first, and is looked at after every operation.
+//! A bucket whose operations fail on purpose, let other compactors go first, and are checked.
 
 use std::sync::Mutex;
 
@@ -6,38 +6,38 @@ use afterwrite::sink::{ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutO
 
 use super::*;
 
-/// What must hold of a bucket at any moment.
-pub(super) type Check = dyn Fn(&MemoryObjects, &[String]) + Send + Sync;
+/// What must hold of a bucket at any moment; the second argument has the keys that are about to be removed.
+pub(super) type BucketCheck = dyn Fn(&MemoryObjects, &[String]) + Send + Sync;
 
-/// A bucket in memory, watched.
-pub(super) struct Watched {
+/// A bucket in memory that is checked.
+pub(super) struct WatchedBucket {
     inner: Arc<MemoryObjects>,
-    /// Which operation breaks, counted from 0, and whether it takes effect all the same. All later ones break too.
-    breaks_at: Option<(usize, bool)>,
+    /// Which operation fails, counted from 0, and whether it takes effect nevertheless. All later ones fail, too.
+    fails_at: Option<(usize, bool)>,
     operations: Mutex<usize>,
-    /// How often others go first.
-    patience: Option<Mutex<Random>>,
-    /// Looks at the bucket before keys are removed and after every other operation.
-    check: Arc<Check>,
+    /// Decides how often other compactors go first.
+    patience: Option<Mutex<SeededRandom>>,
+    /// Runs before and after every operation.
+    check: Arc<BucketCheck>,
 }
 
-impl Watched {
+impl WatchedBucket {
     pub(super) fn new(
         inner: &Arc<MemoryObjects>,
-        breaks_at: Option<(usize, bool)>,
-        patience: Option<Random>,
-        check: &Arc<Check>,
+        fails_at: Option<(usize, bool)>,
+        patience: Option<SeededRandom>,
+        check: &Arc<BucketCheck>,
     ) -> Self {
         Self {
             inner: Arc::clone(inner),
-            breaks_at,
+            fails_at,
             operations: Mutex::new(0),
             patience: patience.map(Mutex::new),
             check: Arc::clone(check),
         }
     }
 
-    /// How many operations there were.
+    /// The number of operations so far.
     pub(super) fn operations(&self) -> usize {
         *self.operations.lock().unwrap()
     }
@@ -56,8 +56,8 @@ impl Watched {
             *operations += 1;
             *operations - 1
         };
-        let fails = self.breaks_at.is_some_and(|(at, _)| number >= at);
-        if !fails || self.breaks_at == Some((number, true)) {
+        let fails = self.fails_at.is_some_and(|(at, _)| number >= at);
+        if !fails || self.fails_at == Some((number, true)) {
             (self.check)(&self.inner, removed);
             let done = operation.await;
             (self.check)(&self.inner, &[]);
@@ -65,17 +65,17 @@ impl Watched {
                 return done;
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, "the bucket broke"))
+        Err(Error::new(ErrorKind::Unavailable, "injected"))
     }
 }
 
-impl ObjectStore for Watched {
+impl ObjectStore for WatchedBucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<()> {
         self.operate(&[], self.inner.put(key, body)).await
     }
 }
 
-impl Bucket for Watched {
+impl Bucket for WatchedBucket {
     async fn get(&self, key: &str) -> Result<Option<ObjectChunks>> {
         self.operate(&[], self.inner.get(key)).await
     }

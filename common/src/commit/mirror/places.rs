@@ -1,0 +1,100 @@
+//! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
+
+use super::super::item_state::LedgerItemState;
+use super::super::lookup::LookupResults;
+use super::super::{InvocationContext, Ledger};
+use crate::Result;
+use crate::clock::Clock;
+use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use crate::entity::ItemIdentity;
+use crate::projection::{ImageScope, LookupAnswers as _, RollupTarget};
+use crate::record::{AttributePath, AttributeValue, Image, Item};
+use crate::sink::Tables;
+use crate::table::Mirror;
+
+/// The prefix of the attributes of a remembered lookup that note another key of the looked-up item.
+const SEEN_AT: &str = "seen_at#";
+
+impl<T: Tables, C: Clock> Ledger<T, C> {
+    /// The values of the variables of the mirroring item's key, taken from the rollup's key.
+    fn item_values<'t>(&self, mirror: &Mirror, target: &'t RollupTarget) -> Option<Vec<&'t str>> {
+        let rollup = self.model.rollups.get(mirror.from)?;
+        let mut parsed = vec![None; rollup.variables.len()];
+        let is_parsed = rollup.partition.parse(&target.partition, &mut parsed)
+            && rollup.sort.parse(&target.sort, &mut parsed);
+        let values = mirror.item_variables.iter().map(|index| *parsed.get(*index)?).collect::<Option<_>>()?;
+        is_parsed.then_some(values)
+    }
+
+    /// The partition and sort key of the mirroring item, taken from the rollup's key.
+    fn derived_place(&self, mirror: &Mirror, target: &RollupTarget) -> Option<(String, Option<String>)> {
+        let key = &self.model.entities.get(mirror.onto)?.key;
+        let values = self.item_values(mirror, target)?;
+        Some((key.partition.render(&values), key.sort.as_ref().map(|template| template.render(&values))))
+    }
+
+    /// Notes the current key of an item that has moved, before the rollup that it shows is read.
+    pub(super) async fn note_place(
+        &self,
+        mirror: &Mirror,
+        target: &RollupTarget,
+        item: &LedgerItemState<'_>,
+        lookups: &LookupResults,
+        invocation: &InvocationContext,
+    ) -> Result<()> {
+        let (Some(lookup), Some((partition, sort))) = (&mirror.lookup, self.derived_place(mirror, target))
+        else {
+            return Ok(());
+        };
+        let is_there = *partition == *item.source.partition && sort.as_deref() == item.source.sort.as_deref();
+        let empty = Image::default();
+        let image = item.newest_image().unwrap_or(&empty);
+        let Ok(lookup_key) = ImageScope::of(&self.model, item.identity, image).lookup_key(lookup) else {
+            return Ok(());
+        };
+        if is_there || lookups.outputs(&lookup_key).is_none() {
+            return Ok(());
+        }
+        let place = [Some(item.source.partition.as_ref()), item.source.sort.as_deref()];
+        let place: Vec<&str> = place.into_iter().flatten().collect();
+        let name = format!("{SEEN_AT}{}", place.join("#"));
+        let place = place.into_iter().map(AttributeValue::text).collect();
+        let note = AttributeChange::Set(AttributePath::from(name.as_str()), AttributeValue::L(place));
+        let write = Write {
+            key: self.keys.lookup(&self.model, &lookup_key),
+            condition: WriteCondition::ItemExists,
+            action: WriteAction::Update(vec![note]),
+        };
+        self.write_retrying(&write, invocation).await.map_err(|error| self.write_error(&write, error))
+    }
+
+    /// The key of the remembered lookup that may note other keys of the item.
+    pub(super) fn notes_key(&self, mirror: &Mirror, target: &RollupTarget) -> Option<ItemKey> {
+        let lookup = mirror.lookup.as_ref()?;
+        let entity = self.model.entities.get(mirror.onto)?;
+        let identity = ItemIdentity { entity, variables: self.item_values(mirror, target)? };
+        let image = Image::default();
+        let lookup_key = ImageScope::of(&self.model, &identity, &image).lookup_key(lookup).ok()?;
+        Some(self.keys.lookup(&self.model, &lookup_key))
+    }
+
+    /// Every key at which the mirroring item may be. `notes` is the remembered lookup.
+    pub(super) fn place_keys(
+        &self,
+        mirror: &Mirror,
+        target: &RollupTarget,
+        notes: Option<&Item>,
+    ) -> Vec<ItemKey> {
+        let Some(entity) = self.model.entities.get(mirror.onto) else { return Vec::new() };
+        let derived = self.derived_place(mirror, target);
+        let derived =
+            derived.and_then(|(partition, sort)| self.item_key(entity.table, &partition, sort.as_deref()));
+        let noted = notes.into_iter().flatten().filter_map(|(name, value)| {
+            let AttributeValue::L(place) = value else { return None };
+            let mut texts = place.iter().filter_map(AttributeValue::as_text);
+            let is_note = name.starts_with(SEEN_AT);
+            self.item_key(entity.table, texts.next().filter(|_| is_note)?, texts.next())
+        });
+        derived.into_iter().chain(noted).collect()
+    }
+}

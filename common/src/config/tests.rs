@@ -1,0 +1,77 @@
+use super::*;
+
+fn settings(variables: &[(&str, &str)]) -> EnvironmentSettings {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    EnvironmentSettings::from_variables(variables)
+}
+
+fn assert_names<T>(result: Result<T>, words: &[&str]) {
+    let Err(error) = result else { panic!("no error that names {words:?}") };
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    for word in words {
+        assert!(error.to_string().contains(word), "`{word}` is missing in: {error}");
+    }
+}
+
+#[test]
+fn a_required_variable_that_is_unset_or_empty_is_named() {
+    for settings in [settings(&[]), settings(&[(MODEL, ""), (STATE_TABLE, ""), (BUCKET, "")])] {
+        assert_names(FunctionConfig::resolve(&settings), &["AFTERWRITE_MODEL", "exambuddy"]);
+        assert_names(settings.required_state_table(), &["AFTERWRITE_STATE_TABLE"]);
+        assert_names(settings.required_firehose_stream(), &["AFTERWRITE_FIREHOSE_STREAM"]);
+        assert_names(settings.required_bucket(), &["AFTERWRITE_BUCKET"]);
+    }
+    let settings = settings(&[(STATE_TABLE, "state"), (FIREHOSE_STREAM, "changes"), (BUCKET, "lake")]);
+    assert_eq!(&*settings.required_state_table().unwrap(), "state");
+    assert_eq!(&*settings.required_firehose_stream().unwrap(), "changes");
+    assert_eq!(&*settings.required_bucket().unwrap(), "lake");
+}
+
+#[test]
+fn a_table_may_have_another_name_where_it_is_deployed() {
+    let table = Model::load("exambuddy").unwrap().tables[0].name.clone();
+    let config = |tables: &str| FunctionConfig::resolve(&settings(&[(MODEL, "exambuddy"), (TABLES, tables)]));
+    assert_eq!(config("").unwrap().table_names, std::slice::from_ref(&table));
+    assert_eq!(config(&format!("{table}=prod-exams")).unwrap().table_names, [Arc::from("prod-exams")]);
+    for (tables, named) in [("Nothing=prod", "Nothing"), ("prod-exams", "prod-exams"), ("x=", "x=")] {
+        assert_names(config(tables), &["AFTERWRITE_TABLES", named]);
+    }
+}
+
+#[test]
+fn a_function_hosts_the_named_projections_or_its_default() {
+    use ProjectionKind::{Aggregate, Archive, Invalidate};
+    let hosted = |names| settings(&[(PROJECTIONS, names)]).projections_or(&[Invalidate, Archive]);
+    assert_eq!(hosted("").unwrap(), [Invalidate, Archive].into());
+    assert_eq!(hosted(" ,").unwrap(), [Invalidate, Archive].into());
+    assert_eq!(hosted("archive, aggregate,archive").unwrap(), [Aggregate, Archive].into());
+    assert_names(hosted("aggregate, teleport"), &["AFTERWRITE_PROJECTIONS", "teleport"]);
+}
+
+#[test]
+fn a_cache_is_optional_and_its_address_is_never_repeated() {
+    let cache = |url, cluster| settings(&[(CACHE_URL, url), (CACHE_CLUSTER, cluster)]).cache();
+    assert!(cache("", "").unwrap().is_none());
+    for url in ["redis://127.0.0.1:6379", "rediss://user:secret@cache.example:6379"] {
+        assert!(cache(url, "true").unwrap().is_some());
+    }
+    for url in ["http://user:secret@cache.example", "secret", "redis://user:secret@"] {
+        let error = cache(url, "").unwrap_err().to_string();
+        assert!(error.contains("AFTERWRITE_CACHE_URL") && !error.contains("secret"), "{error}");
+    }
+    assert_names(cache("redis://127.0.0.1", "yes"), &["AFTERWRITE_CACHE_CLUSTER"]);
+}
+
+#[test]
+fn an_unknown_variable_is_warned_about() {
+    let known = settings(&[("AFTERWRITE_MODEL", "shop"), ("AFTERWRITE_BUCKET", ""), ("PATH", "/bin")]);
+    assert_eq!(known.warnings, Vec::<String>::new());
+    let unknown = settings(&[("AFTERWRITE_MODLE", "shop"), ("AFTERWRITE_COLOUR_SCHEME", "dark")]);
+    assert_eq!(
+        unknown.warnings,
+        [
+            "AFTERWRITE_COLOUR_SCHEME is not a setting of Afterwrite and is ignored",
+            "AFTERWRITE_MODLE is not a setting of Afterwrite and is ignored; did you mean AFTERWRITE_MODEL?",
+        ]
+    );
+}

@@ -1,0 +1,63 @@
+//! A model in words: every part under its name, with names in the place of indexes.
+
+use serde::Serialize;
+
+use super::{
+    AggregateDescription, ArchiveScope, CacheDescription, DatasetDescription, EntityDescription,
+    LookupDescription, MirrorDescription, Model, NamedList, RollupDescription,
+};
+
+/// A model in words: what `afterwrite model show` prints and `afterwrite model diff` compares.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelDescription {
+    /// The model's name.
+    pub name: String,
+    /// Grows with every change.
+    pub generation: u64,
+    /// Which change records are archived.
+    pub archive: ArchiveScope,
+    /// The key attributes of the source tables.
+    pub tables: NamedList<Vec<String>>,
+    /// The kinds of items.
+    pub entities: NamedList<EntityDescription>,
+    /// What is looked up of other items.
+    pub lookups: NamedList<LookupDescription>,
+    /// The items that hold measures.
+    pub rollups: NamedList<RollupDescription>,
+    /// What is counted into them.
+    pub aggregates: NamedList<AggregateDescription>,
+    /// By `<entity>.<attribute>`.
+    pub mirrors: NamedList<MirrorDescription>,
+    /// What is stale once an item has changed.
+    pub caches: Vec<CacheDescription>,
+    /// The rows that analysts query.
+    pub datasets: NamedList<DatasetDescription>,
+    /// The SQL of saved queries.
+    pub queries: NamedList<String>,
+}
+
+impl Model {
+    /// The model in words.
+    #[must_use]
+    pub fn describe(&self) -> ModelDescription {
+        let entities = self.entities.iter().enumerate();
+        ModelDescription {
+            name: self.name.to_string(),
+            generation: self.generation,
+            archive: self.archive,
+            tables: self.tables.iter().map(|table| (&table.name, table.describe())).collect(),
+            entities: entities.map(|(index, entity)| (&entity.name, entity.describe(self, index))).collect(),
+            lookups: self.lookups.iter().map(|lookup| (&lookup.name, lookup.describe(self))).collect(),
+            rollups: self.rollups.iter().map(|rollup| (&rollup.name, rollup.describe())).collect(),
+            aggregates: self
+                .aggregates
+                .iter()
+                .map(|counted| (&counted.name, counted.describe(self)))
+                .collect(),
+            mirrors: self.mirrors.iter().flat_map(|mirror| mirror.describe(self)).collect(),
+            caches: self.caches.iter().map(|rule| rule.describe(self)).collect(),
+            datasets: self.datasets.iter().map(|dataset| (&dataset.name, dataset.describe(self))).collect(),
+            queries: self.queries.iter().map(|query| (&query.name, query.sql.to_string())).collect(),
+        }
+    }
+}

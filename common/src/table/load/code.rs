@@ -1,0 +1,133 @@
+//! The codes of problems: what documentation, editors and scripts know a problem by, whatever its message says.
+
+/// How serious a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProblemSeverity {
+    /// The model does not load.
+    Error,
+    /// The model loads, but probably does not do what was meant.
+    Warning,
+}
+
+impl ProblemSeverity {
+    /// `error` or `warning`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// Declares each code once: its severity, number, name and title.
+macro_rules! problem_codes {
+    ($($severity:ident $code:literal $name:ident $title:literal)*) => {
+        /// What kind of problem a model has. A code keeps its meaning in every later version; `docs/PROBLEMS.md` explains each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ProblemCode {
+            $(#[doc = $title] $name,)*
+        }
+
+        impl ProblemCode {
+            /// Every code, in ascending order.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The code: `AW012`.
+            #[must_use]
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// What kind of problem it is, in a few words.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+
+            /// Whether a model with this problem loads.
+            #[must_use]
+            pub fn severity(self) -> ProblemSeverity {
+                match self { $(Self::$name => ProblemSeverity::$severity,)* }
+            }
+        }
+    };
+}
+
+problem_codes! {
+    Error "AW001" SyntaxError "the file is not valid TOML"
+    Error "AW002" UnclosedDelimiter "a bracket, a brace or a string is not closed"
+    Error "AW003" DuplicateKey "a key or a section is defined twice"
+    Error "AW004" UnknownKey "a key or a section does not exist"
+    Error "AW005" MissingKey "a required key is missing"
+    Error "AW006" WrongType "a value has the wrong type"
+    Error "AW007" NumberOutOfRange "a number is out of range"
+    Error "AW008" EmptySetting "a setting is empty"
+    Error "AW009" UnknownWord "a word is not one of the known ones"
+    Error "AW010" InvalidName "a name has characters that names cannot have"
+    Error "AW011" InvalidTime "a text is not a length of time, or not a range of days"
+    Error "AW020" UndeclaredPart "a part of the model is not declared"
+    Error "AW021" UndefinedName "a name means nothing here"
+    Error "AW022" DuplicateName "something is named twice"
+    Error "AW023" ReservedName "a name is reserved"
+    Error "AW024" InvalidPath "a text is not the path of an attribute"
+    Error "AW030" InvalidTemplate "a text is not a template"
+    Error "AW031" UnknownFormat "a format does not exist"
+    Error "AW032" UnusableFormat "a format is used where none is possible"
+    Error "AW033" KeyMismatch "a key does not have the attributes that it must have"
+    Error "AW034" UnfitKeyValue "a value cannot be part of a key"
+    Error "AW035" ReservedKey "a key can begin with a reserved prefix"
+    Error "AW036" OverlappingEntities "two entities can have the same key"
+    Error "AW037" OverlappingRollups "two rollups can be the same item"
+    Error "AW038" EntityOverlapsRollup "a rollup can look like an entity"
+    Error "AW040" UnknownMeasureKind "a measure is not of one of the kinds"
+    Error "AW041" UnfitMeasureValue "a value has a type that cannot be computed with"
+    Error "AW042" MeasureNameTaken "a rollup already has a measure of this name"
+    Error "AW043" UnfitAverage "an average is not of two measures of its aggregate"
+    Error "AW044" ShardedMeasure "a sharded rollup has a measure that cannot be sharded"
+    Error "AW045" TransactionTooLarge "one change would need too many writes"
+    Error "AW046" InvalidDerivation "a derived value is not defined correctly"
+    Error "AW047" UnfitExpiry "a rollup expires by a value that is not in its key"
+    Error "AW050" InvalidCondition "a condition is not written as an event filter pattern"
+    Error "AW051" ImpossibleCondition "a condition can never hold"
+    Error "AW060" UnreachableMirror "an item and the rollup that it shows cannot be found from each other"
+    Error "AW061" UnfitMirrorRollup "a rollup cannot be mirrored"
+    Error "AW062" UnfitMirrorPath "a mirror cannot write this attribute"
+    Error "AW063" MirrorFeedback "a mirrored attribute is read"
+    Error "AW070" InvalidCacheRule "a cache rule cannot be carried out"
+    Error "AW080" InvalidDataset "the rows of a dataset cannot be made this way"
+    Error "AW081" InvalidQuery "a saved query is not one SELECT"
+    Error "AW090" ExposedSecret "a secret would leave its table"
+    Warning "AW101" UnusedRollup "nothing counts into a rollup"
+    Warning "AW102" UnusedLookup "nothing uses a lookup"
+    Warning "AW103" ChangeableOutput "a lookup gives an attribute that may change"
+    Warning "AW104" UndeclaredPartition "a dataset is partitioned by an attribute that nothing else names"
+    Warning "AW105" UnusedDerivation "nothing uses a derived value"
+    Warning "AW106" UnusedOutputs "a part names a lookup and uses none of its outputs"
+    Warning "AW107" QueryWithoutDataset "a saved query reads none of the datasets"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_code_is_used_once_and_in_ascending_order() {
+        let codes: Vec<&str> = ProblemCode::ALL.iter().map(|code| code.code()).collect();
+        assert!(codes.is_sorted());
+        assert_eq!(codes.iter().collect::<BTreeSet<_>>().len(), codes.len());
+        for code in codes {
+            let digits = code.strip_prefix("AW").unwrap();
+            assert!(digits.len() == 3 && digits.bytes().all(|digit| digit.is_ascii_digit()), "{code}");
+        }
+    }
+
+    #[test]
+    fn warnings_have_numbers_of_their_own() {
+        for code in ProblemCode::ALL {
+            assert_eq!(code.severity() == ProblemSeverity::Warning, code.code() >= "AW100", "{code:?}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! What the parts of a model are compiled with: the model so far, the scopes of its entities, and where problems go.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::problem::{ProblemCode, ProblemCollector, ProblemPlace, ReportedProblem};
+use super::reader::{Located, RawValue};
+use super::scope::{EntityScope, NameScope, ResolvedName, ScopeOutput};
+use super::suggestion::{listed, suggestion};
+use crate::record::{AttributeInterner, AttributePath};
+use crate::table::pattern::settings::PatternCompiler;
+use crate::table::value_type::ValueType;
+use crate::table::{
+    BoundPiece, BoundTemplate, LookupUse, Model, Pattern, Template, TemplatePiece, Term, ValueFormat,
+};
+
+/// A model that is being compiled, part by part in the order of [`Model`]'s fields.
+pub(crate) struct ModelCompiler<'c, 's> {
+    /// What cannot be read. If anything was missing, nothing else is reported: most of it would be a consequence.
+    pub(crate) problems: &'c mut ProblemCollector<'s>,
+    /// What was read and is wrong.
+    pub(crate) findings: ProblemCollector<'s>,
+    pub(crate) model: Model,
+    /// For each entity.
+    pub(crate) scopes: Vec<Arc<EntityScope>>,
+    pub(crate) places: PartPlaces,
+    /// The measures of each rollup, averages and the bins of histograms included.
+    pub(crate) measures: Vec<RollupMeasure>,
+    /// Lookups whose inputs are wrong: uses of one are not reported as well.
+    pub(crate) broken_lookups: Vec<usize>,
+    /// For each lookup, the types of its outputs; empty if one of them is not defined.
+    pub(crate) output_types: Vec<Vec<ValueType>>,
+    /// What mirrors write onto items.
+    pub(crate) mirrored: Vec<MirroredPath>,
+    /// The secrets of entities: entity, path, where it is named.
+    pub(crate) secrets: Vec<(usize, AttributePath, usize)>,
+}
+
+/// Where the parts of a model are declared, in the order of the model's lists.
+#[derive(Default)]
+pub(crate) struct PartPlaces {
+    pub(crate) entities: Vec<usize>,
+    /// For each entity, its derived values.
+    pub(crate) derivations: Vec<Vec<usize>>,
+    pub(crate) lookups: Vec<usize>,
+    pub(crate) rollups: Vec<usize>,
+    /// For each rollup, where the variable of its expiry is named.
+    pub(crate) lifetimes: Vec<usize>,
+    pub(crate) aggregates: Vec<usize>,
+    pub(crate) caches: Vec<usize>,
+    pub(crate) datasets: Vec<usize>,
+}
+
+/// An attribute that a mirror writes.
+pub(crate) struct MirroredPath {
+    pub(crate) onto: usize,
+    pub(crate) path: AttributePath,
+    /// Where the item keeps the rollup's `rev`.
+    pub(crate) revision: AttributePath,
+    /// Where the mirror names it.
+    pub(crate) at: usize,
+}
+
+/// A measure as an attribute of one rollup.
+pub(crate) struct RollupMeasure {
+    pub(crate) rollup: usize,
+    pub(crate) attribute: Arc<str>,
+    /// An index into the model's aggregates.
+    pub(crate) aggregate: usize,
+    /// Where the measure is declared.
+    pub(crate) at: usize,
+}
+
+impl<'c, 's> ModelCompiler<'c, 's> {
+    pub(super) fn new(problems: &'c mut ProblemCollector<'s>, source: &'s str, model: Model) -> Self {
+        Self {
+            problems,
+            findings: ProblemCollector::of(source),
+            model,
+            scopes: Vec::new(),
+            places: PartPlaces::default(),
+            measures: Vec::new(),
+            broken_lookups: Vec::new(),
+            output_types: Vec::new(),
+            mirrored: Vec::new(),
+            secrets: Vec::new(),
+        }
+    }
+
+    pub(crate) fn report(
+        &mut self,
+        code: ProblemCode,
+        place: impl Into<ProblemPlace>,
+        message: impl Into<String>,
+    ) -> &mut ReportedProblem {
+        self.findings.report(code, place, message)
+    }
+
+    /// Reports a name that is not made of letters, digits, `_` and `-`.
+    pub(crate) fn check_name(&mut self, kind: &str, name: Located<&str>) {
+        let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+        if name.value.is_empty() || !name.value.chars().all(is_plain) {
+            let message = format!("{kind} `{}`: a name is made of letters, digits, `_` and `-`", name.value);
+            self.report(ProblemCode::InvalidName, name.at, message);
+        }
+    }
+
+    /// Reports the lookups of a part whose outputs it does not use; `used` are positions among them.
+    pub(crate) fn check_outputs(&mut self, owner: &str, lookups: &[Located<&str>], used: &BTreeSet<usize>) {
+        let unused = lookups.iter().enumerate().filter(|(position, _)| !used.contains(position));
+        for (_, lookup) in unused {
+            let message = format!(
+                "{owner}: it uses no output of lookup `{}`, which costs a read for every item; remove it from `lookup`",
+                lookup.value
+            );
+            self.report(ProblemCode::UnusedOutputs, lookup.at, message);
+        }
+    }
+
+    /// The index of a name among the parts of one kind; an unknown name is reported.
+    fn index_of<'n>(
+        &mut self,
+        owner: &str,
+        kind: &str,
+        name: Located<&str>,
+        known: impl Fn(&Model) -> Vec<&Arc<str>> + 'n,
+    ) -> Option<usize> {
+        let known = known(&self.model);
+        let index = known.iter().position(|known| ***known == *name.value);
+        if index.is_none() {
+            let nearest = suggestion(name.value, known.into_iter().map(|known| &**known));
+            self.findings.report(
+                ProblemCode::UndeclaredPart,
+                name.at,
+                format!("{owner}: unknown {kind} `{}`{nearest}", name.value),
+            );
+        }
+        index
+    }
+
+    pub(crate) fn table_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
+        self.index_of(owner, "table", name, |model| model.tables.iter().map(|table| &table.name).collect())
+    }
+
+    pub(crate) fn entity_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
+        self.index_of(owner, "entity", name, |model| {
+            model.entities.iter().map(|entity| &entity.name).collect()
+        })
+    }
+
+    pub(crate) fn lookup_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
+        self.index_of(owner, "lookup", name, |model| {
+            model.lookups.iter().map(|lookup| &lookup.name).collect()
+        })
+    }
+
+    pub(crate) fn rollup_named(&mut self, owner: &str, name: Located<&str>) -> Option<usize> {
+        self.index_of(owner, "rollup", name, |model| {
+            model.rollups.iter().map(|rollup| &rollup.name).collect()
+        })
+    }
+
+    /// Compiles a template and reports what is wrong with it. The variables of a wrong one are added as well: names that it
+    /// defines are not reported as undefined.
+    pub(crate) fn template(
+        &mut self,
+        owner: &str,
+        text: Located<&str>,
+        variables: &mut Vec<Arc<str>>,
+    ) -> Option<Template> {
+        match Template::compile(text.value, variables) {
+            Ok(template) => Some(template),
+            Err(problem) => {
+                self.report(problem.code(), text.at, format!("{owner}: {problem}"));
+                let names = text.value.split('{').skip(1);
+                for name in names.filter_map(|rest| rest.split('}').next()) {
+                    if variables.iter().all(|known| **known != *name) {
+                        variables.push(Arc::from(name));
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// The templates of a primary key, in the order of the attributes that it must have; those that are missing or wrong are
+    /// empty.
+    pub(crate) fn key(
+        &mut self,
+        owner: &str,
+        key: &[(Located<&str>, Located<&str>)],
+        attributes: &[&str],
+        at: usize,
+        variables: &mut Vec<Arc<str>>,
+    ) -> Vec<Template> {
+        for (name, _) in key {
+            if !attributes.contains(&name.value) {
+                let attributes = listed(attributes);
+                self.report(
+                    ProblemCode::KeyMismatch,
+                    name.at,
+                    format!("{owner}: `{}` is not a key attribute here; the key is {attributes}", name.value),
+                );
+            }
+        }
+        let mut templates = Vec::new();
+        for attribute in attributes {
+            let template = key.iter().find(|(name, _)| name.value == *attribute);
+            if template.is_none() && !key.is_empty() {
+                self.report(ProblemCode::KeyMismatch, at, format!("{owner}: the key lacks `{attribute}`"));
+            }
+            let template = template.and_then(|(_, text)| self.template(owner, *text, variables));
+            templates.push(template.unwrap_or_default());
+        }
+        templates
+    }
+
+    /// What is compiled in the scope of one entity. Of an unknown one nothing is defined, and nothing is reported as undefined.
+    pub(crate) fn context(&mut self, owner: &str, entity: Option<usize>) -> EntityContext<'_, 'c, 's> {
+        let scope = entity.and_then(|entity| self.scopes.get(entity)).cloned();
+        let unknown = || Arc::new(EntityScope { is_incomplete: true, ..EntityScope::default() });
+        self.context_of(owner, scope.unwrap_or_else(unknown))
+    }
+
+    pub(crate) fn context_of(&mut self, owner: &str, scope: Arc<EntityScope>) -> EntityContext<'_, 'c, 's> {
+        EntityContext { compiler: self, owner: owner.to_owned(), scope, outputs: Vec::new(), rollup: None }
+    }
+}
+
+/// The scope of one entity while an aggregate, a cache rule or a dataset is compiled in it.
+pub(crate) struct EntityContext<'p, 'c, 's> {
+    pub(crate) compiler: &'p mut ModelCompiler<'c, 's>,
+    /// How messages call the part: "aggregate `books`".
+    pub(crate) owner: String,
+    pub(crate) scope: Arc<EntityScope>,
+    /// The outputs of its lookups.
+    outputs: Vec<ScopeOutput>,
+    /// Where the rollup is declared whose key is being bound: a name that several aggregates lack for it is reported once.
+    pub(crate) rollup: Option<usize>,
+}
+
+impl EntityContext<'_, '_, '_> {
+    pub(crate) fn report(
+        &mut self,
+        code: ProblemCode,
+        place: impl Into<ProblemPlace>,
+        message: impl Into<String>,
+    ) -> &mut ReportedProblem {
+        self.compiler.report(code, place, message)
+    }
+
+    /// The scope, and the interner that it resolves names with.
+    pub(crate) fn names(&mut self) -> (NameScope<'_>, &mut AttributeInterner) {
+        let scope = NameScope { entity: &self.scope, outputs: &self.outputs };
+        (scope, &mut self.compiler.model.attributes)
+    }
+
+    /// Resolves a name; an undefined one is reported.
+    pub(crate) fn resolve(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
+        let (scope, interner) = self.names();
+        match scope.resolve(name.value, interner) {
+            Ok(resolved) => Some(resolved),
+            Err(problem) => {
+                if let Some((code, problem)) = problem {
+                    let rollup = self.rollup;
+                    let cause = format!("{}: {}", self.owner, name.value);
+                    let problem = self.report(code, name.at, format!("{owner}: {problem}")).caused_by(cause);
+                    if let Some(at) = rollup {
+                        problem
+                            .caused_by(format!("rollup at {at}: {}", name.value))
+                            .related(at, "the rollup");
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    pub(crate) fn pattern(&mut self, owner: &str, when: Option<RawValue<'_>>) -> Option<Pattern> {
+        let scope = NameScope { entity: &self.scope, outputs: &self.outputs };
+        let ModelCompiler { findings, model, .. } = &mut *self.compiler;
+        PatternCompiler { owner, scope, interner: &mut model.attributes, problems: findings }.compile(when?)
+    }
+
+    /// The lookups that the part names, with inputs of its entity's own; their outputs join the scope.
+    pub(crate) fn lookups(&mut self, names: &[Located<&str>]) -> Vec<LookupUse> {
+        let mut uses = Vec::new();
+        let mut places = Vec::new();
+        let mut outputs: Vec<ScopeOutput> = Vec::new();
+        for name in names {
+            let owner = self.owner.clone();
+            let Some(index) = self.compiler.lookup_named(&owner, *name) else {
+                // What an unknown lookup would give is not reported as undefined.
+                Arc::make_mut(&mut self.scope).is_incomplete = true;
+                continue;
+            };
+            let Some(lookup) = self.compiler.model.lookups.get(index) else { continue };
+            let (inputs, output_names) = (lookup.inputs.clone(), lookup.outputs.clone());
+            let owner = format!("{owner}: lookup `{}`", name.value);
+            let is_broken = self.compiler.broken_lookups.contains(&index);
+            let inputs = if is_broken { Vec::new() } else { self.lookup_inputs(&owner, &inputs, name.at) };
+            let types = self.compiler.output_types.get(index).cloned().unwrap_or_default();
+            for (output, output_name) in output_names.into_iter().enumerate() {
+                let earlier = outputs.iter().find(|other| other.name == output_name);
+                if let Some(Term::LookupOutput { lookup, .. }) = earlier.map(|other| &other.term) {
+                    let first = places.get(*lookup).copied().unwrap_or(name.at);
+                    let message = format!(
+                        "{}: two of its lookups give `{output_name}`; remove one of them",
+                        self.owner
+                    );
+                    self.report(ProblemCode::DuplicateName, name.at, message)
+                        .related(first, "the other lookup");
+                }
+                let value_type = types.get(output).copied().unwrap_or(ValueType::Any);
+                let term = Term::LookupOutput { lookup: uses.len(), output };
+                outputs.push(ScopeOutput { name: output_name, term, value_type });
+            }
+            places.push(name.at);
+            uses.push(LookupUse { lookup: index, inputs, outputs: Vec::new() });
+        }
+        self.outputs = outputs;
+        uses
+    }
+
+    /// The values of a lookup's inputs in this scope.
+    pub(crate) fn lookup_inputs(&mut self, owner: &str, inputs: &[Arc<str>], at: usize) -> Vec<Term> {
+        let mut terms = Vec::new();
+        for input in inputs {
+            let Some(resolved) = self.resolve(owner, Located { value: &**input, at }) else { continue };
+            if resolved.value_type.fits_key(ValueFormat::Plain) {
+                terms.push(resolved.term);
+            } else {
+                let described = resolved.value_type.described();
+                let message = format!(
+                    "{owner}: `{{{input}}}` is {described}, which cannot be part of a key; use text, a number or a boolean"
+                );
+                self.report(ProblemCode::UnfitKeyValue, at, message);
+            }
+        }
+        terms
+    }
+
+    /// A template whose variables are values of the entity.
+    pub(crate) fn bind(
+        &mut self,
+        owner: &str,
+        at: usize,
+        template: &Template,
+        variables: &[Arc<str>],
+    ) -> BoundTemplate {
+        let mut pieces = Vec::new();
+        for piece in &template.pieces {
+            match piece {
+                TemplatePiece::Literal(text) => pieces.push(BoundPiece::Literal(Arc::clone(text))),
+                TemplatePiece::Variable(index, _) => {
+                    let name = variables.get(*index).map_or("", |name| &**name);
+                    let Some(resolved) = self.resolve(owner, Located { value: name, at }) else { continue };
+                    if !resolved.value_type.fits_key(resolved.format) {
+                        let described = resolved.value_type.described();
+                        let message = format!(
+                            "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with `:day` text or a number"
+                        );
+                        self.report(ProblemCode::UnfitKeyValue, at, message);
+                    }
+                    pieces.push(BoundPiece::Value(resolved.term, resolved.format));
+                }
+            }
+        }
+        BoundTemplate { pieces }
+    }
+}

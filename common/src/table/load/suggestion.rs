@@ -1,0 +1,99 @@
+//! "did you mean": which known name was probably meant by an unknown one.
+
+/// What to say about a name that is not known: the nearest known name, or all of them if there are few.
+pub(crate) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    known.sort_unstable();
+    known.dedup();
+    match nearest(name, known.iter().copied()) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None if known.is_empty() => "; none is declared".to_owned(),
+        None if known.len() <= 12 => format!("; known are {}", listed(&known)),
+        None => String::new(),
+    }
+}
+
+/// What to say about a word that is not one of a fixed set, all of which are listed elsewhere in the message.
+pub(crate) fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+    let nearest = nearest(word, known).filter(|nearest| *nearest != word);
+    nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default()
+}
+
+/// The known name that was probably meant. Case differences cost nothing.
+pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let length = name.chars().count();
+    let lower = name.to_lowercase();
+    let distances = known.into_iter().map(|known| {
+        let distance = edit_distance(name, known).min(edit_distance(&lower, &known.to_lowercase()));
+        (distance, known)
+    });
+    let (distance, nearest) = distances.min()?;
+    (distance <= (length / 3).max(2) && distance < length).then_some(nearest)
+}
+
+/// "`a`, `b` and `c`".
+pub(crate) fn listed(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// How many characters must be inserted, deleted, replaced or swapped with their neighbour to make one name the other.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=b.len()).collect();
+    for (i, character) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, other) in b.iter().enumerate() {
+            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX - 1);
+            let mut cost = (at(&previous, j) + usize::from(character != other))
+                .min(at(&previous, j + 1) + 1)
+                .min(at(&row, j) + 1);
+            let is_swap = i > 0 && j > 0 && a.get(i - 1) == Some(other) && b.get(j - 1) == Some(character);
+            if is_swap {
+                cost = cost.min(at(&before, j - 1) + 1);
+            }
+            row.push(cost);
+        }
+        before = std::mem::replace(&mut previous, row);
+    }
+    previous.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_single_slips() {
+        for (a, b, distance) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("admin", "admin", 0),
+            ("admin_dya", "admin_day", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+            assert_eq!(edit_distance(b, a), distance, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn a_near_name_is_suggested_and_few_names_are_listed() {
+        assert_eq!(suggestion("admin_dya", ["admin", "admin_day"]), "; did you mean `admin_day`?");
+        assert_eq!(suggestion("zzzzz", ["b", "a"]), "; known are `a` and `b`");
+        assert_eq!(suggestion("zzzzz", []), "; none is declared");
+        assert_eq!(did_you_mean("strng", ["string", "int64"]), "; did you mean `string`?");
+        assert_eq!(did_you_mean("zzzzz", ["string", "int64"]), "");
+    }
+
+    #[test]
+    fn a_name_in_other_case_is_near() {
+        assert_eq!(nearest("DELETE", ["delete", "generation"]), Some("delete"));
+        assert_eq!(nearest("bool", ["BOOL", "B"]), Some("BOOL"));
+    }
+}

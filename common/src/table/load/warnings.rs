@@ -1,0 +1,65 @@
+//! Warnings that need the whole model: parts that nothing uses.
+
+use super::compiler::ModelCompiler;
+use super::problem::{ProblemCode, ProblemCollector};
+use crate::table::{LookupUse, Model, Term};
+
+/// Reports parts that are declared and not used.
+pub(super) fn report_unused(compiler: &mut ModelCompiler<'_, '_>) {
+    let ModelCompiler { model, findings, places, .. } = compiler;
+    report_unused_rollups(model, &places.rollups, findings);
+    report_unused_lookups(model, &places.lookups, findings);
+    report_unused_derivations(model, &places.derivations, findings);
+}
+
+fn report_unused_rollups(model: &Model, places: &[usize], findings: &mut ProblemCollector<'_>) {
+    for (index, (rollup, at)) in model.rollups.iter().zip(places).enumerate() {
+        let mut destinations = model.aggregates.iter().flat_map(|aggregate| &aggregate.into);
+        if !destinations.any(|destination| destination.rollup == index) {
+            let message = format!(
+                "rollup `{}`: no aggregate counts into it; name it in `into`, or remove it",
+                rollup.name
+            );
+            findings.report(ProblemCode::UnusedRollup, *at, message);
+        }
+    }
+}
+
+fn report_unused_lookups(model: &Model, places: &[usize], findings: &mut ProblemCollector<'_>) {
+    for (index, (lookup, at)) in model.lookups.iter().zip(places).enumerate() {
+        let of_aggregates = model.aggregates.iter().flat_map(|aggregate| &aggregate.lookups);
+        let mut uses = of_aggregates.chain(model.datasets.iter().flat_map(|dataset| &dataset.lookups));
+        if !uses.any(|used| used.lookup == index) {
+            let message = format!(
+                "lookup `{}`: no aggregate or dataset uses it; name it in `lookup`, or remove it",
+                lookup.name
+            );
+            findings.report(ProblemCode::UnusedLookup, *at, message);
+        }
+    }
+}
+
+fn report_unused_derivations(model: &Model, places: &[Vec<usize>], findings: &mut ProblemCollector<'_>) {
+    for (entity, places) in model.entities.iter().zip(places) {
+        let mut is_used = vec![false; entity.derivations.len()];
+        let mut note = |term: &Term| {
+            if let Term::Derived(index) = term {
+                is_used.get_mut(*index).into_iter().for_each(|used| *used = true);
+            }
+        };
+        entity.answers.iter().flat_map(LookupUse::terms).for_each(&mut note);
+        let aggregates = entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
+        aggregates.for_each(|aggregate| aggregate.each_term(&mut note));
+        let caches = entity.caches.iter().filter_map(|index| model.caches.get(*index));
+        caches.for_each(|rule| rule.each_term(&mut note));
+        model.datasets_of(entity).for_each(|(_, dataset)| dataset.terms().for_each(&mut note));
+        let all = entity.derivations.iter().zip(places).zip(is_used);
+        for ((derivation, at), _) in all.filter(|(_, is_used)| !is_used) {
+            let message = format!(
+                "entity `{}`: derived value `{}`: nothing uses it; use it, or remove it",
+                entity.name, derivation.name
+            );
+            findings.report(ProblemCode::UnusedDerivation, *at, message);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Mirrors, copies of a rollup's measures on an application's item: `[[mirrors]]`.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use toml::de::DeTable;
+
+use super::load::code::ProblemCode;
+use super::load::compiler::{MirroredPath, ModelCompiler};
+use super::load::reader::{Located, SettingsTable};
+use super::load::scope::{interned_path, position};
+use super::load::suggestion::suggestion;
+use super::template::split_format;
+use super::{BoundPiece, InternedPath, LookupUse, Model, Rollup, TemplatePiece, Term, ValueFormat};
+use crate::record::AttributePath;
+
+/// A copy of a rollup's measures on an application's item.
+#[derive(Debug)]
+pub struct Mirror {
+    /// The entity that shows it: an index into [`Model::entities`].
+    pub onto: usize,
+    /// The rollup it is copied from: an index into [`Model::rollups`].
+    pub from: usize,
+    /// What is copied.
+    pub attributes: Vec<MirroredAttribute>,
+    /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name.
+    pub item_variables: Vec<usize>,
+    /// For each of [`Rollup::variables`] of `from`: where it comes from in `onto`'s scope ([`Term::LookupOutput`] then means
+    /// the one lookup below), and its format.
+    pub rollup_variables: Vec<(Term, ValueFormat)>,
+    /// The lookup of items of `onto` itself that the rollup's key depends on: then the item may have moved (another
+    /// owner) since the lookup was remembered.
+    pub lookup: Option<LookupUse>,
+}
+
+/// One mirrored attribute.
+#[derive(Debug)]
+pub struct MirroredAttribute {
+    /// Where the item shows it, nested if the path has several names.
+    pub path: AttributePath,
+    /// Where the item keeps the rollup's `rev` that it was copied at: `<attribute>_rev` next to it.
+    pub revision_path: AttributePath,
+    /// The same place in an image of the item, to compare with.
+    pub image: InternedPath,
+    /// The measure.
+    pub measure: Arc<str>,
+}
+
+/// A mirrored attribute in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MirrorDescription {
+    /// The rollup it is copied from.
+    pub rollup: String,
+    /// The measure.
+    pub measure: String,
+}
+
+impl Mirror {
+    /// The mirrored attributes in words, by `<entity>.<attribute>`.
+    pub fn describe(&self, model: &Model) -> impl Iterator<Item = (String, MirrorDescription)> {
+        let rollup = model.rollups.get(self.from).map(|rollup| rollup.name.to_string()).unwrap_or_default();
+        let onto = model.entity_name(self.onto);
+        self.attributes.iter().map(move |attribute| {
+            let measure = attribute.measure.to_string();
+            (format!("{onto}.{}", attribute.path), MirrorDescription { rollup: rollup.clone(), measure })
+        })
+    }
+}
+
+/// A mirror whose two ends are known.
+struct MirrorCompiler<'p, 'c, 's, 'd> {
+    compiler: &'p mut ModelCompiler<'c, 's>,
+    owner: String,
+    onto: usize,
+    from: usize,
+    /// The names of entity and rollup in the model file.
+    names: [Located<&'d str>; 2],
+    /// Path and measure.
+    attributes: Vec<(Located<&'d str>, Located<&'d str>)>,
+}
+
+/// A variable of the rollup's key that is an output of a lookup.
+#[derive(PartialEq)]
+struct LookupVariable {
+    lookup: usize,
+    output: usize,
+    variable: usize,
+}
+
+/// Compiles a mirror.
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &DeTable<'_>) -> Option<()> {
+    let problems = &mut *compiler.problems;
+    let owner = match table.get("onto").and_then(|name| name.get_ref().as_str()) {
+        Some(name) => format!("mirror onto `{name}`"),
+        None => "mirror".to_owned(),
+    };
+    let settings = SettingsTable::new(owner.clone(), at, table, &["onto", "from", "attributes"], problems);
+    let names = [settings.required_text("onto", problems), settings.required_text("from", problems)];
+    let attributes = settings.required_pairs("attributes", problems);
+    let [Some(onto), Some(from)] = names else { return None };
+    let names = [onto, from];
+    let entity = compiler.entity_named(&owner, onto);
+    let rollup = compiler.rollup_named(&owner, from);
+    let (Some(onto), Some(from)) = (entity, rollup) else { return Some(()) };
+    MirrorCompiler { compiler, owner, onto, from, names, attributes }.compile(at);
+    Some(())
+}
+
+impl MirrorCompiler<'_, '_, '_, '_> {
+    fn compile(mut self, at: usize) {
+        self.check_rollup();
+        let pairs = self.attributes.clone();
+        let attributes: Vec<MirroredAttribute> =
+            pairs.into_iter().filter_map(|(path, measure)| self.attribute(path, measure)).collect();
+        if self.attributes.is_empty() {
+            self.report(
+                ProblemCode::EmptySetting,
+                at,
+                "`attributes` is empty; name an attribute and a measure",
+            );
+        }
+        let (lookup, rollup_variables) = self.rollup_variables();
+        let item_variables = self.item_variables();
+        let Self { compiler, onto, from, .. } = self;
+        let index = compiler.model.mirrors.len();
+        if let Some(entity) = compiler.model.entities.get_mut(onto) {
+            entity.mirrors.push(index);
+        }
+        if let Some(rollup) = compiler.model.rollups.get_mut(from) {
+            register_shown(rollup, index, &attributes);
+        }
+        let mirror = Mirror { onto, from, attributes, item_variables, rollup_variables, lookup };
+        compiler.model.mirrors.push(mirror);
+    }
+
+    fn report(&mut self, code: ProblemCode, at: usize, problem: impl AsRef<str>) {
+        self.compiler.findings.report(code, at, format!("{}: {}", self.owner, problem.as_ref()));
+    }
+
+    fn rollup(&self) -> Option<&Rollup> {
+        self.compiler.model.rollups.get(self.from)
+    }
+
+    fn check_rollup(&mut self) {
+        let Some(rollup) = self.rollup() else { return };
+        let (name, is_sharded, expires) =
+            (Arc::clone(&rollup.name), rollup.shards > 1, rollup.lifetime.is_some());
+        let at = self.names[1].at;
+        if is_sharded {
+            self.report(ProblemCode::UnfitMirrorRollup, at, format!("rollup `{name}` is sharded, and no single item holds what is to be shown; count it into a rollup of its own"));
+        }
+        if expires {
+            self.report(ProblemCode::UnfitMirrorRollup, at, format!("rollup `{name}` expires, but what items show of it would stay; count it into a rollup that does not"));
+        }
+    }
+
+    fn attribute(&mut self, path: Located<&str>, measure: Located<&str>) -> Option<MirroredAttribute> {
+        let measures = self.compiler.measures.iter().filter(|held| held.rollup == self.from);
+        let measures: Vec<Arc<str>> = measures.map(|held| Arc::clone(&held.attribute)).collect();
+        if position(&measures, measure.value).is_none() {
+            let nearest = suggestion(measure.value, measures.iter().map(|name| &**name));
+            self.report(
+                ProblemCode::UndeclaredPart,
+                measure.at,
+                format!("its rollup has no measure `{}`{nearest}", measure.value),
+            );
+        }
+        if path.value.split('.').any(str::is_empty) {
+            let problem = format!(
+                "`{}` is not an attribute path; write names with single dots between them",
+                path.value
+            );
+            self.report(ProblemCode::InvalidPath, path.at, problem);
+            return None;
+        }
+        let (place, at) = (AttributePath::dotted(path.value), path.at);
+        let revision = place.with_suffix("_rev");
+        let mirrored = MirroredPath { onto: self.onto, path: place.clone(), revision: revision.clone(), at };
+        self.compiler.mirrored.push(mirrored);
+        Some(MirroredAttribute {
+            path: place,
+            revision_path: revision,
+            image: interned_path(path.value, &mut self.compiler.model.attributes),
+            measure: Arc::from(measure.value),
+        })
+    }
+
+    /// From the rollup to the item: every variable of the item's key is one of the rollup's.
+    fn item_variables(&mut self) -> Vec<usize> {
+        let model = &self.compiler.model;
+        let (Some(entity), Some(rollup)) = (model.entities.get(self.onto), self.rollup()) else {
+            return Vec::new();
+        };
+        let missing =
+            entity.variables.iter().find(|variable| position(&rollup.variables, variable).is_none());
+        if let Some(missing) = missing
+            && self.has_both_keys()
+        {
+            let problem = format!(
+                "the item cannot be found from rollup `{}`: its key lacks `{{{missing}}}`, which the item's key needs; add it to the rollup's key",
+                rollup.name
+            );
+            self.report(ProblemCode::UnreachableMirror, self.names[1].at, problem);
+            return Vec::new();
+        }
+        entity.variables.iter().filter_map(|variable| position(&rollup.variables, variable)).collect()
+    }
+
+    /// From the item to the rollup: every variable of the rollup's key is one of the item's, or an output of the one lookup of
+    /// such items that the aggregates use.
+    fn rollup_variables(&mut self) -> (Option<LookupUse>, Vec<(Term, ValueFormat)>) {
+        let outputs = self.lookup_variables();
+        let (at, onto) = (self.names[1].at, self.names[0].value);
+        let lookup = outputs.first().map(|output| output.lookup);
+        if outputs.iter().any(|other| Some(other.lookup) != lookup) {
+            self.report(
+                ProblemCode::UnreachableMirror,
+                at,
+                format!("its rollup's key comes from several lookups of `{onto}`; use one"),
+            );
+        }
+        let model = &self.compiler.model;
+        let (Some(entity), Some(rollup)) = (model.entities.get(self.onto), self.rollup()) else {
+            return (None, Vec::new());
+        };
+        let mut terms = Vec::new();
+        let mut problems = Vec::new();
+        for (index, variable) in rollup.variables.iter().enumerate() {
+            if let Some(LookupVariable { output, .. }) =
+                outputs.iter().find(|output| output.variable == index)
+            {
+                let format = split_format(variable).map_or(ValueFormat::Plain, |(_, format)| format);
+                terms.push((Term::LookupOutput { lookup: 0, output: *output }, format));
+            } else if let Some(key) = position(&entity.variables, variable) {
+                terms.push((Term::Key(key), ValueFormat::Plain));
+            } else {
+                problems.push(format!(
+                    "rollup `{}` cannot be found from the item: `{{{variable}}}` is neither a variable of the item's key nor an output of a lookup of `{onto}`; remove it from the rollup's key, or define it there",
+                    rollup.name
+                ));
+            }
+        }
+        let lookup = lookup.filter(|lookup| !self.compiler.broken_lookups.contains(lookup));
+        let answer = lookup.and_then(|lookup| entity.answers.iter().find(|answer| answer.lookup == lookup));
+        if let Some(lookup) = lookup.and_then(|lookup| model.lookups.get(lookup))
+            && let Some(missing) =
+                lookup.inputs.iter().find(|input| position(&rollup.variables, input).is_none())
+            && problems.is_empty()
+        {
+            problems.push(format!(
+                "lookup `{}` cannot be used from rollup `{}`: the rollup's key lacks `{{{missing}}}`; add it to the rollup's key",
+                lookup.name, rollup.name
+            ));
+        }
+        let key = answer.map(|answer| LookupUse {
+            lookup: answer.lookup,
+            inputs: answer.inputs.clone(),
+            outputs: answer.outputs.clone(),
+        });
+        if self.has_both_keys() {
+            problems.into_iter().for_each(|problem| self.report(ProblemCode::UnreachableMirror, at, problem));
+        }
+        (key, terms)
+    }
+
+    /// Whether both keys are known; otherwise the cause was reported before.
+    fn has_both_keys(&self) -> bool {
+        self.rollup()
+            .is_some_and(|rollup| !rollup.partition.pieces.is_empty() && !rollup.sort.pieces.is_empty())
+            && !self.compiler.scopes.get(self.onto).is_some_and(|scope| scope.is_incomplete)
+    }
+
+    /// The variables of the rollup's key that come from lookups of `onto`, in the aggregates whose measures are shown.
+    fn lookup_variables(&self) -> Vec<LookupVariable> {
+        let model = &self.compiler.model;
+        let Some(rollup) = self.rollup() else { return Vec::new() };
+        let is_shown =
+            |attribute: &str| self.attributes.iter().any(|(_, measure)| measure.value == attribute);
+        let measures = self.compiler.measures.iter();
+        let measures = measures.filter(|held| held.rollup == self.from && is_shown(&held.attribute));
+        let aggregates = measures.filter_map(|held| model.aggregates.get(held.aggregate));
+        let mut found = Vec::new();
+        for aggregate in aggregates {
+            for destination in aggregate.into.iter().filter(|destination| destination.rollup == self.from) {
+                let partition = rollup.partition.pieces.iter().zip(&destination.partition.pieces);
+                let sort = rollup.sort.pieces.iter().zip(&destination.sort.pieces);
+                for (piece, bound) in partition.chain(sort) {
+                    let TemplatePiece::Variable(variable, _) = piece else { continue };
+                    let BoundPiece::Value(Term::LookupOutput { lookup, output }, _) = bound else { continue };
+                    let Some(lookup) = aggregate.lookups.get(*lookup).map(|key| key.lookup) else { continue };
+                    let is_of_onto = model.lookups.get(lookup).is_some_and(|lookup| lookup.of == self.onto);
+                    let variable = LookupVariable { lookup, output: *output, variable: *variable };
+                    if is_of_onto && !found.contains(&variable) {
+                        found.push(variable);
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Registers what a mirror shows of its rollup.
+fn register_shown(rollup: &mut Rollup, mirror: usize, attributes: &[MirroredAttribute]) {
+    rollup.mirrors.push(mirror);
+    for MirroredAttribute { measure, .. } in attributes {
+        rollup.shown.push(Arc::clone(measure));
+        let parts = rollup.averages.iter().filter(|average| average.name == *measure);
+        let parts = parts.flat_map(|average| [Arc::clone(&average.sum), Arc::clone(&average.count)]);
+        rollup.shown.extend(parts);
+    }
+}

@@ -1,0 +1,190 @@
+//! Rollups, the items of the state table that hold measures: `[rollups.<name>]`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use toml::de::DeTable;
+
+use super::duration::{duration, parse};
+use super::load::code::ProblemCode;
+use super::load::compiler::ModelCompiler;
+use super::load::reader::{self, Located, SettingsTable, place};
+use super::load::scope::{base_name, position};
+use super::load::suggestion::suggestion;
+use super::{Template, TemplatePiece, ValueFormat};
+
+/// The key attributes of the state table.
+pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
+
+/// More shards than this cost more reads than they save writes.
+const MAX_SHARDS: i64 = 1000;
+
+/// An item of the state table that holds measures.
+#[derive(Debug)]
+pub struct Rollup {
+    /// Its name in the model.
+    pub name: Arc<str>,
+    /// Its `PK`. The variables of both keys together are [`Rollup::variables`].
+    pub partition: Template,
+    /// Its `SK`.
+    pub sort: Template,
+    /// The names of the keys' variables, formats included (`bought_at:day`).
+    pub variables: Vec<Arc<str>>,
+    /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor averages.
+    pub shards: u32,
+    /// When its items expire, if they do.
+    pub lifetime: Option<RollupLifetime>,
+    /// Measures computed from others; each needs the rollup to be read before it is written.
+    pub averages: Vec<AverageMeasure>,
+    /// The measures that are `max` or `min`; these too need the rollup to be read.
+    pub extremes: Vec<Arc<str>>,
+    /// The mirrors of it: indexes into [`super::Model::mirrors`].
+    pub mirrors: Vec<usize>,
+    /// The measures that, when they change, change what a mirror shows: those shown, and the parts of averages shown.
+    pub shown: Vec<Arc<str>>,
+    /// The other rollups that may be the same item, holding other measures: indexes into [`super::Model::rollups`].
+    pub overlaps: Vec<usize>,
+}
+
+/// How long after a time in its key a rollup expires. All items that are counted into it agree on that time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollupLifetime {
+    /// How long after.
+    pub after: Duration,
+    /// The variable that holds the time: an index into [`Rollup::variables`].
+    pub variable: usize,
+}
+
+/// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of 0.
+#[derive(Debug)]
+pub struct AverageMeasure {
+    /// The measure it is stored as.
+    pub name: Arc<str>,
+    /// The measure that is divided.
+    pub sum: Arc<str>,
+    /// The measure it is divided by.
+    pub count: Arc<str>,
+}
+
+impl Rollup {
+    /// Whether it must be read, computed and written on its `rev`, because `ADD` cannot do it.
+    #[must_use]
+    pub fn is_computed(&self) -> bool {
+        !self.averages.is_empty() || !self.extremes.is_empty()
+    }
+
+    /// Whether a change of this measure changes what a mirror shows.
+    #[must_use]
+    pub fn shows(&self, measure: &str) -> bool {
+        self.shown.iter().any(|shown| **shown == *measure)
+    }
+
+    /// Whether an item with this key (without the shard) can be of this rollup.
+    #[must_use]
+    pub fn has_key(&self, partition: &str, sort: &str) -> bool {
+        let mut bindings = vec![None; self.variables.len()];
+        self.partition.parse(partition, &mut bindings) && self.sort.parse(sort, &mut bindings)
+    }
+
+    /// The partition key of its items; those of a sharded rollup have their shard's number appended.
+    pub(super) fn stored_partition(&self) -> Template {
+        let mut partition = self.partition.clone();
+        if self.shards > 1 {
+            partition.pieces.push(TemplatePiece::Literal(Arc::from("#SHARD#")));
+            partition.pieces.push(TemplatePiece::Variable(self.variables.len(), ValueFormat::Plain));
+        }
+        partition
+    }
+
+    /// The rollup in words.
+    #[must_use]
+    pub fn describe(&self) -> RollupDescription {
+        let [partition, sort] = [&self.partition, &self.sort].map(|key| key.written(&self.variables));
+        let expires = self.lifetime.map(|lifetime| {
+            let variable = self.variables.get(lifetime.variable).map_or("", |name| name);
+            format!("{} after {variable}", duration(lifetime.after))
+        });
+        RollupDescription { key: format!("{partition} / {sort}"), shards: self.shards, expires }
+    }
+}
+
+/// A rollup in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RollupDescription {
+    /// The templates of its key.
+    pub key: String,
+    /// Over how many items it is spread.
+    pub shards: u32,
+    /// How long after which time of its key it expires.
+    pub expires: Option<String>,
+}
+
+/// Compiles a rollup.
+pub(super) fn compile(
+    compiler: &mut ModelCompiler<'_, '_>,
+    name: Located<&str>,
+    table: &DeTable<'_>,
+) -> Option<()> {
+    let problems = &mut *compiler.problems;
+    let known = ["key", "shards", "expires"];
+    let settings = SettingsTable::new(format!("rollup `{}`", name.value), name.at, table, &known, problems);
+    let key = settings.required_pairs("key", problems);
+    let shards = settings.integer("shards", 1..=MAX_SHARDS, problems).unwrap_or(1);
+    compiler.check_name("rollup", name);
+    let mut variables = Vec::new();
+    let templates = compiler.key(&settings.owner, &key, &STATE_KEY, name.at, &mut variables);
+    let lifetime = lifetime(compiler, &settings, &variables);
+    let mut templates = templates.into_iter();
+    compiler.places.rollups.push(name.at);
+    compiler.places.lifetimes.push(lifetime.map_or(name.at, |(_, at)| at));
+    compiler.model.rollups.push(Rollup {
+        name: Arc::from(name.value),
+        partition: templates.next().unwrap_or_default(),
+        sort: templates.next().unwrap_or_default(),
+        variables,
+        shards: u32::try_from(shards).unwrap_or(1),
+        lifetime: lifetime.map(|(lifetime, _)| lifetime),
+        averages: Vec::new(),
+        extremes: Vec::new(),
+        mirrors: Vec::new(),
+        shown: Vec::new(),
+        overlaps: Vec::new(),
+    });
+    Some(())
+}
+
+/// When the rollup expires, and where the model file names the variable.
+fn lifetime(
+    compiler: &mut ModelCompiler<'_, '_>,
+    rollup: &SettingsTable<'_>,
+    variables: &[Arc<str>],
+) -> Option<(RollupLifetime, usize)> {
+    let problems = &mut *compiler.problems;
+    let value = rollup.get("expires")?;
+    let owner = rollup.called("expires");
+    let table = reader::table(&owner, value, problems)?;
+    let settings = SettingsTable::new(owner.clone(), place(value), table, &["after", "of"], problems);
+    let (after, of) = (settings.required_text("after", problems), settings.required_text("of", problems));
+    let (after, of) = (after?, of?);
+    let length = parse(after.value);
+    if length.is_none() {
+        let message = format!(
+            "{owner}: `after` must be a length of time like \"90 days\" (seconds, minutes, hours, days or weeks)"
+        );
+        problems.report(ProblemCode::InvalidTime, after.at, message);
+    }
+    let variable = position(variables, of.value)
+        .or_else(|| variables.iter().position(|variable| base_name(variable) == of.value));
+    if variable.is_none() {
+        let message = format!(
+            "{owner}: `{}` is not a variable of the rollup's key, so the items that are counted into it would not agree on when it expires; name a variable of the key{}",
+            of.value,
+            suggestion(of.value, variables.iter().map(|variable| base_name(variable)))
+        );
+        compiler.report(ProblemCode::UnfitExpiry, of.at, message);
+    }
+    // A variable that does not exist is not reported again where items are counted.
+    let lifetime = RollupLifetime { after: length?, variable: variable.unwrap_or(variables.len()) };
+    Some((lifetime, of.at))
+}

@@ -1,0 +1,125 @@
+//! Source tables and their key attributes: `[tables.<name>]`.
+
+use std::sync::Arc;
+
+use toml::de::DeTable;
+
+use super::load::code::ProblemCode;
+use super::load::compiler::ModelCompiler;
+use super::load::reader::{Located, SettingsTable, place};
+use super::load::suggestion::suggestion;
+use super::named::{NamedValue as _, alternatives, meant, named_values};
+
+/// A source table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name in the model; `AFTERWRITE_TABLES` may map it to another.
+    pub name: Arc<str>,
+    /// Its partition key.
+    pub partition_key: KeySchema,
+    /// Its sort key, if it has one.
+    pub sort_key: Option<KeySchema>,
+}
+
+impl Table {
+    /// Its key attributes, the partition key first.
+    pub fn key(&self) -> impl Iterator<Item = &KeySchema> {
+        std::iter::once(&self.partition_key).chain(&self.sort_key)
+    }
+
+    /// Its key attributes; those that are not text with their type: `sk (N)`.
+    #[must_use]
+    pub fn describe(&self) -> Vec<String> {
+        let described = self.key().map(|key| match key.key_type {
+            KeyType::Text => key.name.to_string(),
+            KeyType::Number | KeyType::Binary => format!("{} ({})", key.name, key.key_type.name()),
+        });
+        described.collect()
+    }
+}
+
+/// A key attribute of a source table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySchema {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its type.
+    pub key_type: KeyType,
+}
+
+named_values! {
+    /// The type of a key attribute, under DynamoDB's name.
+    #[derive(Default)]
+    pub enum KeyType {
+        /// `S`.
+        #[default]
+        Text = "S" | "string" | "text",
+        /// `N`.
+        Number = "N" | "number",
+        /// `B`.
+        Binary = "B" | "binary",
+    }
+}
+
+/// Compiles a source table.
+pub(super) fn compile(
+    compiler: &mut ModelCompiler<'_, '_>,
+    name: Located<&str>,
+    table: &DeTable<'_>,
+) -> Option<()> {
+    let problems = &mut *compiler.problems;
+    let settings =
+        SettingsTable::new(format!("table `{}`", name.value), name.at, table, &["key", "types"], problems);
+    let key = settings.required_texts("key", problems);
+    let problem = match key.as_slice() {
+        [partition, sort] if partition.value == sort.value => {
+            Some("the partition key and the sort key have the same name; name each key attribute once")
+        }
+        [_] | [_, _] => None,
+        _ => Some("`key` names the partition key and, if the table has one, the sort key"),
+    };
+    if let (Some(problem), Some(value)) = (problem, settings.get("key")) {
+        problems.report(ProblemCode::KeyMismatch, place(value), format!("{}: {problem}", settings.owner));
+        problems.mark_incomplete();
+    }
+    let mut schemas = key
+        .iter()
+        .map(|attribute| KeySchema { name: Arc::from(attribute.value), key_type: KeyType::default() })
+        .collect::<Vec<_>>();
+    for (attribute, written) in settings.pairs("types", problems) {
+        let schema = schemas.iter_mut().find(|schema| *schema.name == *attribute.value);
+        if schema.is_none() {
+            let nearest = suggestion(attribute.value, key.iter().map(|known| known.value));
+            let message = format!(
+                "{}: `{}` is not a key attribute of this table{nearest}",
+                settings.owner, attribute.value
+            );
+            problems.report(ProblemCode::KeyMismatch, attribute.at, message);
+        }
+        let key_type = KeyType::of_name(written.value);
+        if key_type.is_none() {
+            problems.report(
+                ProblemCode::UnknownWord,
+                written.at,
+                format!(
+                    "{}: unknown type `{}`; the type of a key attribute is {}{}",
+                    settings.owner,
+                    written.value,
+                    alternatives::<KeyType>(),
+                    meant::<KeyType>(written.value)
+                ),
+            );
+        }
+        if let (Some(schema), Some(key_type)) = (schema, key_type) {
+            schema.key_type = key_type;
+        }
+    }
+    let mut schemas = schemas.into_iter();
+    let partition_key = schemas.next()?;
+    compiler.model.tables.push(Table {
+        name: Arc::from(name.value),
+        partition_key,
+        sort_key: schemas.next(),
+    });
+    Some(())
+}

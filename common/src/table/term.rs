@@ -1,0 +1,87 @@
+//! Where the values in templates, measures and conditions come from.
+
+use std::sync::Arc;
+
+use super::ValueFormat;
+use crate::record::AttributeId;
+
+/// Where a value comes from, in the scope of one entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// A variable of the item's primary key: an index into [`super::Entity::variables`].
+    Key(usize),
+    /// An attribute of the item's image.
+    Attribute(InternedPath),
+    /// A value derived from attributes: an index into [`super::Entity::derivations`].
+    Derived(usize),
+    /// An output of a lookup.
+    LookupOutput {
+        /// Which of the aggregate's lookups: an index into [`super::Aggregate::lookups`].
+        lookup: usize,
+        /// Which of its outputs: an index into [`super::Lookup::outputs`].
+        output: usize,
+    },
+}
+
+impl Term {
+    /// Whether it is a variable of the item's primary key, which never changes.
+    pub(super) fn is_key(&self) -> bool {
+        match self {
+            Self::Key(_) => true,
+            Self::Attribute(_) | Self::Derived(_) | Self::LookupOutput { .. } => false,
+        }
+    }
+
+    /// The position of the lookup that it is an output of, among the lookups of its part.
+    pub(super) fn output_lookup(&self) -> Option<usize> {
+        match self {
+            Self::LookupOutput { lookup, .. } => Some(*lookup),
+            Self::Key(_) | Self::Attribute(_) | Self::Derived(_) => None,
+        }
+    }
+
+    /// The attribute that it reads, if it is one.
+    pub(super) fn attribute(&self) -> Option<&InternedPath> {
+        match self {
+            Self::Attribute(path) => Some(path),
+            Self::Key(_) | Self::Derived(_) | Self::LookupOutput { .. } => None,
+        }
+    }
+}
+
+/// An attribute's path whose first name is interned: images are decoded by id, so that reading one compares no names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InternedPath {
+    /// The top-level attribute.
+    pub root: AttributeId,
+    /// The names within, outermost first; mostly none.
+    pub within: Vec<Arc<str>>,
+    /// The type that the model declares: `S`, `N` or `BOOL`. A value of another type is an error; `NULL` counts as absent.
+    pub declared: Option<&'static str>,
+}
+
+/// A key template whose variables are bound to terms of one entity's scope.
+#[derive(Debug, Default)]
+pub struct BoundTemplate {
+    /// Its pieces, in order.
+    pub pieces: Vec<BoundPiece>,
+}
+
+impl BoundTemplate {
+    /// The values that it is rendered from.
+    pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            BoundPiece::Literal(_) => None,
+            BoundPiece::Value(term, _) => Some(term),
+        })
+    }
+}
+
+/// A piece of a [`BoundTemplate`].
+#[derive(Debug)]
+pub enum BoundPiece {
+    /// Literal text.
+    Literal(Arc<str>),
+    /// A value, formatted.
+    Value(Term, ValueFormat),
+}

@@ -1,0 +1,162 @@
+//! The datasets for analysts: the archive as Parquet, compacted and copied to a folder of this machine.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::RememberedLookups;
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{Bucket as _, ListedObject};
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::export::ArchiveExporter;
+use serde::Serialize;
+
+use crate::archiving::read_object;
+use crate::counting::STATE_TABLE;
+use crate::environment::DemoEnvironment;
+use crate::workload::{Workload, WorkloadQuestion};
+
+/// The prefix of every dataset's keys, and the folder of the same name.
+const DATASETS: &str = "datasets/";
+
+/// The datasets in the end.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DatasetsReport {
+    /// The folder that holds `datasets/`.
+    pub folder: PathBuf,
+    /// Rows that were exported: every version of every item.
+    pub rows: usize,
+    /// Archive lines that could not be exported.
+    pub rejected: usize,
+    /// Rows with values that fit no column.
+    pub rescued: usize,
+    /// Files that the exporter wrote, before compaction.
+    pub exported_files: usize,
+    /// Duplicate rows that compaction removed.
+    pub duplicates: u64,
+    /// The datasets of the model.
+    pub datasets: Vec<DatasetFiles>,
+    /// The workload's questions to the datasets.
+    pub questions: Vec<DatasetQuestion>,
+}
+
+/// A question to the datasets.
+#[derive(Clone, Debug, Serialize)]
+pub struct DatasetQuestion {
+    /// What it asks.
+    pub about: String,
+    /// The query.
+    pub sql: String,
+    /// The saved query's name, if it is one of the model's.
+    pub saved: Option<String>,
+    /// The answer as a text table; `None` in a build without an SQL engine.
+    pub answer: Option<String>,
+}
+
+/// The files of one dataset, compacted.
+#[derive(Clone, Debug, Serialize)]
+pub struct DatasetFiles {
+    /// The dataset's name.
+    pub name: String,
+    /// The number of files.
+    pub files: usize,
+    /// Their total size.
+    pub bytes: u64,
+}
+
+impl DatasetsReport {
+    /// Whether every change has its row, and every value its column.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.rows > 0 && self.rejected == 0 && self.rescued == 0
+    }
+}
+
+/// Creates the folder, and removes an earlier demo's datasets from it; nothing else.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if it cannot be written.
+pub(crate) fn prepare(folder: &Path) -> Result<()> {
+    let removed = match std::fs::remove_dir_all(folder.join(DATASETS)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => std::fs::create_dir_all(folder),
+    };
+    removed.map_err(|error| not_writable(folder, error))
+}
+
+/// Exports every object of the archive, compacts the datasets and copies them into `folder`.
+///
+/// # Errors
+/// An object could not be exported, or a file could not be written.
+pub(crate) async fn export(
+    environment: &DemoEnvironment,
+    workload: &Workload,
+    folder: &Path,
+) -> Result<DatasetsReport> {
+    let (model, bucket) = (&environment.model, &environment.archiving.bucket());
+    let tables = DynamoDb::new(environment.server.client());
+    let remembered = RememberedLookups::new(Arc::clone(model), Arc::from(STATE_TABLE), tables);
+    let names = environment.table_names.clone();
+    let exporter = ArchiveExporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));
+    let mut report = DatasetsReport { folder: folder.to_owned(), ..DatasetsReport::default() };
+    for object in bucket.list("archive/").await? {
+        let tally = Box::pin(exporter.export(&object.key)).await?;
+        report.rows += tally.rows;
+        report.rejected += tally.rejected;
+        report.rescued += tally.rescued;
+        report.exported_files += tally.files;
+    }
+    report.duplicates = compact(model, bucket).await?;
+    for dataset in &model.datasets {
+        let files = bucket.list(&format!("{DATASETS}{}/", dataset.name)).await?;
+        for ListedObject { key, .. } in &files {
+            copy(bucket, key, folder).await?;
+        }
+        report.datasets.push(DatasetFiles {
+            name: dataset.name.to_string(),
+            files: files.len(),
+            bytes: files.iter().map(|file| file.size).sum(),
+        });
+    }
+    report.questions = workload.questions.iter().filter_map(|question| resolve(model, *question)).collect();
+    Ok(report)
+}
+
+/// Compacts everything, and removes the superseded files at once: no running query could still read them.
+async fn compact(model: &Arc<Model>, bucket: &S3Bucket) -> Result<u64> {
+    let options = CompactionOptions { grace_period: Duration::ZERO, ..CompactionOptions::default() };
+    let compactor = DatasetCompactor::new(Arc::clone(model), bucket.clone(), options, SystemClock);
+    let compacted = Box::pin(compactor.compact(None, None)).await?;
+    Box::pin(compactor.compact(None, None)).await?;
+    Ok(compacted.duplicates)
+}
+
+/// A question with its SQL; `None` if the model has no such saved query.
+fn resolve(model: &Model, question: WorkloadQuestion) -> Option<DatasetQuestion> {
+    let (about, sql, saved) = match question {
+        WorkloadQuestion::Sql(about, sql) => (about, sql, None),
+        WorkloadQuestion::Saved(name) => {
+            let query = model.queries.iter().find(|query| *query.name == *name)?;
+            (&*query.about, &*query.sql, Some(name.to_owned()))
+        }
+    };
+    Some(DatasetQuestion { about: about.to_owned(), sql: sql.to_owned(), saved, answer: None })
+}
+
+/// Copies an object to the same path within the folder.
+async fn copy(bucket: &S3Bucket, key: &str, folder: &Path) -> Result<()> {
+    let (path, data) = (folder.join(key), read_object(bucket, key).await?);
+    let created = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    created.and_then(|()| std::fs::write(&path, data)).map_err(|error| not_writable(folder, error))
+}
+
+fn not_writable(folder: &Path, cause: std::io::Error) -> Error {
+    Error::new(ErrorKind::Configuration, "the datasets cannot be written")
+        .with("folder", folder.display().to_string())
+        .hint("Choose another folder with --datasets FOLDER")
+        .caused_by(cause)
+}

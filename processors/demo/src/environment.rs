@@ -1,0 +1,172 @@
+//! The environment of a workload: its tables in an embedded DynamoDB, the writer, and the two readers that each stream allows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use afterwrite::Result;
+use afterwrite::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite::table::{Aggregate, Mirror, Model};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, KeyDefinition, TableDefinition};
+use afterwrite_local::poller::{
+    EventHandler, MappingSettings, PollerProgress, RedeliveryFaults, StreamPoller,
+};
+use afterwrite_local::sample::StreamSample;
+use futures::future::{try_join, try_join_all};
+
+use crate::archiving::ArchivingFunction;
+use crate::counting::{CountingFunction, STATE_TABLE};
+use crate::item::{SdkItem, TableItem};
+use crate::script::Script;
+use crate::workload::Workload;
+use crate::writer::{ScriptWriter, scan};
+
+/// Of a thousand batches, how many are redelivered.
+const REDELIVERED_PER_MILLE: u32 = 100;
+/// Of a thousand old records, how many are redelivered in the end.
+const SAMPLED_PER_MILLE: u32 = 200;
+
+/// Everything that a workload runs on.
+#[derive(Debug)]
+pub(crate) struct DemoEnvironment {
+    pub(crate) model: Arc<Model>,
+    pub(crate) table_names: Vec<Arc<str>>,
+    pub(crate) server: EmbeddedDynamoDb,
+    pub(crate) writer: ScriptWriter,
+    pub(crate) counting: CountingFunction,
+    pub(crate) archiving: ArchivingFunction,
+    /// The streams of the source tables, those of `mirroring` aside.
+    streams: Vec<EmbeddedStream>,
+    /// The streams of tables with mirrors of other tables' rollups: counting writes to these tables, so their streams end last.
+    mirroring: Vec<EmbeddedStream>,
+}
+
+impl DemoEnvironment {
+    /// Starts the servers and creates the tables, empty.
+    pub(crate) async fn start(workload: &Workload) -> Result<Self> {
+        let settings =
+            EnvironmentSettings { model: Some(workload.model.to_owned()), ..EnvironmentSettings::default() };
+        let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&settings)?;
+        let server = EmbeddedDynamoDb::start().await?;
+        let client = server.client();
+        server.create_table(&state_table()).await?;
+        let (mut streams, mut mirroring) = (Vec::new(), Vec::new());
+        let tables = workload.tables();
+        for table in &tables {
+            server.create_table(table).await?;
+            let stream = server.stream(&table.name).await?;
+            let kind = if mirrors_others(&model, &table.name) { &mut mirroring } else { &mut streams };
+            kind.push(stream);
+        }
+        let counting = CountingFunction::new(&model, &table_names, client.clone());
+        let archiving = Box::pin(ArchivingFunction::start(&model, &table_names)).await?;
+        let writer = ScriptWriter::new(client, tables);
+        Ok(Self { model, table_names, server, writer, counting, archiving, streams, mirroring })
+    }
+
+    /// Writes a script while it is counted and archived, to the end of the streams; returns the items that time to live deleted.
+    pub(crate) async fn play(
+        &self,
+        script: &Script,
+        seed: u64,
+        [counting, archiving]: [&PollerProgress; 2],
+    ) -> Result<Vec<TableItem>> {
+        let faults = RedeliveryFaults { redeliver_per_mille: REDELIVERED_PER_MILLE, seed };
+        let settings = MappingSettings { faults, ..settings() };
+        let [written, fed, counted] = [(); 3].map(|()| AtomicBool::new(false));
+        let write = then_set(self.writer.play(script, &self.server), &written);
+        // Counting also writes, to mirrored attributes: a stream ends only when counting is done.
+        let count_sources = drain(&self.streams, &self.counting, &settings, counting, &written);
+        let count_mirroring = drain(&self.mirroring, &self.counting, &settings, counting, &fed);
+        let count = then_set(try_join(then_set(count_sources, &fed), count_mirroring), &counted);
+        let all: Vec<EmbeddedStream> = self.all_streams().cloned().collect();
+        let archive = drain(&all, &self.archiving, &settings, archiving, &counted);
+        let (expired, _) = try_join(write, try_join(count, archive)).await?;
+        Ok(expired)
+    }
+
+    /// Redelivers a random subset of all records, each alone and long after newer ones.
+    pub(crate) async fn redeliver_some(&self, seed: u64, progress: &PollerProgress) -> Result<()> {
+        let settings = settings();
+        for stream in self.all_streams() {
+            let sample = StreamSample::new(stream, SAMPLED_PER_MILLE, seed);
+            let poller = StreamPoller::new(&sample, &self.counting, &settings, progress);
+            poller.run_until_drained(&AtomicBool::new(true)).await?;
+        }
+        Ok(())
+    }
+
+    /// The number of changes in all streams.
+    pub(crate) async fn changes(&self) -> Result<u64> {
+        let progress = PollerProgress::default();
+        let accept = |_: Vec<u8>, _: Duration| async { Ok(br#"{"batchItemFailures":[]}"#.to_vec()) };
+        let all: Vec<EmbeddedStream> = self.all_streams().cloned().collect();
+        drain(&all, &accept, &settings(), &progress, &AtomicBool::new(true)).await?;
+        Ok(progress.counts().read)
+    }
+
+    /// All items of the state table.
+    pub(crate) async fn state(&self) -> Result<Vec<SdkItem>> {
+        scan(&self.server.client(), STATE_TABLE).await
+    }
+
+    /// Stops the servers.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.archiving.stop().await?;
+        self.server.stop().await
+    }
+
+    fn all_streams(&self) -> impl Iterator<Item = &EmbeddedStream> {
+        self.streams.iter().chain(&self.mirroring)
+    }
+}
+
+/// Sets a flag once the future is done.
+async fn then_set<T>(future: impl Future<Output = T>, flag: &AtomicBool) -> T {
+    let output = future.await;
+    flag.store(true, Ordering::SeqCst);
+    output
+}
+
+/// Delivers streams to a handler, concurrently, until `done` is set and everything is delivered.
+async fn drain(
+    streams: &[EmbeddedStream],
+    handler: &impl EventHandler,
+    settings: &MappingSettings,
+    progress: &PollerProgress,
+    done: &AtomicBool,
+) -> Result<()> {
+    let pollers: Vec<_> =
+        streams.iter().map(|stream| StreamPoller::new(stream, handler, settings, progress)).collect();
+    try_join_all(pollers.iter().map(|poller| poller.run_until_drained(done))).await.map(drop)
+}
+
+/// Whether items of this table have mirrors of rollups that count items of other tables.
+fn mirrors_others(model: &Model, table: &str) -> bool {
+    let table_of = |entity: usize| model.entities.get(entity).map(|entity| entity.table);
+    let is_here = |mirror: &&Mirror| {
+        let index = table_of(mirror.onto);
+        index.and_then(|index| model.tables.get(index)).is_some_and(|known| *known.name == *table)
+    };
+    model.mirrors.iter().filter(is_here).any(|mirror| {
+        let feeds = |aggregate: &&Aggregate| {
+            aggregate.into.iter().any(|destination| destination.rollup == mirror.from)
+        };
+        let mut sources = model.aggregates.iter().filter(feeds).map(|aggregate| table_of(aggregate.of));
+        sources.any(|source| source != table_of(mirror.onto))
+    })
+}
+
+/// As in Lambda, but with few and quick retries: nothing here recovers within seconds.
+fn settings() -> MappingSettings {
+    MappingSettings { max_attempts: 4, max_backoff: Duration::from_millis(500), ..MappingSettings::default() }
+}
+
+fn state_table() -> TableDefinition {
+    TableDefinition {
+        name: STATE_TABLE.to_owned(),
+        key: KeyDefinition::new("PK", "SK"),
+        ttl_attribute: Some("expires_at".to_owned()),
+        ..TableDefinition::default()
+    }
+}

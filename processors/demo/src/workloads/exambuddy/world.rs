@@ -1,0 +1,65 @@
+//! Who there is on the exam platform, and which projects with which questions.
+
+use fastrand::Rng;
+use jiff::Timestamp;
+
+use super::items::ExamProject;
+use crate::workloads::tools::{earliest, instant, new_id, one_of};
+
+const ADMINS: usize = 3;
+const TITLES: [&str; 6] = [
+    "Solutions Architect",
+    "Français B1",
+    "Organic Chemistry",
+    "試験 日本語 N3",
+    "Constitutional Law",
+    "Kubernetes",
+];
+
+/// A project with its questions, in the order in which they were added.
+#[derive(Clone, Debug)]
+pub(super) struct ProjectQuestions {
+    pub(super) project: ExamProject,
+    pub(super) questions: Vec<String>,
+    /// The count of questions that the application has stored at first.
+    pub(super) stored_count: i64,
+}
+
+/// What all writers know.
+#[derive(Debug)]
+pub(super) struct ExamWorld {
+    pub(super) admins: Vec<String>,
+    pub(super) projects: Vec<ProjectQuestions>,
+    pub(super) candidates: Vec<String>,
+    pub(super) now: Timestamp,
+}
+
+impl ExamWorld {
+    pub(super) fn new(random: &mut Rng, attempts: u64, now: Timestamp) -> Self {
+        let admins: Vec<String> = (0..ADMINS).map(|_| new_id(random)).collect();
+        let mut projects = Vec::new();
+        for admin_id in &admins {
+            for _ in 0..random.usize(2..=5) {
+                let (title, id) = (one_of(random, &TITLES).to_owned(), new_id(random));
+                let created_at = instant(earliest(now));
+                let project = ExamProject { id, admin_id: admin_id.clone(), title, created_at };
+                let questions: Vec<String> = (0..random.usize(4..=16)).map(|_| new_id(random)).collect();
+                let stored_count = stored_count(random, questions.len());
+                projects.push(ProjectQuestions { project, questions, stored_count });
+            }
+        }
+        let candidates = (0..attempts.div_ceil(8).max(4)).map(|_| new_id(random)).collect();
+        Self { admins, projects, candidates, now }
+    }
+}
+
+/// A count that an application might have stored: right, stale, or never maintained.
+fn stored_count(random: &mut Rng, questions: usize) -> i64 {
+    let questions = i64::try_from(questions).unwrap_or(0);
+    match random.u8(..4) {
+        0 => 0,
+        1 => 50,
+        2 => questions - random.i64(1..=3),
+        _ => questions,
+    }
+}

@@ -1,0 +1,152 @@
+//! What the generators of all workloads need: scripts of several writers, tables, names, times, chances.
+
+use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
+use fastrand::Rng;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::item::{SdkItem, item, text};
+use crate::recount::start_of_day;
+use crate::script::{Script, ScriptLane};
+
+/// The writers that share a workload: so many lanes are written concurrently.
+pub(super) const LANES: usize = 8;
+/// The rounds of a script; time to live deletes expired items after each.
+const ROUNDS: usize = 5;
+/// The days of a workload, up to and including today.
+pub(super) const DAYS: i64 = 31;
+
+/// A writer of one lane of a workload.
+pub(super) trait LaneWriter {
+    /// Writes what there is before the first round.
+    fn open(&mut self, lane: &mut ScriptLane);
+
+    /// Writes a round; `size` is its part of the workload's size.
+    fn write_round(&mut self, size: u64, round: usize, lane: &mut ScriptLane);
+}
+
+/// The script of writers that share a workload, and of one more, if there is one, whose work does not depend on the size.
+pub(super) fn play(
+    size: u64,
+    mut writers: Vec<impl LaneWriter>,
+    mut backstage: Option<&mut dyn LaneWriter>,
+) -> Script {
+    let mut opening = lanes(writers.len());
+    writers.iter_mut().zip(&mut opening).for_each(|(writer, lane)| writer.open(lane));
+    opening.extend(backstage.as_mut().map(|writer| {
+        let mut lane = ScriptLane::default();
+        writer.open(&mut lane);
+        lane
+    }));
+    let mut rounds = vec![opening];
+    for round in 0..ROUNDS {
+        let (of_round, count) = (share(size, ROUNDS, round), writers.len());
+        let mut lanes = lanes(count);
+        for (place, (writer, lane)) in writers.iter_mut().zip(&mut lanes).enumerate() {
+            writer.write_round(share(of_round, count, place), round, lane);
+        }
+        lanes.extend(backstage.as_mut().map(|writer| {
+            let mut lane = ScriptLane::default();
+            writer.write_round(of_round, round, &mut lane);
+            lane
+        }));
+        rounds.push(lanes);
+    }
+    Script { rounds }
+}
+
+fn lanes(count: usize) -> Vec<ScriptLane> {
+    vec![ScriptLane::default(); count]
+}
+
+/// The part of `total` for one of `parts`.
+pub(super) fn share(total: u64, parts: usize, part: usize) -> u64 {
+    let (parts, part) = (u64::try_from(parts).unwrap_or(1), u64::try_from(part).unwrap_or(0));
+    total / parts + u64::from(part < total % parts)
+}
+
+/// A source table with a stream. An index is its name and its key attributes.
+pub(super) fn table(
+    name: &str,
+    key: KeyDefinition,
+    indexes: &[(&str, KeyDefinition)],
+    ttl: bool,
+) -> TableDefinition {
+    TableDefinition {
+        name: name.to_owned(),
+        key,
+        indexes: indexes.iter().map(|(name, key)| ((*name).to_owned(), key.clone())).collect(),
+        stream: true,
+        ttl_attribute: ttl.then(|| "ttl".to_owned()),
+    }
+}
+
+/// A table with the keys `PK` and `SK`, whose indexes have keys of the same names after their own.
+pub(super) fn single_table(name: &str, indexes: &[&str]) -> Vec<TableDefinition> {
+    let key = |prefix: &str| KeyDefinition::new(&format!("{prefix}PK"), &format!("{prefix}SK"));
+    let indexes: Vec<_> = indexes.iter().map(|name| (*name, key(name))).collect();
+    vec![table(name, key(""), &indexes, true)]
+}
+
+/// A key of `PK` and `SK`.
+pub(super) fn key(partition: &str, sort: &str) -> SdkItem {
+    item([("PK", text(partition)), ("SK", text(sort))])
+}
+
+/// The start of the month that ends now.
+pub(super) fn earliest(now: Timestamp) -> Timestamp {
+    let day = now.as_second().div_euclid(86_400) - (DAYS - 1);
+    Timestamp::from_second(day * 86_400).unwrap_or(now)
+}
+
+/// A random time in a round of the month, not after now.
+pub(super) fn moment(random: &mut Rng, now: Timestamp, round: usize) -> Timestamp {
+    let span = now.duration_since(earliest(now)).as_secs();
+    let rounds = i64::try_from(ROUNDS).unwrap_or(1);
+    let round = i64::try_from(round).unwrap_or(0).min(rounds - 1);
+    let offset = span * round / rounds + random.i64(0..(span / rounds).max(1));
+    earliest(now).checked_add(SignedDuration::from_secs(offset)).unwrap_or(now)
+}
+
+/// A time as most applications write it.
+pub(super) fn instant(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The UTC day of a time.
+pub(super) fn day(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d").to_string()
+}
+
+/// The time this number of days before.
+pub(super) fn days_before(time: Timestamp, days: i64) -> Timestamp {
+    time.checked_sub(SignedDuration::from_hours(24 * days)).unwrap_or(time)
+}
+
+/// The first second of an hour, `yyyy-mm-dd-hh`.
+pub(super) fn start_of_hour(hour: &str) -> Option<i64> {
+    let (day, hour) = hour.split_at_checked(10)?;
+    Some(start_of_day(day)? + 3600 * hour.strip_prefix('-')?.parse::<i64>().ok()?)
+}
+
+/// A random id in the form of a UUID.
+pub(super) fn new_id(random: &mut Rng) -> String {
+    let (high, low) = (random.u64(..), random.u64(..));
+    let hex = format!("{high:016x}{low:016x}");
+    let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
+    format!("{}-{}-4{}-8{}-{}", part(0..8), part(8..12), part(13..16), part(17..20), part(20..32))
+}
+
+/// A random id of eight digits.
+pub(super) fn short_id(random: &mut Rng) -> String {
+    format!("{:08x}", random.u32(..))
+}
+
+/// True in this percentage of all calls.
+pub(super) fn chance(random: &mut Rng, percent: u8) -> bool {
+    random.u8(..100) < percent
+}
+
+/// One of these.
+pub(super) fn one_of<T: Clone + Default>(random: &mut Rng, choices: &[T]) -> T {
+    random.choice(choices).cloned().unwrap_or_default()
+}

@@ -1,0 +1,131 @@
+//! The handler of the function `aggregator`.
+//!
+//! ```text
+//! event ─▶ decode ─▶ identify: the item of each record ─▶ group: all records of each item ─▶ commit ─▶ response
+//! ```
+
+use afterwrite::Result;
+use afterwrite::clock::Clock;
+use afterwrite::commit::{
+    CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
+};
+use afterwrite::entity::SourceKey;
+use afterwrite::record::{ChangeRecord, Operation, Timestamp};
+use afterwrite::sink::Tables;
+use afterwrite::table::{Entity, OnExpiry};
+use afterwrite_lambda::BatchResponse;
+use hashbrown::HashMap;
+
+use crate::batch::{
+    FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, fail_record, failed_records,
+    identify_records, missing_image,
+};
+use crate::tables::source_keys;
+
+/// Keeps rollups, counters and mirrors in step with a table's stream.
+#[derive(Debug)]
+pub struct StreamAggregator<T, C> {
+    ledger: Ledger<T, C>,
+}
+
+/// The outcome of a batch.
+#[derive(Debug)]
+pub struct AggregatedBatch {
+    /// What the function returns.
+    pub response: BatchResponse,
+    /// How many records the batch has.
+    pub records: u64,
+    /// How many of them match no entity.
+    pub unmatched: u64,
+    /// What was committed for the others.
+    pub totals: CommitTotals,
+    /// The records that were not counted.
+    pub failures: Vec<FailedRecord>,
+    /// The age of the newest change, in milliseconds.
+    pub age_ms: Option<u64>,
+}
+
+impl<T: Tables, C: Clock> StreamAggregator<T, C> {
+    /// A handler that commits to this ledger.
+    pub fn new(ledger: Ledger<T, C>) -> Self {
+        Self { ledger }
+    }
+
+    /// The ledger.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger<T, C> {
+        &self.ledger
+    }
+
+    /// Handles one event and returns before `deadline`.
+    ///
+    /// # Errors
+    /// The whole invocation fails if the payload is not a DynamoDB stream event ([`Event`](afterwrite::ErrorKind::Event)), if its table is
+    /// unknown or its images are missing ([`Stream`](afterwrite::ErrorKind::Stream)), or if the state table cannot be used
+    /// ([`Configuration`](afterwrite::ErrorKind::Configuration)). Failures of single records are in the response instead.
+    pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<AggregatedBatch> {
+        let model = self.ledger.model();
+        let batch = decode_event(event, model, "aggregator")?;
+        let sources = source_keys(model, &batch, |table| self.ledger.table_index(table))?;
+        let records = identify_records(model, &batch, &sources);
+        let (items, mut failures) = group_by_item(&records)?;
+        let CommitOutcome { failures: uncommitted, totals } = self.ledger.commit(items, deadline).await?;
+        failures.extend(uncommitted);
+        let is_unmatched =
+            |record: &&IdentifiedRecord<'_>| record.source.is_some() && record.identity.is_none();
+        Ok(AggregatedBatch {
+            response: batch_response(&batch, &failures),
+            records: count(records.len()),
+            unmatched: count(records.iter().filter(is_unmatched).count()),
+            totals,
+            failures: failed_records(&batch, failures),
+            age_ms: age_ms(&batch, self.ledger.clock().now()),
+        })
+    }
+}
+
+/// The source items of a batch, each with all its records, and the records that cannot be counted.
+fn group_by_item<'b>(
+    records: &'b [IdentifiedRecord<'b>],
+) -> Result<(Vec<SourceItem<'b>>, Vec<RecordFailure>)> {
+    let (mut items, mut failures) = (Vec::<SourceItem<'b>>::with_capacity(records.len()), Vec::new());
+    let mut positions: HashMap<&SourceKey<'_>, usize> = HashMap::with_capacity(records.len());
+    for item @ IdentifiedRecord { index, record, source, identity } in records {
+        let Some(source) = *source else {
+            failures.push(RecordFailure { index: *index, error: item.defect() });
+            continue;
+        };
+        let Some(identity) = identity.as_ref().filter(|identity| is_used(identity.entity)) else { continue };
+        if let Ok(change) = record
+            && lacks_counted_image(change, identity.entity)
+        {
+            fail_record(&mut failures, *index, missing_image(change, identity.entity, "the model"))?;
+            continue;
+        }
+        let record = ItemRecord { index: *index, record: *record };
+        match positions.get(source).and_then(|position| items.get_mut(*position)) {
+            Some(item) => item.records.push(record),
+            None => {
+                positions.insert(source, items.len());
+                items.push(SourceItem { source, identity, records: ItemRecords::from([record]) });
+            }
+        }
+    }
+    Ok((items, failures))
+}
+
+/// Whether anything is derived from such an item.
+fn is_used(entity: &Entity) -> bool {
+    !entity.aggregates.is_empty() || !entity.answers.is_empty() || !entity.mirrors.is_empty()
+}
+
+/// Whether a record lacks an image that is needed to count it.
+fn lacks_counted_image(record: &ChangeRecord<'_>, entity: &Entity) -> bool {
+    let lacks_new = record.operation != Operation::Remove && record.new.is_none();
+    let must_settle = record.expired && entity.on_expiry == OnExpiry::Keep;
+    lacks_new || (must_settle && !record.old.is_present())
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

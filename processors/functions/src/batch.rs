@@ -1,0 +1,138 @@
+//! What both handlers do with a batch: decode it, find the item of each record, and report the records that failed.
+
+use std::result::Result as StdResult;
+
+use afterwrite::commit::RecordFailure;
+use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::record::{BadRecord, ChangeRecord, RecordBatch, StreamView, Timestamp, decode};
+use afterwrite::table::{Entity, Model};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_lambda::{BatchResponse, EventSource};
+
+/// A record of a batch, and the item that it changes.
+pub(crate) struct IdentifiedRecord<'b> {
+    /// Its index in the batch.
+    pub(crate) index: usize,
+    /// The record, decoded or malformed.
+    pub(crate) record: StdResult<&'b ChangeRecord<'b>, &'b BadRecord<'b>>,
+    /// The item; `None` if the record's key cannot be read or is not the key of its table.
+    pub(crate) source: Option<&'b SourceKey<'b>>,
+    /// What the model declares the item to be; `None` if it matches no entity.
+    pub(crate) identity: Option<ItemIdentity<'b, 'b>>,
+}
+
+/// A record that failed.
+#[derive(Debug)]
+pub struct FailedRecord {
+    /// Its sequence number, if it has one.
+    pub sequence_number: Option<String>,
+    /// Why it failed.
+    pub error: Error,
+}
+
+/// Decodes the event of `function`. The payload of another service fails as a whole: its records would all be malformed, and no error
+/// would name the wrong connection.
+pub(crate) fn decode_event<'e>(event: &'e [u8], model: &Model, function: &str) -> Result<RecordBatch<'e>> {
+    let decoded = decode(event, &model.attributes);
+    let is_readable = decoded
+        .as_ref()
+        .is_ok_and(|batch| batch.records.is_empty() || batch.records.iter().any(StdResult::is_ok));
+    if is_readable {
+        return decoded;
+    }
+    match EventSource::detect(event) {
+        None | Some(EventSource::DynamoDb) => decoded,
+        Some(source) => Err(source.unexpected(
+            function,
+            "DynamoDB stream events",
+            "Connect it to the table's stream by an event source mapping",
+        )),
+    }
+}
+
+/// Pairs each record with its item; `sources` aligns with the batch.
+pub(crate) fn identify_records<'b>(
+    model: &'b Model,
+    batch: &'b RecordBatch<'b>,
+    sources: &'b [Option<SourceKey<'b>>],
+) -> Vec<IdentifiedRecord<'b>> {
+    let records = batch.records.iter().zip(sources).enumerate();
+    records
+        .map(|(index, (record, source))| IdentifiedRecord {
+            index,
+            record: record.as_ref().map_err(AsRef::as_ref),
+            source: source.as_ref(),
+            identity: source.as_ref().and_then(|source| source.identify(model)),
+        })
+        .collect()
+}
+
+impl IdentifiedRecord<'_> {
+    /// Why nothing can be derived from the record: it is malformed, or its key is not the key of its table.
+    pub(crate) fn defect(&self) -> Error {
+        match self.record {
+            Ok(_) => key_schema_mismatch(),
+            Err(bad) => bad.error.restated(),
+        }
+    }
+}
+
+/// Adds a record's failure. A stream error fails the whole batch instead: a wrong setting must not consume a stream unnoticed.
+pub(crate) fn fail_record(failures: &mut Vec<RecordFailure>, index: usize, error: Error) -> Result<()> {
+    if error.kind() == ErrorKind::Stream {
+        return Err(error);
+    }
+    failures.push(RecordFailure { index, error });
+    Ok(())
+}
+
+/// The response for a batch of which these records failed.
+pub(crate) fn batch_response(batch: &RecordBatch<'_>, failures: &[RecordFailure]) -> BatchResponse {
+    BatchResponse::lowest(failures.iter().map(|failure| checkpoint(batch, failure.index)))
+}
+
+/// The sequence number from which Lambda redelivers the record at `index`: its own, or, if it has none, that of the closest record before
+/// it that has one, or else an empty text, for the whole batch.
+fn checkpoint(batch: &RecordBatch<'_>, index: usize) -> String {
+    let sequence_number = |index: usize| match batch.records.get(index)? {
+        Ok(record) => Some(record.position.sequence_number().to_owned()),
+        Err(bad) => bad.position.as_ref().map(|position| position.sequence_number().to_owned()),
+    };
+    (0..=index).rev().find_map(sequence_number).unwrap_or_default()
+}
+
+/// The failures of a batch, with sequence numbers in place of indexes.
+pub(crate) fn failed_records(batch: &RecordBatch<'_>, failures: Vec<RecordFailure>) -> Vec<FailedRecord> {
+    let sequence_number = |index: usize| match batch.records.get(index)? {
+        Ok(record) => Some(record.position.sequence_number().to_owned()),
+        Err(bad) => bad.sequence_number.as_deref().map(str::to_owned),
+    };
+    failures
+        .into_iter()
+        .map(|RecordFailure { index, error }| FailedRecord { sequence_number: sequence_number(index), error })
+        .collect()
+}
+
+/// The age of the newest change of a batch, in milliseconds.
+pub(crate) fn age_ms(batch: &RecordBatch<'_>, now: Timestamp) -> Option<u64> {
+    let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max()?;
+    Some(u64::try_from(now.since(newest).as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A record without an image that `reader` needs. If the stream does not carry the image, the batch fails ([`ErrorKind::Stream`]); if it
+/// does, the record is malformed ([`ErrorKind::Record`]).
+pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, reader: &str) -> Error {
+    let kind = match record.view {
+        Some(StreamView::NewAndOldImages) => ErrorKind::Record,
+        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) | None => ErrorKind::Stream,
+    };
+    Error::new(kind, format!("the stream's records lack an image that {reader} needs"))
+        .with("view type", record.view.map_or("unknown", StreamView::name))
+        .with("entity", entity.name.as_ref())
+        .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
+}
+
+fn key_schema_mismatch() -> Error {
+    let message = "the names or types of the record's key attributes differ from those that the model declares for its table";
+    Error::new(ErrorKind::Record, message).hint("Correct `key` and `types` of the table in the model")
+}

@@ -1,0 +1,15 @@
+//! What all Lambda functions share: start-up and the invocation loop, failures, the response to a batch, metrics and logging.
+//!
+//! A function implements [`LambdaFunction`]; its binary passes a constructor to [`run`].
+
+mod failure;
+mod logging;
+mod metrics;
+mod payload;
+mod response;
+mod runtime;
+
+pub use self::metrics::MetricsLine;
+pub use self::payload::EventSource;
+pub use self::response::{BatchItemFailure, BatchResponse};
+pub use self::runtime::{Invocation, LambdaFunction, run};

@@ -1,0 +1,121 @@
+//! A DynamoDB with streams inside this process. AWS SDK clients reach its tables over loopback HTTP.
+//!
+//! It is [dynoxide](https://docs.rs/dynoxide-rs) in memory. Its differences from AWS end here:
+//!
+//! | dynoxide | here |
+//! |---|---|
+//! | each stream write scans all stream records for the last number, so that writes get slower with every record | its database starts as a copy of one in which that scan has an index (`open_database`) |
+//! | a write that changes nothing appears in the stream | [`EmbeddedStream`] drops it, as AWS never emits it |
+//! | the region is `dynoxide`, the stream's label is not a time, an open shard has an ending | [`EmbeddedStream`] corrects them |
+//! | expired items are deleted when [`EmbeddedDynamoDb::sweep_expired`] is called | kept: a test must know when |
+//! | one shard for each stream, and never a `TransactionConflict` | kept: tests inject conflicts themselves |
+
+mod database;
+mod stream;
+mod table;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use afterwrite::{Error, ErrorKind, Result};
+use dynoxide::Database;
+use dynoxide::actions::describe_table::DescribeTableRequest;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use self::database::{call, failed, open_database};
+pub use self::stream::EmbeddedStream;
+pub use self::table::{KeyDefinition, TableDefinition};
+use crate::sdk::sdk_config;
+
+/// A running DynamoDB. [`EmbeddedDynamoDb::stop`] waits for open requests; dropping it stops it too, without waiting.
+pub struct EmbeddedDynamoDb {
+    address: SocketAddr,
+    database: Database,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<Result<(), String>>,
+}
+
+impl std::fmt::Debug for EmbeddedDynamoDb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmbeddedDynamoDb").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl EmbeddedDynamoDb {
+    /// Starts a server with an empty database on a free port of 127.0.0.1, on the current Tokio runtime.
+    ///
+    /// # Errors
+    /// `Configuration` if there is no temporary directory, `Unavailable` if the server does not start.
+    pub async fn start() -> Result<Self> {
+        let database = open_database()?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = tokio::spawn(dynoxide::server::serve_with_shutdown(listener, database.clone(), async {
+            // A message or a dropped sender: both mean stop.
+            let _ = stopped.await;
+        }));
+        Ok(Self { address, database, stop, server })
+    }
+
+    /// The server's URL: `http://127.0.0.1:<port>`.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A client of this server.
+    #[must_use]
+    pub fn client(&self) -> aws_sdk_dynamodb::Client {
+        aws_sdk_dynamodb::Client::new(&sdk_config(self.endpoint()))
+    }
+
+    /// Creates a table, ready to use.
+    ///
+    /// # Errors
+    /// `Configuration` if its definition is invalid, `Unavailable` if it exists already.
+    pub async fn create_table(&self, table: &TableDefinition) -> Result<()> {
+        let (create, set_ttl) = (table.create_request()?, table.ttl_request());
+        let name = table.name.clone();
+        let created = call(&self.database, move |database| {
+            database.create_table(create)?;
+            set_ttl.map_or(Ok(()), |request| database.update_time_to_live(request).map(drop))
+        });
+        created.await.map_err(|error| error.with("table", name))
+    }
+
+    /// The stream of a table, as AWS shows it.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no such table, `Configuration` if it has no stream.
+    pub async fn stream(&self, table: &str) -> Result<EmbeddedStream> {
+        let request = DescribeTableRequest { table_name: table.to_owned() };
+        let described = call(&self.database, |database| database.describe_table(request)).await?;
+        let arn = described.table.latest_stream_arn.ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "the table has no stream")
+                .with("table", table)
+                .hint("Create it with a stream of new and old images")
+        })?;
+        Ok(EmbeddedStream::new(self.database.clone(), arn))
+    }
+
+    /// Deletes every item whose time to live has passed, as DynamoDB does at a time of its choice; returns how many.
+    ///
+    /// # Errors
+    /// `Unavailable` if the database fails.
+    pub async fn sweep_expired(&self) -> Result<usize> {
+        call(&self.database, Database::sweep_ttl).await
+    }
+
+    /// Stops: no new connections, open requests finish.
+    ///
+    /// # Errors
+    /// `Unavailable` if the server failed before.
+    pub async fn stop(self) -> Result<()> {
+        // If the server has ended already, its result says why.
+        let _ = self.stop.send(());
+        let served = self.server.await.map_err(failed)?;
+        served.map_err(|cause| failed(std::io::Error::other(cause)))
+    }
+}

@@ -1,0 +1,87 @@
+//! The definition of a table of the embedded DynamoDB.
+
+use afterwrite::{Error, ErrorKind, Result};
+use dynoxide::actions::create_table::CreateTableRequest;
+use dynoxide::actions::update_time_to_live::{TimeToLiveSpecification, UpdateTimeToLiveRequest};
+use serde_json::{Value, json};
+
+/// A table to create. All its key attributes are of type `S`; it is billed by request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableDefinition {
+    /// Its name.
+    pub name: String,
+    /// Its primary key.
+    pub key: KeyDefinition,
+    /// Its global secondary indexes, by name; they project all attributes.
+    pub indexes: Vec<(String, KeyDefinition)>,
+    /// Whether it has a stream of new and old images.
+    pub stream: bool,
+    /// The attribute with the epoch second after which DynamoDB may delete an item.
+    pub ttl_attribute: Option<String>,
+}
+
+/// The attributes of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyDefinition {
+    /// The partition key.
+    pub partition: String,
+    /// The sort key, if there is one.
+    pub sort: Option<String>,
+}
+
+impl KeyDefinition {
+    /// A key of a partition and a sort key.
+    #[must_use]
+    pub fn new(partition: &str, sort: &str) -> Self {
+        Self { partition: partition.to_owned(), sort: Some(sort.to_owned()) }
+    }
+
+    /// A key of a partition key only.
+    #[must_use]
+    pub fn partition_only(partition: &str) -> Self {
+        Self { partition: partition.to_owned(), sort: None }
+    }
+
+    /// The names of its attributes.
+    pub fn attributes(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.partition).chain(&self.sort)
+    }
+
+    fn schema(&self) -> Value {
+        let roles = self.attributes().zip(["HASH", "RANGE"]);
+        roles.map(|(name, role)| json!({ "AttributeName": name, "KeyType": role })).collect()
+    }
+}
+
+impl TableDefinition {
+    pub(super) fn create_request(&self) -> Result<CreateTableRequest> {
+        let keys = std::iter::once(&self.key).chain(self.indexes.iter().map(|(_, key)| key));
+        let names: std::collections::BTreeSet<&String> = keys.flat_map(KeyDefinition::attributes).collect();
+        let attributes: Value =
+            names.iter().map(|name| json!({ "AttributeName": name, "AttributeType": "S" })).collect();
+        let indexes = self.indexes.iter().map(|(name, key)| {
+            json!({ "IndexName": name, "KeySchema": key.schema(), "Projection": { "ProjectionType": "ALL" } })
+        });
+        let indexes: Option<Value> = (!self.indexes.is_empty()).then(|| indexes.collect());
+        let stream = json!({ "StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES" });
+        let request = json!({
+            "TableName": self.name,
+            "BillingMode": "PAY_PER_REQUEST",
+            "KeySchema": self.key.schema(),
+            "AttributeDefinitions": attributes,
+            "GlobalSecondaryIndexes": indexes,
+            "StreamSpecification": self.stream.then_some(stream),
+        });
+        serde_json::from_value(request).map_err(|error| {
+            Error::new(ErrorKind::Configuration, "the definition of a table is invalid")
+                .with("table", &self.name)
+                .caused_by(error)
+        })
+    }
+
+    pub(super) fn ttl_request(&self) -> Option<UpdateTimeToLiveRequest> {
+        let attribute_name = self.ttl_attribute.clone()?;
+        let time_to_live_specification = TimeToLiveSpecification { attribute_name, enabled: true };
+        Some(UpdateTimeToLiveRequest { table_name: self.name.clone(), time_to_live_specification })
+    }
+}

@@ -1,0 +1,289 @@
+//! Which file of a crate takes which names from which other file.
+//!
+//! A file takes the names that its `use` declarations import, and those that a path in its code reaches (`pack::add`,
+//! `crate::table::Model`). A name that a module re-exports is taken from that module: it is the face of its folder.
+//!
+//! Not counted are `mod` declarations, re-exports, tests, and what a module and the modules within it take from each other: they
+//! are one unit, in which the outer one holds what the inner ones share and calls them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lexer::{RustToken, TokenKind, code_tokens};
+use super::sources::SourceFile;
+
+/// The module that a file holds, from the crate's root; empty for the root.
+type ModulePath = Vec<String>;
+
+/// A file of a crate, as far as imports go.
+pub(crate) struct ModuleFile<'s> {
+    pub(crate) path: &'s str,
+    module: ModulePath,
+    imports: Vec<ImportedPath<'s>>,
+    /// Paths in its code.
+    paths: Vec<(Vec<&'s str>, usize)>,
+}
+
+/// One name of a `use` declaration.
+#[derive(Debug, PartialEq, Eq)]
+struct ImportedPath<'s> {
+    segments: Vec<&'s str>,
+    /// The name that it has here; `*` for all names of a module.
+    alias: &'s str,
+    is_public: bool,
+    line: usize,
+}
+
+/// An import of one file by another: the name, and the line that takes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TakenName<'s> {
+    pub(crate) from: &'s str,
+    pub(crate) to: &'s str,
+    pub(crate) name: &'s str,
+    pub(crate) line: usize,
+}
+
+/// The modules of one crate.
+pub(crate) struct CrateModules<'s> {
+    files: BTreeMap<ModulePath, ModuleFile<'s>>,
+}
+
+impl<'s> CrateModules<'s> {
+    /// Reads the files of the crate whose root module lies in `folder`.
+    pub(crate) fn read(folder: &str, files: impl IntoIterator<Item = &'s SourceFile>) -> Self {
+        let read = files.into_iter().map(|file| {
+            let file = ModuleFile::read(folder, file);
+            (file.module.clone(), file)
+        });
+        Self { files: read.collect() }
+    }
+
+    /// Every name that a file takes from another one, parents and children aside.
+    pub(crate) fn taken_names(&self) -> BTreeSet<TakenName<'s>> {
+        let mut taken = BTreeSet::new();
+        for file in self.files.values() {
+            let private = file.imports.iter().filter(|import| !import.is_public);
+            let imports = private.map(|import| (&import.segments, import.line));
+            let all = imports.chain(file.paths.iter().map(|(segments, line)| (segments, *line)));
+            for (segments, line) in all {
+                let Some((to, name)) = self.item(&file.module, segments) else { continue };
+                let is_related = to.starts_with(&file.module) || file.module.starts_with(to);
+                if !is_related && let Some(other) = self.files.get(to) {
+                    taken.insert(TakenName { from: file.path, to: other.path, name, line });
+                }
+            }
+        }
+        taken
+    }
+
+    /// The module whose item a path within `module` leads to, and the item's name; `None` for a path to a module, or into another
+    /// crate.
+    fn item<'m>(&'m self, module: &'m [String], segments: &[&'s str]) -> Option<(&'m [String], &'s str)> {
+        let (module, after) = self.start(module, segments)?;
+        let (mut module, mut rest) = (module, after);
+        while let Some((segment, after)) = rest.split_first() {
+            match self.child(module, segment) {
+                Some(child) => module = child,
+                None if *segment == "super" => module = module.split_last()?.1,
+                None => return Some((module, segment)),
+            }
+            rest = after;
+        }
+        None
+    }
+
+    /// The module at which a path begins, and the segments that are left from there.
+    fn start<'m, 'p>(
+        &'m self,
+        module: &'m [String],
+        path: &'p [&'s str],
+    ) -> Option<(&'m [String], &'p [&'s str])> {
+        let (first, rest) = path.split_first()?;
+        match *first {
+            "crate" => Some((&[], rest)),
+            "self" => Some((module, rest)),
+            "super" => Some((module.split_last()?.1, rest)),
+            name if self.child(module, name).is_some() => Some((module, path)),
+            name => Some((self.imported_module(module, name)?, rest)),
+        }
+    }
+
+    /// The module that is imported into another one by its name.
+    fn imported_module<'m>(&'m self, module: &'m [String], name: &str) -> Option<&'m [String]> {
+        let import = self.files.get(module)?.imports.iter().find(|import| import.alias == name)?;
+        let first = import.segments.first()?;
+        let is_own = ["crate", "self", "super"].contains(first) || self.child(module, first).is_some();
+        let (mut found, mut rest) = if is_own { self.start(module, &import.segments)? } else { return None };
+        while let Some((segment, after)) = rest.split_first() {
+            found = if *segment == "super" { found.split_last()?.1 } else { self.child(found, segment)? };
+            rest = after;
+        }
+        Some(found)
+    }
+
+    fn child<'m>(&'m self, module: &[String], name: &str) -> Option<&'m [String]> {
+        let path: ModulePath = module.iter().cloned().chain([name.to_owned()]).collect();
+        self.files.get_key_value(&path).map(|(path, _)| path.as_slice())
+    }
+}
+
+impl<'s> ModuleFile<'s> {
+    fn read(folder: &str, file: &'s SourceFile) -> Self {
+        let mut tokens = code_tokens(&file.text);
+        tokens.retain(|token| !token.is_test);
+        let mut read = Self {
+            path: &file.path,
+            module: module_path(folder, &file.path),
+            imports: Vec::new(),
+            paths: Vec::new(),
+        };
+        let mut index = 0;
+        while index < tokens.len() {
+            let token = &tokens[index];
+            if token.is_word("use") && tokens.get(index + 1).is_some_and(|next| !next.is_symbol("<")) {
+                let end =
+                    (index..tokens.len()).find(|end| tokens[*end].is_symbol(";")).unwrap_or(tokens.len());
+                let is_public =
+                    index > 0 && (tokens[index - 1].is_word("pub") || tokens[index - 1].is_symbol(")"));
+                let tree = &tokens[index + 1..end];
+                read_use_tree(tree, &[], is_public, &mut read.imports);
+                index = end;
+            } else if token.kind == TokenKind::Word {
+                let length = path_length(&tokens[index..]);
+                if length > 1 {
+                    let words =
+                        tokens[index..].iter().take(length).filter(|token| token.kind == TokenKind::Word);
+                    read.paths.push((words.map(|token| token.text).collect(), token.line));
+                }
+                index += length;
+            } else {
+                index += 1;
+            }
+        }
+        read
+    }
+}
+
+/// `common/src/table/load/mod.rs` → `table`, `load`.
+fn module_path(folder: &str, path: &str) -> ModulePath {
+    let inside = path.strip_prefix(folder).unwrap_or(path).trim_start_matches('/');
+    let inside = inside.strip_suffix(".rs").unwrap_or(inside);
+    let mut module: ModulePath = inside.split('/').map(str::to_owned).collect();
+    if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(&&**last)) {
+        module.pop();
+    }
+    module
+}
+
+/// How many tokens the path `a::b::c` has with which these begin; 1 for a name alone.
+fn path_length(tokens: &[RustToken<'_>]) -> usize {
+    let pairs = tokens[1..].chunks_exact(2);
+    let is_segment = |pair: &&[RustToken<'_>]| pair[0].is_symbol("::") && pair[1].kind == TokenKind::Word;
+    1 + 2 * pairs.take_while(is_segment).count()
+}
+
+/// The names of a `use` tree: `a::{b, c as d, e::*}`.
+fn read_use_tree<'s>(
+    tree: &[RustToken<'s>],
+    prefix: &[&'s str],
+    is_public: bool,
+    imports: &mut Vec<ImportedPath<'s>>,
+) {
+    let mut segments = prefix.to_vec();
+    let mut alias = None;
+    let mut index = 0;
+    while let Some(token) = tree.get(index) {
+        match (token.kind, token.text) {
+            (TokenKind::Symbol, "{") => {
+                for branch in branches(&tree[index + 1..]) {
+                    read_use_tree(branch, &segments, is_public, imports);
+                }
+                return;
+            }
+            (TokenKind::Symbol, "*") => alias = Some("*"),
+            (TokenKind::Word, "as") => {
+                alias = tree.get(index + 1).map(|name| name.text);
+                index += 1;
+            }
+            (TokenKind::Word, "self") if !segments.is_empty() => {}
+            (TokenKind::Word, name) => segments.push(name),
+            _ => {}
+        }
+        index += 1;
+    }
+    if let (Some(last), Some(token)) = (segments.last().copied(), tree.first()) {
+        let alias = alias.unwrap_or(last);
+        imports.push(ImportedPath { segments, alias, is_public, line: token.line });
+    }
+}
+
+/// The branches of `{a, b::{c, d}}`, without the brace that opens it.
+fn branches<'t, 's>(tokens: &'t [RustToken<'s>]) -> Vec<&'t [RustToken<'s>]> {
+    let (mut depth, mut begin) = (0_i32, 0);
+    let mut branches = Vec::new();
+    for (index, token) in tokens.iter().enumerate() {
+        let is_end = match token.text {
+            "{" => {
+                depth += 1;
+                false
+            }
+            "}" => {
+                depth -= 1;
+                depth < 0
+            }
+            "," => depth == 0,
+            _ => false,
+        };
+        if is_end {
+            branches.push(&tokens[begin..index]);
+            begin = index + 1;
+        }
+        if depth < 0 {
+            break;
+        }
+    }
+    branches.retain(|branch| !branch.is_empty());
+    branches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(files: &[(&str, &str)]) -> Vec<String> {
+        let files: Vec<SourceFile> = files.iter().map(|(path, text)| SourceFile::new(path, text)).collect();
+        let modules = CrateModules::read("src", &files);
+        let line = |taken: &TakenName<'_>| format!("{} -> {}: {}", taken.from, taken.to, taken.name);
+        modules.taken_names().iter().map(line).collect()
+    }
+
+    #[test]
+    fn names_are_taken_by_use_and_by_paths_from_the_module_that_they_name() {
+        let found = taken(&[
+            ("src/lib.rs", "mod a; mod b; mod c;"),
+            ("src/a/mod.rs", "mod inner; pub use self::inner::Key; pub struct Own;"),
+            ("src/a/inner.rs", "pub struct Key; pub fn other() {}"),
+            (
+                "src/b.rs",
+                "use crate::a::{self, Key as ItemKey}; fn f() { a::inner::other(); std::fs::read(); Own::new(); }",
+            ),
+            ("src/c.rs", "use super::b; fn g() { b::f(); self::h(); crate::a::Own; } fn h() {}"),
+        ]);
+        let expected = [
+            "src/b.rs -> src/a/inner.rs: other",
+            "src/b.rs -> src/a/mod.rs: Key",
+            "src/c.rs -> src/a/mod.rs: Own",
+            "src/c.rs -> src/b.rs: f",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn parents_re_exports_and_tests_do_not_count() {
+        let found = taken(&[
+            ("src/lib.rs", "mod a; mod b; pub use a::Key; pub struct Root; fn f() { a::Key; }"),
+            ("src/a.rs", "use super::Root; pub struct Key; #[cfg(test)] mod tests { use crate::b::Other; }"),
+            ("src/b.rs", "pub use crate::a::Key; pub struct Other;"),
+        ]);
+        assert_eq!(found, [""; 0]);
+    }
+}

@@ -1,0 +1,215 @@
+//! The promises of `docs/ARCHITECTURE.md` about the layers, as far as sources show them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lexer::{RustToken, code_tokens};
+use super::sources::{RuleBreach, SourceFile};
+
+/// Code that some files must not contain.
+struct ForbiddenCode {
+    /// Beginnings of paths, of files or folders.
+    within: &'static [&'static str],
+    /// Beginnings of paths within these that may write it.
+    except: &'static [&'static str],
+    /// Sequences of tokens.
+    code: &'static [&'static [&'static str]],
+    reason: &'static str,
+    instead: &'static str,
+}
+
+const PRODUCT: &[&str] = &["common/src/", "processors/"];
+/// The stages that compute: they get time and attributes from their callers.
+const PURE_STAGES: &[&str] =
+    &["common/src/record/", "common/src/table/", "common/src/entity.rs", "common/src/projection/"];
+
+const FORBIDDEN: &[ForbiddenCode] = &[
+    ForbiddenCode {
+        within: PRODUCT,
+        except: &["common/src/config/"],
+        code: &[
+            &["env", "::", "var"],
+            &["env", "::", "var_os"],
+            &["env", "::", "vars"],
+            &["env", "::", "vars_os"],
+        ],
+        reason: "only `config` reads the environment, so that every setting is known, checked and documented in one place",
+        instead: "take the setting from `config`",
+    },
+    ForbiddenCode {
+        within: PURE_STAGES,
+        except: &[],
+        code: &[&["SystemTime"], &["Instant"], &["SystemClock"]],
+        reason: "the stages up to `projection` read no clock, so that the same record always gives the same result",
+        instead: "take the time as an argument",
+    },
+    ForbiddenCode {
+        within: PURE_STAGES,
+        except: &[],
+        code: &[&[".", "await"], &["async"]],
+        reason: "the stages up to `projection` do no I/O",
+        instead: "read before the stage, and pass in what was read",
+    },
+    ForbiddenCode {
+        within: &["common/src/table/"],
+        except: &[],
+        code: &[&["crate", "::", "effect"]],
+        reason: "`table` is the model and stands below `effect`, which describes writes",
+        instead: "move the shared type down to `table` or `record`",
+    },
+    ForbiddenCode {
+        within: PRODUCT,
+        except: &[],
+        code: &[&[".", "unwrap", "(", ")"]],
+        reason: "a panic ends an invocation without a message for its operator",
+        instead: "return an error, or `expect` with the reason why it cannot fail",
+    },
+];
+
+pub(crate) const LAYER_RULE: &str = "A layer does what another one is for";
+pub(crate) const LAYER_REASON: &str = "docs/ARCHITECTURE.md, \"What must always hold\".";
+
+/// Forbidden code of the product's files, tests aside.
+pub(crate) fn layer_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
+    let mut breaches = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust() && !file.is_test()) {
+        let starts_with = |beginnings: &[&str]| beginnings.iter().any(|begin| file.path.starts_with(begin));
+        let rules: Vec<&ForbiddenCode> =
+            FORBIDDEN.iter().filter(|rule| starts_with(rule.within) && !starts_with(rule.except)).collect();
+        if rules.is_empty() {
+            continue;
+        }
+        let tokens = code_tokens(&file.text);
+        for (rule, code) in rules.into_iter().flat_map(|rule| rule.code.iter().map(move |code| (rule, code)))
+        {
+            for line in lines_with(&tokens, code) {
+                let problem = format!("`{}`: {}; {}", code.concat(), rule.reason, rule.instead);
+                breaches.push(RuleBreach::new(&file.path, line, problem));
+            }
+        }
+    }
+    breaches
+}
+
+fn lines_with(tokens: &[RustToken<'_>], code: &[&str]) -> Vec<usize> {
+    let matches = |window: &&[RustToken<'_>]| {
+        !window[0].is_test && window.iter().zip(code).all(|(token, expected)| token.text == *expected)
+    };
+    tokens.windows(code.len()).filter(matches).map(|window| window[0].line).collect()
+}
+
+pub(crate) const DEPENDENCY_RULE: &str = "A Lambda function links what runs on a developer's machine";
+pub(crate) const DEPENDENCY_REASON: &str =
+    "A deployed binary stays small and starts fast, and what wraps a test or a terminal cannot run in it.";
+
+/// Packages that no deployed function may link.
+const LOCAL_PACKAGES: [&str; 4] =
+    ["afterwrite-cli", "afterwrite-demo", "afterwrite-local", "afterwrite-tests"];
+
+/// Dependencies through which a function links a local package. A function is a package that links Lambda's runtime, directly or
+/// through others, and is not a local package itself.
+pub(crate) fn dependency_breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
+    let manifests = files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
+    let packages: BTreeMap<String, CargoPackage<'_>> = manifests.filter_map(CargoPackage::read).collect();
+    let mut breaches = Vec::new();
+    for (name, package) in &packages {
+        let is_local = LOCAL_PACKAGES.contains(&name.as_str());
+        if is_local || !packages_linked_through(name, &packages).contains("lambda_runtime") {
+            continue;
+        }
+        for (dependency, line) in &package.dependencies {
+            let linked = packages_linked_through(dependency, &packages);
+            for local in LOCAL_PACKAGES.iter().filter(|local| linked.contains(**local)) {
+                let problem = format!(
+                    "`{dependency}` links {local}: move what is needed of it into a package that functions may link"
+                );
+                breaches.push(RuleBreach::new(package.path, *line, problem));
+            }
+        }
+    }
+    breaches
+}
+
+/// A package of the workspace: its manifest, and the line of each dependency that is linked into the product.
+struct CargoPackage<'s> {
+    path: &'s str,
+    dependencies: BTreeMap<String, usize>,
+}
+
+impl<'s> CargoPackage<'s> {
+    fn read(file: &'s SourceFile) -> Option<(String, Self)> {
+        let manifest: toml::Table =
+            toml::from_str(&file.text).unwrap_or_else(|error| panic!("{}: {error}", file.path));
+        let name = manifest.get("package")?.get("name")?.as_str()?.to_owned();
+        let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
+        let line_of = |name: &str| {
+            let starts =
+                |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['.', ' ', '=']));
+            file.text.lines().position(|line| starts(&line)).map_or(1, |line| line + 1)
+        };
+        let dependencies = dependencies.into_iter().flat_map(|table| table.keys());
+        let dependencies = dependencies.map(|name| (name.clone(), line_of(name))).collect();
+        Some((name, Self { path: &file.path, dependencies }))
+    }
+}
+
+fn packages_linked_through(name: &str, packages: &BTreeMap<String, CargoPackage<'_>>) -> BTreeSet<String> {
+    let (mut linked, mut open) = (BTreeSet::new(), vec![name.to_owned()]);
+    while let Some(name) = open.pop() {
+        if let Some(package) = packages.get(&name) {
+            open.extend(package.dependencies.keys().filter(|other| !linked.contains(*other)).cloned());
+        }
+        linked.insert(name);
+    }
+    linked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forbidden(path: &str, code: &str) -> Vec<String> {
+        let breaches = layer_breaches(&[SourceFile::new(path, code)]);
+        breaches
+            .into_iter()
+            .map(|breach| breach.problem.split(':').next().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn each_layer_is_held_to_its_promises() {
+        assert_eq!(forbidden("processors/functions/src/a.rs", "fn f() { std::env::var(\"X\") }").len(), 1);
+        assert_eq!(forbidden("common/src/record/a.rs", "fn f() { Instant::now() }"), ["`Instant`"]);
+        assert_eq!(forbidden("common/src/projection/a.rs", "async fn f() { g().await }").len(), 2);
+        assert_eq!(forbidden("common/src/table/a.rs", "use crate::effect::Path;").len(), 1);
+        assert_eq!(forbidden("processors/cli/src/a.rs", "fn f() { g().unwrap() }"), ["`.unwrap()`"]);
+    }
+
+    #[test]
+    fn other_layers_and_tests_may() {
+        assert_eq!(forbidden("common/src/config/mod.rs", "fn f() { std::env::var(\"X\") }"), [""; 0]);
+        assert_eq!(forbidden("common/src/commit/clock.rs", "fn f() { SystemTime::now() }"), [""; 0]);
+        assert_eq!(
+            forbidden("common/src/record/a.rs", "#[cfg(test)] mod tests { fn f() { g().unwrap() } }"),
+            [""; 0]
+        );
+        assert_eq!(forbidden("common/src/record/tests.rs", "fn f() { g().unwrap() }"), [""; 0]);
+    }
+
+    #[test]
+    fn a_function_that_links_a_local_package_through_another_one_is_found() {
+        let manifest = |folder: &str, dependencies: &str| {
+            let text = format!("[package]\nname = \"afterwrite-{folder}\"\n\n[dependencies]\n{dependencies}");
+            SourceFile::new(&format!("processors/{folder}/Cargo.toml"), &text)
+        };
+        let files = [
+            manifest("functions", "afterwrite-lambda.workspace = true\nafterwrite-helper.workspace = true\n"),
+            manifest("lambda", "lambda_runtime.workspace = true\n"),
+            manifest("helper", "afterwrite-local = { path = \"../local\" }\n"),
+            manifest("local", "tokio.workspace = true\n"),
+            manifest("cli", "afterwrite-functions.workspace = true\nafterwrite-local.workspace = true\n"),
+        ];
+        let breaches = dependency_breaches(&files);
+        assert_eq!(breaches.len(), 1);
+        assert_eq!((&*breaches[0].path, breaches[0].line), ("processors/functions/Cargo.toml", 6));
+    }
+}

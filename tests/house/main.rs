@@ -1,0 +1,66 @@
+//! Rules of this code base that a compiler does not know, checked on the repository's own files: its language, its names, and the
+//! ways that its modules may depend on each other.
+//!
+//! Each rule is a module with the reason for it, and with a small bad example that proves that the rule can fail. A breach is
+//! listed with its file, its line and a fix.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "an index that is out of range is a defect of the check, and must fail it"
+)]
+
+mod circles;
+mod idiom;
+mod imports;
+mod invariants;
+mod kinds;
+mod lexer;
+mod prose;
+mod sources;
+mod type_names;
+
+use self::sources::{assert_kept, repository};
+
+#[test]
+fn prose_and_names_are_free_of_retired_idiom() {
+    assert_kept(idiom::RULE, idiom::REASON, idiom::breaches(&repository()));
+}
+
+#[test]
+fn no_public_type_name_is_defined_twice_in_a_crate() {
+    assert_kept(type_names::UNIQUE_RULE, type_names::UNIQUE_REASON, type_names::duplicates(&repository()));
+}
+
+#[test]
+fn few_type_names_are_a_single_word() {
+    let (count, one_word) = type_names::one_word_names(&repository());
+    let limit = type_names::LARGEST_ONE_WORD_SHARE;
+    let share =
+        format!("{} of {count} type names are one word: {} %", one_word.len(), 100 * one_word.len() / count);
+    println!("{share}");
+    if 100 * one_word.len() > limit * count {
+        let rule = format!("{} ({share}; at most {limit} %)", type_names::WORDS_RULE);
+        assert_kept(&rule, type_names::WORDS_REASON, one_word);
+    }
+}
+
+#[test]
+fn files_do_not_import_each_other_in_circles() {
+    assert_kept(circles::RULE, circles::REASON, circles::breaches(&repository()));
+}
+
+#[test]
+fn kinds_of_model_parts_are_matched_exhaustively() {
+    assert_kept(kinds::RULE, kinds::REASON, kinds::breaches(&repository()));
+}
+
+#[test]
+fn layers_keep_to_their_tasks() {
+    assert_kept(invariants::LAYER_RULE, invariants::LAYER_REASON, invariants::layer_breaches(&repository()));
+}
+
+#[test]
+fn deployed_functions_link_nothing_of_a_developers_machine() {
+    let breaches = invariants::dependency_breaches(&repository());
+    assert_kept(invariants::DEPENDENCY_RULE, invariants::DEPENDENCY_REASON, breaches);
+}

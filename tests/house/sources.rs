@@ -1,0 +1,111 @@
+//! The repository's own files, and the report of breaches of a rule.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+/// Folders of generated files and recordings.
+const IGNORED_FOLDERS: [&str; 6] = ["target", "corpus", "artifacts", "seeds", "exam-42", "__pycache__"];
+/// Hidden folders that belong to the repository.
+const HIDDEN_FOLDERS: [&str; 3] = [".ci", ".config", ".github"];
+
+/// A text file of the repository.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceFile {
+    /// From the repository's root, with `/`.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl SourceFile {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    pub(crate) fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Whether the whole file is a test, a benchmark or an example.
+    pub(crate) fn is_test(&self) -> bool {
+        let folders = ["tests", "benches", "examples"];
+        self.path.ends_with("/tests.rs") || self.path.split('/').any(|part| folders.contains(&part))
+    }
+
+    /// The crate that the file is compiled into, by the folder of its root module.
+    pub(crate) fn crate_folder(&self) -> &str {
+        let parts: Vec<&str> = self.path.split('/').collect();
+        let count = match parts.as_slice() {
+            ["common", ..] | ["tests", _] => 1,
+            ["tests", ..] => 2,
+            ["processors", _, "src", ..] | [_, _] => 2,
+            _ => parts.len().min(3),
+        };
+        let length: usize = parts[..count].iter().map(|part| part.len() + 1).sum();
+        &self.path[..(length - 1).min(self.path.len())]
+    }
+}
+
+/// All files of the repository, sorted by path.
+pub(crate) fn repository() -> Vec<SourceFile> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    read_folder(&root, "", &mut files);
+    files.sort_by(|left, right| left.path.cmp(&right.path));
+    assert!(files.len() > 500, "the repository has more than {} files", files.len());
+    files
+}
+
+fn read_folder(root: &Path, folder: &str, files: &mut Vec<SourceFile>) {
+    for entry in fs::read_dir(root.join(folder)).expect("a readable folder") {
+        let entry = entry.expect("a readable entry");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let file_type = entry.file_type().expect("a type of file");
+        if file_type.is_dir() {
+            let is_hidden = name.starts_with('.') && !HIDDEN_FOLDERS.contains(&&*name);
+            if !is_hidden && !IGNORED_FOLDERS.contains(&&*name) {
+                read_folder(root, &path, files);
+            }
+        } else if file_type.is_file()
+            && let Ok(text) = fs::read_to_string(entry.path())
+        {
+            files.push(SourceFile { path, text });
+        }
+    }
+}
+
+/// Something that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RuleBreach {
+    pub(crate) path: String,
+    pub(crate) line: usize,
+    /// The fault, and a fix.
+    pub(crate) problem: String,
+}
+
+impl RuleBreach {
+    pub(crate) fn new(path: &str, line: usize, problem: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, problem: problem.into() }
+    }
+}
+
+/// Fails with the list of all breaches, and their number by file.
+pub(crate) fn assert_kept(rule: &str, reason: &str, mut breaches: Vec<RuleBreach>) {
+    if breaches.is_empty() {
+        return;
+    }
+    breaches.sort();
+    let mut by_file: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut report = String::new();
+    for RuleBreach { path, line, problem } in &breaches {
+        *by_file.entry(path).or_default() += 1;
+        let _ = writeln!(report, "{path}:{line}: {problem}");
+    }
+    let _ = writeln!(report, "\n{} of them, by file:", breaches.len());
+    for (path, count) in by_file {
+        let _ = writeln!(report, "{count:5} {path}");
+    }
+    panic!("{rule}\nWhy: {reason}\n\n{report}");
+}

@@ -1,0 +1,153 @@
+//! The same workloads through the relay and the exporter: stale cache keys, the archive, and the rows of datasets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use afterwrite::Error;
+use afterwrite::projection::StaleKey;
+use afterwrite::record::Timestamp;
+use afterwrite::relay::archive::ChangeArchiver;
+use afterwrite::relay::invalidate::CacheInvalidator;
+use afterwrite::sink::DeliveryStream;
+use afterwrite::sink::cloudfront::CloudFront;
+use afterwrite::sink::{Cache, InvalidatedKeys};
+use afterwrite_demo::workloads::ALL;
+use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
+use afterwrite_memory::MemoryObjects;
+use afterwrite_memory::MemoryStream;
+use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::datasets::{TextRow, export, gzip, rows_of};
+
+use super::application::NOW;
+use super::consumers::WorkloadRun;
+use super::expected::ModelExpectations;
+use super::stream::{StreamRecord, event};
+
+/// Seeds of each model.
+const SEEDS: u64 = 5;
+/// Records of a batch.
+const BATCH: usize = 40;
+
+/// A cache that records the keys that are removed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecordingCache(Arc<Mutex<BTreeSet<String>>>);
+
+impl RecordingCache {
+    fn take_removed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Cache for RecordingCache {
+    async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
+        let mut removed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        removed.extend(keys.iter().map(|key| key.key.clone()));
+        InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
+    }
+}
+
+/// A delivery stream in memory that a test can read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedStream(Arc<MemoryStream>);
+
+impl SharedStream {
+    /// All bytes that were written to it.
+    pub(super) fn contents(&self) -> Vec<u8> {
+        self.0.contents()
+    }
+}
+
+impl DeliveryStream for SharedStream {
+    async fn put_batch(&self, records: &[&[u8]]) -> Result<Vec<Result<(), Error>>, Error> {
+        self.0.put_batch(records).await
+    }
+}
+
+pub(super) type MemoryRelay =
+    StreamRelay<RecordingCache, CloudFront, SharedStream, MemoryObjects, StillClock>;
+
+/// The relay of a run's model, with the stream it writes to and the cache.
+pub(super) fn relay(run: &WorkloadRun) -> (MemoryRelay, SharedStream, RecordingCache) {
+    let clock = || StillClock::at(Timestamp::from_epoch_seconds(NOW + 60));
+    let (stream, cache) = (SharedStream::default(), RecordingCache::default());
+    let model = Arc::clone(run.model());
+    let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let archiver = ChangeArchiver::new(stream.clone(), MemoryObjects::default(), clock());
+    let invalidator = CacheInvalidator::new(Arc::clone(&model), Some(cache.clone()), None, clock());
+    let relay = StreamRelay::new(SourceTables::new(model, names), Some(invalidator), Some(archiver), clock());
+    (relay, stream, cache)
+}
+
+pub(super) async fn relay_batch(relay: &MemoryRelay, records: &[StreamRecord]) -> RelayedBatch {
+    let event = event(records.iter().map(|record| record.json.as_str()));
+    let relayed = relay.handle(event.as_bytes(), Timestamp::from_epoch_ms(i64::MAX)).await;
+    relayed.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Exports the lines of an archive: the rows of each dataset, and the bucket that holds them.
+pub(super) async fn exported(
+    run: &WorkloadRun,
+    lines: &str,
+) -> (BTreeMap<String, Vec<TextRow>>, Arc<MemoryObjects>) {
+    let bucket = Arc::new(MemoryObjects::default());
+    let object = ("archive/dt=2026-02-07/hh=12/1.gz".to_owned(), gzip(lines));
+    for tally in export(run.model(), &bucket, &[object].into()).await {
+        assert_eq!((tally.rejected, tally.rescued, tally.unmatched), (0, 0, 0));
+    }
+    let mut rows: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
+    for (name, file) in bucket.objects() {
+        let place = name.strip_prefix("datasets/").and_then(|rest| rest.split_once("/dt="));
+        if let Some((dataset, (day, _))) =
+            place.and_then(|(dataset, file)| Some((dataset, file.split_once('/')?)))
+        {
+            let with_day = |mut row: TextRow| {
+                row.insert("dt".to_owned(), day.to_owned());
+                row
+            };
+            rows.entry(dataset.to_owned()).or_default().extend(rows_of(file).into_iter().map(with_day));
+        }
+    }
+    (rows, bucket)
+}
+
+#[tokio::test]
+async fn every_change_is_archived_and_has_its_stale_keys_and_rows() {
+    for workload in ALL.into_iter().filter(|workload| workload.model != "exambuddy") {
+        for seed in 0..SEEDS {
+            let mut run = WorkloadRun::new(workload, seed, super::SIZE);
+            run.run_to_end();
+            check(workload.model, &run).await;
+        }
+    }
+}
+
+async fn check(model: &str, run: &WorkloadRun) {
+    let (relay, stream, cache) = relay(run);
+    let expectations = ModelExpectations::of(model);
+    for batch in run.streams.records.chunks(BATCH) {
+        let relayed = relay_batch(&relay, batch).await;
+        assert!(relayed.failures.is_empty(), "{:?}", relayed.failures);
+        assert_eq!(cache.take_removed(), expectations.stale_keys(batch), "{model}");
+    }
+    let lines = String::from_utf8(stream.contents()).expect("lines are text");
+    assert_eq!(lines.lines().count(), run.streams.records.len());
+    // Without secrets, a line is its record, byte for byte.
+    if model != "glad" {
+        let written: Vec<&str> = run.streams.records.iter().map(|record| record.json.as_str()).collect();
+        assert_eq!(lines.lines().collect::<Vec<_>>(), written);
+    }
+    let mut expected: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
+    for (dataset, row) in run.streams.records.iter().flat_map(|record| expectations.rows(record)) {
+        expected.entry(dataset.to_owned()).or_default().push(row);
+    }
+    let (mut found, _) = exported(run, &lines).await;
+    for row in found.values_mut().flatten() {
+        // Without the stream's label and the leading zeros.
+        let position = row["_position"].rsplit('#').next().unwrap_or("").trim_start_matches('0').to_owned();
+        row.insert("_position".to_owned(), position);
+    }
+    expected.values_mut().chain(found.values_mut()).for_each(|rows| rows.sort_unstable());
+    assert_eq!(found, expected, "{model}");
+    assert_eq!(found.len(), run.model().datasets.len(), "{model}: every dataset has rows");
+}

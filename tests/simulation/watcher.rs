@@ -1,0 +1,89 @@
+//! Checks every change of the state table when it occurs.
+
+use std::collections::BTreeMap;
+
+use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite_memory::ItemChange;
+
+use super::state::{StateKind, state_kind};
+use super::store::text;
+
+/// An expiry whose marker was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SettledExpiry {
+    /// The model generation of the process.
+    pub(crate) generation: u64,
+    pub(crate) at: Timestamp,
+}
+
+/// The observed expiries and problems.
+#[derive(Debug, Default)]
+pub(crate) struct StateWatcher {
+    /// By the marker's `PK` and `SK`.
+    pub(crate) settled: BTreeMap<(String, String), SettledExpiry>,
+    pub(crate) problems: Vec<String>,
+}
+
+impl StateWatcher {
+    /// Checks a change made by a process of this generation, or by TTL.
+    pub(crate) fn observe(&mut self, change: &ItemChange, generation: u64) {
+        let Some(item) = change.new.as_ref().or(change.old.as_ref()) else { return };
+        let (partition, sort) = (text(item, "PK").to_owned(), text(item, "SK").to_owned());
+        let kind = state_kind(&partition, &sort);
+        let Some(new) = &change.new else {
+            if !change.is_expiry {
+                self.problems.push(format!("{partition} {sort} was deleted"));
+            }
+            return;
+        };
+        let old = change.old.as_ref();
+        let fault = match kind {
+            StateKind::Entry => entry(old, new),
+            StateKind::Rollup => rollup(old, new),
+            StateKind::Lookup => lookup(old, new),
+            StateKind::Marker => {
+                let expiry = SettledExpiry { generation, at: change.time };
+                let is_second = self.settled.insert((partition.clone(), sort.clone()), expiry).is_some();
+                is_second.then_some("was written twice")
+            }
+        };
+        self.problems.extend(fault.map(|fault| format!("{partition} {sort} {fault}")));
+    }
+}
+
+fn number<'i>(item: &'i Item, name: &str) -> Option<&'i afterwrite::record::Decimal> {
+    item.get(name).and_then(AttributeValue::as_number)
+}
+
+/// Whether `rev` grows by one.
+fn is_next_revision(old: Option<&Item>, new: &Item) -> bool {
+    let rev = |item: &Item| number(item, "rev").and_then(|rev| rev.to_string().parse::<i64>().ok());
+    rev(new) == Some(old.and_then(rev).unwrap_or(0) + 1)
+}
+
+fn entry(old: Option<&Item>, new: &Item) -> Option<&'static str> {
+    if text(new, "EntityType") != "LEDGER" {
+        return Some("is not a ledger entry");
+    }
+    if !is_next_revision(old, new) {
+        return Some("has a `rev` that did not grow by one");
+    }
+    let old = old?;
+    if text(old, "position") > text(new, "position") {
+        return Some("has a position before its previous one");
+    }
+    (number(old, "generation") > number(new, "generation"))
+        .then_some("has a generation before its previous one")
+}
+
+fn rollup(old: Option<&Item>, new: &Item) -> Option<&'static str> {
+    if text(new, "EntityType") != "ROLLUP" {
+        return Some("is not a rollup");
+    }
+    (!is_next_revision(old, new)).then_some("has a `rev` that did not grow by one")
+}
+
+fn lookup(old: Option<&Item>, new: &Item) -> Option<&'static str> {
+    let has_changed = old.is_some_and(|old| old.get("gives") != new.get("gives"));
+    has_changed.then_some("has other outputs than before")
+}
