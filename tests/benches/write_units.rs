@@ -11,7 +11,7 @@ use std::sync::Arc;
 use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::{
-    ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RollupTargets, ShardAssignment, TargetId,
+    ItemContributions, KnownLookups, LookupKey, LookupOutputs, RollupTargets, ShardAssignment, TargetId,
     contributions,
 };
 use afterwrite::record::{AttributePath, AttributeValue, ChangeRecord, Decimal, Item, decode};
@@ -72,7 +72,7 @@ fn items_by_kind(items: &[Item]) -> BTreeMap<String, u64> {
 /// The outputs of lookups, by lookup and key, from the recording's images.
 struct RecordedLookups(BTreeMap<(usize, String), Vec<AttributeValue<'static>>>);
 
-impl LookupAnswers for RecordedLookups {
+impl KnownLookups for RecordedLookups {
     fn outputs(&self, lookup: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.0.get(&(lookup.lookup, lookup.key.to_string())).map(Vec::as_slice)
     }

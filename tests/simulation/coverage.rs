@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use afterwrite_tests::faults::InjectedFaults;
 
-/// What a full run of seeds must have, in addition to the counters of [`InjectedFaults`].
+/// The events that a full run of seeds must have, in addition to the counters of the injected faults.
 const EXPECTED: [&str; 24] = [
     "consumer crashed",
     "invocation overtaken by a second delivery",
@@ -76,7 +76,7 @@ impl FaultCoverage {
         others.0.iter().for_each(|(event, times)| self.add(event, *times));
     }
 
-    /// What never occurred.
+    /// The faults and events that never occurred.
     pub(crate) fn missing(&self) -> Vec<&str> {
         let expected = EXPECTED.into_iter().filter(|event| !self.0.contains_key(*event));
         expected

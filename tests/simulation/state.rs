@@ -35,7 +35,7 @@ pub(crate) struct StoredEntry {
     pub(crate) contributions: Vec<StoredContribution>,
 }
 
-/// What an entry counts into one rollup.
+/// The part of an entry that is counted into one rollup.
 #[derive(Debug)]
 pub(crate) struct StoredContribution {
     pub(crate) aggregate: String,

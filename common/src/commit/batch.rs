@@ -18,7 +18,7 @@ pub(super) struct LedgerBatch<'r> {
     pub(super) lookups: LookupResults,
 }
 
-/// What one write of a transaction is for.
+/// The purpose of one write of a transaction.
 #[derive(Clone, Debug)]
 pub(super) enum WritePurpose<'r> {
     Entry(usize),

@@ -17,7 +17,7 @@ pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
 /// Indexes of records; usually one.
 pub type RecordIndexes = SmallVec<[usize; 2]>;
 
-/// What to do with the records of an item, by their indexes.
+/// The decision on the records of an item, by their indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordDecision {
     /// The records that are not counted yet, oldest first. The last one has the state to count.

@@ -178,7 +178,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             item.observation = ItemObservation::Wanted;
         }
         // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
-        let is_looked_up = !item.identity.entity.answers.is_empty();
+        let is_looked_up = !item.identity.entity.offers.is_empty();
         let expiries = item.decision.expiries.clone();
         item.decode_old_images(&self.model.attributes, |index| is_looked_up || expiries.contains(&index));
         let is_observed = matches!(item.observation, ItemObservation::Wanted | ItemObservation::Seen { .. });

@@ -52,11 +52,11 @@ pub struct RecordFailure {
 pub struct CommitOutcome {
     /// The records that were not counted; an item that failed as a whole is reported by its first record.
     pub failures: Vec<RecordFailure>,
-    /// What was done, and what it cost.
+    /// The counters of the batch.
     pub totals: CommitTotals,
 }
 
-/// What is known of the stored item, where the item itself must be read.
+/// The knowledge of the stored item, for items that must be read.
 #[derive(Debug, Default)]
 pub(super) enum ItemObservation {
     /// The item need not be read, or not yet.
@@ -104,7 +104,7 @@ pub(super) struct LedgerItemState<'r> {
     pub(super) settled_markers: Vec<Position<'r>>,
     pub(super) observation: ItemObservation,
     pub(super) decision: RecordDecision,
-    /// What this round writes.
+    /// The plan that this round writes.
     pub(super) plan: Option<ItemPlan<'r>>,
     /// Why this round could not plan: the retryable error of a lookup.
     pub(super) lookup_delay: Option<Error>,
@@ -326,7 +326,7 @@ impl<'r> LedgerItemState<'r> {
 
     /// The images that may offer outputs to the lookups of other items.
     pub(super) fn offering_images(&self) -> impl Iterator<Item = &Image<'r>> {
-        let is_looked_up = !self.identity.entity.answers.is_empty();
+        let is_looked_up = !self.identity.entity.offers.is_empty();
         let new = self.records.iter().filter_map(|record| record.new.as_ref());
         new.chain(self.old_images.values()).filter(move |_| is_looked_up)
     }

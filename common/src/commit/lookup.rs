@@ -22,7 +22,7 @@ use super::{InvocationContext, Ledger, keys};
 use crate::clock::Clock;
 use crate::effect::{KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::entity::SourceKey;
-use crate::projection::{LookupAnswers, LookupKey, LookupOutputs, offered_outputs};
+use crate::projection::{KnownLookups, LookupKey, LookupOutputs, offered_outputs};
 use crate::record::{AttributeValue, Image, Item};
 use crate::sink::{IndexQuery, Tables, WriteError};
 use crate::table::{Model, Template};
@@ -74,7 +74,7 @@ impl LookupCache {
 #[derive(Debug, Default)]
 pub(super) struct LookupResults(HashMap<LookupKey<'static>, Result<SharedOutputs, Option<Error>>>);
 
-impl LookupAnswers for LookupResults {
+impl KnownLookups for LookupResults {
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.0.get(&LookupKeyRef(key))?.as_deref().ok()
     }

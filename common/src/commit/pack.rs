@@ -13,7 +13,7 @@ use crate::projection::{Contribution, ExtremeValue, MeasureAmounts, RollupTarget
 use crate::record::Timestamp;
 use crate::sink::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
 
-/// What one transaction adds to one rollup.
+/// The additions of one transaction to one rollup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RollupUpdate {
     /// The change of each measure. A change of zero is kept, so that `rev` grows.

@@ -17,7 +17,7 @@ use crate::record::{Decimal, Position, Timestamp};
 use crate::table::Model;
 use crate::{Error, ErrorKind, Result};
 
-/// What is added to each of some rollups.
+/// An addition to each of some rollups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RollupDelta {
     /// The rollups.
@@ -118,7 +118,7 @@ impl ItemPlan<'_> {
 pub struct NewState<'r> {
     /// The position of the state.
     pub position: Position<'r>,
-    /// What the item contributes; nothing if it is deleted.
+    /// The contributions of the item; empty if it is deleted.
     pub projection: ImageProjection,
     /// Whether the item is deleted.
     pub is_deleted: bool,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{ImageScope, LookupAnswers, RollupTargets, ShardAssignment, TargetId, TargetKey};
+use super::{ImageScope, KnownLookups, RollupTargets, ShardAssignment, TargetId, TargetKey};
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image};
 use crate::table::{Aggregate, Measure, MeasureKind, Model, Operand, Pattern, Term, ValueFormat};
@@ -64,7 +64,7 @@ pub enum ExtremeRule {
 /// The contributions and extreme values of one image.
 #[derive(Clone, Debug, Default)]
 pub struct ImageProjection {
-    /// What is counted.
+    /// The contributions that are counted.
     pub contributions: ItemContributions,
     /// The values for `max` and `min`.
     pub extremes: Vec<ExtremeValue>,
@@ -79,7 +79,7 @@ pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
-    lookups: &'s impl LookupAnswers,
+    lookups: &'s impl KnownLookups,
     sharding: ShardAssignment<'_>,
     targets: &mut RollupTargets,
 ) -> Result<ImageProjection> {

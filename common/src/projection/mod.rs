@@ -68,7 +68,7 @@ impl LookupKey<'_> {
 }
 
 /// The results of lookups.
-pub trait LookupAnswers {
+pub trait KnownLookups {
     /// The outputs of a lookup, if it has any.
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs>;
 
@@ -106,5 +106,5 @@ pub fn offered_outputs<'s, 'a: 's>(
         let outputs = lookup.outputs.iter().map(|term| scope.output(term)).collect::<Option<Vec<_>>>()?;
         Some((key, outputs))
     };
-    identity.entity.answers.iter().filter_map(offer).collect()
+    identity.entity.offers.iter().filter_map(offer).collect()
 }

@@ -96,7 +96,7 @@ impl Operation {
     }
 }
 
-/// What a stream contains besides keys (`StreamViewType`).
+/// The images in a stream's records (`StreamViewType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamView {
     /// Both images, which Afterwrite requires.

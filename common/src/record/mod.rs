@@ -1,4 +1,4 @@
-//! What DynamoDB sent, as strict types: change records, attribute values, decimals, positions and times.
+//! DynamoDB's data as strict types: change records, attribute values, decimals, positions and times.
 //!
 //! In: the bytes of a Lambda event, or a line of the archive. Out: a [`RecordBatch`] of [`ChangeRecord`]s, or a
 //! [`BadRecord`] in the place of each malformed record. Pure: no I/O, no clock.

@@ -36,7 +36,7 @@ pub struct Entity {
     /// The aggregates of this entity: indexes into [`Model::aggregates`].
     pub aggregates: Vec<usize>,
     /// The lookups of items of this entity, each with its key and outputs in this entity's own scope.
-    pub answers: Vec<LookupUse>,
+    pub offers: Vec<LookupUse>,
     /// The mirrors onto this entity: indexes into [`Model::mirrors`].
     pub mirrors: Vec<usize>,
     /// The cache rules of this entity: indexes into [`Model::caches`].
@@ -168,7 +168,7 @@ pub(super) fn compile(
         derivations,
         on_expiry,
         aggregates: Vec::new(),
-        answers: Vec::new(),
+        offers: Vec::new(),
         mirrors: Vec::new(),
         caches: Vec::new(),
         datasets: Vec::new(),

@@ -115,7 +115,7 @@ pub(super) fn compile(
         templates.push((Arc::from(attribute.value), template));
     }
     let at = key.first().map_or(name.at, |(_, text)| text.at);
-    answer(compiler, &owner, entity, (&inputs, at), &gives);
+    add_offer(compiler, &owner, entity, (&inputs, at), &gives);
     let mut templates = templates.into_iter();
     compiler.places.lookups.push(name.at);
     compiler.model.lookups.push(Lookup {
@@ -131,7 +131,7 @@ pub(super) fn compile(
 }
 
 /// The lookup in the scope of the entity that it looks up.
-fn answer(
+fn add_offer(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,
     entity: Option<usize>,
@@ -184,6 +184,6 @@ fn answer(
     // If an output is not defined, the types after it would be those of others.
     compiler.output_types.push(if types.len() == gives.len() { types } else { Vec::new() });
     if let Some(entity) = entity.and_then(|entity| compiler.model.entities.get_mut(entity)) {
-        entity.answers.push(LookupUse { lookup, inputs: terms, outputs });
+        entity.offers.push(LookupUse { lookup, inputs: terms, outputs });
     }
 }

@@ -241,7 +241,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             }
         }
         let lookup = lookup.filter(|lookup| !self.compiler.broken_lookups.contains(lookup));
-        let answer = lookup.and_then(|lookup| entity.answers.iter().find(|answer| answer.lookup == lookup));
+        let offer = lookup.and_then(|lookup| entity.offers.iter().find(|offer| offer.lookup == lookup));
         if let Some(lookup) = lookup.and_then(|lookup| model.lookups.get(lookup))
             && let Some(missing) =
                 lookup.inputs.iter().find(|input| position(&rollup.variables, input).is_none())
@@ -252,10 +252,10 @@ impl MirrorCompiler<'_, '_, '_, '_> {
                 lookup.name, rollup.name
             ));
         }
-        let key = answer.map(|answer| LookupUse {
-            lookup: answer.lookup,
-            inputs: answer.inputs.clone(),
-            outputs: answer.outputs.clone(),
+        let key = offer.map(|offer| LookupUse {
+            lookup: offer.lookup,
+            inputs: offer.inputs.clone(),
+            outputs: offer.outputs.clone(),
         });
         if self.has_both_keys() {
             problems.into_iter().for_each(|problem| self.report(ProblemCode::UnreachableMirror, at, problem));

@@ -116,7 +116,7 @@ fn group_by_item<'b>(
 
 /// Whether anything is derived from such an item.
 fn is_used(entity: &Entity) -> bool {
-    !entity.aggregates.is_empty() || !entity.answers.is_empty() || !entity.mirrors.is_empty()
+    !entity.aggregates.is_empty() || !entity.offers.is_empty() || !entity.mirrors.is_empty()
 }
 
 /// Whether a record lacks an image that is needed to count it.

@@ -34,7 +34,7 @@ use super::requests::CONCURRENCY;
 use super::{InvocationContext, Ledger, keys};
 use crate::clock::Clock;
 use crate::projection::{
-    ImageScope, LookupAnswers as _, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
+    ImageScope, KnownLookups as _, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
     offered_outputs,
 };
 use crate::record::{AttributeValue, Decimal, Image, Item};
@@ -80,7 +80,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         match outcome.await {
             Err(error) if error.kind() == ErrorKind::Configuration => Err(error),
             Err(error) => {
-                // What has not been collected has not been refreshed either, so every item with mirrors fails.
+                // Mirrors that have not been collected have not been refreshed, so every item with mirrors fails.
                 let has_mirrors = |item: &LedgerItemState<'_>| {
                     item.is_done() && (!item.identity.entity.mirrors.is_empty() || self.feeds_mirrors(item))
                 };

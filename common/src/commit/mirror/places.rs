@@ -7,7 +7,7 @@ use crate::Result;
 use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use crate::entity::ItemIdentity;
-use crate::projection::{ImageScope, LookupAnswers as _, RollupTarget};
+use crate::projection::{ImageScope, KnownLookups as _, RollupTarget};
 use crate::record::{AttributePath, AttributeValue, Image, Item};
 use crate::sink::Tables;
 use crate::table::Mirror;

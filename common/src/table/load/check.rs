@@ -213,10 +213,10 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
         let reader = format!("derived value `{}`", derivation.name);
         derivation.kind.terms().for_each(|term| read(&reader, Some(at), term));
     }
-    for answer in &compiled.answers {
-        let name = model.lookups.get(answer.lookup).map_or("", |lookup| &*lookup.name);
+    for offer in &compiled.offers {
+        let name = model.lookups.get(offer.lookup).map_or("", |lookup| &*lookup.name);
         let reader = format!("lookup `{name}`");
-        answer.terms().for_each(|term| read(&reader, places.lookups.get(answer.lookup), term));
+        offer.terms().for_each(|term| read(&reader, places.lookups.get(offer.lookup), term));
     }
     for index in &compiled.aggregates {
         let Some(aggregate) = model.aggregates.get(*index) else { continue };

@@ -58,7 +58,7 @@ fn names_become_indexes() {
     assert_eq!((&*book.name, book.aggregates.as_slice()), ("book", [0].as_slice()));
     assert_eq!(book.variables.iter().map(|name| &**name).collect::<Vec<_>>(), ["shelf_id", "book_id"]);
 
-    let [answer] = shelf.answers.as_slice() else { panic!("{:?}", shelf.answers) };
+    let [answer] = shelf.offers.as_slice() else { panic!("{:?}", shelf.offers) };
     assert_eq!((&answer.inputs, &answer.outputs), (&vec![Term::Key(1)], &vec![Term::Key(0)]));
 
     let [books] = model.aggregates.as_slice() else { panic!("{:?}", model.aggregates) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
-    ExtremeRule, ImageScope, ItemContributions, LookupAnswers, LookupKey, LookupOutputs, RecordImages,
+    ExtremeRule, ImageScope, ItemContributions, KnownLookups, LookupKey, LookupOutputs, RecordImages,
     RollupTargets, ShardAssignment, StaleCaches, TargetId, contributions, lookup_keys, offered_outputs, rows,
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Image, RecordDecoder, Timestamp};
@@ -97,7 +97,7 @@ impl LookupValues {
     }
 }
 
-impl LookupAnswers for LookupValues {
+impl KnownLookups for LookupValues {
     fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
         self.0.get(question.lookup).map(Vec::as_slice)
     }
