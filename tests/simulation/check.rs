@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
+use afterwrite_demo::exact::ExactNumber;
 
-use super::oracle::{self, Kind, ONE, Remembered, Sums, Target, Uncountable, Units, kind};
+use super::oracle::{self, Kind, Remembered, Sums, Target, Uncountable, add_amount, kind};
 use super::run::Run;
 use super::state::{State, stored};
 use super::store::{EVENTS, MAIN, STATE, Store, text};
@@ -75,14 +76,15 @@ fn ledger_and_settled(state: &State, now: i64) -> Vec<String> {
         state.entries.values().flat_map(|entry| entry.shares.iter().map(move |share| (entry, share)))
     {
         for (measure, amount) in &share.measures {
-            *wanted.entry((share.target.clone(), measure.clone())).or_default() += amount;
+            add_amount(&mut wanted, (share.target.clone(), measure.clone()), amount);
         }
     }
     let mut found = Sums::new();
     for (target, item) in &state.rollups {
         for measure in sums_of(item) {
             let settled = state.number(target, &format!("settled_{measure}"));
-            found.insert((target.clone(), measure.to_owned()), state.number(target, measure) - settled);
+            let counted = state.number(target, measure).minus(&settled);
+            found.insert((target.clone(), measure.to_owned()), counted);
         }
     }
     differences("the ledger's entries", &wanted, "the rollup less what is settled", &found, now)
@@ -92,10 +94,10 @@ fn differences(left_name: &str, left: &Sums, right_name: &str, right: &Sums, now
     let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();
     let mut problems = Vec::new();
     for key in keys {
-        let of = |sums: &Sums| sums.get(key).copied().unwrap_or(0);
+        let of = |sums: &Sums| sums.get(key).cloned().unwrap_or_default();
         let (target, measure) = key;
         if of(left) != of(right) && is_judged(target, now) {
-            let (left, right) = (shown(of(left)), shown(of(right)));
+            let (left, right) = (of(left), of(right));
             problems.push(format!(
                 "{} {} {measure}: {left_name}: {left}, {right_name}: {right}",
                 target.0, target.1
@@ -103,11 +105,6 @@ fn differences(left_name: &str, left: &Sums, right_name: &str, right: &Sums, now
         }
     }
     problems
-}
-
-fn shown(number: Units) -> String {
-    let sign = if number < 0 { "-" } else { "" };
-    format!("{sign}{}.{:010}", number.abs() / ONE, number.abs() % ONE)
 }
 
 /// What was remembered is something that was there once.
@@ -146,8 +143,8 @@ fn entries(state: &State, items: &[(&str, Item)], generation: u64) -> Vec<String
         for share in entry.shares.iter().filter(|share| generation == 1 || share.aggregate != "task_days") {
             let unsharded = share.target.0.split("#SHARD#").next().unwrap_or_default().to_owned();
             for (measure, amount) in &share.measures {
-                *held.entry(((unsharded.clone(), share.target.1.clone()), measure.clone())).or_default() +=
-                    amount;
+                let target = (unsharded.clone(), share.target.1.clone());
+                add_amount(&mut held, (target, measure.clone()), amount);
             }
         }
         let mut wanted = Sums::new();
@@ -230,9 +227,9 @@ fn recount(state: &State, items: &[(&str, Item)], settled: &Sums, generation: u6
         let unsharded = target.0.split("#SHARD#").next().unwrap_or_default().to_owned();
         for measure in sums_of(item) {
             let key = ((unsharded.clone(), target.1.clone()), measure.to_owned());
-            let settled = stored(item, &format!("settled_{measure}")).unwrap_or(0);
-            *found_settled.entry(key.clone()).or_default() += settled;
-            *found.entry(key).or_default() += stored(item, measure).unwrap_or(0);
+            let settled = stored(item, &format!("settled_{measure}")).unwrap_or_default();
+            add_amount(&mut found_settled, key.clone(), &settled);
+            add_amount(&mut found, key, &stored(item, measure).unwrap_or_default());
         }
         if expires_at(target).is_some_and(|at| at < now - UNJUDGED_SECONDS) {
             return vec![format!("{} {} lives on after its time", target.0, target.1)];
@@ -240,9 +237,9 @@ fn recount(state: &State, items: &[(&str, Item)], settled: &Sums, generation: u6
     }
     // What the removed aggregate once counted is carried along until it is dropped; the ledger vouches for it.
     let is_kept =
-        |((_, measure), _): &(&(Target, String), &Units)| generation == 1 || measure != "tasks_of_day";
+        |((_, measure), _): &(&(Target, String), &ExactNumber)| generation == 1 || measure != "tasks_of_day";
     let kept = |sums: &Sums| -> Sums {
-        sums.iter().filter(is_kept).map(|(key, amount)| (key.clone(), *amount)).collect()
+        sums.iter().filter(is_kept).map(|(key, amount)| (key.clone(), amount.clone())).collect()
     };
     let mut problems = differences("the recount", &kept(&wanted), "the rollup", &kept(&found), now);
     problems.extend(differences("what expired", settled, "the rollup's settled", &found_settled, now));
@@ -255,7 +252,7 @@ fn averages(state: &State) -> Vec<String> {
         .filter_map(|(target, item)| {
             let of = |measure| state.number(target, measure);
             let (wanted, found) =
-                (oracle::average(of("score_sum"), of("visits")), stored(item, "score_average"));
+                (of("score_sum").divided_by(&of("visits"), 6), stored(item, "score_average"));
             (wanted != found).then(|| format!("{}: the average is {found:?}, not {wanted:?}", target.0))
         })
         .collect()
@@ -277,17 +274,17 @@ fn extremes<S: Store + 'static>(run: &Run<S>, state: &State, items: &[(&str, Ite
         let target = (format!("SHOP#{shop}"), "ROLLUP#VISITS".to_owned());
         let records = &run.streams.records;
         let score = |record: &Record| score_at(shop, record.new.as_ref()?);
-        let ever: BTreeSet<Units> = records.iter().filter_map(score).collect();
+        let ever: BTreeSet<ExactNumber> = records.iter().filter_map(score).collect();
         let present = items.iter().filter_map(|(_, item)| score_at(shop, item));
-        let counted: Vec<Units> =
+        let counted: Vec<ExactNumber> =
             records.iter().filter(is_counted).filter_map(score).chain(present).collect();
         let held = |measure| state.rollups.get(&target).and_then(|item| stored(item, measure));
         let (best, worst) = (held("best"), held("worst"));
-        if [best, worst].into_iter().flatten().any(|value| !ever.contains(&value)) {
+        if [&best, &worst].into_iter().flatten().any(|value| !ever.contains(value)) {
             problems.push(format!("SHOP#{shop}: best or worst is a value that never was"));
         }
-        if counted.iter().max().is_some_and(|score| best.is_none_or(|best| best < *score))
-            || counted.iter().min().is_some_and(|score| worst.is_none_or(|worst| worst > *score))
+        if counted.iter().max().is_some_and(|score| best.as_ref().is_none_or(|best| best < score))
+            || counted.iter().min().is_some_and(|score| worst.as_ref().is_none_or(|worst| worst > score))
         {
             problems.push(format!(
                 "SHOP#{shop}: best {best:?} and worst {worst:?}, but counted were {counted:?}"
@@ -322,7 +319,7 @@ fn mirrors(state: &State, items: &[(&str, Item)]) -> Vec<String> {
                     Some(AttributeValue::M(stats)) => stats,
                     _ => &empty,
                 };
-                let visits = Some(held("visits").unwrap_or(0));
+                let visits = Some(held("visits").unwrap_or_default());
                 for (name, wanted) in
                     [("visits", visits), ("average", held("score_average")), ("best", held("best"))]
                 {
@@ -339,8 +336,8 @@ fn mirror(
     partition: &str,
     sort: &str,
     name: &str,
-    found: Option<Units>,
-    wanted: Option<Units>,
+    found: Option<ExactNumber>,
+    wanted: Option<ExactNumber>,
 ) -> Option<String> {
     (found != wanted).then(|| format!("{partition} {sort} shows {name} = {found:?}, not {wanted:?}"))
 }

@@ -1,24 +1,19 @@
-//! What is right, said a second time and in another way: what each item of the simulation's model contributes, key by key.
+//! A second implementation of what each item of the simulation's model contributes, key by key.
 //!
-//! It shares no code with the engine but the reading of a number's digits. The rollups' keys and the measures are spelled out
-//! here, and arithmetic is that of `i128`, in units of 10⁻¹⁰.
+//! It shares no code with the engine: the rollups' keys and the measures are spelled out here, and its numbers are those of the
+//! demo's recount.
 
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item};
+use afterwrite_demo::exact::ExactNumber;
 
 use super::store::{EVENTS, text};
-
-/// A number in units of 10⁻¹⁰.
-pub(crate) type Units = i128;
-/// One.
-pub(crate) const ONE: Units = 10_000_000_000;
-const PLACES: usize = 10;
 
 /// `PK`, without a shard, and `SK` of a rollup.
 pub(crate) type Target = (String, String);
 /// Sums by rollup and measure.
-pub(crate) type Sums = BTreeMap<(Target, String), Units>;
+pub(crate) type Sums = BTreeMap<(Target, String), ExactNumber>;
 
 /// What the two lookups gave first: owners by project, cities by shop.
 #[derive(Clone, Debug, Default)]
@@ -92,14 +87,20 @@ pub(crate) fn add(
     remembered: &Remembered,
 ) -> Result<(), Uncountable> {
     for (target, measure, amount) in contributions(table, item, generation, remembered)? {
-        *sums.entry((target, measure.to_owned())).or_default() += amount;
+        add_amount(sums, (target, measure.to_owned()), &amount);
     }
     Ok(())
 }
 
-type Amounts = Vec<(Target, &'static str, Units)>;
+/// Adds an amount to the sum of a rollup's measure.
+pub(crate) fn add_amount(sums: &mut Sums, measure: (Target, String), amount: &ExactNumber) {
+    let sum = sums.entry(measure).or_default();
+    *sum = sum.plus(amount);
+}
 
-/// What an item contributes; nothing of it is nought.
+type Amounts = Vec<(Target, &'static str, ExactNumber)>;
+
+/// What an item contributes, without amounts of zero.
 pub(crate) fn contributions(
     table: &str,
     item: &Item,
@@ -118,15 +119,15 @@ pub(crate) fn contributions(
         Kind::Event => event(item, remembered)?,
         Kind::Shop { .. } | Kind::Other => Vec::new(),
     };
-    amounts.retain(|(.., amount)| *amount != 0);
+    amounts.retain(|(.., amount)| *amount != ExactNumber::ZERO);
     Ok(amounts)
 }
 
 fn project(item: &Item, owner: &str) -> Amounts {
     let total = (format!("OWNER#{owner}"), "ROLLUP#TOTAL".to_owned());
     match item.get("archived") {
-        Some(AttributeValue::Bool(false)) => vec![(total, "projects_open", ONE)],
-        Some(AttributeValue::Bool(true)) => vec![(total, "projects_archived", ONE)],
+        Some(AttributeValue::Bool(false)) => vec![(total, "projects_open", ExactNumber::one())],
+        Some(AttributeValue::Bool(true)) => vec![(total, "projects_archived", ExactNumber::one())],
         _ => Vec::new(),
     }
 }
@@ -145,19 +146,22 @@ fn task(
         None
     } else {
         let (price, quantity) = (number(item, "price")?, number(item, "quantity")?);
-        // The places of both are few enough for the product to be exact.
-        price.zip(quantity).map(|(price, quantity)| (price / 10_000) * (quantity / 1_000_000))
+        price.zip(quantity).map(|(price, quantity)| price.times(&quantity))
     };
     let mut amounts = Amounts::new();
     for sort in ["ROLLUP#TOTAL".to_owned(), format!("ROLLUP#PROJECT#{project}")] {
         let target = (owner.clone(), sort);
-        amounts.push((target.clone(), "tasks", ONE));
-        amounts.push((target.clone(), "done", if status == "DONE" { ONE } else { 0 }));
-        amounts.push((target.clone(), "points_sum", points.unwrap_or(0)));
-        amounts.push((target, "amount", amount.unwrap_or(0)));
+        amounts.push((target.clone(), "tasks", ExactNumber::one()));
+        amounts.push((target.clone(), "done", (status == "DONE").into()));
+        amounts.push((target.clone(), "points_sum", points.clone().unwrap_or_default()));
+        amounts.push((target, "amount", amount.clone().unwrap_or_default()));
     }
     if generation == 1 {
-        amounts.push(((owner, format!("ROLLUP#DAY#{}", text(item, "day"))), "tasks_of_day", ONE));
+        amounts.push((
+            (owner, format!("ROLLUP#DAY#{}", text(item, "day"))),
+            "tasks_of_day",
+            ExactNumber::one(),
+        ));
     }
     Ok(amounts)
 }
@@ -165,9 +169,16 @@ fn task(
 fn visit(item: &Item, shop: &str, generation: u64) -> Result<Amounts, Uncountable> {
     let score = number(item, "score")?;
     let target = (format!("SHOP#{shop}"), "ROLLUP#VISITS".to_owned());
-    let mut amounts = vec![(target.clone(), "visits", ONE), (target, "score_sum", score.unwrap_or(0))];
+    let mut amounts = vec![
+        (target.clone(), "visits", ExactNumber::one()),
+        (target, "score_sum", score.unwrap_or_default()),
+    ];
     if generation == 2 {
-        amounts.push(((format!("KIND#{}", text(item, "kind")), "ROLLUP".to_owned()), "visits_of_kind", ONE));
+        amounts.push((
+            (format!("KIND#{}", text(item, "kind")), "ROLLUP".to_owned()),
+            "visits_of_kind",
+            ExactNumber::one(),
+        ));
     }
     Ok(amounts)
 }
@@ -175,7 +186,10 @@ fn visit(item: &Item, shop: &str, generation: u64) -> Result<Amounts, Uncountabl
 fn session(item: &Item, user: &str) -> Result<Amounts, Uncountable> {
     let seconds = number(item, "seconds")?;
     let target = (format!("USER#{user}"), format!("ROLLUP#DAY#{}", text(item, "day")));
-    Ok(vec![(target.clone(), "sessions", ONE), (target, "seconds_sum", seconds.unwrap_or(0))])
+    Ok(vec![
+        (target.clone(), "sessions", ExactNumber::one()),
+        (target, "seconds_sum", seconds.unwrap_or_default()),
+    ])
 }
 
 fn event(item: &Item, remembered: &Remembered) -> Result<Amounts, Uncountable> {
@@ -185,22 +199,24 @@ fn event(item: &Item, remembered: &Remembered) -> Result<Amounts, Uncountable> {
         return Err(Uncountable::Poison);
     }
     let city = remembered.cities.get(shop).ok_or(Uncountable::Unanswered)?;
-    let percent_of = |part: Units, whole: Units| (whole > 0).then(|| (part * 100, whole));
-    let percent = part.zip(whole).and_then(|(part, whole)| percent_of(part, whole));
+    let percent = part.zip(whole).filter(|(_, whole)| *whole > ExactNumber::ZERO);
     let traffic = (format!("TRAFFIC#{}", text(item, "kind")), "ROLLUP".to_owned());
     let city = (format!("CITY#{city}"), "ROLLUP".to_owned());
-    let mut amounts = vec![(traffic.clone(), "events", ONE), (city.clone(), "events", ONE)];
-    if let Some((hundredfold, whole)) = percent {
-        let bin = match hundredfold.div_euclid(whole * 25) {
+    let one = ExactNumber::one;
+    let mut amounts = vec![(traffic.clone(), "events", one()), (city.clone(), "events", one())];
+    if let Some((part, whole)) = percent {
+        let hundredfold = part.times(&100.into());
+        let quarter = hundredfold.floor_divided_by(&whole.times(&25.into()));
+        let bin = match quarter.and_then(|quarter| quarter.to_i64()).expect("a small quotient") {
             ..=-1 => None,
             0 => Some("pct_00"),
             1 => Some("pct_25"),
             2 => Some("pct_50"),
             _ => Some("pct_75"),
         };
-        amounts.extend(bin.map(|bin| (traffic, bin, ONE)));
-        if hundredfold >= whole * 50 {
-            amounts.push((city, "high", ONE));
+        amounts.extend(bin.map(|bin| (traffic, bin, one())));
+        if hundredfold >= whole.times(&50.into()) {
+            amounts.push((city, "high", one()));
         }
     }
     Ok(amounts)
@@ -211,35 +227,17 @@ pub(crate) fn is_poison(table: &str, item: &Item) -> bool {
     contributions(table, item, 1, &Remembered::default()) == Err(Uncountable::Poison)
 }
 
-fn number(item: &Item, name: &str) -> Result<Option<Units>, Uncountable> {
+fn number(item: &Item, name: &str) -> Result<Option<ExactNumber>, Uncountable> {
     match item.get(name) {
         None => Ok(None),
-        Some(AttributeValue::N(number)) => Ok(Some(units(&number.to_string()))),
+        Some(AttributeValue::N(number)) => Ok(Some(exact(&number.to_string()))),
         Some(_) => Err(Uncountable::Poison),
     }
 }
 
-/// Reads a number of at most 10 decimal places.
-pub(crate) fn units(text: &str) -> Units {
-    let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
-    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    assert!(fraction.len() <= PLACES, "a number of more than {PLACES} decimal places");
-    let digits = format!("{integer}{fraction:0<PLACES$}");
-    let magnitude: Units = digits.parse().unwrap_or_else(|_| panic!("no plain decimal number"));
-    if is_negative { -magnitude } else { magnitude }
-}
-
-/// A quotient of two numbers, rounded half to even at 6 decimal places.
-pub(crate) fn average(sum: Units, count: Units) -> Option<Units> {
-    let count = count / ONE;
-    if count == 0 {
-        return None;
-    }
-    // In units of 10⁻⁶, times `count`, is `sum / 10⁴`: compare without dividing first.
-    let divisor = count * 10_000;
-    let (floor, rest) = (sum.div_euclid(divisor), sum.rem_euclid(divisor));
-    let is_up = rest * 2 > divisor || (rest * 2 == divisor && floor % 2 != 0);
-    Some((floor + Units::from(is_up)) * 10_000)
+/// Reads a number.
+pub(crate) fn exact(text: &str) -> ExactNumber {
+    ExactNumber::parse(text).unwrap_or_else(|| panic!("not a decimal number: {text}"))
 }
 
 /// The moment, in epoch seconds, from which the rollup of this day is over.

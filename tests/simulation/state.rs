@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item};
+use afterwrite_demo::exact::ExactNumber;
 use serde_json::Value;
 
-use super::oracle::{Remembered, Target, Units, units};
+use super::oracle::{Remembered, Target, exact};
 use super::store::text;
 
 /// What an item of the state table is, told by its key.
@@ -41,7 +42,7 @@ pub(crate) struct Share {
     pub(crate) aggregate: String,
     /// The rollup's item, shard included.
     pub(crate) target: Target,
-    pub(crate) measures: Vec<(String, Units)>,
+    pub(crate) measures: Vec<(String, ExactNumber)>,
 }
 
 /// The whole table.
@@ -87,15 +88,15 @@ impl State {
         Ok(())
     }
 
-    /// A number of a rollup, nought if it is absent.
-    pub(crate) fn number(&self, target: &Target, measure: &str) -> Units {
-        self.rollups.get(target).and_then(|item| stored(item, measure)).unwrap_or(0)
+    /// A number of a rollup, zero if it is absent.
+    pub(crate) fn number(&self, target: &Target, measure: &str) -> ExactNumber {
+        self.rollups.get(target).and_then(|item| stored(item, measure)).unwrap_or_default()
     }
 }
 
 /// A number of an item.
-pub(crate) fn stored(item: &Item, name: &str) -> Option<Units> {
-    item.get(name).and_then(AttributeValue::as_number).map(|number| units(&number.to_string()))
+pub(crate) fn stored(item: &Item, name: &str) -> Option<ExactNumber> {
+    item.get(name).and_then(AttributeValue::as_number).map(|number| exact(&number.to_string()))
 }
 
 fn integer(item: &Item, name: &str) -> Option<i64> {
@@ -110,7 +111,7 @@ fn entry(item: &Item) -> Result<Entry, String> {
         // Without an aggregate it says only which mirrored rollups the item has left.
         let Some(aggregate) = share[0].as_str() else { continue };
         let measures = share[2].as_object().ok_or_else(broken)?;
-        let amount = |value: &Value| value.as_str().map_or_else(|| units(&value.to_string()), units);
+        let amount = |value: &Value| value.as_str().map_or_else(|| exact(&value.to_string()), exact);
         let measures: Vec<_> = measures.iter().map(|(name, value)| (name.clone(), amount(value))).collect();
         for target in share[1].as_array().ok_or_else(broken)? {
             let part = |index: usize| target[index].as_str().unwrap_or("").to_owned();
