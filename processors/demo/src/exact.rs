@@ -79,6 +79,9 @@ impl ExactNumber {
     /// The sum.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
+        if self.digits.is_empty() {
+            return other.clone();
+        }
         let (a, b, exponent) = self.aligned(other);
         if self.is_negative == other.is_negative {
             return Self::normal(self.is_negative, sum(&a, &b), exponent);

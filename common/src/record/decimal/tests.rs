@@ -1,12 +1,8 @@
-//! Decimals compared with examples and with schoolbook arithmetic on digits, which shares no code with them.
+//! Decimals compared with examples. (`tests/decimals.rs` compares them with an independent implementation.)
 
 use proptest::prelude::*;
 
 use super::*;
-
-mod schoolbook;
-
-use schoolbook::SchoolbookNumber;
 
 fn decimal(text: &str) -> Decimal {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -198,88 +194,8 @@ fn floor_division_rounds_down() {
     }
 }
 
-/// A number and a notation of it.
-fn numbers() -> impl Strategy<Value = (SchoolbookNumber, String)> {
-    let digits = prop_oneof![
-        4 => "[0-9]{1,38}",
-        2 => "[0-9]{1,19}",
-        1 => "9{1,38}",
-        1 => "10{0,37}",
-        1 => "(922337203685477580[6-9]|0)",
-    ];
-    let exponents = prop_oneof![3 => Just(0_i64), 3 => -45..45_i64, 1 => -167..=125_i64];
-    let (leading, trailing) = (0..3_usize, 0..3_usize);
-    (any::<bool>(), digits, exponents, leading, trailing, any::<prop::sample::Index>())
-        .prop_map(|(is_negative, digits, exponent, leading, trailing, point)| {
-            let number = SchoolbookNumber::new(is_negative, &digits, exponent);
-            let padded = format!("{}{digits}{}", "0".repeat(leading), "0".repeat(trailing));
-            let point = point.index(padded.len() + 1);
-            let (whole, fraction) = padded.split_at(point);
-            let written =
-                exponent - i64::try_from(trailing).unwrap() + i64::try_from(fraction.len()).unwrap();
-            let sign = if is_negative { "-" } else { "" };
-            let text = match (fraction, written) {
-                ("", 0) => format!("{sign}{whole}"),
-                (_, 0) => format!("{sign}{whole}.{fraction}"),
-                _ => format!("{sign}{whole}.{fraction}E{written}"),
-            };
-            (number, text)
-        })
-        .prop_filter("outside DynamoDB's limits", |(number, _)| number.is_in_range())
-}
-
-/// The expected result: the number, or an error if it is out of range.
-fn expected(number: SchoolbookNumber) -> Result<SchoolbookNumber, NotADecimal> {
-    if number.is_in_range() { Ok(number) } else { Err(NotADecimal::Range) }
-}
-
-fn to_schoolbook(decimal: Result<Decimal, NotADecimal>) -> Result<SchoolbookNumber, NotADecimal> {
-    decimal.map(|decimal| SchoolbookNumber::read(&decimal.to_string()))
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-
-    #[test]
-    fn parsing_and_formatting_keep_the_value((number, text) in numbers()) {
-        let decimal = decimal(&text);
-        prop_assert_eq!(SchoolbookNumber::read(&decimal.to_string()), number.clone());
-        prop_assert_eq!(&decimal.to_string().parse::<Decimal>().unwrap(), &decimal);
-        prop_assert_eq!(decimal.sign(), number.compare(&SchoolbookNumber::zero()));
-        prop_assert_eq!(decimal.is_zero(), number == SchoolbookNumber::zero());
-        prop_assert_eq!(decimal.to_i64().map(|integer| SchoolbookNumber::read(&integer.to_string())),
-            number.is_an_i64().then_some(number));
-    }
-
-    #[test]
-    fn arithmetic_is_exact((a, left) in numbers(), (b, right) in numbers()) {
-        let (left, right) = (decimal(&left), decimal(&right));
-        prop_assert_eq!(to_schoolbook(left.plus(&right)), expected(a.plus(&b)));
-        prop_assert_eq!(to_schoolbook(left.minus(&right)), expected(a.plus(&b.negated())));
-        prop_assert_eq!(to_schoolbook(left.times(&right)), expected(a.times(&b)));
-        prop_assert_eq!(to_schoolbook(Ok(left.negated())), Ok(a.negated()));
-    }
-
-    #[test]
-    fn comparison_is_exact((a, left) in numbers(), (b, right) in numbers(), (c, third) in numbers()) {
-        let (left, right, third) = (decimal(&left), decimal(&right), decimal(&third));
-        prop_assert_eq!(left.cmp(&right), a.compare(&b));
-        prop_assert_eq!(left == right, a == b);
-        if right.sign().is_gt() {
-            prop_assert_eq!(left.compare_quotient(&right, &third), a.compare(&b.times(&c)));
-        }
-    }
-
-    #[test]
-    fn division_rounds_as_documented((a, left) in numbers(), (b, right) in numbers(), places in 0..12_u8) {
-        let (dividend, divisor) = (decimal(&left), decimal(&right));
-        let rounded = a.divided_by(&b, places).filter(SchoolbookNumber::is_in_range);
-        let quotient = dividend.divided_by(&divisor, places);
-        prop_assert_eq!(quotient.map(|quotient| SchoolbookNumber::read(&quotient.to_string())), rounded);
-        let floor = a.floor_divided_by(&b).filter(SchoolbookNumber::is_an_i64);
-        let actual = dividend.floor_divided_by(&divisor);
-        prop_assert_eq!(actual.map(|floor| SchoolbookNumber::read(&floor.to_string())), floor);
-    }
 
     #[test]
     fn every_text_is_parsed_or_rejected(text in "[-+.eE0-9 ]{0,12}|.{0,8}") {
