@@ -1,8 +1,8 @@
-//! The models of `fixtures/models`: one that has a text of its name beside it is broken, and gives just that text, as
-//! `afterwrite model check` prints it in that folder; every other one loads.
+//! The models of `fixtures/models`. A model with a `.txt` file of the same name is broken: that file has the exact output of
+//! `afterwrite model check` in that folder. Every other model loads.
 //!
-//! A new case is a model and an empty text. `AFTERWRITE_TEST_REWRITE=1 cargo nextest run --workspace --test broken_models` writes the
-//! texts anew: for new cases, and after a message has been changed on purpose. What changed is then for `git diff` to show, and to be read.
+//! A new case is a model and an empty `.txt` file. `AFTERWRITE_TEST_REWRITE=1 cargo nextest run --workspace --test broken_models` rewrites
+//! these files: for new cases, and after an intended change of a message. Review the changes with `git diff`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/models")
 }
 
-/// The names of the models, or of the texts, without what they end in.
+/// The names of the files with this extension, without the extension.
 fn names(extension: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(folder()).expect("the folder") {
@@ -34,13 +34,13 @@ fn read(name: &str, extension: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What is wrong with a model, a line each; nothing of one that loads.
+/// The problems of a model, one per line; empty if the model loads.
 fn problems(name: &str) -> String {
     let found = Model::parse(&read(name, "toml"), &format!("{name}.toml"));
     found.map_or_else(|errors| format!("{errors}\n"), |_| String::new())
 }
 
-/// What one text lacks of the other, and what it has beyond it.
+/// The missing lines, then the unexpected lines.
 fn difference(expected: &str, found: &str) -> Vec<String> {
     let missing = expected.lines().filter(|line| !found.lines().any(|other| other == *line));
     let unexpected = found.lines().filter(|line| !expected.lines().any(|other| other == *line));
@@ -55,7 +55,7 @@ fn every_broken_model_gives_its_messages() {
     for name in &broken {
         let (expected, found) = (read(name, "txt"), problems(name));
         if found.is_empty() {
-            differences.push(format!("{name}.toml loads, although {name}.txt says that it is broken"));
+            differences.push(format!("{name}.toml loads, although {name}.txt lists its problems"));
         } else if found != expected && std::env::var_os(REWRITE).is_some() {
             fs::write(folder().join(format!("{name}.txt")), found).expect("a text");
         } else if found != expected {
@@ -65,7 +65,7 @@ fn every_broken_model_gives_its_messages() {
     }
     assert!(
         differences.is_empty(),
-        "{}\nif that is meant: {REWRITE}=1 writes the texts anew",
+        "{}\nif this is intended: {REWRITE}=1 rewrites the texts",
         differences.join("\n")
     );
 }
@@ -84,7 +84,7 @@ fn every_other_model_loads() {
 }
 
 #[test]
-fn no_problem_is_told_twice() {
+fn no_problem_is_reported_twice() {
     for name in names("txt") {
         let text = read(&name, "txt");
         let lines: BTreeSet<&str> = text.lines().collect();

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Draws terminal output as an SVG picture.
 
-    target/release/afterwrite demo | docs/images/terminal_svg.py "afterwrite demo" > docs/images/demo.svg
+    target/release/afterwrite demo | docs/images/terminal_svg.py "afterwrite demo" --lines 1-12,53-65,-4 > docs/images/demo.svg
 
-Reads the output from standard input; the argument is the command that is shown above it. Long output is cut in the middle:
---first and --last give the number of lines to keep. Nothing is drawn that the command did not print.
+Reads the output from standard input; the argument is the command that is shown above it. --lines selects lines of long output,
+for example `--lines 1-9,53-64,-4` (the first nine, some from the middle, the last four); gaps are drawn as an ellipsis. Nothing
+else is drawn that the command did not print.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def picture(command: str, lines: list[str]) -> str:
     rows += [f'<text x="{LEFT}" y="{TOP + LINE * (row + 1)}">{spans(line)}</text>' for row, line in enumerate(lines) if line.strip()]
     dots = "".join(f'<circle cx="{LEFT + 20 * place}" cy="19" r="6" fill="{fill}"/>' for place, fill in enumerate((BAD, "#e3b341", GOOD)))
     return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
         f"<title>Output of {html.escape(command)}</title>",
         "<style>text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre}</style>",
         f'<rect width="{width}" height="{height}" rx="8" fill="{BACKGROUND}"/>',
@@ -49,16 +50,32 @@ def picture(command: str, lines: list[str]) -> str:
     ])
 
 
+def select(lines: list[str], selection: str) -> list[str]:
+    """The lines of these ranges, with an ellipsis in each gap."""
+    chosen: set[int] = set()
+    for part in selection.split(","):
+        first, _, last = part.partition("-")
+        if first:
+            chosen.update(range(int(first) - 1, min(int(last or first), len(lines))))
+        else:
+            chosen.update(range(max(len(lines) - int(last), 0), len(lines)))
+    shown: list[str] = []
+    previous = -1
+    for index in sorted(chosen):
+        if index != previous + 1:
+            shown.append("…")
+        shown.append(lines[index])
+        previous = index
+    return shown
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("command", help="the command that printed the output")
-    arguments.add_argument("--first", type=int, default=200, help="lines kept from the beginning (default: 200)")
-    arguments.add_argument("--last", type=int, default=200, help="lines kept from the end (default: 200)")
+    arguments.add_argument("--lines", help="the lines to draw, from 1; default: all")
     chosen = arguments.parse_args()
     lines = [line.rstrip() for line in sys.stdin.read().expandtabs().splitlines()]
-    if len(lines) > chosen.first + chosen.last:
-        lines = lines[: chosen.first] + ["…"] + lines[len(lines) - chosen.last :]
-    sys.stdout.write(picture(chosen.command, lines))
+    sys.stdout.write(picture(chosen.command, select(lines, chosen.lines) if chosen.lines else lines))
 
 
 if __name__ == "__main__":

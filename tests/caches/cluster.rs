@@ -41,7 +41,7 @@ async fn keys_of_all_masters_are_deleted_while_a_slot_migrates() {
     assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
     assert_eq!(count_keys(masters).await, others().count());
 
-    // The migration has started: some of the slot's keys are on the new node (ASK), some are not.
+    // The migration has started: some of the slot's keys are on the new node (an `ASK` redirection), some are not.
     put(&cluster, cached()).await;
     let from = cluster.home("{tag}").await;
     let to = (from + 1) % masters.len();

@@ -8,8 +8,8 @@
 //! | `delivery_stream` | `DeliveryStream` | memory, Firehose against the embedded stream and against moto |
 //! | `object_store` | `ObjectStore`, `Bucket` | memory, folder, S3 against the embedded server and against moto |
 //!
-//! A suite has one function for each rule of the contract, and runs them all against one implementation. What an implementation cannot
-//! show, or what only a service has (a missing resource), stands next to the suite with the reason.
+//! A suite has one function for each rule of the contract, and runs them all against one implementation. Tests of behaviour that
+//! an implementation cannot show, or that only a service has (a missing resource), stand next to the suite with the reason.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 

@@ -18,7 +18,7 @@ const MANY_OBJECTS: usize = 1_003;
 
 async fn suite(bucket: &impl Bucket) {
     a_put_replaces_the_object(bucket).await;
-    a_missing_object_is_none(bucket).await;
+    a_missing_object_has_no_content(bucket).await;
     objects_of_any_size_are_read_back(bucket).await;
     put_new_writes_once_and_changes_nothing_later(bucket).await;
     a_list_has_the_objects_with_the_prefix_in_key_order(bucket).await;
@@ -73,7 +73,7 @@ async fn a_put_replaces_the_object(bucket: &impl Bucket) {
     }
 }
 
-async fn a_missing_object_is_none(bucket: &impl Bucket) {
+async fn a_missing_object_has_no_content(bucket: &impl Bucket) {
     bucket.put("missing/object", b"x".to_vec()).await.unwrap();
     for key in ["missing/object2", "missing/objec", "nowhere/object"] {
         assert_eq!(content(bucket, key).await, None, "{key}");

@@ -116,7 +116,7 @@ struct CompactionWorld {
     coverage: SimulationCoverage,
 }
 
-/// What happened in all simulations. What never happens is not tested.
+/// The number of times that each event happened in all simulations. An event that never happens is not tested.
 #[derive(Debug, Default)]
 struct SimulationCoverage {
     queries: u64,

@@ -19,7 +19,7 @@ const NONSENSE: &str = "zzzzzz";
 const BEFORE_KEYS: [&str; 4] = ["keys are ", "exactly one of ", "one key, one of ", "values, or one of "];
 
 /// The words before the loader's lists of known values.
-const BEFORE_VALUES: [&str; 3] = ["types are ", "a column is ", "must be \""];
+const BEFORE_VALUES: [&str; 4] = ["types are ", "a column is ", "attribute is ", "must be "];
 
 #[test]
 fn the_examples_of_the_models_page_are_one_model_that_loads() {
@@ -59,9 +59,9 @@ fn every_value_of_a_setting_is_named() {
     let mut lists = BTreeSet::new();
     each_place(&model(), &mut |place, value| {
         if value.is_string() {
-            let lists_of = |message: &String| {
-                let quoted = listed(message, &BEFORE_VALUES, '"').filter(|_| message.contains("must be \""));
-                quoted.or_else(|| listed(message, &BEFORE_VALUES, '`'))
+            let lists_of = |message: &String| -> Option<Vec<String>> {
+                let message = message.split("; ").find(|part| BEFORE_VALUES.iter().any(|words| part.contains(words)))?;
+                listed(message, &BEFORE_VALUES, '`').filter(|values| !values.is_empty())
             };
             lists.extend(messages(place, json!(NONSENSE)).iter().filter_map(lists_of));
         }

@@ -1,4 +1,4 @@
-//! What a function reports when it cannot start, or cannot use an invocation's payload.
+//! The error reports of a function that cannot start, or cannot use an invocation's payload.
 
 use std::io::Write as _;
 use std::process::Command;

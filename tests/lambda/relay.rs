@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{TIME, assert_measured, metrics, refusal_to_start_of, response};
 
-/// What a function did with a batch.
+/// The results of one batch.
 struct DeliveredBatch {
     returned: Value,
     /// How many changes were archived.
@@ -89,7 +89,7 @@ async fn any_function_hosts_any_set() {
     }
 }
 
-/// What an operator sees of a healthy relay: counts by destination, the age of the records, and how long the cache was stale.
+/// The metrics of a healthy relay: counts by destination, the age of the records, and how long the cache was stale.
 #[tokio::test]
 #[ignore = "needs the release binaries and redis-server: run tests/run"]
 async fn relay_reports_metrics_of_what_it_invalidated_and_archived() {

@@ -222,7 +222,7 @@ async fn a_renamed_measure_moves() {
     // The entry, three rollups, and the shelf's item, which mirrors the number of its books.
     assert_eq!(units(&diff), [("book", 9)]);
     assert!(
-        diff.orphaned[0].starts_with("attribute spent of day, shelf: reconciling brings it to 0"),
+        diff.orphaned[0].starts_with("attribute spent of shelf, day: reconciling brings it to 0"),
         "{diff:?}"
     );
 }

@@ -20,7 +20,7 @@ mod check;
 mod clock;
 mod coverage;
 mod http_tables;
-
+mod model;
 mod options;
 mod oracle;
 mod run;

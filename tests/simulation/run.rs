@@ -11,14 +11,13 @@
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem as LedgerItem};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
-use afterwrite::table::Model;
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_tests::faults::{FaultRates, FaultyTables};
 use afterwrite_tests::random::SeededRandom;
@@ -26,6 +25,7 @@ use afterwrite_tests::random::SeededRandom;
 use super::application::SimulatedApplication;
 use super::clock::{SimulatedTime, SkewedClock};
 use super::coverage::FaultCoverage;
+use super::model::model;
 use super::options::RunOptions;
 use super::second_reader::SecondReader;
 use super::store::{STATE, Store};
@@ -95,19 +95,6 @@ pub(crate) struct SimulationRun<S> {
     pub(crate) items_with_unseen_images: BTreeSet<(String, Option<String>)>,
     /// Whether failures are allowed; without faults they are problems.
     pub(crate) may_fail: bool,
-}
-
-/// The model of a generation.
-pub(crate) fn model(generation: u64) -> Arc<Model> {
-    static MODELS: OnceLock<[Arc<Model>; 2]> = OnceLock::new();
-    let sources = [
-        include_str!("../fixtures/simulation/generation-1.toml"),
-        include_str!("../fixtures/simulation/generation-2.toml"),
-    ];
-    let parse =
-        |source| Arc::new(Model::parse(source, "generation").unwrap_or_else(|error| panic!("{error}")));
-    let models = MODELS.get_or_init(|| sources.map(parse));
-    Arc::clone(&models[usize::from(generation == 2)])
 }
 
 impl<S: Store + 'static> SimulationRun<S> {

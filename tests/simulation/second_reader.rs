@@ -25,7 +25,7 @@ use afterwrite_tests::random::SeededRandom;
 
 use super::clock::SimulatedTime;
 use super::coverage::FaultCoverage;
-use super::run::model;
+use super::model::model;
 use super::store::MAIN;
 use super::stream::{StreamRecord, StreamSet, TABLES};
 

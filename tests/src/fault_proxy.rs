@@ -62,7 +62,7 @@ enum RequestKind {
     Other,
 }
 
-/// What happens to a request.
+/// The treatment of a request.
 enum RequestFate {
     Forwarded,
     Unavailable,

@@ -43,7 +43,7 @@ pub enum InvocationResult {
     TimedOut,
 }
 
-/// What a function reports when it fails.
+/// The error that a function reports when it fails.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FunctionError {
     /// The error's type.
@@ -68,7 +68,7 @@ struct ApiState {
     last_number: AtomicU64,
     /// When the function requested its first event.
     first_request: watch::Sender<Option<Instant>>,
-    /// What the function reported when it could not start.
+    /// The error that the function reported when it could not start.
     start_error: watch::Sender<Option<FunctionError>>,
 }
 
@@ -132,7 +132,7 @@ impl RuntimeApi {
         }
     }
 
-    /// What the function reported when it could not start.
+    /// The error that the function reported when it could not start.
     #[must_use]
     pub fn start_error(&self) -> Option<FunctionError> {
         self.state.start_error.borrow().clone()
@@ -220,7 +220,7 @@ pub struct FunctionProcess {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// What a process has written to one of its two output streams so far.
+/// The output of a process to one of its two output streams so far.
 type CapturedOutput = Arc<Mutex<Vec<u8>>>;
 
 impl FunctionProcess {
@@ -263,7 +263,7 @@ impl FunctionProcess {
         self.child.id()
     }
 
-    /// What the function has written so far: standard output, then standard error.
+    /// The function's output so far: standard output, then standard error.
     #[must_use]
     pub fn output(&self) -> String {
         let text = |output: &CapturedOutput| {

@@ -1,6 +1,6 @@
 //! Item sizes by DynamoDB's rules, and the write units that they cost.
 //!
-//! The rules are those of the developer guide ("DynamoDB item sizes and formats"). Where it says "approximately" (numbers), the exact
+//! The rules are those of the developer guide ("DynamoDB item sizes and formats"). Where the guide has "approximately" (numbers), the exact
 //! rule was measured against the service: each side of the decimal point rounds up separately, and a minus sign costs a byte.
 
 use afterwrite::record::{AttributeValue, Decimal, Item};

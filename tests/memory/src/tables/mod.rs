@@ -328,7 +328,7 @@ fn check_transaction(writes: &[Write]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What an action adds to the size of its transaction.
+/// The bytes that an action adds to the size of its transaction.
 fn request_bytes(write: &Write) -> usize {
     let key = [Some(&write.key.partition), write.key.sort.as_ref()].into_iter().flatten();
     let key_bytes: usize = key.map(|attribute| attribute.name.len() + value_bytes(&attribute.value)).sum();

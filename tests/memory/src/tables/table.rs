@@ -57,9 +57,9 @@ impl From<InvalidUpdate> for StoreFault {
 pub(super) struct CheckedWrite {
     pub(super) key: StoredKey,
     new: Option<Item>,
-    /// What it costs the table outside a transaction.
+    /// Write units of the table outside a transaction.
     pub(super) table_units: u64,
-    /// What it costs the indexes; a transaction does not double these units.
+    /// Write units of the indexes; a transaction does not double them.
     pub(super) index_units: u64,
 }
 

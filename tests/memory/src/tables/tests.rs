@@ -1,4 +1,4 @@
-//! What tables in memory offer beyond DynamoDB's own operations, which the conformance suite tests.
+//! Features of tables in memory beyond DynamoDB's own operations, which the conformance suite tests.
 
 use super::*;
 
