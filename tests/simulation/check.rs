@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item};
+use afterwrite_demo::exact::ExactNumber;
 
 use super::oracle::{
-    self, CountError, FixedPoint, ItemKind, MeasureSums, ONE, RememberedOutputs, RollupKey, item_kind,
+    self, CountError, ItemKind, MeasureSums, RememberedOutputs, RollupKey, add_amount, item_kind,
 };
 use super::run::SimulationRun;
 use super::state::{StateTable, StoredContribution, StoredEntry, stored};
@@ -79,14 +80,14 @@ fn ledger_and_settled(state: &StateTable, now: i64) -> Vec<String> {
         .flat_map(|entry| entry.contributions.iter().map(move |contribution| (entry, contribution)))
     {
         for (measure, amount) in &contribution.measures {
-            *wanted.entry((contribution.target.clone(), measure.clone())).or_default() += amount;
+            add_amount(&mut wanted, (contribution.target.clone(), measure.clone()), amount);
         }
     }
     let mut found = MeasureSums::new();
     for (target, item) in &state.rollups {
         for measure in sums_of(item) {
             let settled = state.number(target, &format!("settled_{measure}"));
-            found.insert((target.clone(), measure.to_owned()), state.number(target, measure) - settled);
+            found.insert((target.clone(), measure.to_owned()), state.number(target, measure).minus(&settled));
         }
     }
     differences("the ledger's entries", &wanted, "the rollup minus the settled part", &found, now)
@@ -102,10 +103,10 @@ fn differences(
     let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();
     let mut problems = Vec::new();
     for key in keys {
-        let sum = |sums: &MeasureSums| sums.get(key).copied().unwrap_or(0);
+        let sum = |sums: &MeasureSums| sums.get(key).cloned().unwrap_or_default();
         let (target, measure) = key;
         if sum(left) != sum(right) && is_checked(target, now) {
-            let (left, right) = (format_number(sum(left)), format_number(sum(right)));
+            let (left, right) = (sum(left), sum(right));
             problems.push(format!(
                 "{} {} {measure}: {left_name}: {left}, {right_name}: {right}",
                 target.0, target.1
@@ -113,11 +114,6 @@ fn differences(
         }
     }
     problems
-}
-
-fn format_number(number: FixedPoint) -> String {
-    let sign = if number < 0 { "-" } else { "" };
-    format!("{sign}{}.{:010}", number.abs() / ONE, number.abs() % ONE)
 }
 
 /// Remembered outputs are values that existed at some time.
@@ -193,7 +189,7 @@ fn unsharded_sums(entry: &StoredEntry, generation: u64) -> MeasureSums {
         let (partition, sort) = &contribution.target;
         let unsharded = partition.split("#SHARD#").next().unwrap_or_default().to_owned();
         for (measure, amount) in &contribution.measures {
-            *sums.entry(((unsharded.clone(), sort.clone()), measure.clone())).or_default() += amount;
+            add_amount(&mut sums, ((unsharded.clone(), sort.clone()), measure.clone()), amount);
         }
     }
     sums
@@ -260,20 +256,20 @@ fn check_recount(
         let unsharded = target.0.split("#SHARD#").next().unwrap_or_default().to_owned();
         for measure in sums_of(item) {
             let key = ((unsharded.clone(), target.1.clone()), measure.to_owned());
-            let settled = stored(item, &format!("settled_{measure}")).unwrap_or(0);
-            *found_settled.entry(key.clone()).or_default() += settled;
-            *found.entry(key).or_default() += stored(item, measure).unwrap_or(0);
+            let settled = stored(item, &format!("settled_{measure}")).unwrap_or_default();
+            add_amount(&mut found_settled, key.clone(), &settled);
+            add_amount(&mut found, key, &stored(item, measure).unwrap_or_default());
         }
         if expires_at(target).is_some_and(|at| at < now - UNCHECKED_SECONDS) {
             return vec![format!("{} {} was written after its expiry", target.0, target.1)];
         }
     }
     // The contributions to the removed aggregate are kept until they are dropped; the check of the ledger covers them.
-    let is_checked = |((_, measure), _): &(&(RollupKey, String), &FixedPoint)| {
+    let is_checked = |((_, measure), _): &(&(RollupKey, String), &ExactNumber)| {
         generation == 1 || measure != "tasks_of_day"
     };
     let checked = |sums: &MeasureSums| -> MeasureSums {
-        sums.iter().filter(is_checked).map(|(key, amount)| (key.clone(), *amount)).collect()
+        sums.iter().filter(is_checked).map(|(key, amount)| (key.clone(), amount.clone())).collect()
     };
     let mut problems = differences("the recount", &checked(&wanted), "the rollup", &checked(&found), now);
     problems.extend(differences("the expiries", settled, "the rollup's settled part", &found_settled, now));
@@ -286,7 +282,7 @@ fn check_averages(state: &StateTable) -> Vec<String> {
         .filter_map(|(target, item)| {
             let of = |measure| state.number(target, measure);
             let (wanted, found) =
-                (oracle::average(of("score_sum"), of("visits")), stored(item, "score_average"));
+                (oracle::average(&of("score_sum"), &of("visits")), stored(item, "score_average"));
             (wanted != found).then(|| format!("{}: the average is {found:?}, not {wanted:?}", target.0))
         })
         .collect()
@@ -312,17 +308,17 @@ fn check_extremes<S: Store + 'static>(
         let target = (format!("SHOP#{shop}"), "ROLLUP#VISITS".to_owned());
         let records = &run.streams.records;
         let score = |record: &StreamRecord| score_at(shop, record.new.as_ref()?);
-        let written: BTreeSet<FixedPoint> = records.iter().filter_map(score).collect();
+        let written: BTreeSet<ExactNumber> = records.iter().filter_map(score).collect();
         let present = items.iter().filter_map(|(_, item)| score_at(shop, item));
-        let counted: Vec<FixedPoint> =
+        let counted: Vec<ExactNumber> =
             records.iter().filter(is_counted).filter_map(score).chain(present).collect();
         let measure = |name| state.rollups.get(&target).and_then(|item| stored(item, name));
         let (best, worst) = (measure("best"), measure("worst"));
-        if [best, worst].into_iter().flatten().any(|value| !written.contains(&value)) {
+        if [&best, &worst].into_iter().flatten().any(|value| !written.contains(value)) {
             problems.push(format!("SHOP#{shop}: best or worst is a value that was never written"));
         }
-        if counted.iter().max().is_some_and(|score| best.is_none_or(|best| best < *score))
-            || counted.iter().min().is_some_and(|score| worst.is_none_or(|worst| worst > *score))
+        if counted.iter().max().is_some_and(|score| best.as_ref().is_none_or(|best| best < score))
+            || counted.iter().min().is_some_and(|score| worst.as_ref().is_none_or(|worst| worst > score))
         {
             problems.push(format!(
                 "SHOP#{shop}: best is {best:?} and worst {worst:?}, but these were counted: {counted:?}"
@@ -357,7 +353,7 @@ fn check_mirrors(state: &StateTable, items: &[(&str, Item)]) -> Vec<String> {
                     Some(AttributeValue::M(stats)) => stats,
                     _ => &empty,
                 };
-                let visits = Some(measure("visits").unwrap_or(0));
+                let visits = Some(measure("visits").unwrap_or_default());
                 for (name, wanted) in
                     [("visits", visits), ("average", measure("score_average")), ("best", measure("best"))]
                 {
@@ -374,8 +370,8 @@ fn check_copy(
     partition: &str,
     sort: &str,
     name: &str,
-    found: Option<FixedPoint>,
-    wanted: Option<FixedPoint>,
+    found: Option<ExactNumber>,
+    wanted: Option<ExactNumber>,
 ) -> Option<String> {
     (found != wanted).then(|| format!("{partition} {sort} shows {name} = {found:?}, not {wanted:?}"))
 }

@@ -1,24 +1,19 @@
 //! The oracle: the contributions of each item of the simulation's model, computed independently.
 //!
 //! It shares no code with the product except the formatting of a decimal's digits. The keys of rollups and the measures
-//! are constants here, and the arithmetic is `i128` in units of 10⁻¹⁰.
+//! are constants here, and the arithmetic is that of the demo's exact numbers.
 
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item};
+use afterwrite_demo::exact::ExactNumber;
 
 use super::store::{EVENTS, text};
-
-/// A number in units of 10⁻¹⁰.
-pub(crate) type FixedPoint = i128;
-/// One.
-pub(crate) const ONE: FixedPoint = 10_000_000_000;
-const PLACES: usize = 10;
 
 /// `PK`, without a shard, and `SK` of a rollup.
 pub(crate) type RollupKey = (String, String);
 /// Sums by rollup and measure.
-pub(crate) type MeasureSums = BTreeMap<(RollupKey, String), FixedPoint>;
+pub(crate) type MeasureSums = BTreeMap<(RollupKey, String), ExactNumber>;
 
 /// The remembered outputs of the two lookups: owners by project, cities by shop.
 #[derive(Clone, Debug, Default)]
@@ -92,12 +87,18 @@ pub(crate) fn add(
     remembered: &RememberedOutputs,
 ) -> Result<(), CountError> {
     for (target, measure, amount) in contributions(table, item, generation, remembered)? {
-        *sums.entry((target, measure.to_owned())).or_default() += amount;
+        add_amount(sums, (target, measure.to_owned()), &amount);
     }
     Ok(())
 }
 
-type ContributionList = Vec<(RollupKey, &'static str, FixedPoint)>;
+/// Adds an amount to the sum of a rollup's measure.
+pub(crate) fn add_amount(sums: &mut MeasureSums, measure: (RollupKey, String), amount: &ExactNumber) {
+    let sum = sums.entry(measure).or_default();
+    *sum = sum.plus(amount);
+}
+
+type ContributionList = Vec<(RollupKey, &'static str, ExactNumber)>;
 
 /// The contributions of an item, without zeros.
 pub(crate) fn contributions(
@@ -118,15 +119,15 @@ pub(crate) fn contributions(
         ItemKind::Event => event(item, remembered)?,
         ItemKind::Shop { .. } | ItemKind::Other => Vec::new(),
     };
-    amounts.retain(|(.., amount)| *amount != 0);
+    amounts.retain(|(.., amount)| *amount != ExactNumber::ZERO);
     Ok(amounts)
 }
 
 fn project(item: &Item, owner: &str) -> ContributionList {
     let total = (format!("OWNER#{owner}"), "ROLLUP#TOTAL".to_owned());
     match item.get("archived") {
-        Some(AttributeValue::Bool(false)) => vec![(total, "projects_open", ONE)],
-        Some(AttributeValue::Bool(true)) => vec![(total, "projects_archived", ONE)],
+        Some(AttributeValue::Bool(false)) => vec![(total, "projects_open", ExactNumber::one())],
+        Some(AttributeValue::Bool(true)) => vec![(total, "projects_archived", ExactNumber::one())],
         _ => Vec::new(),
     }
 }
@@ -145,19 +146,22 @@ fn task(
         None
     } else {
         let (price, quantity) = (number(item, "price")?, number(item, "quantity")?);
-        // Both have few enough decimal places for the product to be exact.
-        price.zip(quantity).map(|(price, quantity)| (price / 10_000) * (quantity / 1_000_000))
+        price.zip(quantity).map(|(price, quantity)| price.times(&quantity))
     };
     let mut amounts = ContributionList::new();
     for sort in ["ROLLUP#TOTAL".to_owned(), format!("ROLLUP#PROJECT#{project}")] {
         let target = (owner.clone(), sort);
-        amounts.push((target.clone(), "tasks", ONE));
-        amounts.push((target.clone(), "done", if status == "DONE" { ONE } else { 0 }));
-        amounts.push((target.clone(), "points_sum", points.unwrap_or(0)));
-        amounts.push((target, "amount", amount.unwrap_or(0)));
+        amounts.push((target.clone(), "tasks", ExactNumber::one()));
+        amounts.push((target.clone(), "done", (status == "DONE").into()));
+        amounts.push((target.clone(), "points_sum", points.clone().unwrap_or_default()));
+        amounts.push((target, "amount", amount.clone().unwrap_or_default()));
     }
     if generation == 1 {
-        amounts.push(((owner, format!("ROLLUP#DAY#{}", text(item, "day"))), "tasks_of_day", ONE));
+        amounts.push((
+            (owner, format!("ROLLUP#DAY#{}", text(item, "day"))),
+            "tasks_of_day",
+            ExactNumber::one(),
+        ));
     }
     Ok(amounts)
 }
@@ -165,9 +169,16 @@ fn task(
 fn visit(item: &Item, shop: &str, generation: u64) -> Result<ContributionList, CountError> {
     let score = number(item, "score")?;
     let target = (format!("SHOP#{shop}"), "ROLLUP#VISITS".to_owned());
-    let mut amounts = vec![(target.clone(), "visits", ONE), (target, "score_sum", score.unwrap_or(0))];
+    let mut amounts = vec![
+        (target.clone(), "visits", ExactNumber::one()),
+        (target, "score_sum", score.unwrap_or_default()),
+    ];
     if generation == 2 {
-        amounts.push(((format!("KIND#{}", text(item, "kind")), "ROLLUP".to_owned()), "visits_of_kind", ONE));
+        amounts.push((
+            (format!("KIND#{}", text(item, "kind")), "ROLLUP".to_owned()),
+            "visits_of_kind",
+            ExactNumber::one(),
+        ));
     }
     Ok(amounts)
 }
@@ -175,7 +186,10 @@ fn visit(item: &Item, shop: &str, generation: u64) -> Result<ContributionList, C
 fn session(item: &Item, user: &str) -> Result<ContributionList, CountError> {
     let seconds = number(item, "seconds")?;
     let target = (format!("USER#{user}"), format!("ROLLUP#DAY#{}", text(item, "day")));
-    Ok(vec![(target.clone(), "sessions", ONE), (target, "seconds_sum", seconds.unwrap_or(0))])
+    Ok(vec![
+        (target.clone(), "sessions", ExactNumber::one()),
+        (target, "seconds_sum", seconds.unwrap_or_default()),
+    ])
 }
 
 fn event(item: &Item, remembered: &RememberedOutputs) -> Result<ContributionList, CountError> {
@@ -185,22 +199,26 @@ fn event(item: &Item, remembered: &RememberedOutputs) -> Result<ContributionList
         return Err(CountError::Poison);
     }
     let city = remembered.cities.get(shop).ok_or(CountError::NoOutputs)?;
-    let percent_of = |part: FixedPoint, whole: FixedPoint| (whole > 0).then(|| (part * 100, whole));
+    let percent_of = |part: ExactNumber, whole: ExactNumber| {
+        (whole > ExactNumber::ZERO).then(|| (part.times(&100.into()), whole))
+    };
     let percent = part.zip(whole).and_then(|(part, whole)| percent_of(part, whole));
     let traffic = (format!("TRAFFIC#{}", text(item, "kind")), "ROLLUP".to_owned());
     let city = (format!("CITY#{city}"), "ROLLUP".to_owned());
-    let mut amounts = vec![(traffic.clone(), "events", ONE), (city.clone(), "events", ONE)];
+    let mut amounts =
+        vec![(traffic.clone(), "events", ExactNumber::one()), (city.clone(), "events", ExactNumber::one())];
     if let Some((hundredfold, whole)) = percent {
-        let bin = match hundredfold.div_euclid(whole * 25) {
+        let quarter = hundredfold.floor_divided_by(&whole.times(&25.into()));
+        let bin = match quarter.and_then(|quarter| quarter.to_i64()).expect("a small quotient") {
             ..=-1 => None,
             0 => Some("pct_00"),
             1 => Some("pct_25"),
             2 => Some("pct_50"),
             _ => Some("pct_75"),
         };
-        amounts.extend(bin.map(|bin| (traffic, bin, ONE)));
-        if hundredfold >= whole * 50 {
-            amounts.push((city, "high", ONE));
+        amounts.extend(bin.map(|bin| (traffic, bin, ExactNumber::one())));
+        if hundredfold >= whole.times(&50.into()) {
+            amounts.push((city, "high", ExactNumber::one()));
         }
     }
     Ok(amounts)
@@ -211,35 +229,22 @@ pub(crate) fn is_poison(table: &str, item: &Item) -> bool {
     contributions(table, item, 1, &RememberedOutputs::default()) == Err(CountError::Poison)
 }
 
-fn number(item: &Item, name: &str) -> Result<Option<FixedPoint>, CountError> {
+fn number(item: &Item, name: &str) -> Result<Option<ExactNumber>, CountError> {
     match item.get(name) {
         None => Ok(None),
-        Some(AttributeValue::N(number)) => Ok(Some(units(&number.to_string()))),
+        Some(AttributeValue::N(number)) => Ok(Some(exact(&number.to_string()))),
         Some(_) => Err(CountError::Poison),
     }
 }
 
-/// Parses a number with at most 10 decimal places.
-pub(crate) fn units(text: &str) -> FixedPoint {
-    let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
-    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    assert!(fraction.len() <= PLACES, "a number of more than {PLACES} decimal places");
-    let digits = format!("{integer}{fraction:0<PLACES$}");
-    let magnitude: FixedPoint = digits.parse().unwrap_or_else(|_| panic!("not a plain decimal number"));
-    if is_negative { -magnitude } else { magnitude }
+/// Parses a number.
+pub(crate) fn exact(text: &str) -> ExactNumber {
+    ExactNumber::parse(text).unwrap_or_else(|| panic!("not a decimal number: {text}"))
 }
 
 /// A quotient of two numbers, rounded half to even at 6 decimal places.
-pub(crate) fn average(sum: FixedPoint, count: FixedPoint) -> Option<FixedPoint> {
-    let count = count / ONE;
-    if count == 0 {
-        return None;
-    }
-    // The average in units of 10⁻⁶, times `count`, is `sum / 10⁴`: rounding compares without dividing first.
-    let divisor = count * 10_000;
-    let (floor, rest) = (sum.div_euclid(divisor), sum.rem_euclid(divisor));
-    let is_up = rest * 2 > divisor || (rest * 2 == divisor && floor % 2 != 0);
-    Some((floor + FixedPoint::from(is_up)) * 10_000)
+pub(crate) fn average(sum: &ExactNumber, count: &ExactNumber) -> Option<ExactNumber> {
+    sum.divided_by(count, 6)
 }
 
 /// When the rollup of this day expires, in epoch seconds.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use afterwrite::record::{AttributeValue, Item};
+use afterwrite_demo::exact::ExactNumber;
 use serde_json::Value;
 
-use super::oracle::{FixedPoint, RememberedOutputs, RollupKey, units};
+use super::oracle::{RememberedOutputs, RollupKey, exact};
 use super::store::text;
 
 /// The kind of an item of the state table.
@@ -41,7 +42,7 @@ pub(crate) struct StoredContribution {
     pub(crate) aggregate: String,
     /// The rollup's key, including the shard.
     pub(crate) target: RollupKey,
-    pub(crate) measures: Vec<(String, FixedPoint)>,
+    pub(crate) measures: Vec<(String, ExactNumber)>,
 }
 
 /// The state table.
@@ -88,14 +89,14 @@ impl StateTable {
     }
 
     /// A number of a rollup; 0 if it is absent.
-    pub(crate) fn number(&self, target: &RollupKey, measure: &str) -> FixedPoint {
-        self.rollups.get(target).and_then(|item| stored(item, measure)).unwrap_or(0)
+    pub(crate) fn number(&self, target: &RollupKey, measure: &str) -> ExactNumber {
+        self.rollups.get(target).and_then(|item| stored(item, measure)).unwrap_or_default()
     }
 }
 
 /// A number of an item.
-pub(crate) fn stored(item: &Item, name: &str) -> Option<FixedPoint> {
-    item.get(name).and_then(AttributeValue::as_number).map(|number| units(&number.to_string()))
+pub(crate) fn stored(item: &Item, name: &str) -> Option<ExactNumber> {
+    item.get(name).and_then(AttributeValue::as_number).map(|number| exact(&number.to_string()))
 }
 
 fn integer(item: &Item, name: &str) -> Option<i64> {
@@ -110,7 +111,7 @@ fn entry(item: &Item) -> Result<StoredEntry, String> {
         // Without an aggregate: the mirrored rollups that the item has left.
         let Some(aggregate) = contribution[0].as_str() else { continue };
         let measures = contribution[2].as_object().ok_or_else(unreadable)?;
-        let amount = |value: &Value| value.as_str().map_or_else(|| units(&value.to_string()), units);
+        let amount = |value: &Value| value.as_str().map_or_else(|| exact(&value.to_string()), exact);
         let measures: Vec<_> = measures.iter().map(|(name, value)| (name.clone(), amount(value))).collect();
         for target in contribution[1].as_array().ok_or_else(unreadable)? {
             let part = |index: usize| target[index].as_str().unwrap_or("").to_owned();
