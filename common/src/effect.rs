@@ -34,7 +34,7 @@ pub struct Write {
     pub key: ItemKey,
     /// The condition on the stored item.
     pub condition: WriteCondition,
-    /// What to do with the item.
+    /// The change to the item.
     pub action: WriteAction,
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 /// The result of a fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, as far as callers distinguish it.
+/// The kind of an error, as far as callers distinguish errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The invocation's payload is not a DynamoDB stream event. The whole invocation fails.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use afterwrite::sink::ObjectStore as _;
 use afterwrite::table::Model;
-use afterwrite_cli::query::{Layout, Place, answer};
+use afterwrite_cli::query::{Layout, Place, run_query};
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::datasets::gzip;
@@ -98,7 +98,7 @@ async fn question_edits(folder: &Path) -> Vec<Value> {
     let model = Model::load("exambuddy").unwrap();
     let query = model.queries.iter().find(|query| &*query.name == "question_edits").unwrap();
     let place = Place::Folder(folder.to_owned());
-    let json = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
+    let json = Box::pin(run_query(&model, &place, &query.sql, Layout::Json)).await.unwrap();
     serde_json::from_str(&json).unwrap()
 }
 

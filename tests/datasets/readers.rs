@@ -81,7 +81,7 @@ async fn sql_counts_the_same_rollups() {
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
 async fn the_embedded_engine_and_duckdb_agree_on_every_saved_query() {
-    use afterwrite_cli::query::{Layout, Place, answer};
+    use afterwrite_cli::query::{Layout, Place, run_query};
     let recording = StreamRecording::load("exam-42");
     let folder = recorded_folder(&recording).await;
     let theirs = duckdb::read_datasets(folder.path(), "exambuddy", &[]).queries;
@@ -90,7 +90,7 @@ async fn the_embedded_engine_and_duckdb_agree_on_every_saved_query() {
     let place = Place::Folder(folder.path().to_owned());
     let mut with_rows = 0;
     for query in &model.queries {
-        let ours = Box::pin(answer(&model, &place, &query.sql, Layout::Json)).await.unwrap();
+        let ours = Box::pin(run_query(&model, &place, &query.sql, Layout::Json)).await.unwrap();
         let ours: Vec<Value> = serde_json::from_str(&ours).unwrap();
         with_rows += usize::from(!ours.is_empty());
         assert_eq!(ours, theirs[&*query.name], "{}", query.name);
@@ -128,7 +128,7 @@ fn skill(number: usize, years: &str) -> String {
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
 async fn the_embedded_engine_and_duckdb_agree_on_decimals_and_days() {
-    use afterwrite_cli::query::{Layout, Place, answer};
+    use afterwrite_cli::query::{Layout, Place, run_query};
     let model = Arc::new(Model::load("glad").unwrap());
     let bucket = Arc::new(MemoryObjects::default());
     let archive =
@@ -136,7 +136,7 @@ async fn the_embedded_engine_and_duckdb_agree_on_decimals_and_days() {
     export(&model, &bucket, &archive).await;
     let folder = bucket_folder(&bucket);
     let place = Place::Folder(folder.path().to_owned());
-    let ours = Box::pin(answer(&model, &place, "SELECT * FROM skills", Layout::Json)).await.unwrap();
+    let ours = Box::pin(run_query(&model, &place, "SELECT * FROM skills", Layout::Json)).await.unwrap();
     assert!(ours.contains(r#""years_of_experience":4.00,"#), "{ours}");
     let in_order = |mut rows: Vec<Value>| {
         rows.sort_by_key(ToString::to_string);

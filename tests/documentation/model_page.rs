@@ -60,7 +60,9 @@ fn every_value_of_a_setting_is_named() {
     each_place(&model(), &mut |place, value| {
         if value.is_string() {
             let lists_of = |message: &String| -> Option<Vec<String>> {
-                let message = message.split("; ").find(|part| BEFORE_VALUES.iter().any(|words| part.contains(words)))?;
+                let message = message
+                    .split("; ")
+                    .find(|part| BEFORE_VALUES.iter().any(|words| part.contains(words)))?;
                 listed(message, &BEFORE_VALUES, '`').filter(|values| !values.is_empty())
             };
             lists.extend(messages(place, json!(NONSENSE)).iter().filter_map(lists_of));

@@ -81,13 +81,19 @@ const RETIRED_NAMES: &[(&str, &str)] = &[
 const EXCEPTIONS: &[(&str, &str)] =
     &[("tests/house/idiom.rs", "it lists the patterns, and has bad examples for its own tests")];
 
+/// Whether a text is one word in capitals: the name of a command or an error of a protocol, not prose.
+fn is_protocol_word(passage: &ProsePassage) -> bool {
+    let is_capital = |word: &ProseWord| word.text.chars().all(|character| character.is_ascii_uppercase());
+    passage.kind == PassageKind::Text && passage.words.len() == 1 && passage.words.iter().all(is_capital)
+}
+
 /// All breaches of the rule in these files.
 pub(crate) fn breaches(files: &[SourceFile]) -> Vec<RuleBreach> {
     let patterns: Vec<IdiomPattern> = PATTERNS.iter().map(IdiomPattern::new).collect();
     let mut breaches = Vec::new();
     for file in files.iter().filter(|file| !EXCEPTIONS.iter().any(|(path, _)| file.path == *path)) {
         let is_product = is_product(&file.path);
-        for passage in passages(file) {
+        for passage in passages(file).into_iter().filter(|passage| !is_protocol_word(passage)) {
             let of_scope = patterns.iter().filter(|pattern| match pattern.scope {
                 Everywhere => true,
                 Product => is_product,

@@ -9,7 +9,7 @@ use aws_types::service_config::ServiceConfigKey;
 use crate::sink::http_client;
 use crate::{Error, ErrorKind, Result};
 
-/// Time limits of a connection and of a request: services answer within milliseconds. A connection that died while the function was
+/// Time limits of a connection and of a request: services respond within milliseconds. A connection that died while the function was
 /// frozen must not block a batch until Lambda ends the invocation.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,12 +1,12 @@
-//! What a function derives from a table's changes.
+//! The projections that a function derives from a table's changes.
 
 use std::collections::BTreeSet;
 
 use super::{EnvironmentSettings, PROJECTIONS, invalid};
 use crate::Result;
 
-/// What can be derived from a table's changes. Any function can host any set: a global table allows one stream reader, which then
-/// hosts all of them.
+/// A kind of projection that can be derived from a table's changes. Any function can host any set: a global table allows one
+/// stream reader, which then hosts all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProjectionKind {
     /// Counters, rollups and mirrors.

@@ -1,4 +1,4 @@
-//! What a change makes stale: cache keys and CloudFront paths, rendered from the old *and* the new image, each once for a batch.
+//! The stale entries after a change: cache keys and CloudFront paths, rendered from the old *and* the new image, each once for a batch.
 //!
 //! Values are data. A cache key contains them unchanged: keys are sent with their length, so no character can begin another command or act
 //! as a glob. In a path, every character that RFC 1738 does not allow in a segment is percent-encoded, and `*` too: a value never becomes

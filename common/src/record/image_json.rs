@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::image::ImageBuilder;
 use super::json_reader::{InvalidJson, JsonReader, JsonResult};
-use super::key::NamedValue;
+use super::key::PrimaryKeyAttribute;
 use super::shape_cache::ShapeCache;
 use super::{AttributeId, AttributeInterner, AttributeValue, Decimal, Image, PrimaryKey};
 use crate::{Error, ErrorKind, Result};
@@ -145,7 +145,8 @@ impl DecodeContext<'_> {
 
     /// Decodes the primary key of a record.
     pub(super) fn keys<'a>(&self, reader: &mut JsonReader<'a>) -> JsonResult<PrimaryKey<'a>> {
-        let (mut first, mut second): (Option<NamedValue<'a>>, Option<NamedValue<'a>>) = (None, None);
+        let (mut first, mut second): (Option<PrimaryKeyAttribute<'a>>, Option<PrimaryKeyAttribute<'a>>) =
+            (None, None);
         reader.object(|reader, name| {
             let value = self.within(&name, self.value(reader))?;
             if !matches!(value, AttributeValue::S(_) | AttributeValue::N(_) | AttributeValue::B(_)) {

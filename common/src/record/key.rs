@@ -5,18 +5,18 @@ use std::borrow::Cow;
 use super::AttributeValue;
 
 /// A key attribute's name and value.
-pub(super) type NamedValue<'a> = (Cow<'a, str>, AttributeValue<'a>);
+pub(super) type PrimaryKeyAttribute<'a> = (Cow<'a, str>, AttributeValue<'a>);
 
 /// An item's primary key: one or two attributes of type `S`, `N` or `B`. The model determines which of them is the
 /// partition key; the record does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryKey<'a> {
-    first: NamedValue<'a>,
-    second: Option<NamedValue<'a>>,
+    first: PrimaryKeyAttribute<'a>,
+    second: Option<PrimaryKeyAttribute<'a>>,
 }
 
 impl<'a> PrimaryKey<'a> {
-    pub(super) fn new(first: NamedValue<'a>, second: Option<NamedValue<'a>>) -> Self {
+    pub(super) fn new(first: PrimaryKeyAttribute<'a>, second: Option<PrimaryKeyAttribute<'a>>) -> Self {
         Self { first, second }
     }
 

@@ -37,7 +37,7 @@ pub struct InvalidationChange<'c> {
     pub record: usize,
     /// The record's event id, which stays the same when it is redelivered.
     pub event_id: &'c str,
-    /// What the model declares the item to be.
+    /// The item's entity and key, according to the model.
     pub identity: &'c ItemIdentity<'c, 'c>,
     /// The item before the change; `None` for an INSERT.
     pub old: Option<Image<'c>>,
@@ -50,11 +50,11 @@ pub struct InvalidationChange<'c> {
 pub struct InvalidationOutcome {
     /// The first error of each record that failed, by the record's index.
     pub failures: BTreeMap<usize, Error>,
-    /// What was done.
+    /// The totals of the batch.
     pub totals: InvalidationTotals,
 }
 
-/// What was done for a batch.
+/// The totals of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvalidationTotals {
     /// Cache keys that were removed, replaced by a tombstone, or given the next generation.

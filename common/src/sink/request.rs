@@ -1,4 +1,4 @@
-//! What a failed request to an AWS service means for its caller.
+//! The error that a caller gets for a failed request to an AWS service.
 //!
 //! A service's message may quote keys and values, so it is never passed on; its error code is.
 

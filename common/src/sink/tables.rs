@@ -88,7 +88,7 @@ pub struct IndexQuery {
     pub sort: Option<KeyAttribute>,
 }
 
-/// What a write consumed.
+/// The capacity units that a write consumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConsumedUnits {
     /// Write capacity units, indexes included: one per started KB, two per started KB in a transaction.

@@ -23,13 +23,13 @@ pub struct Aggregate {
     pub name: Arc<str>,
     /// Whose items are counted: an index into [`Model::entities`].
     pub of: usize,
-    /// What must hold for an item to be counted at all.
+    /// The condition for an item to be counted at all.
     pub when: Option<Pattern>,
     /// The lookups its templates and measures use; [`Term::LookupOutput`] indexes them.
     pub lookups: Vec<LookupUse>,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,
-    /// What is counted, in the order of the model file.
+    /// The measures that are counted, in the order of the model file.
     pub measures: Vec<Measure>,
 }
 
@@ -99,11 +99,11 @@ impl Aggregate {
 pub struct AggregateDescription {
     /// The entity whose items are counted.
     pub of: String,
-    /// What must hold for an item to be counted.
+    /// The condition for an item to be counted.
     pub when: Option<String>,
     /// By rollup: its key, with this entity's values.
     pub into: NamedList<String>,
-    /// What is counted.
+    /// The measures that are counted.
     pub measures: NamedList<MeasureDescription>,
 }
 

@@ -15,7 +15,8 @@ use super::{BoundTemplate, InternedPath, Model, ModelNotation, Pattern, Template
 /// Readers find nothing cached while a tombstone stands: for longer than an hour the cache would be of no use.
 const LONGEST_TOMBSTONE: Duration = Duration::from_secs(60 * 60);
 
-/// What is stale once an item of one entity has changed. A rule that is `of` several entities is one of these for each.
+/// The cache keys and paths that are stale once an item of one entity has changed. A rule that is `of` several
+/// entities is one of these for each.
 #[derive(Debug)]
 pub struct CacheRule {
     /// The entity: an index into [`Model::entities`].
@@ -24,16 +25,16 @@ pub struct CacheRule {
     pub keys: Vec<BoundTemplate>,
     /// CloudFront paths. Each begins with `/`; a `*` at its end is a wildcard.
     pub paths: Vec<BoundTemplate>,
-    /// What must hold of an image for keys and paths to be rendered from it.
+    /// The condition on an image for keys and paths to be rendered from it.
     pub when: Option<Pattern>,
     /// If any are named: a change of an item that touches none of these makes nothing stale.
     pub depends_on: Vec<InternedPath>,
-    /// What is done to the keys.
+    /// The action on the keys.
     pub remedy: CacheRemedy,
 }
 
-/// What is done to a stale cache key. Each is carried out by the cache itself in one step, so that it holds even if the function stops the
-/// instant the cache has replied; [`crate::sink::Cache`] documents which races each closes and what readers must do.
+/// The action on a stale cache key. Each is carried out by the cache itself in one step, so that it holds even if the function
+/// stops the instant the cache has replied; [`crate::sink::Cache`] documents which races each closes and what readers must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheRemedy {
     /// The key is removed. A reader that read the item before the change may still store what it read afterwards.
@@ -122,11 +123,11 @@ pub struct CacheDescription {
     pub keys: Vec<String>,
     /// The templates of CloudFront paths.
     pub paths: Vec<String>,
-    /// What must hold of an image.
+    /// The condition on an image.
     pub when: Option<String>,
     /// The attributes whose changes make the keys stale; none for all.
     pub depends_on: Vec<String>,
-    /// What is done to the keys.
+    /// The action on the keys.
     pub remedy: String,
 }
 

@@ -125,7 +125,7 @@ named_values! {
 pub struct Column {
     /// Its name: lower case.
     pub name: Arc<str>,
-    /// What it holds.
+    /// The type of its values.
     pub column_type: ColumnType,
     /// Where its values come from.
     pub from: Term,
@@ -140,7 +140,7 @@ pub struct Column {
 pub struct SavedQuery {
     /// Its name.
     pub name: Arc<str>,
-    /// What it answers, in a sentence.
+    /// The result of the query, described in a sentence.
     pub about: Arc<str>,
     /// One `SELECT` in Athena's SQL, over the datasets' views.
     pub sql: Arc<str>,
@@ -339,8 +339,8 @@ impl EntityContext<'_, '_, '_> {
         }
     }
 
-    /// What a name means; one that means nothing else is an attribute, which a dataset need not declare: its column states
-    /// the type.
+    /// The meaning of a name. A name without another meaning is an attribute, which a dataset need not declare: its column
+    /// states the type.
     fn resolve_or_attribute(&mut self, owner: &str, name: Located<&str>) -> Option<ResolvedName> {
         let (scope, interner) = self.names();
         if let Ok(resolved) = scope.resolve(name.value, interner) {
@@ -451,7 +451,7 @@ pub(super) fn compile_query(
     Some(())
 }
 
-/// Whether a query names a dataset, or the table of all its rows, is all that can be told without an SQL parser.
+/// Checks that a query names a dataset, or the table of all its rows. Anything more would need an SQL parser.
 fn check_query(compiler: &mut ModelCompiler<'_, '_>, owner: &str, at: usize, sql: &str) {
     let sql = sql.to_ascii_lowercase();
     let words: Vec<&str> =

@@ -55,7 +55,7 @@ named_values! {
 }
 
 impl DerivationFunction {
-    /// What its setting holds, for a derived value of this name.
+    /// The content of its setting, for a derived value of this name.
     fn arguments(self, name: &str) -> String {
         match self {
             Self::Percent => "two attributes: [part, whole]".to_owned(),
@@ -76,7 +76,7 @@ impl DerivationKind {
         }
     }
 
-    /// What it is computed from.
+    /// The terms that it is computed from.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         let (pair, all): (_, &[Term]) = match self {
             Self::Percent { part, whole } => ([Some(part), Some(whole)], &[]),

@@ -20,15 +20,15 @@ pub struct ModelDescription {
     pub tables: NamedList<Vec<String>>,
     /// The kinds of items.
     pub entities: NamedList<EntityDescription>,
-    /// What is looked up of other items.
+    /// The values that are looked up on other items.
     pub lookups: NamedList<LookupDescription>,
     /// The items that hold measures.
     pub rollups: NamedList<RollupDescription>,
-    /// What is counted into them.
+    /// The aggregates, which count items into the rollups.
     pub aggregates: NamedList<AggregateDescription>,
     /// By `<entity>.<attribute>`.
     pub mirrors: NamedList<MirrorDescription>,
-    /// What is stale once an item has changed.
+    /// The cache keys and paths that are stale once an item has changed.
     pub caches: Vec<CacheDescription>,
     /// The rows that analysts query.
     pub datasets: NamedList<DatasetDescription>,

@@ -31,7 +31,7 @@ pub struct Entity {
     pub variables: Vec<Arc<str>>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
     pub derivations: Vec<Derivation>,
-    /// What happens to an item's contributions when TTL deletes it.
+    /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
     /// The aggregates of this entity: indexes into [`Model::aggregates`].
     pub aggregates: Vec<usize>,
@@ -57,7 +57,7 @@ pub struct KeyPattern {
 }
 
 named_values! {
-    /// What happens to an item's contributions when TTL deletes it.
+    /// The effect on an item's contributions when TTL deletes it.
     #[derive(Default)]
     pub enum OnExpiry {
         /// They stay counted, settled on the rollups.
@@ -69,7 +69,7 @@ named_values! {
 }
 
 impl OnExpiry {
-    /// What happens, in words.
+    /// The effect, in words.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl OnExpiry {
 impl Entity {
     /// The attributes that a term is read or derived from; a derived value is not derived from another.
     pub(super) fn attributes_of<'e>(&'e self, term: &'e Term) -> impl Iterator<Item = &'e InternedPath> {
-        let derivation = if let Term::Derived(index) = term { self.derivations.get(*index) } else { None };
+        let derivation = term.derivation().and_then(|index| self.derivations.get(index));
         let terms = iter::once(term).chain(derivation.into_iter().flat_map(|derived| derived.kind.terms()));
         terms.filter_map(Term::attribute)
     }
@@ -111,7 +111,7 @@ pub struct EntityDescription {
     pub table: String,
     /// The templates of its key.
     pub key: String,
-    /// What happens to its contributions when TTL deletes an item.
+    /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
     /// How its derived values are computed.
     pub derived: NamedList<String>,

@@ -15,12 +15,12 @@ use super::{ModelNotation, Pattern, Term, ValueFormat};
 /// More bins than this make an item that nobody reads.
 const MAX_BINS: i64 = 200;
 
-/// What an item contributes.
+/// The contribution of an item to one attribute of a rollup.
 #[derive(Debug)]
 pub struct Measure {
     /// The rollup's attribute; for a histogram, the beginning of the names in [`MeasureKind::Histogram::labels`].
     pub name: Arc<str>,
-    /// What must hold of the item.
+    /// The condition on the item.
     pub when: Option<Pattern>,
     /// How much.
     pub kind: MeasureKind,
@@ -128,7 +128,7 @@ impl MeasureKind {
         }
     }
 
-    /// What it is computed from, of the item.
+    /// The terms of the item that it is computed from.
     pub(super) fn terms(&self) -> &[Term] {
         match self {
             Self::Count | Self::Average { .. } => &[],
@@ -174,7 +174,7 @@ impl Measure {
         }
     }
 
-    /// What the measure counts and of which items, in words.
+    /// The measure in words: the quantity that it counts, and of which items.
     pub(super) fn describe(&self, notation: &ModelNotation<'_>) -> MeasureDescription {
         let when = self.when.as_ref().map(|when| format!(" when {}", notation.condition(when)));
         let text = format!("{}{}", self.kind.describe(notation), when.unwrap_or_default());
@@ -188,7 +188,7 @@ impl Measure {
 pub struct MeasureDescription {
     /// Its aggregate function.
     pub function: MeasureFunction,
-    /// What it counts and of which items.
+    /// The quantity that it counts, and of which items.
     pub text: String,
 }
 

@@ -11,7 +11,7 @@ use super::load::reader::{Located, SettingsTable};
 use super::load::scope::{interned_path, position};
 use super::load::suggestion::suggestion;
 use super::template::split_format;
-use super::{BoundPiece, InternedPath, LookupUse, Model, Rollup, TemplatePiece, Term, ValueFormat};
+use super::{InternedPath, LookupUse, Model, Rollup, Term, ValueFormat};
 use crate::record::AttributePath;
 
 /// A copy of a rollup's measures on an application's item.
@@ -21,7 +21,7 @@ pub struct Mirror {
     pub onto: usize,
     /// The rollup it is copied from: an index into [`Model::rollups`].
     pub from: usize,
-    /// What is copied.
+    /// The attributes that are copied.
     pub attributes: Vec<MirroredAttribute>,
     /// For each of [`super::Entity::variables`] of `onto`: the index of the rollup's variable of that name.
     pub item_variables: Vec<usize>,
@@ -285,11 +285,11 @@ impl MirrorCompiler<'_, '_, '_, '_> {
                 let partition = rollup.partition.pieces.iter().zip(&destination.partition.pieces);
                 let sort = rollup.sort.pieces.iter().zip(&destination.sort.pieces);
                 for (piece, bound) in partition.chain(sort) {
-                    let TemplatePiece::Variable(variable, _) = piece else { continue };
-                    let BoundPiece::Value(Term::LookupOutput { lookup, output }, _) = bound else { continue };
-                    let Some(lookup) = aggregate.lookups.get(*lookup).map(|key| key.lookup) else { continue };
+                    let Some((variable, _)) = piece.variable() else { continue };
+                    let Some((lookup, output)) = bound.term().and_then(Term::lookup_output) else { continue };
+                    let Some(lookup) = aggregate.lookups.get(lookup).map(|key| key.lookup) else { continue };
                     let is_of_onto = model.lookups.get(lookup).is_some_and(|lookup| lookup.of == self.onto);
-                    let variable = LookupVariable { lookup, output: *output, variable: *variable };
+                    let variable = LookupVariable { lookup, output, variable };
                     if is_of_onto && !found.contains(&variable) {
                         found.push(variable);
                     }

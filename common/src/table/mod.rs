@@ -193,7 +193,7 @@ pub struct Model {
     pub lookups: Vec<Lookup>,
     /// The items that hold measures.
     pub rollups: Vec<Rollup>,
-    /// What is counted into them.
+    /// The aggregates, which count items into the rollups.
     pub aggregates: Vec<Aggregate>,
     /// The copies of measures on applications' items.
     pub mirrors: Vec<Mirror>,

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_read_as_they_are_written() {
+    fn conditions_are_described_verbatim() {
         for condition in [
             r#"x = ["a", 1.5, true, { null = true }]"#,
             r#"x = [{ prefix = "a" }, { suffix = "b" }, { equals-ignore-case = "c" }, { exists = false }]"#,

@@ -26,6 +26,24 @@ pub enum TemplatePiece {
     Variable(usize, ValueFormat),
 }
 
+impl TemplatePiece {
+    /// The text, if it is literal.
+    pub(super) fn literal(&self) -> Option<&str> {
+        match self {
+            Self::Literal(text) => Some(text),
+            Self::Variable(..) => None,
+        }
+    }
+
+    /// The index and the format, if it is a variable.
+    pub(super) fn variable(&self) -> Option<(usize, ValueFormat)> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Variable(index, format) => Some((*index, *format)),
+        }
+    }
+}
+
 /// How a value is written into a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueFormat {
@@ -169,9 +187,8 @@ impl Template {
             let fixed = pieces.iter().take_while(|piece| !is_open(piece)).count();
             let Some((chunk, after)) = pieces.split_at_checked(fixed) else { return false };
             let Some(left) = bind_chunk(chunk, rest, bindings) else { return false };
-            let Some((TemplatePiece::Variable(index, _), after)) = after.split_first() else {
-                return left.is_empty();
-            };
+            let Some((piece, after)) = after.split_first() else { return left.is_empty() };
+            let Some((index, _)) = piece.variable() else { return false };
             let next = after.iter().take_while(|piece| !is_open(piece)).count();
             let Some((chunk, beyond)) = after.split_at_checked(next) else { return false };
             let length =
@@ -179,7 +196,7 @@ impl Template {
             let Some((value, left)) = length.and_then(|length| left.split_at_checked(length)) else {
                 return false;
             };
-            if value.is_empty() || !bind(*index, value, bindings) {
+            if value.is_empty() || !bind(index, value, bindings) {
                 return false;
             }
             rest = left;
@@ -259,7 +276,7 @@ impl Template {
     }
 }
 
-/// What a template expects of the next character.
+/// The characters that a template accepts at a position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TemplateSymbol {
     Exactly(char),
@@ -346,10 +363,10 @@ fn bind_chunk<'t>(
 /// How long a variable is that these pieces follow, and then another variable: as short as they allow, but not empty.
 fn shortest_length(chunk: &[TemplatePiece], text: &str) -> Option<usize> {
     // A variable follows no variable, so the chunk begins with a literal.
-    let Some(TemplatePiece::Literal(literal)) = chunk.first() else { return None };
+    let literal = chunk.first()?.literal()?;
     let mut from = text.chars().next()?.len_utf8();
     loop {
-        let start = from + text.get(from..)?.find(&**literal)?;
+        let start = from + text.get(from..)?.find(literal)?;
         if match_chunk(chunk, text.get(start..)?, |_, _| true).is_some() {
             return Some(start);
         }

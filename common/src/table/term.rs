@@ -34,9 +34,22 @@ impl Term {
 
     /// The position of the lookup that it is an output of, among the lookups of its part.
     pub(super) fn output_lookup(&self) -> Option<usize> {
+        self.lookup_output().map(|(lookup, _)| lookup)
+    }
+
+    /// The position of the lookup that it is an output of, and the position of the output within that lookup.
+    pub(super) fn lookup_output(&self) -> Option<(usize, usize)> {
         match self {
-            Self::LookupOutput { lookup, .. } => Some(*lookup),
+            Self::LookupOutput { lookup, output } => Some((*lookup, *output)),
             Self::Key(_) | Self::Attribute(_) | Self::Derived(_) => None,
+        }
+    }
+
+    /// The index of the derivation, if it is a derived value.
+    pub(super) fn derivation(&self) -> Option<usize> {
+        match self {
+            Self::Derived(index) => Some(*index),
+            Self::Key(_) | Self::Attribute(_) | Self::LookupOutput { .. } => None,
         }
     }
 
@@ -70,10 +83,7 @@ pub struct BoundTemplate {
 impl BoundTemplate {
     /// The values that it is rendered from.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
-        self.pieces.iter().filter_map(|piece| match piece {
-            BoundPiece::Literal(_) => None,
-            BoundPiece::Value(term, _) => Some(term),
-        })
+        self.pieces.iter().filter_map(BoundPiece::term)
     }
 }
 
@@ -84,4 +94,14 @@ pub enum BoundPiece {
     Literal(Arc<str>),
     /// A value, formatted.
     Value(Term, ValueFormat),
+}
+
+impl BoundPiece {
+    /// The value's term, if it is not literal.
+    pub(super) fn term(&self) -> Option<&Term> {
+        match self {
+            Self::Literal(_) => None,
+            Self::Value(term, _) => Some(term),
+        }
+    }
 }

@@ -1,7 +1,7 @@
-//! The command line: what can be asked for, and what the process answers with.
+//! The command line: its commands, its output and its exit codes.
 //!
-//! Results go to standard output, errors to standard error. Exit codes: 0 fine, 1 found a problem, 2 wrong usage or
-//! configuration, 3 could not finish.
+//! Results go to standard output, errors to standard error. Exit codes: 0 success, 1 a problem was found, 2 wrong
+//! usage or configuration, 3 the command could not finish.
 
 use std::process::ExitCode;
 
@@ -17,13 +17,13 @@ const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 const COULD_NOT_FINISH: u8 = 3;
 
-/// Keeps right what is derived from a DynamoDB table: counters, rollups and mirrored counts.
+/// Keeps counters, rollups, caches and Parquet in step with a DynamoDB table.
 #[derive(Debug, Parser)]
 #[command(
     name = "afterwrite",
     version,
     propagate_version = true,
-    after_help = "Example:\n  afterwrite demo\n\nExit codes: 0 fine, 1 found a problem, 2 wrong usage or configuration, 3 could not finish."
+    after_help = "Example:\n  afterwrite demo\n\nExit codes: 0 success, 1 a problem was found, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -32,13 +32,13 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Play an application on this machine, count it from its streams, and check every number.
+    /// Run a sample application on this machine, process its streams, and check every number.
     Demo(DemoArguments),
-    /// Ask the datasets in SQL, where they lie: the views and saved queries that Athena gets, and no AWS account needed.
+    /// Query the datasets with SQL in place, through the same views and saved queries as in Athena. Needs no AWS account for a folder.
     Query(QueryArguments),
-    /// Make the many small files of the datasets few and large, as the function `compactor` does on its schedule.
+    /// Merge the small files of the datasets into large ones, as the function `compactor` does on its schedule.
     Compact(CompactArguments),
-    /// What follows from a table model.
+    /// Check, show, explain and compare table models, without AWS.
     #[command(
         subcommand,
         after_help = "Examples:\n  afterwrite model check my-model.toml\n  afterwrite model show\n  afterwrite model explain my-model.toml --item item.json"
@@ -47,24 +47,24 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked for.
+    /// Runs the command; prints its error, if any.
     pub async fn run(self) -> ExitCode {
-        let done = match self.command {
+        let result = match self.command {
             Command::Demo(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
             Command::Model(command) => command.run(),
         };
-        if let Err(error) = &done {
+        if let Err(error) = &result {
             eprintln!("afterwrite: {}", error.report());
         }
-        ExitCode::from(exit_code(&done))
+        ExitCode::from(exit_code(&result))
     }
 }
 
-/// The exit code of a command that found all right, found a problem, or failed.
-fn exit_code(done: &Result<bool, Error>) -> u8 {
-    match done.as_ref().map_err(Error::kind) {
+/// The exit code of a command that succeeded, found a problem, or failed.
+fn exit_code(result: &Result<bool, Error>) -> u8 {
+    match result.as_ref().map_err(Error::kind) {
         Ok(true) => 0,
         Ok(false) => FOUND_A_PROBLEM,
         Err(ErrorKind::Configuration | ErrorKind::Model) => WRONG_USAGE,
@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_tells_a_wrong_digit_from_a_failure() {
+    fn the_exit_code_distinguishes_a_wrong_number_from_a_failure() {
         let failed = |kind| exit_code(&Err(Error::new(kind, "x")));
         assert_eq!([exit_code(&Ok(true)), exit_code(&Ok(false))], [0, 1]);
         assert_eq!([failed(ErrorKind::Configuration), failed(ErrorKind::Unavailable)], [2, 3]);
     }
 
     #[test]
-    fn wrong_usage_is_refused() {
+    fn wrong_usage_is_rejected() {
         for line in [
             "",
             "dance",
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_help_shows_is_understood() {
+    fn the_options_in_the_help_are_accepted() {
         for line in [
             "demo --model shop --seed 7 --attempts 500 --json",
             "query --list --json",

@@ -1,4 +1,4 @@
-//! `afterwrite compact`: what the Lambda function `compactor` does on a schedule, once.
+//! `afterwrite compact`: runs one compaction, as the Lambda function `compactor` does on a schedule.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::print::{align_right, json, new_table, print};
 /// The arguments of `afterwrite compact`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite compact --bucket my-bucket\n  afterwrite compact --dataset attempts --dt 2026-02-06 --json\n\nWhat is compacted away stays for an hour, for queries that listed it before, and is removed by the next compaction after that. A query that lists it just before it is removed fails, and is to be asked again."
+    after_help = "Examples:\n  afterwrite compact --bucket my-bucket\n  afterwrite compact --dataset attempts --dt 2026-02-06 --json\n\nSuperseded files stay for one hour, because running queries may have listed them; the first compaction after that removes them. A query that lists a file just before its removal fails; run the query again.\n\nExit codes: 0 success, 1 files were left alone, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct CompactArguments {
-    /// One dataset; default: all of the model.
+    /// Compact only this dataset; default: all datasets of the model.
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
-    /// One day's partition, yyyy-mm-dd; default: all that have anything to compact.
+    /// Compact only the partition of this day, yyyy-mm-dd; default: all partitions with files to compact.
     #[arg(long, value_name = "DAY")]
     dt: Option<String>,
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
@@ -30,16 +30,16 @@ pub struct CompactArguments {
     /// The bucket of the datasets; default: AFTERWRITE_BUCKET.
     #[arg(long, value_name = "NAME")]
     bucket: Option<String>,
-    /// Print what was done as one JSON object.
+    /// Print the totals as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 impl CompactArguments {
-    /// Does what was asked for. Files that had to be left alone are a problem, though no row is missing.
+    /// Runs the compaction and prints its totals; returns whether no file was left alone. No row is missing in either case.
     ///
     /// # Errors
-    /// What was asked wrongly; a bucket that does not answer; a file or manifest that cannot be read.
+    /// An unknown dataset or day; a bucket that cannot be reached; a file or manifest that cannot be read.
     pub async fn run(&self) -> Result<bool> {
         let model = Arc::new(crate::model::load(self.model.as_deref())?);
         let mut settings = EnvironmentSettings::from_env();
@@ -67,13 +67,13 @@ fn table(compacted: &CompactionTotals) -> String {
         ("files written", compacted.files_out),
         ("rows read", compacted.rows_in),
         ("rows written", compacted.rows_out),
-        ("rows that lay there twice", compacted.duplicates),
-        ("rows outdated", compacted.outdated),
+        ("duplicate rows", compacted.duplicates),
+        ("outdated rows", compacted.outdated),
         ("bytes read", compacted.bytes_in),
         ("bytes written", compacted.bytes_out),
         ("superseded files removed", compacted.files_removed),
-        ("files left alone (another type, or no Parquet)", compacted.files_left_alone),
-        ("compactions in which another was faster", compacted.overtaken),
+        ("files left alone (unexpected column type, or not Parquet)", compacted.files_left_alone),
+        ("compactions overtaken by another one", compacted.overtaken),
     ] {
         table.add_row([name.to_owned(), number.to_string()]);
     }

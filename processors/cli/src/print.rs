@@ -1,4 +1,4 @@
-//! Results on standard output: how they look, and that they get there.
+//! Results on standard output: their layout, and errors while writing them.
 
 use std::io::{ErrorKind as IoErrorKind, Write as _};
 
@@ -6,7 +6,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-/// Prints a result. A reader that has seen enough (`| head`) is no error.
+/// Prints a result. A reader that closes the pipe early (`| head`) does not cause an error.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut output = std::io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -26,7 +26,7 @@ pub(crate) fn json(result: &impl Serialize) -> Result<String> {
     Ok(format!("{json}\n"))
 }
 
-/// A table as all results have it: no lines, and a header if there is one.
+/// A table in the layout of all results: no lines, and a header unless it is empty.
 pub(crate) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -36,7 +36,7 @@ pub(crate) fn new_table(header: &[&str]) -> Table {
     table
 }
 
-/// Numbers stand one below the other.
+/// Aligns columns of numbers at their right side.
 pub(crate) fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
     for column in columns {
         if let Some(column) = table.column_mut(column) {

@@ -47,7 +47,7 @@ pub struct DatasetsReport {
 /// A question to the datasets.
 #[derive(Clone, Debug, Serialize)]
 pub struct DatasetQuestion {
-    /// What it asks.
+    /// A description of the query.
     pub about: String,
     /// The query.
     pub sql: String,
@@ -157,6 +157,6 @@ async fn copy(bucket: &S3Bucket, key: &str, folder: &Path) -> Result<()> {
 fn not_writable(folder: &Path, cause: std::io::Error) -> Error {
     Error::new(ErrorKind::Configuration, "the datasets cannot be written")
         .with("folder", folder.display().to_string())
-        .hint("Choose another folder with --datasets FOLDER")
+        .hint("Choose another folder with --datasets DIR")
         .caused_by(cause)
 }

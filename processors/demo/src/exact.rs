@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 /// A decimal number of any length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ExactNumber {
     is_negative: bool,
     /// Least significant first. Neither end is 0; zero has no digits.
@@ -236,6 +236,13 @@ impl From<bool> for ExactNumber {
     /// One or zero.
     fn from(condition: bool) -> Self {
         Self::from(i64::from(condition))
+    }
+}
+
+/// As [`fmt::Display`].
+impl fmt::Debug for ExactNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the demo's functions do around an invocation.
+//! The steps around an invocation of the demo's functions.
 
 use std::time::Duration;
 

@@ -16,20 +16,20 @@ pub struct DemoReport {
     pub right: bool,
     /// The built-in model.
     pub model: &'static str,
-    /// What was played, in a few words.
+    /// The workload, in a few words.
     #[serde(skip)]
     pub about: &'static str,
     /// The random seed.
     pub seed: u64,
     /// How much was played, in `unit`s.
     pub size: u64,
-    /// What `size` counts.
+    /// The unit of `size`.
     pub unit: &'static str,
     /// From the start of the server to the first verdict.
     pub seconds: f64,
     /// The most telling rollups.
     pub charts: Vec<Chart>,
-    /// What counting cost.
+    /// The cost of counting.
     pub cost: CountingCost,
     /// The archive.
     pub archive: ArchiveReport,

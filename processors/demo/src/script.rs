@@ -1,4 +1,4 @@
-//! What an application does, decided before anything is written: the same seed gives the same steps.
+//! The steps of an application, decided before anything is written: the same seed gives the same steps.
 //!
 //! ```text
 //! script ─┬─ round ─┬─ lane: step, step, …      lanes are written concurrently, each in its own order

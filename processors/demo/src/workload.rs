@@ -16,9 +16,9 @@ use crate::script::Script;
 pub struct Workload {
     /// The built-in model's name.
     pub model: &'static str,
-    /// What is played, in a few words: "A month of an exam platform".
+    /// The workload, in a few words: "A month of an exam platform".
     pub about: &'static str,
-    /// What the size counts: "attempts at exams".
+    /// The unit of the size: "attempts at exams".
     pub unit: &'static str,
     /// The default size, which takes a few seconds.
     pub usual_size: u64,
@@ -46,14 +46,14 @@ impl Workload {
         (self.tables)()
     }
 
-    /// What the application writes: inserts, edits, moves, deletes, expiries, items that are created again. The same seed, size
+    /// The writes of the application: inserts, edits, moves, deletes, expiries, items that are created again. The same seed, size
     /// and time, in epoch seconds, give the same script.
     #[must_use]
     pub fn script(&self, seed: u64, size: u64, now: i64) -> Script {
         (self.script)(Rng::with_seed(seed), size, Timestamp::from_second(now).unwrap_or_default())
     }
 
-    /// What must have been derived from the items, computed independently of the model.
+    /// The values that must have been derived from the items, computed independently of the model.
     #[must_use]
     pub fn recount(&self, outcome: &WorkloadOutcome) -> Recount {
         (self.recount)(outcome)

@@ -31,13 +31,13 @@ pub struct StreamAggregator<T, C> {
 /// The outcome of a batch.
 #[derive(Debug)]
 pub struct AggregatedBatch {
-    /// What the function returns.
+    /// The function's response.
     pub response: BatchResponse,
     /// How many records the batch has.
     pub records: u64,
     /// How many of them match no entity.
     pub unmatched: u64,
-    /// What was committed for the others.
+    /// Totals of the commits for the other records.
     pub totals: CommitTotals,
     /// The records that were not counted.
     pub failures: Vec<FailedRecord>,

@@ -1,4 +1,4 @@
-//! What both handlers do with a batch: decode it, find the item of each record, and report the records that failed.
+//! The steps that both handlers share for a batch: decode it, find the item of each record, and report the records that failed.
 
 use std::result::Result as StdResult;
 
@@ -17,7 +17,7 @@ pub(crate) struct IdentifiedRecord<'b> {
     pub(crate) record: StdResult<&'b ChangeRecord<'b>, &'b BadRecord<'b>>,
     /// The item; `None` if the record's key cannot be read or is not the key of its table.
     pub(crate) source: Option<&'b SourceKey<'b>>,
-    /// What the model declares the item to be; `None` if it matches no entity.
+    /// The item's entity in the model; `None` if it matches no entity.
     pub(crate) identity: Option<ItemIdentity<'b, 'b>>,
 }
 

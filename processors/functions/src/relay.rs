@@ -44,13 +44,13 @@ pub struct StreamRelay<K, D, S, O, C> {
 /// The outcome of a batch.
 #[derive(Debug)]
 pub struct RelayedBatch {
-    /// What the function returns.
+    /// The function's response.
     pub response: BatchResponse,
     /// How many records the batch has.
     pub records: usize,
-    /// What was invalidated; `None` if the function does not host it.
+    /// Totals of the invalidation; `None` if the function does not host it.
     pub invalidated: Option<InvalidationTotals>,
-    /// What was archived; `None` if the function does not host it.
+    /// Totals of the archiving; `None` if the function does not host it.
     pub archived: Option<ArchiveTotals>,
     /// The records that were not invalidated or not archived.
     pub failures: Vec<FailedRecord>,

@@ -1,4 +1,4 @@
-//! What all Lambda functions share: start-up and the invocation loop, failures, the response to a batch, metrics and logging.
+//! The shared parts of all Lambda functions: start-up and the invocation loop, failures, the response to a batch, metrics and logging.
 //!
 //! A function implements [`LambdaFunction`]; its binary passes a constructor to [`run`].
 

@@ -60,7 +60,8 @@ impl EventSource {
         }
     }
 
-    /// The error of a function that reads something else: `reads` is "DynamoDB stream events", say, and `hint` how to connect it.
+    /// The error of a function that reads something else: `reads` is, for example, "DynamoDB stream events", and `hint` explains how to
+    /// connect it.
     #[must_use]
     pub fn unexpected(self, function: &str, reads: &str, hint: &str) -> Error {
         let message = format!("this is {}; {function} reads {reads}", self.event());

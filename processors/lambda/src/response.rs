@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResponse {
-    /// What Lambda redelivers. Of a stream: everything from the lowest sequence number on, so one entry is enough; an empty
+    /// The records that Lambda redelivers. Of a stream: everything from the lowest sequence number on, so one entry is enough; an empty
     /// identifier redelivers the whole batch. Of a queue: each message that failed.
     pub batch_item_failures: Vec<BatchItemFailure>,
 }

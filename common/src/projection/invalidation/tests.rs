@@ -35,7 +35,7 @@ fn item(attributes: &[(&str, AttributeValue<'static>)]) -> Item {
     attributes.iter().map(|(name, value)| ((*name).to_owned().into(), value.clone())).collect()
 }
 
-/// What the change of product `id` makes stale.
+/// The cache keys and paths that the change of product `id` makes stale.
 fn stale(id: &str, old: Option<&Item>, new: Option<&Item>) -> Result<StaleCaches> {
     let model = Model::parse(MODEL, "shop.toml").unwrap_or_else(|problems| panic!("{problems}"));
     let sort = format!("PRODUCT#{id}");

@@ -48,7 +48,7 @@ pub struct ArchiveLine<'l> {
 pub struct ArchiveOutcome {
     /// The records that were not archived, by index.
     pub failures: Vec<RecordFailure>,
-    /// What was done.
+    /// The totals of the batch.
     pub totals: ArchiveTotals,
 }
 

@@ -1,9 +1,9 @@
-//! What archiving a batch did, and what Firehose bills for it.
+//! The totals of archiving a batch, and the volume that Firehose bills for it.
 
 use super::{ArchiveLine, DeliveryRecord, count};
 use crate::sink::firehose::BILLED_BYTES;
 
-/// What archiving a batch did.
+/// The totals of archiving a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveTotals {
     /// Lines that were archived.

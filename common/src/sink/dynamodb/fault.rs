@@ -1,4 +1,4 @@
-//! What a failed request to DynamoDB means for its caller.
+//! The error that a caller gets for a failed request to DynamoDB.
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};

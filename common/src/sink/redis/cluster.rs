@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! keys ─▶ slots ─▶ a pipeline per node ─┬─▶ done ─▶ published by any node that responded: the cluster forwards it to all nodes
-//!                       ▲               ├─▶ MOVED, ASK: sent again to the named node
+//!                       ▲               ├─▶ redirected: sent again to the named node
 //!                       └───────────────┘   no response: the keys of that pipeline fail
 //! ```
 //!
@@ -54,8 +54,8 @@ struct KnownSlots {
 struct NodeBatch {
     node: NodeAddress,
     keys: Vec<usize>,
-    /// Whether an `ASK` redirected here, so that the commands need `ASKING`.
-    is_asking: bool,
+    /// Whether a temporary redirection, `ASK`, led here, so that the commands need `ASKING`.
+    is_temporary: bool,
     /// How many redirections led here.
     redirections: u32,
 }
@@ -129,7 +129,7 @@ impl RedisCluster {
         for stale in batch.keys.iter().filter_map(|index| keys.get(*index)) {
             let before = pipeline.len();
             for command in commands(stale, now) {
-                if batch.is_asking {
+                if batch.is_temporary {
                     pipeline.push(redis::cmd("ASKING"));
                 }
                 pipeline.push(command);
@@ -279,7 +279,7 @@ fn batches(keys: &[StaleKey], slots: &SlotMap, results: &mut [Result<()>]) -> Ve
         batches.extend(keys.chunks(MAX_PIPELINE_KEYS).map(|chunk| NodeBatch {
             node: node.clone(),
             keys: chunk.to_vec(),
-            is_asking: false,
+            is_temporary: false,
             redirections: 0,
         }));
     }
@@ -301,15 +301,16 @@ fn redirected(
         }
     }
     let redirections = batch.redirections + 1;
-    let batch = |((node, is_asking), keys)| NodeBatch { node, keys, is_asking, redirections };
+    let batch = |((node, is_temporary), keys)| NodeBatch { node, keys, is_temporary, redirections };
     by_node.into_iter().map(batch).collect()
 }
 
-/// The node that an error redirects to, and whether by `ASK`. An address without a host means the host of the responding node.
+/// The node that an error redirects to, and whether only temporarily, by `ASK`. An address without a host
+/// means the host of the responding node.
 fn redirection(error: &RedisError, from: &NodeAddress) -> Option<(NodeAddress, bool)> {
     let (address, _) = error.redirect_node()?;
     let (host, port) = address.rsplit_once(':')?;
     let host = if host.is_empty() { &from.host } else { host };
-    let is_asking = error.kind() == Kind::Server(ServerErrorKind::Ask);
-    Some((NodeAddress { host: host.to_owned(), port: port.parse().ok()? }, is_asking))
+    let is_temporary = error.kind() == Kind::Server(ServerErrorKind::Ask);
+    Some((NodeAddress { host: host.to_owned(), port: port.parse().ok()? }, is_temporary))
 }

@@ -1,4 +1,4 @@
-//! What an error of Redis means for its caller. The server's message may quote keys, so it is read but never passed on.
+//! The error that a caller gets for an error of Redis. The server's message may quote keys, so it is read but never passed on.
 
 use redis::{ErrorKind as Kind, RedisError, ServerErrorKind};
 

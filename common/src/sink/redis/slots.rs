@@ -122,7 +122,7 @@ mod tests {
         ]);
         let slots = SlotMap::parse(&response, "responder").unwrap();
         let named: Vec<(&str, u16)> = slots.nodes().map(|node| (node.host.as_str(), node.port)).collect();
-        assert_eq!(named, [("responder", 1), ("responder", 2), ("b", 4)]);
+        assert_eq!(named, [("b", 4), ("responder", 1), ("responder", 2)]);
         assert_eq!(slots.node_of("foo").map(|node| node.port), Some(4));
         assert_eq!(SlotMap(Vec::new()).node_of("foo"), None);
         assert!(SlotMap::parse(&Value::Nil, "responder").is_err());

@@ -1,4 +1,4 @@
-//! The codes of problems: what documentation, editors and scripts know a problem by, whatever its message says.
+//! The codes of problems: documentation, editors and scripts identify a problem by its code, which does not depend on its message.
 
 /// How serious a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ impl ProblemSeverity {
 /// Declares each code once: its severity, number, name and title.
 macro_rules! problem_codes {
     ($($severity:ident $code:literal $name:ident $title:literal)*) => {
-        /// What kind of problem a model has. A code keeps its meaning in every later version; `docs/PROBLEMS.md` explains each.
+        /// The kind of a problem of a model. A code keeps its meaning in every later version; `docs/PROBLEMS.md` explains each.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ProblemCode {
             $(#[doc = $title] $name,)*
@@ -39,7 +39,7 @@ macro_rules! problem_codes {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// What kind of problem it is, in a few words.
+            /// The kind of problem, in a few words.
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)* }

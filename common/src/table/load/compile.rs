@@ -11,7 +11,7 @@ use super::{check, warnings};
 use crate::table::named::read_named;
 use crate::table::{Model, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table};
 
-/// What a model file holds, in the order in which it is documented, and how each is written.
+/// The sections of a model file, in the order in which they are documented, and how each is written.
 const SECTIONS: [(&str, &str); 12] = [
     ("name", "name"),
     ("generation", "generation"),

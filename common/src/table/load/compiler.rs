@@ -1,4 +1,4 @@
-//! What the parts of a model are compiled with: the model so far, the scopes of its entities, and where problems go.
+//! The state with which the parts of a model are compiled: the model so far, the scopes of its entities, and where problems go.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::table::{
 
 /// A model that is being compiled, part by part in the order of [`Model`]'s fields.
 pub(crate) struct ModelCompiler<'c, 's> {
-    /// What cannot be read. If anything was missing, nothing else is reported: most of it would be a consequence.
+    /// Settings that cannot be read. If anything was missing, nothing else is reported: most of it would be a consequence.
     pub(crate) problems: &'c mut ProblemCollector<'s>,
-    /// What was read and is wrong.
+    /// Settings that were read and are wrong.
     pub(crate) findings: ProblemCollector<'s>,
     pub(crate) model: Model,
     /// For each entity.
@@ -30,7 +30,7 @@ pub(crate) struct ModelCompiler<'c, 's> {
     pub(crate) broken_lookups: Vec<usize>,
     /// For each lookup, the types of its outputs; empty if one of them is not defined.
     pub(crate) output_types: Vec<Vec<ValueType>>,
-    /// What mirrors write onto items.
+    /// The attributes that mirrors write onto items.
     pub(crate) mirrored: Vec<MirroredPath>,
     /// The secrets of entities: entity, path, where it is named.
     pub(crate) secrets: Vec<(usize, AttributePath, usize)>,
@@ -215,7 +215,8 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         templates
     }
 
-    /// What is compiled in the scope of one entity. Of an unknown one nothing is defined, and nothing is reported as undefined.
+    /// The context for a part that is compiled in the scope of one entity. For an unknown entity no name is defined, and no name is
+    /// reported as undefined.
     pub(crate) fn context(&mut self, owner: &str, entity: Option<usize>) -> EntityContext<'_, 'c, 's> {
         let scope = entity.and_then(|entity| self.scopes.get(entity)).cloned();
         let unknown = || Arc::new(EntityScope { is_incomplete: true, ..EntityScope::default() });
@@ -290,7 +291,7 @@ impl EntityContext<'_, '_, '_> {
         for name in names {
             let owner = self.owner.clone();
             let Some(index) = self.compiler.lookup_named(&owner, *name) else {
-                // What an unknown lookup would give is not reported as undefined.
+                // The outputs of an unknown lookup are not reported as undefined.
                 Arc::make_mut(&mut self.scope).is_incomplete = true;
                 continue;
             };
@@ -302,8 +303,8 @@ impl EntityContext<'_, '_, '_> {
             let types = self.compiler.output_types.get(index).cloned().unwrap_or_default();
             for (output, output_name) in output_names.into_iter().enumerate() {
                 let earlier = outputs.iter().find(|other| other.name == output_name);
-                if let Some(Term::LookupOutput { lookup, .. }) = earlier.map(|other| &other.term) {
-                    let first = places.get(*lookup).copied().unwrap_or(name.at);
+                if let Some(lookup) = earlier.and_then(|other| other.term.output_lookup()) {
+                    let first = places.get(lookup).copied().unwrap_or(name.at);
                     let message = format!(
                         "{}: two of its lookups give `{output_name}`; remove one of them",
                         self.owner

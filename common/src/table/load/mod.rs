@@ -62,17 +62,17 @@ impl Model {
     /// Loads a built-in model by its name, or a model file by its path.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file, or it is no text; [`ErrorKind::Model`] with
-    /// everything that is wrong with the model.
+    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file, or the file is not UTF-8 text;
+    /// [`ErrorKind::Model`] with everything that is wrong with the model.
     pub fn load(name_or_path: &str) -> Result<Self> {
         let (file, source) = Self::source(name_or_path)?;
         Self::parse(&source, &file).map_err(ModelErrors::into_error)
     }
 
-    /// What errors call a model, and its TOML: of a built-in model by its name, of a model file by its path.
+    /// The name of a model in error messages, and its TOML. A built-in model is found by its name, a model file by its path.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file, or it is no text.
+    /// [`ErrorKind::Configuration`] if there is neither such a model nor such a file, or the file is not UTF-8 text.
     pub fn source(name_or_path: &str) -> Result<(String, Cow<'static, str>)> {
         if let Some(source) = Self::built_in(name_or_path) {
             return Ok((format!("models/{name_or_path}.toml"), Cow::Borrowed(source)));
@@ -111,7 +111,7 @@ impl Model {
     }
 }
 
-/// What was found in a model file.
+/// The content and the problems of a model file.
 #[derive(Debug)]
 pub struct ModelReport {
     /// The file, as it was named.

@@ -15,11 +15,11 @@ const SHOWN_PLACES: usize = 3;
 /// One thing that is wrong with a model file, and a fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelProblem {
-    /// What kind of problem it is.
+    /// The kind of problem.
     pub code: ProblemCode,
     /// Where it is.
     pub span: SourceSpan,
-    /// What is wrong, and a fix.
+    /// A description of the problem, and a fix.
     pub message: String,
     /// Other places that have to do with it, such as the first of two definitions.
     pub related: Vec<RelatedLocation>,
@@ -30,7 +30,7 @@ pub struct ModelProblem {
 pub struct RelatedLocation {
     /// Where it is.
     pub span: SourceSpan,
-    /// What is there.
+    /// A description of that place.
     pub message: String,
 }
 

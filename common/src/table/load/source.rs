@@ -33,7 +33,7 @@ impl<'s> SourceMap<'s> {
         Self { source, lines, tokens: Source::new(source).lex().into_vec() }
     }
 
-    /// The span of a range. An empty range stands for the whole token, list or table that begins there. What reaches over
+    /// The span of a range. An empty range stands for the whole token, list or table that begins there. A range over
     /// several lines is cut at the end of the first.
     pub(super) fn span(&self, place: &Range<usize>) -> SourceSpan {
         let start = place.start.min(self.source.len());

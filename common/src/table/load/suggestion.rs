@@ -1,6 +1,6 @@
 //! "did you mean": which known name was probably meant by an unknown one.
 
-/// What to say about a name that is not known: the nearest known name, or all of them if there are few.
+/// The end of a message about an unknown name: the nearest known name, or all of them if there are few.
 pub(crate) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
@@ -13,7 +13,7 @@ pub(crate) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str
     }
 }
 
-/// What to say about a word that is not one of a fixed set, all of which are listed elsewhere in the message.
+/// The end of a message about a word outside a fixed set. The message itself lists the whole set.
 pub(crate) fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let nearest = nearest(word, known).filter(|nearest| *nearest != word);
     nearest.map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default()

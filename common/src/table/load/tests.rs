@@ -34,7 +34,7 @@ fn a_model_that_is_not_there() {
 }
 
 #[test]
-fn a_model_that_is_no_file() {
+fn a_folder_cannot_be_loaded_as_a_model() {
     let error = Model::load(env!("CARGO_MANIFEST_DIR")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(error.to_string().contains("cannot be read as a text file"), "{error}");
@@ -97,7 +97,7 @@ fn the_vocabulary_is_what_is_read() {
 }
 
 #[test]
-fn everything_else_that_a_model_can_say() {
+fn the_other_settings_of_a_model_are_read() {
     let model = load(include_str!("../../../../tests/fixtures/models/library-and-readers.toml"));
     assert_eq!(model.generation, 7);
     assert_eq!(model.tables[0].sort_key, None);

@@ -43,8 +43,8 @@ fn report_unused_derivations(model: &Model, places: &[Vec<usize>], findings: &mu
     for (entity, places) in model.entities.iter().zip(places) {
         let mut is_used = vec![false; entity.derivations.len()];
         let mut note = |term: &Term| {
-            if let Term::Derived(index) = term {
-                is_used.get_mut(*index).into_iter().for_each(|used| *used = true);
+            if let Some(index) = term.derivation() {
+                is_used.get_mut(index).into_iter().for_each(|used| *used = true);
             }
         };
         entity.offers.iter().flat_map(LookupUse::terms).for_each(&mut note);

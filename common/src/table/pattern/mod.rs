@@ -24,9 +24,9 @@ pub enum Operand<'v> {
     Text(Cow<'v, str>),
     /// A derived ratio.
     Ratio {
-        /// What is divided.
+        /// The dividend.
         numerator: Decimal,
-        /// What it is divided by: above 0.
+        /// The divisor: above 0.
         denominator: Decimal,
     },
 }
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_compared_as_they_are_written() {
+    fn numbers_are_compared_as_exact_decimals() {
         check(
             "x = [0.1]",
             &[number("0.1"), number("1E-1"), number("0.10")],

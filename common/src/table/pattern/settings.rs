@@ -301,7 +301,7 @@ fn one_or_many<'d>(value: RawValue<'d>) -> Vec<RawValue<'d>> {
     value.get_ref().as_array().map_or_else(|| vec![value], |array| array.iter().collect())
 }
 
-/// What a matcher compares with, if a value of this type can never be that.
+/// The type that a matcher compares with, if a value of this type can never match it.
 fn mismatch(matcher: &Matcher, value_type: ValueType) -> Option<&'static str> {
     let compared = match matcher {
         Matcher::Exists(_) | Matcher::Null => return None,

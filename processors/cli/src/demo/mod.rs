@@ -1,4 +1,4 @@
-//! `afterwrite demo`: plays a workload, and shows its results as tables or as JSON.
+//! `afterwrite demo`: runs a workload, and prints its results as tables or as JSON.
 
 mod text;
 
@@ -11,27 +11,27 @@ use afterwrite_demo::{Demo, workloads};
 use clap::Args;
 
 use crate::print::{json, print};
-use crate::query::{Layout, Place, answer};
+use crate::query::{Layout, Place, run_query};
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  afterwrite demo\n  afterwrite demo --model shop\n  afterwrite demo --seed 7 --attempts 500\n  afterwrite demo --model glad --json | jq .cost"
 )]
 pub(crate) struct DemoArguments {
-    /// The built-in model whose application is played: exambuddy (exams), algoitny (a judge of algorithms), quiz (a quiz in five
+    /// The built-in model whose application is run: exambuddy (exams), algoitny (a judge of algorithms), quiz (a quiz in five
     /// tables), shop (orders, reviews, sensors) or glad (people's skills).
     #[arg(long, value_name = "NAME", default_value = Model::DEFAULT_NAME)]
     model: String,
-    /// What all that is random follows.
+    /// Random seed.
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// How much is played: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop), or
+    /// The size of the run: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop), or
     /// skills that people add (glad) [default: 2000, but 1000 orders].
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     attempts: Option<u64>,
-    /// The folder that the datasets are left in, as Parquet; an earlier demo's are replaced [default: afterwrite-demo in the
+    /// The folder for the datasets, as Parquet; those of an earlier demo are replaced [default: afterwrite-demo in the
     /// folder for temporary files].
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     datasets: Option<PathBuf>,
     /// Print the results as one JSON object.
     #[arg(long)]
@@ -47,19 +47,19 @@ impl DemoArguments {
         let demo = Demo { workload, seed: self.seed, size, datasets };
         let mut report = Box::pin(demo.run()).await?;
         if cfg!(feature = "sql") {
-            answer_questions(&mut report).await?;
+            run_queries(&mut report).await?;
         }
         print(&if self.json { json(&report)? } else { text::report(&report) })?;
         Ok(report.right)
     }
 }
 
-/// Asks the workload's questions, as `afterwrite query` would.
-async fn answer_questions(report: &mut DemoReport) -> Result<()> {
+/// Runs the workload's queries, as `afterwrite query` does.
+async fn run_queries(report: &mut DemoReport) -> Result<()> {
     let model = Model::load(report.model)?;
     let place = Place::Folder(report.datasets.folder.clone());
     for question in &mut report.datasets.questions {
-        question.answer = Some(Box::pin(answer(&model, &place, &question.sql, Layout::Table)).await?);
+        question.answer = Some(Box::pin(run_query(&model, &place, &question.sql, Layout::Table)).await?);
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ impl CheckArguments {
 /// A report as JSON.
 #[derive(Debug, Serialize)]
 struct ReportRecord<'r> {
-    /// The file, as it was named.
+    /// The file, as named on the command line.
     file: &'r str,
     problems: Vec<ProblemRecord<'r>>,
 }
@@ -64,7 +64,7 @@ struct ProblemRecord<'r> {
     severity: &'static str,
     #[serde(flatten)]
     location: LocationRecord<'r>,
-    /// Other places that have to do with it.
+    /// Other places that are involved.
     related: Vec<LocationRecord<'r>>,
 }
 
@@ -75,7 +75,7 @@ struct LocationRecord<'r> {
     line: usize,
     /// In characters, from 1.
     column: usize,
-    /// Behind the last character.
+    /// One past the last character.
     end_column: usize,
     message: &'r str,
 }
@@ -118,7 +118,7 @@ fn lines(report: &ModelReport) -> String {
     text
 }
 
-/// Each problem with its source line, and what was found in all.
+/// Each problem with its source line, then the number of problems.
 fn snippets(report: &ModelReport, source: &str, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
@@ -160,7 +160,7 @@ fn snippet<'r>(
     level.primary_title(problem.message.as_str()).id(problem.code.code()).element(annotated)
 }
 
-/// What a model declares.
+/// The summary of a model: the number of its entities, lookups and other parts.
 fn extent(model: &Model) -> String {
     let parts = [
         (model.entities.len(), "entity", "entities"),

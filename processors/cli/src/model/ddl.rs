@@ -1,4 +1,4 @@
-//! `afterwrite model ddl`: what makes a model's datasets known to Athena.
+//! `afterwrite model ddl`: the SQL that defines a model's datasets in Athena.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::print::print;
 pub struct DdlArguments {
     #[command(flatten)]
     model: ModelArgument,
-    /// Write files under this folder (tables/, views/, queries/) and say which, instead of printing the SQL.
+    /// Write the SQL to files under this folder (tables/, views/, queries/) and print their paths, instead of printing the SQL.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The bucket of the datasets; without it `${bucket}` stands where its name goes.
+    /// The bucket of the datasets; default: the placeholder `${bucket}` in its place.
     #[arg(long, value_name = "NAME")]
     bucket: Option<String>,
 }
@@ -56,7 +56,7 @@ impl DdlArguments {
     }
 }
 
-/// Writes a file for each statement, and says which.
+/// Writes a file for each statement; returns the paths, one a line.
 fn write(folder: &Path, statements: &[CatalogueStatement]) -> Result<String> {
     let mut written = String::new();
     for statement in statements {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buckets_name_stands_where_it_goes_and_athenas_own_placeholder_stays() {
+    fn the_placeholder_of_the_bucket_is_replaced_and_the_placeholder_of_athena_stays() {
         for CatalogueStatement { path, sql } in arguments().statements().unwrap() {
             assert!(!sql.contains(BUCKET), "{path}");
             assert_eq!(sql.contains("s3://lake/datasets/"), sql.contains("/dt=${dt}/'"), "{path}");

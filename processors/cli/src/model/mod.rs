@@ -4,8 +4,8 @@
 //! ```text
 //! check     every problem of the file
 //! show      its parts            ─┐
-//! diff      what a new one changes ─┴─ both from its description
-//! explain   what follows from one item
+//! diff      its differences     ─┴─ both from its description
+//! explain   the consequences of one item
 //! ddl       the SQL of its datasets
 //! ```
 
@@ -35,7 +35,7 @@ pub enum ModelCommand {
     Check(CheckArguments),
     /// Show the parts of a model: entities, rollups, measures and the rest.
     Show(ShowArguments),
-    /// Explain what an item is, and everything that follows from it.
+    /// Explain which entity an item matches, and everything that is derived from it.
     Explain(ExplainArguments),
     /// Show what changes when a new model replaces an old one, and what reconciling costs.
     Diff(DiffArguments),

@@ -1,7 +1,7 @@
-//! The engine: a session of DataFusion that knows a model's datasets as Athena does.
+//! The engine: a DataFusion session with a model's datasets under the same names as in Athena.
 //!
-//! The views are made by the very statements that Athena gets. The tables are listings of the same folders, with the dataset's
-//! own schema: a file from before a column was added has nulls there.
+//! The views are created by the same statements as in Athena. The tables list the same folders, with the dataset's schema: a file
+//! that is older than a column has nulls there.
 
 use std::sync::Arc;
 
@@ -26,19 +26,19 @@ use object_store::local::LocalFileSystem;
 use super::objects::ReadOnlyBucket;
 use super::{DATASETS, Place};
 
-/// What the engine calls the place of the datasets, wherever it is.
+/// The engine's URL for the location of the datasets, for a folder and for a bucket.
 const STORE: &str = "afterwrite://bucket";
 
-/// A model's datasets, to be asked.
+/// An SQL engine over a model's datasets.
 pub struct Engine {
     session: SessionContext,
     /// The names of views and tables.
     names: Vec<String>,
 }
 
-/// What a query gave.
+/// The result of a query.
 #[derive(Debug)]
-pub struct Answer {
+pub struct QueryResult {
     /// The columns.
     pub schema: SchemaRef,
     /// The rows.
@@ -46,7 +46,7 @@ pub struct Answer {
 }
 
 impl Engine {
-    /// Makes the datasets of a model known. Nothing is read yet.
+    /// Registers the datasets of a model. Reads no data.
     ///
     /// # Errors
     /// A folder that cannot be read, or S3 settings that are missing.
@@ -62,14 +62,14 @@ impl Engine {
         Self::over(model, store).await
     }
 
-    /// The same, over any store that is like the bucket.
+    /// The same, over any store with the layout of the bucket.
     ///
     /// # Errors
-    /// `Model` for a catalogue that the engine does not take.
+    /// `Model` for a catalogue that the engine rejects.
     pub async fn over(model: &Model, store: Arc<dyn ObjectStore>) -> Result<Self> {
         let engine = Self { session: session(), names: names(model) };
         engine.register(model, store).await.map_err(|error| {
-            Error::new(ErrorKind::Model, "the engine does not take the model's datasets")
+            Error::new(ErrorKind::Model, "the SQL engine rejects the model's datasets")
                 .with("model", &*model.name)
                 .caused_by(error.strip_backtrace())
         })?;
@@ -94,41 +94,44 @@ impl Engine {
         Ok(())
     }
 
-    /// Answers one query. Nothing but a query is taken.
+    /// Runs one query. Other statements are rejected.
     ///
     /// # Errors
-    /// `Configuration` for SQL that is wrong, with the names there are if it names a table that is none; what the place of the
-    /// datasets answered.
-    pub async fn ask(&self, sql: &str) -> Result<Answer> {
-        self.refuse_what_is_no_query_of_datasets(sql)?;
+    /// `Configuration` for wrong SQL, with the available names if a table is unknown; otherwise the error of the folder or bucket.
+    pub async fn query(&self, sql: &str) -> Result<QueryResult> {
+        self.check_query(sql)?;
         let only_queries =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        let asked = self.session.sql_with_options(sql, only_queries).await.map_err(|error| wrong(&error))?;
-        let schema = Arc::clone(asked.schema().inner());
-        let batches = asked.collect().await.map_err(|error| wrong(&error))?;
-        Ok(Answer { schema, batches })
+        let frame = self.session.sql_with_options(sql, only_queries).await.map_err(|error| wrong(&error))?;
+        let schema = Arc::clone(frame.schema().inner());
+        let batches = frame.collect().await.map_err(|error| wrong(&error))?;
+        Ok(QueryResult { schema, batches })
     }
 
-    fn refuse_what_is_no_query_of_datasets(&self, sql: &str) -> Result<()> {
+    /// Rejects statements that are not queries, and queries of unknown datasets.
+    fn check_query(&self, sql: &str) -> Result<()> {
         let state = self.session.state();
         let statement = state.sql_to_statement(sql, &Dialect::Generic).map_err(|error| wrong(&error))?;
         if !is_query(&statement) {
-            return Err(Error::new(ErrorKind::Configuration, "only queries are answered here")
+            return Err(Error::new(ErrorKind::Configuration, "only queries are supported")
                 .hint("Begin with SELECT or WITH"));
         }
         let named = state.resolve_table_references(&statement).map_err(|error| wrong(&error))?;
         let unknown = named.iter().find(|name| !self.names.iter().any(|known| known == name.table()));
         unknown.map_or(Ok(()), |unknown| {
-            Err(Error::new(ErrorKind::Configuration, "the query asks a dataset that the model does not have")
-                .with("dataset", unknown.table())
-                .hint(format!("There are {}", self.names.join(", "))))
+            Err(Error::new(
+                ErrorKind::Configuration,
+                "the query names a dataset that the model does not have",
+            )
+            .with("dataset", unknown.table())
+            .hint(format!("Available: {}", self.names.join(", "))))
         })
     }
 }
 
 fn session() -> SessionContext {
     let mut config = SessionConfig::new().with_collect_statistics(false);
-    // As Athena sorts: nulls come last, in whichever order.
+    // As in Athena, nulls are last in ascending and in descending order.
     config.options_mut().sql_parser.default_null_ordering = "nulls_last".to_owned();
     SessionContext::new_with_config(config)
 }
@@ -146,7 +149,7 @@ fn names(model: &Model) -> Vec<String> {
     views.chain(model.datasets.iter().map(catalogue::log_name)).collect()
 }
 
-/// What the engine's error means: what the bucket answered, if it comes from there; a file that is broken; else the SQL.
+/// Converts an error of the engine: the bucket's error if it has one; a broken file; otherwise the SQL is wrong.
 fn wrong(error: &DataFusionError) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     let mut kind = ErrorKind::Configuration;
@@ -165,9 +168,9 @@ fn wrong(error: &DataFusionError) -> Error {
     let message = if kind == ErrorKind::Unavailable {
         "the datasets cannot be read"
     } else if kind == ErrorKind::State {
-        "a file of the datasets is not the Parquet that it should be"
+        "a file of the datasets is not valid Parquet, or has another schema"
     } else {
-        "the query cannot be answered"
+        "the query failed"
     };
     Error::new(kind, format!("{message}: {}", error.strip_backtrace()))
 }

@@ -1,12 +1,12 @@
-//! `afterwrite query`: SQL over the datasets, where they lie, with the views and saved queries that Athena gets.
+//! `afterwrite query`: SQL over the datasets in place, with the same views and saved queries as in Athena.
 //!
 //! ```text
-//! --datasets PATH   a folder    ┐
+//! --datasets DIR    a folder    ┐
 //! --bucket NAME     S3          ┴─▶ engine: <name>_log and the catalogue's views ──▶ table, CSV or JSON
 //! ```
 //!
-//! The engine is DataFusion. It takes longer to build than all the rest, so it is there only with the cargo feature `sql`; without
-//! it the command exists and says so.
+//! The engine is DataFusion. It takes longer to build than the rest of the project, so it requires the cargo feature `sql`;
+//! without it the command returns an error with a hint.
 
 #[cfg(feature = "sql")]
 pub mod engine;
@@ -30,29 +30,29 @@ const DATASETS: &str = "datasets";
 /// The arguments of `afterwrite query`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite query --list\n  afterwrite query --saved pass_rate_by_week --datasets bucket-copy\n  afterwrite query \"SELECT status, count(*) FROM attempts WHERE dt >= '2026-02-01' GROUP BY status\" --bucket my-bucket --csv\n\nA dataset has a view of its name, an item each, and a table <name>_log, a change each. A condition on dt spares reading other days.\nNeeds a build with the cargo feature `sql`.",
-    group = ArgGroup::new("asked").required(true)
+    after_help = "Examples:\n  afterwrite query --list\n  afterwrite query --saved pass_rate_by_week --datasets bucket-copy\n  afterwrite query \"SELECT status, count(*) FROM attempts WHERE dt >= '2026-02-01' GROUP BY status\" --bucket my-bucket --csv\n\nA dataset NAME has a view NAME with one row for each item, and a table NAME_log with one row for each change. With a condition on dt, only the files of those days are read.\nRequires a build with the cargo feature `sql`.",
+    group = ArgGroup::new("source").required(true)
 )]
 pub struct QueryArguments {
-    /// One SELECT.
-    #[arg(group = "asked")]
+    /// One SELECT statement.
+    #[arg(group = "source")]
     sql: Option<String>,
-    /// The name of one of the model's saved queries.
-    #[arg(long, value_name = "NAME", group = "asked")]
+    /// Run the model's saved query of this name.
+    #[arg(long, value_name = "NAME", group = "source")]
     saved: Option<String>,
-    /// Tell the model's saved queries.
-    #[arg(long, group = "asked")]
+    /// List the model's saved queries.
+    #[arg(long, group = "source")]
     list: bool,
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
     #[arg(long)]
     model: Option<String>,
-    /// A folder of this machine that is like the bucket: it holds datasets/NAME/dt=DAY/….parquet.
-    #[arg(long, value_name = "PATH", conflicts_with = "bucket")]
+    /// A local folder with the layout of the bucket: it contains datasets/NAME/dt=DAY/….parquet.
+    #[arg(long, value_name = "DIR", conflicts_with = "bucket")]
     datasets: Option<PathBuf>,
     /// The bucket of the datasets; default: AFTERWRITE_BUCKET.
     #[arg(long, value_name = "NAME")]
     bucket: Option<String>,
-    /// Print CSV with a line of names.
+    /// Print CSV with a header line.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Print a JSON array of objects.
@@ -60,31 +60,31 @@ pub struct QueryArguments {
     json: bool,
 }
 
-/// Where datasets lie.
+/// The location of the datasets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a folder that is like the bucket.
+    /// A folder with the layout of the bucket.
     Folder(PathBuf),
-    /// In a bucket of S3.
+    /// An S3 bucket.
     Bucket(String),
 }
 
-/// How an answer is printed.
+/// The format of a printed result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// For people.
+    /// A table for people.
     Table,
-    /// With a line of names; a null is an empty field, an empty text is `""`.
+    /// CSV with a header line; a null is an empty field, an empty text is `""`.
     Csv,
-    /// An array of objects.
+    /// A JSON array of objects.
     Json,
 }
 
 impl QueryArguments {
-    /// Does what was asked for; says whether all was right.
+    /// Runs the query, or lists the saved queries, and prints the result; returns `true`.
     ///
     /// # Errors
-    /// What was asked wrongly, with the names there are; a place that cannot be read.
+    /// A wrong query or an unknown name, with the available names; a location that is missing or cannot be read.
     pub async fn run(&self) -> Result<bool> {
         let model = crate::model::load(self.model.as_deref())?;
         if self.list {
@@ -101,7 +101,7 @@ impl QueryArguments {
             (false, true) => Layout::Json,
             (false, false) => Layout::Table,
         };
-        print(&Box::pin(answer(&model, &place, sql, layout)).await?)?;
+        print(&Box::pin(run_query(&model, &place, sql, layout)).await?)?;
         Ok(true)
     }
 
@@ -114,9 +114,8 @@ impl QueryArguments {
             };
         }
         self.bucket.clone().or(bucket_set).map(Place::Bucket).ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "nobody said where the datasets are").hint(
-                "Name a folder with --datasets or a bucket with --bucket, or set AFTERWRITE_BUCKET to the bucket",
-            )
+            Error::new(ErrorKind::Configuration, "no dataset location: pass --datasets DIR or --bucket NAME")
+                .hint("The environment variable AFTERWRITE_BUCKET can name the bucket, too")
         })
     }
 }
@@ -126,13 +125,12 @@ fn no_datasets(folder: &Path) -> Error {
         Error::new(ErrorKind::Configuration, message).with("folder", folder.display().to_string())
     };
     if !folder.is_dir() {
-        error("there is no such folder").hint("Name with --datasets the folder that holds `datasets/`")
+        error("there is no such folder").hint("Pass with --datasets the folder that contains `datasets/`")
     } else if folder.file_name().is_some_and(|name| name == DATASETS) {
-        error("this folder does not hold `datasets/`: it is that folder")
-            .hint("Name with --datasets the folder that it is in")
+        error("this folder is `datasets/` itself").hint("Pass with --datasets the folder that contains it")
     } else {
-        error("this folder does not hold `datasets/`").hint(
-            "Name with --datasets a folder that is like the bucket, with datasets/<name>/dt=<day>/….parquet in it",
+        error("this folder does not contain `datasets/`").hint(
+            "Pass with --datasets a folder with the layout of the bucket: datasets/<name>/dt=<day>/….parquet",
         )
     }
 }
@@ -141,14 +139,14 @@ fn saved<'m>(model: &'m Model, name: &str) -> Result<&'m str> {
     let query = model.queries.iter().find(|query| *query.name == *name);
     query.map(|query| &*query.sql).ok_or_else(|| {
         let names: Vec<&str> = model.queries.iter().map(|query| &*query.name).collect();
-        let remedy = match names.as_slice() {
-            [] => "The model has none; give the SQL itself".to_owned(),
-            names => format!("There are {}", names.join(", ")),
+        let hint = match names.as_slice() {
+            [] => "The model has no saved queries; pass the SQL instead".to_owned(),
+            names => format!("Available: {}", names.join(", ")),
         };
         Error::new(ErrorKind::Configuration, "there is no saved query of this name")
             .with("name", name)
             .with("model", &*model.name)
-            .hint(remedy)
+            .hint(hint)
     })
 }
 
@@ -161,30 +159,30 @@ fn saved_queries(model: &Model, as_json: bool) -> Result<String> {
             .collect();
         return json(&queries);
     }
-    let mut table = new_table(&["saved query", "answers"]);
+    let mut table = new_table(&["saved query", "description"]);
     table.add_rows(model.queries.iter().map(|query| [&*query.name, &*query.about]));
     Ok(format!("{}\n", table.trim_fmt()))
 }
 
-/// The answer to one `SELECT`, as text.
+/// The result of one `SELECT`, as text.
 ///
 /// # Errors
-/// A place that cannot be read, SQL that means nothing there.
+/// A location that cannot be read, or SQL that is not valid for the datasets.
 #[cfg(feature = "sql")]
-pub async fn answer(model: &Model, place: &Place, sql: &str, layout: Layout) -> Result<String> {
+pub async fn run_query(model: &Model, place: &Place, sql: &str, layout: Layout) -> Result<String> {
     let engine = engine::Engine::open(model, place).await?;
-    let answer = engine.ask(sql).await?;
-    output::text(&answer, layout)
+    let result = engine.query(sql).await?;
+    output::text(&result, layout)
 }
 
-/// What there is to say without an engine.
+/// Fails, because this build has no SQL engine.
 ///
 /// # Errors
-/// Always: how to get one.
+/// Always, with a hint on how to get a build with the engine.
 #[cfg(not(feature = "sql"))]
-pub async fn answer(_: &Model, _: &Place, _: &str, _: Layout) -> Result<String> {
+pub async fn run_query(_: &Model, _: &Place, _: &str, _: Layout) -> Result<String> {
     Err(Error::new(ErrorKind::Configuration, "this build of afterwrite has no SQL engine").hint(
-        "Released binaries have one; from source, build with `cargo build --release --bin afterwrite --features afterwrite-cli/sql`",
+        "Released binaries contain it; from source, build with `cargo build --release --bin afterwrite --features afterwrite-cli/sql`",
     ))
 }
 

@@ -1,5 +1,5 @@
-//! A bucket as DataFusion reads it, through the AWS SDK: the same credentials, endpoints and retries as everything else here. It
-//! cannot be written.
+//! A read-only bucket for DataFusion, through the AWS SDK: with the same credentials, endpoints and retries as the rest of the
+//! project.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,7 +21,7 @@ use object_store::{
     ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-/// A bucket of S3.
+/// An S3 bucket that can only be read.
 #[derive(Clone, Debug)]
 pub(super) struct ReadOnlyBucket {
     bucket: S3Bucket,
@@ -39,7 +39,7 @@ impl ReadOnlyBucket {
     }
 
     async fn listed(self, prefix: Option<Path>) -> Result<Vec<ObjectMeta>> {
-        // A prefix is whole parts of a path: `datasets/a` is none of `datasets/ab/…`.
+        // A prefix ends at a `/`: `datasets/a` does not match `datasets/ab/…`.
         let prefix = prefix.filter(|prefix| !prefix.as_ref().is_empty());
         let prefix = prefix.map(|prefix| format!("{prefix}/")).unwrap_or_default();
         let listed = self.bucket.list(&prefix).await.map_err(failed)?;
@@ -134,7 +134,7 @@ fn failed(error: Error) -> object_store::Error {
 }
 
 fn read_only(operation: &str) -> object_store::Error {
-    let implementer = "a bucket that is only read".to_owned();
+    let implementer = "a read-only bucket".to_owned();
     object_store::Error::NotImplemented { operation: operation.to_owned(), implementer }
 }
 

@@ -1,7 +1,7 @@
-//! Answers as text: a table for people, CSV, or JSON.
+//! Query results as text: a table for people, CSV, or JSON.
 //!
-//! Times are RFC 3339 in UTC, days `yyyy-mm-dd`, bytes hexadecimal. In JSON numbers have all their digits; one that is none
-//! (`NaN`) is null.
+//! Times are RFC 3339 in UTC, days `yyyy-mm-dd`, bytes hexadecimal. In JSON, numbers keep all their digits; `NaN` and
+//! infinities are null.
 
 use std::fmt::Write as _;
 
@@ -13,16 +13,16 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::Layout;
-use super::engine::Answer;
+use super::engine::QueryResult;
 
-/// An answer as it is printed.
-pub(super) fn text(answer: &Answer, layout: Layout) -> Result<String> {
+/// A result in its printed form.
+pub(super) fn text(result: &QueryResult, layout: Layout) -> Result<String> {
     let made = match layout {
-        Layout::Table => table(answer),
-        Layout::Csv => csv(answer),
-        Layout::Json => json(answer),
+        Layout::Table => table(result),
+        Layout::Csv => csv(result),
+        Layout::Json => json(result),
     };
-    made.map_err(|error| Error::new(ErrorKind::State, "the answer cannot be printed").caused_by(error))
+    made.map_err(|error| Error::new(ErrorKind::State, "the result cannot be printed").caused_by(error))
 }
 
 /// The texts of a batch, column by column; `None` is null.
@@ -38,12 +38,12 @@ fn column_texts(column: &dyn Array) -> Result<Vec<Option<String>>, ArrowError> {
     (0..column.len()).map(text).collect()
 }
 
-/// Calls for each row with its fields.
+/// Calls `row` with the fields of each row.
 fn each_row(
-    answer: &Answer,
+    result: &QueryResult,
     mut row: impl FnMut(&mut dyn Iterator<Item = Option<&str>>),
 ) -> Result<(), ArrowError> {
-    for batch in &answer.batches {
+    for batch in &result.batches {
         let columns = texts(batch)?;
         for index in 0..batch.num_rows() {
             row(&mut columns.iter().map(|column| column.get(index).and_then(Option::as_deref)));
@@ -52,16 +52,16 @@ fn each_row(
     Ok(())
 }
 
-fn table(answer: &Answer) -> Result<String, ArrowError> {
+fn table(result: &QueryResult) -> Result<String, ArrowError> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(answer.schema.fields().iter().map(|field| field.name()));
+    table.set_header(result.schema.fields().iter().map(|field| field.name()));
     let mut rows: usize = 0;
-    each_row(answer, |fields| {
+    each_row(result, |fields| {
         table.add_row(fields.map(Option::unwrap_or_default));
         rows += 1;
     })?;
-    for (column, field) in table.column_iter_mut().zip(answer.schema.fields()) {
+    for (column, field) in table.column_iter_mut().zip(result.schema.fields()) {
         if field.data_type().is_numeric() {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -69,12 +69,12 @@ fn table(answer: &Answer) -> Result<String, ArrowError> {
     Ok(format!("{}\n\n{rows} {}\n", table.trim_fmt(), if rows == 1 { "row" } else { "rows" }))
 }
 
-fn csv(answer: &Answer) -> Result<String, ArrowError> {
+fn csv(result: &QueryResult) -> Result<String, ArrowError> {
     let mut lines = String::new();
-    let names = answer.schema.fields().iter().map(|field| csv_field(Some(field.name())));
+    let names = result.schema.fields().iter().map(|field| csv_field(Some(field.name())));
     lines.push_str(&names.collect::<Vec<_>>().join(","));
     lines.push('\n');
-    each_row(answer, |fields| {
+    each_row(result, |fields| {
         lines.push_str(&fields.map(csv_field).collect::<Vec<_>>().join(","));
         lines.push('\n');
     })?;
@@ -91,10 +91,10 @@ fn csv_field(text: Option<&str>) -> String {
     }
 }
 
-fn json(answer: &Answer) -> Result<String, ArrowError> {
+fn json(result: &QueryResult) -> Result<String, ArrowError> {
     let mut rows = Vec::new();
-    for batch in &answer.batches {
-        let names: Vec<&Field> = answer.schema.fields().iter().map(AsRef::as_ref).collect();
+    for batch in &result.batches {
+        let names: Vec<&Field> = result.schema.fields().iter().map(AsRef::as_ref).collect();
         let columns: Vec<Vec<String>> =
             batch.columns().iter().map(|column| column_json(column)).collect::<Result<_, _>>()?;
         for index in 0..batch.num_rows() {
@@ -113,7 +113,7 @@ fn json(answer: &Answer) -> Result<String, ArrowError> {
 )]
 fn column_json(column: &dyn Array) -> Result<Vec<String>, ArrowError> {
     let values = match column.data_type() {
-        // A float's text may be no number of JSON.
+        // The text of a float, such as `NaN`, may not be a valid JSON number.
         DataType::Float64 => {
             let numbers = column.as_primitive::<Float64Type>().iter();
             let number = |number: Option<f64>| number.and_then(serde_json::Number::from_f64);
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn answer() -> Answer {
+    fn result() -> QueryResult {
         let decimals = Decimal128Array::from(vec![Some(1250), None]).with_precision_and_scale(10, 2).unwrap();
         let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None]), None]);
         let batch = RecordBatch::try_from_iter([
@@ -202,7 +202,7 @@ mod tests {
             ("list", Arc::new(lists) as _),
         ]);
         let batch = batch.unwrap();
-        Answer { schema: batch.schema(), batches: vec![batch] }
+        QueryResult { schema: batch.schema(), batches: vec![batch] }
     }
 
     #[test]
@@ -214,20 +214,20 @@ mod tests {
             r#"{"name":"","count":null,"price":null,"ratio":null,"list":null}"#,
             "\n]\n"
         );
-        assert_eq!(text(&answer(), Layout::Json).unwrap(), expected);
-        let nothing = Answer { batches: Vec::new(), ..answer() };
+        assert_eq!(text(&result(), Layout::Json).unwrap(), expected);
+        let nothing = QueryResult { batches: Vec::new(), ..result() };
         assert_eq!(text(&nothing, Layout::Json).unwrap(), "[]\n");
     }
 
     #[test]
-    fn csv_tells_an_empty_text_from_a_null() {
+    fn csv_distinguishes_an_empty_text_from_a_null() {
         let expected = "name,count,price,ratio,list\n\"a, \"\"b\"\"\n\",9223372036854775807,12.50,0.1,\"[1, ]\"\n\"\",,,NaN,\n";
-        assert_eq!(text(&answer(), Layout::Csv).unwrap(), expected);
+        assert_eq!(text(&result(), Layout::Csv).unwrap(), expected);
     }
 
     #[test]
-    fn a_table_says_how_many_rows_there_are() {
-        let table = text(&answer(), Layout::Table).unwrap();
+    fn a_table_ends_with_the_number_of_its_rows() {
+        let table = text(&result(), Layout::Table).unwrap();
         assert!(table.starts_with(" name") && table.ends_with("\n\n2 rows\n"), "{table}");
     }
 }

@@ -14,20 +14,20 @@ fn arguments(datasets: Option<PathBuf>) -> QueryArguments {
 }
 
 #[test]
-fn a_wrong_folder_is_told_with_what_would_be_right() {
+fn a_wrong_folder_is_reported_with_a_fix() {
     let bucket = tempfile::tempdir().unwrap();
-    let told = |folder: PathBuf| arguments(Some(folder)).place(None).unwrap_err().to_string();
-    assert!(told(bucket.path().join("nowhere")).contains("there is no such folder"));
-    assert!(told(bucket.path().to_path_buf()).contains("datasets/<name>/dt=<day>"));
+    let message = |folder: PathBuf| arguments(Some(folder)).place(None).unwrap_err().to_string();
+    assert!(message(bucket.path().join("nowhere")).contains("there is no such folder"));
+    assert!(message(bucket.path().to_path_buf()).contains("datasets/<name>/dt=<day>"));
     let datasets = bucket.path().join(DATASETS);
     std::fs::create_dir(&datasets).unwrap();
-    assert!(told(datasets).contains("the folder that it is in"));
+    assert!(message(datasets).contains("the folder that contains it"));
     let place = arguments(Some(bucket.path().to_path_buf())).place(Some("other".to_owned())).unwrap();
     assert_eq!(place, Place::Folder(bucket.path().to_path_buf()));
 }
 
 #[test]
-fn without_a_place_the_bucket_that_is_set_is_asked() {
+fn without_arguments_the_bucket_of_the_environment_is_queried() {
     assert_eq!(arguments(None).place(Some("lake".to_owned())).unwrap(), Place::Bucket("lake".to_owned()));
     let error = arguments(None).place(None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
@@ -35,7 +35,7 @@ fn without_a_place_the_bucket_that_is_set_is_asked() {
 }
 
 #[test]
-fn an_unknown_saved_query_is_told_with_those_there_are() {
+fn an_unknown_saved_query_is_reported_with_the_available_ones() {
     let model = Model::load(Model::DEFAULT_NAME).unwrap();
     let known = model.queries.first().map(|query| query.name.to_string()).unwrap();
     assert!(saved(&model, &known).is_ok());
@@ -54,7 +54,7 @@ fn the_list_has_every_saved_query() {
 
 #[cfg(not(feature = "sql"))]
 #[tokio::test]
-async fn without_the_engine_the_command_says_how_to_get_it() {
+async fn without_the_engine_the_error_has_a_hint_how_to_get_it() {
     let bucket = tempfile::tempdir().unwrap();
     std::fs::create_dir(bucket.path().join(DATASETS)).unwrap();
     let error = arguments(Some(bucket.path().to_path_buf())).run().await.unwrap_err();

@@ -47,7 +47,7 @@ impl CompactorFunction {
 }
 
 impl CompactionRequest {
-    /// Reads a payload. What a schedule sends names neither field.
+    /// Reads a payload. The payload of a schedule has neither field.
     fn read(payload: &str) -> Result<Self> {
         match EventSource::detect(payload.as_bytes()) {
             None | Some(EventSource::EventBridge) => {}

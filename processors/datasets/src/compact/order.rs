@@ -149,7 +149,7 @@ impl RowKeys {
     }
 }
 
-/// What decides whether a row outdates another.
+/// The fields that decide whether a row outdates another.
 #[derive(Clone, Copy, Debug)]
 struct KeyedChange {
     /// How many bytes of the sort key identify the item.

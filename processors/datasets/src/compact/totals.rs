@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What a compaction read, wrote and removed.
+/// The files and rows that a compaction read, wrote and removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CompactionTotals {
     /// Partitions: those requested, or those that had anything to compact or to remove.

@@ -80,7 +80,7 @@ pub(super) fn timestamp_builder() -> TimestampMillisecondBuilder {
     TimestampMillisecondBuilder::with_capacity(0).with_data_type(arrow_type(&ColumnType::Timestamp))
 }
 
-/// What [`ScalarColumn`] needs of Arrow's builders.
+/// The operations of Arrow's builders that [`ScalarColumn`] needs.
 pub(super) trait ScalarBuilder: ArrayBuilder {
     type Value<'v>;
 

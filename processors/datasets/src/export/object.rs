@@ -29,7 +29,7 @@ const TYPICAL_LINE_BYTES: usize = 1024;
 const MAX_REJECTED_LINES: usize = 10_000;
 const MAX_REJECTED_MEBIBYTES: usize = 64;
 
-/// What was exported of one object.
+/// The totals of the export of one object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportTotals {
     /// Objects outside the archive, which were ignored: 0 or 1.

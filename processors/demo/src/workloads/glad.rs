@@ -221,7 +221,7 @@ impl LaneWriter for SkillWriter {
     }
 }
 
-/// What must be derived from an item, computed without the model.
+/// Adds the values to derive from an item, computed without the model.
 fn count(sums: &mut RollupSums<'_>, TableItem { item, .. }: &TableItem) {
     let (partition, sort) = (text_of(item, "PK"), text_of(item, "SK"));
     let one = ExactNumber::one;

@@ -1,4 +1,4 @@
-//! What the generators of all workloads need: scripts of several writers, tables, names, times, chances.
+//! Tools for the generators of all workloads: scripts of several writers, tables, names, times, chances.
 
 use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 use fastrand::Rng;

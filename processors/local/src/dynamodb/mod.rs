@@ -113,7 +113,7 @@ impl EmbeddedDynamoDb {
     /// # Errors
     /// `Unavailable` if the server failed before.
     pub async fn stop(self) -> Result<()> {
-        // If the server has ended already, its result says why.
+        // If the server has ended already, its result has the cause.
         let _ = self.stop.send(());
         let served = self.server.await.map_err(failed)?;
         served.map_err(|cause| failed(std::io::Error::other(cause)))

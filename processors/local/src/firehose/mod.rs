@@ -126,7 +126,7 @@ impl EmbeddedFirehose {
         aws_sdk_firehose::Client::new(&self.sdk_config())
     }
 
-    /// Answers every further request with `ServiceUnavailableException`, or no longer.
+    /// Sets whether every further request fails with `ServiceUnavailableException`.
     pub fn set_unavailable(&self, is_unavailable: bool) {
         self.stream.is_unavailable.store(is_unavailable, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a poller needs to know: the function, and the settings of its event source mapping.
+//! The settings of a poller: the function, and the settings of its event source mapping.
 
 use std::future::Future;
 use std::time::Duration;

@@ -27,7 +27,7 @@ use super::problem::{ProblemCode, ProblemCollector};
 /// How deep values may lie within one another: the limit of `toml`.
 const MAX_DEPTH: u32 = 80;
 
-/// What `toml` calls a key that is defined again.
+/// The message of `toml` for a key that is defined again.
 const DUPLICATE_KEY: &str = "duplicate key";
 
 /// Reports the causes among the errors of a file.
@@ -41,7 +41,7 @@ pub(super) fn report_syntax_errors(source: &str, errors: &[TomlError], problems:
             problem.related(place, message);
         }
     }
-    // What a broken line contains is not known, so a key behind it may only seem to be defined again.
+    // The content of a broken line is unknown, so a key behind it may only seem to be defined again.
     let semantic = errors.iter().filter(|error| scan.errors.is_empty() || error.message() == DUPLICATE_KEY);
     for error in semantic {
         let place = error.span().unwrap_or(0..0);
@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// What is reported: line, column, code and message.
+    /// The reported problems: line, column, code and message.
     fn reported(source: &str) -> Vec<String> {
         let (_, errors) = DeTable::parse_recoverable(source);
         let mut problems = ProblemCollector::of(source);

@@ -37,7 +37,7 @@ fn count(written: &str) -> std::result::Result<(String, u64), String> {
     Ok((entity.to_owned(), count))
 }
 
-/// What a new model changes.
+/// The differences of a new model from an old one.
 #[derive(Debug, Default, Serialize)]
 pub struct Differences {
     /// The differences and their consequences.
@@ -46,14 +46,14 @@ pub struct Differences {
     pub reconcile: Vec<ReconcileCost>,
     /// Existing data that only the old model refers to; it stays unchanged.
     pub orphaned: Vec<String>,
-    /// What would go wrong, and what to do before.
+    /// Failures to expect, each with the decision that prevents it.
     pub problems: Vec<String>,
     /// By entity: the writes that reconciling one of its items may need.
     #[serde(skip)]
     writes: BTreeMap<String, ReconcileWrites>,
 }
 
-/// What reconciling an item may write, next to its ledger entry.
+/// The writes that reconciling an item may need, next to its ledger entry.
 #[derive(Debug, Default)]
 struct ReconcileWrites {
     /// Rollups, by their keys as the entity's values make them.
@@ -88,7 +88,7 @@ impl ReconcileWrites {
 pub struct ModelChange {
     /// The part of the model: `aggregate attempts`.
     pub part: String,
-    /// What differs: `added`, `removed`, or the old and the new value.
+    /// The difference: `added`, `removed`, or the old and the new value.
     pub change: String,
     /// The consequence.
     pub consequence: String,

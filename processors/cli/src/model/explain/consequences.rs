@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::item::ItemFile;
 
-/// What follows from an item in one table.
+/// The consequences of an item in one table.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Consequences {
     pub(super) table: String,
@@ -37,7 +37,7 @@ pub(super) struct Consequences {
     pub(super) problems: Vec<String>,
 }
 
-/// What the item adds to one rollup.
+/// The item's contribution to one rollup.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct RollupContribution {
     #[serde(rename = "PK")]
@@ -98,12 +98,12 @@ impl LookupValues {
 }
 
 impl KnownLookups for LookupValues {
-    fn outputs(&self, question: &LookupKey<'_>) -> Option<&LookupOutputs> {
-        self.0.get(question.lookup).map(Vec::as_slice)
+    fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
+        self.0.get(key.lookup).map(Vec::as_slice)
     }
 }
 
-/// What follows from the item in this table; `None` if it matches no entity there.
+/// The consequences of the item in this table; `None` if it matches no entity there.
 ///
 /// # Errors
 /// The item could not be in a stream.
@@ -111,7 +111,7 @@ pub(super) fn consequences(
     model: &Arc<Model>,
     table: usize,
     item: &ItemFile,
-    given: &LookupValues,
+    lookup_values: &LookupValues,
 ) -> Result<Option<Consequences>> {
     let Some(line) = model.tables.get(table).and_then(|table| item.record(table)) else { return Ok(None) };
     let decode = |vocabulary| RecordDecoder::new(vocabulary).record(line.as_bytes()).map_err(|bad| bad.error);
@@ -119,20 +119,20 @@ pub(super) fn consequences(
     let Some(source) = SourceKey::of_keys(model, table, &record.keys) else { return Ok(None) };
     let Some(identity) = source.identify(model) else { return Ok(None) };
     let (Some(image), Some(row_image)) = (&record.new, &row_record.new) else { return Ok(None) };
-    let explained = ItemExplainer { model, source: &source, identity: &identity, given };
+    let explained = ItemExplainer { model, source: &source, identity: &identity, lookup_values };
     let mut found = Consequences {
         table: model.tables.get(table).map(|table| table.name.to_string()).unwrap_or_default(),
         entity: identity.entity.name.to_string(),
         key: explained.key(),
         secret: identity.entity.secrets.iter().map(ToString::to_string).collect(),
-        answers: explained.answers(image),
+        answers: explained.offered_results(image),
         shows: explained.shown(image),
         rows: explained.rows(&row_record, row_image),
         ..Consequences::default()
     };
     let mut problems = Vec::new();
     let mut report = |error: Error| problems.push(error.to_string());
-    explained.asked(image).map(|asks| found.asks = asks).unwrap_or_else(&mut report);
+    explained.lookup_results(image).map(|results| found.asks = results).unwrap_or_else(&mut report);
     explained.counted(image).map(|counted| found.counted = counted).unwrap_or_else(&mut report);
     explained.stale(image, &mut found).unwrap_or_else(&mut report);
     problems.dedup();
@@ -140,12 +140,12 @@ pub(super) fn consequences(
     Ok(Some(found))
 }
 
-/// Computes what follows from an item whose entity is known.
+/// Computes the consequences of an item whose entity is known.
 struct ItemExplainer<'e> {
     model: &'e Arc<Model>,
     source: &'e SourceKey<'e>,
     identity: &'e ItemIdentity<'e, 'e>,
-    given: &'e LookupValues,
+    lookup_values: &'e LookupValues,
 }
 
 impl ItemExplainer<'_> {
@@ -154,27 +154,24 @@ impl ItemExplainer<'_> {
         names.zip(self.identity.variables.iter().map(ToString::to_string)).collect()
     }
 
-    fn asked(&self, image: &Image<'_>) -> Result<Vec<LookupResult>> {
-        let mut questions = lookup_keys(self.model, self.identity, image)?;
-        questions.sort();
-        questions.dedup();
-        Ok(questions
-            .iter()
-            .map(|question| self.lookup_result(question, self.given.outputs(question)))
-            .collect())
+    fn lookup_results(&self, image: &Image<'_>) -> Result<Vec<LookupResult>> {
+        let mut keys = lookup_keys(self.model, self.identity, image)?;
+        keys.sort();
+        keys.dedup();
+        Ok(keys.iter().map(|key| self.lookup_result(key, self.lookup_values.outputs(key))).collect())
     }
 
-    fn answers(&self, image: &Image<'_>) -> Vec<LookupResult> {
-        let answers = offered_outputs(self.model, self.identity, image);
-        answers.iter().map(|(question, outputs)| self.lookup_result(question, Some(outputs))).collect()
+    fn offered_results(&self, image: &Image<'_>) -> Vec<LookupResult> {
+        let offered = offered_outputs(self.model, self.identity, image);
+        offered.iter().map(|(key, outputs)| self.lookup_result(key, Some(outputs))).collect()
     }
 
-    fn lookup_result(&self, question: &LookupKey<'_>, outputs: Option<&LookupOutputs>) -> LookupResult {
-        let lookup = self.model.lookups.get(question.lookup);
+    fn lookup_result(&self, key: &LookupKey<'_>, outputs: Option<&LookupOutputs>) -> LookupResult {
+        let lookup = self.model.lookups.get(key.lookup);
         let names = lookup.into_iter().flat_map(|lookup| &lookup.outputs).map(ToString::to_string);
         LookupResult {
             lookup: lookup.map(|lookup| lookup.name.to_string()).unwrap_or_default(),
-            by: question.key.to_string(),
+            by: key.key.to_string(),
             gives: names.zip(outputs.into_iter().flatten().map(text)).collect(),
         }
     }
@@ -182,7 +179,8 @@ impl ItemExplainer<'_> {
     fn counted(&self, image: &Image<'_>) -> Result<Vec<RollupContribution>> {
         let mut targets = RollupTargets::of(self.model);
         let sharding = ShardAssignment { source: self.source, current: &ItemContributions::NOTHING };
-        let projected = contributions(self.model, self.identity, image, self.given, sharding, &mut targets)?;
+        let projected =
+            contributions(self.model, self.identity, image, self.lookup_values, sharding, &mut targets)?;
         let mut counted: BTreeMap<TargetId, Vec<(String, String)>> = BTreeMap::new();
         for share in &projected.contributions.by_aggregate {
             for target in &share.targets {
@@ -229,7 +227,7 @@ impl ItemExplainer<'_> {
 
     fn mirrored(&self, mirror: &Mirror, image: &Image<'_>) -> Result<Vec<MirroredValue>> {
         let Some(rollup) = self.model.rollups.get(mirror.from) else { return Ok(Vec::new()) };
-        let outputs = mirror.lookup.as_ref().and_then(|key| self.given.0.get(key.lookup));
+        let outputs = mirror.lookup.as_ref().and_then(|key| self.lookup_values.0.get(key.lookup));
         let outputs: Vec<&LookupOutputs> = outputs.into_iter().map(Vec::as_slice).collect();
         let scope = ImageScope { outputs: &outputs, ..ImageScope::of(self.model, self.identity, image) };
         let mut values = Vec::with_capacity(mirror.rollup_variables.len());
@@ -261,7 +259,7 @@ impl ItemExplainer<'_> {
         let images = RecordImages { new: Some(image), old: None };
         let mut found = Vec::new();
         for (_, dataset) in self.model.datasets_of(self.identity.entity) {
-            let outputs = dataset.lookups.iter().filter_map(|key| self.given.0.get(key.lookup));
+            let outputs = dataset.lookups.iter().filter_map(|key| self.lookup_values.0.get(key.lookup));
             let outputs: Vec<&LookupOutputs> = outputs.map(Vec::as_slice).collect();
             for mut row in rows(self.model, dataset, self.identity, record, images) {
                 row.scope.outputs = &outputs;

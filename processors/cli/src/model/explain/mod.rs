@@ -35,7 +35,7 @@ pub struct ExplainArguments {
     /// The output of a lookup; default: the output's name in angle brackets. Can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = output)]
     given: Vec<(String, String)>,
-    /// Print what follows as one JSON object.
+    /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +55,7 @@ struct Explanation {
 }
 
 impl ExplainArguments {
-    /// Prints what follows; returns whether the item matches an entity and its record would be processed.
+    /// Prints the consequences of the item; returns whether the item matches an entity and its record would be processed.
     ///
     /// # Errors
     /// A model that does not load, a table or lookup that it does not have, an item that cannot be read.
@@ -102,7 +102,7 @@ fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> 
     let hint = if known.is_empty() {
         "The model has none".to_owned()
     } else {
-        format!("Known are {}", known.join(", "))
+        format!("Available: {}", known.join(", "))
     };
     Error::new(ErrorKind::Configuration, format!("the command names {what}")).with("name", name).hint(hint)
 }
@@ -140,8 +140,8 @@ impl fmt::Display for Consequences {
         }
         let parts = [
             ("Contributions", self.counted_table()),
-            ("Lookups", asked(&self.asks)),
-            ("Outputs for items that look it up", asked(&self.answers)),
+            ("Lookups", lookup_table(&self.asks)),
+            ("Outputs for items that look it up", lookup_table(&self.answers)),
             ("Mirrored attributes", self.shown_table()),
             ("Stale cache keys and paths when it changes", self.stale_table()),
         ];
@@ -198,11 +198,11 @@ impl Consequences {
     }
 }
 
-fn asked(asked: &[LookupResult]) -> Table {
+fn lookup_table(results: &[LookupResult]) -> Table {
     let mut table = fitted_table(&["lookup", "key", "outputs"]);
-    for LookupResult { lookup, by, gives } in asked {
-        let gives: Vec<String> = gives.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        table.add_row([lookup, by, &gives.join(", ")]);
+    for LookupResult { lookup, by, gives } in results {
+        let outputs: Vec<String> = gives.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        table.add_row([lookup, by, &outputs.join(", ")]);
     }
     table
 }

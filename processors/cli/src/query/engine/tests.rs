@@ -72,15 +72,15 @@ impl Written {
         path
     }
 
-    /// The answer's rows, fields joined by a blank.
-    async fn asked(&self, sql: &str) -> Vec<String> {
+    /// The rows of the result, with fields joined by a blank.
+    async fn queried(&self, sql: &str) -> Vec<String> {
         let engine =
             Engine::open(&self.model, &Place::Folder(self.folder.path().to_path_buf())).await.unwrap();
-        rows(&engine.ask(sql).await.unwrap_or_else(|error| panic!("{error}")))
+        rows(&engine.query(sql).await.unwrap_or_else(|error| panic!("{error}")))
     }
 
     async fn books(&self) -> Vec<String> {
-        self.asked(r#"SELECT book_id, price FROM books ORDER BY book_id, price"#).await
+        self.queried(r#"SELECT book_id, price FROM books ORDER BY book_id, price"#).await
     }
 }
 
@@ -123,9 +123,9 @@ async fn served(folder: &Path) -> EmbeddedS3 {
     server
 }
 
-fn rows(answer: &Answer) -> Vec<String> {
+fn rows(result: &QueryResult) -> Vec<String> {
     let mut rows = Vec::new();
-    for batch in &answer.batches {
+    for batch in &result.batches {
         for row in 0..batch.num_rows() {
             let fields = batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap());
             rows.push(fields.collect::<Vec<_>>().join(" "));
@@ -143,7 +143,7 @@ async fn an_item_is_there_once_as_its_greatest_position_left_it() {
         .file("books/dt=2026-02-06/2", &[first, ("b", "INSERT", 3, Some(2), 30)])
         .file("books/dt=2026-02-07/1", &[("c", "INSERT", 4, None, 40)]);
     assert_eq!(written.books().await, ["a 20", "b 30", "c 40"]);
-    assert_eq!(written.asked("SELECT count(*) FROM books_log").await, ["6"]);
+    assert_eq!(written.queried("SELECT count(*) FROM books_log").await, ["6"]);
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn an_item_that_changed_its_day_is_where_it_went() {
     let written = Written::nothing()
         .file("books/dt=2026-02-06/1", &[("a", "INSERT", 1, Some(1), 10), ("a", "REMOVE", 2, Some(2), 10)])
         .file("books/dt=0001-01-01/1", &[("a", "MODIFY", 2, Some(2), 20)]);
-    assert_eq!(written.asked("SELECT dt, price FROM books").await, ["0001-01-01 20"]);
+    assert_eq!(written.queried("SELECT dt, price FROM books").await, ["0001-01-01 20"]);
 }
 
 #[tokio::test]
@@ -200,12 +200,12 @@ async fn the_newest_reading_decides_and_among_what_beats_it_the_position() {
 }
 
 #[tokio::test]
-async fn an_expired_item_stays_or_goes_as_the_model_says() {
+async fn an_expired_item_stays_or_is_removed_as_the_model_declares() {
     let rows = [("a", "INSERT", 1, Some(1), 10), ("a", "EXPIRE", 2, Some(2), 10)];
     let written =
         Written::nothing().file("books/dt=2026-02-06/1", &rows).file("loans/dt=2026-02-06/1", &rows);
     assert_eq!(written.books().await, ["a 10"]);
-    assert_eq!(written.asked("SELECT count(*) FROM loans").await, ["0"]);
+    assert_eq!(written.queried("SELECT count(*) FROM loans").await, ["0"]);
 }
 
 #[tokio::test]
@@ -213,7 +213,8 @@ async fn a_file_from_before_a_column_was_added_has_nulls_there() {
     let written = Written::nothing()
         .file_without("books/dt=2026-02-06/1", &["order"], &[("a", "INSERT", 1, Some(1), 10)])
         .file("books/dt=2026-02-06/2", &[("b", "INSERT", 2, Some(1), 20)]);
-    let orders = written.asked(r#"SELECT book_id, coalesce("order", -1) FROM books ORDER BY book_id"#).await;
+    let orders =
+        written.queried(r#"SELECT book_id, coalesce("order", -1) FROM books ORDER BY book_id"#).await;
     assert_eq!(orders, ["a -1", "b 20"]);
 }
 
@@ -234,20 +235,20 @@ async fn a_condition_on_the_day_spares_reading_other_days() {
     write(written.path("books/dt=2026-02-07/1"), "not Parquet").unwrap();
     for condition in ["dt = '2026-02-06'", "dt < '2026-02-07'", "dt BETWEEN '2026-02-01' AND '2026-02-06'"] {
         let sql = format!("SELECT price FROM books WHERE {condition}");
-        assert_eq!(written.asked(&sql).await, ["10"], "{condition}");
+        assert_eq!(written.queried(&sql).await, ["10"], "{condition}");
     }
     let place = Place::Folder(written.folder.path().to_path_buf());
     let engine = Engine::open(&written.model, &place);
-    let error = engine.await.unwrap().ask("SELECT price FROM books").await.unwrap_err();
+    let error = engine.await.unwrap().query("SELECT price FROM books").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::State, "{error}");
 }
 
 #[tokio::test]
-async fn what_is_asked_wrongly_is_told_with_what_there_is() {
+async fn a_wrong_query_is_rejected_with_the_cause_or_the_available_names() {
     let written = Written::nothing();
     let engine =
         Engine::open(&written.model, &Place::Folder(written.folder.path().to_path_buf())).await.unwrap();
-    for (sql, told) in [
+    for (sql, expected) in [
         ("SELECT * FROM bocks", "bocks"),
         ("SELECT * FROM bocks", "books, loans, books_log, loans_log"),
         ("SELECT prize FROM books", "prize"),
@@ -256,23 +257,23 @@ async fn what_is_asked_wrongly_is_told_with_what_there_is() {
         ("DROP VIEW books", "only queries"),
         ("SELECT 1; SELECT 2", "statement"),
     ] {
-        let error = engine.ask(sql).await.unwrap_err();
+        let error = engine.query(sql).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
-        assert!(error.to_string().contains(told), "{sql}: {error}");
+        assert!(error.to_string().contains(expected), "{sql}: {error}");
     }
-    let ours = engine.ask("WITH mine AS (SELECT 1 AS one) SELECT one FROM mine").await.unwrap();
+    let ours = engine.query("WITH mine AS (SELECT 1 AS one) SELECT one FROM mine").await.unwrap();
     assert_eq!(rows(&ours), ["1"], "a name that the query brings itself");
 }
 
 #[tokio::test]
-async fn every_saved_query_of_every_built_in_model_can_be_asked() {
+async fn every_saved_query_of_every_built_in_model_runs() {
     let folder = tempfile::tempdir().unwrap();
     let place = Place::Folder(folder.path().to_path_buf());
     for name in Model::built_in_names() {
         let model = Model::load(name).unwrap();
         let engine = Engine::open(&model, &place).await.unwrap();
         for query in &model.queries {
-            let answer = engine.ask(&query.sql).await;
+            let answer = engine.query(&query.sql).await;
             let answer = answer.unwrap_or_else(|error| panic!("{name}, {}: {error}", query.name));
             assert!(rows(&answer).is_empty(), "{name}, {}", query.name);
         }
@@ -280,18 +281,18 @@ async fn every_saved_query_of_every_built_in_model_can_be_asked() {
 }
 
 #[tokio::test]
-async fn a_bucket_is_asked_as_a_folder_is() {
+async fn a_bucket_is_queried_like_a_folder() {
     let written = Written::nothing()
         .file("books/dt=2026-02-06/1", &[("a", "INSERT", 1, Some(1), 10)])
         .file("books/dt=2026-02-07/1", &[("a", "INSERT", 2, Some(1), 20), ("b", "INSERT", 3, None, 30)]);
     let server = served(written.folder.path()).await;
     let store = Arc::new(ReadOnlyBucket::over(server.client(), BUCKET));
     let engine = Engine::over(&written.model, store).await.unwrap();
-    let answer = engine.ask("SELECT dt, book_id, price FROM books ORDER BY dt, book_id").await.unwrap();
+    let answer = engine.query("SELECT dt, book_id, price FROM books ORDER BY dt, book_id").await.unwrap();
     assert_eq!(rows(&answer), ["2026-02-06 a 10", "2026-02-07 a 20", "2026-02-07 b 30"]);
     let missing = Arc::new(ReadOnlyBucket::over(server.client(), "nowhere"));
     let error =
-        Engine::over(&written.model, missing).await.unwrap().ask("SELECT * FROM books").await.unwrap_err();
+        Engine::over(&written.model, missing).await.unwrap().query("SELECT * FROM books").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
     assert!(error.to_string().contains("AFTERWRITE_BUCKET"), "{error}");
 }

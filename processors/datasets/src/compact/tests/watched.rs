@@ -6,7 +6,7 @@ use afterwrite::sink::{ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutO
 
 use super::*;
 
-/// What must hold of a bucket at any moment; the second argument has the keys that are about to be removed.
+/// A condition that a bucket meets at any moment; the second argument has the keys that are about to be removed.
 pub(super) type BucketCheck = dyn Fn(&MemoryObjects, &[String]) + Send + Sync;
 
 /// A bucket in memory that is checked.

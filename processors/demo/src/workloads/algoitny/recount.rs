@@ -1,4 +1,4 @@
-//! What must be derived from the judge's items, computed without the model.
+//! The values to derive from the judge's items, computed without the model.
 
 use super::items::USAGE_LIFE;
 use crate::exact::ExactNumber;

@@ -1,4 +1,4 @@
-//! What must have been counted on the exam platform, computed again from the items themselves.
+//! The counts to expect on the exam platform, computed again from the items themselves.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
     recount
 }
 
-/// Each existing project shows how many questions it has, whoever owns it.
+/// Each existing project shows how many questions it has, for every owner.
 fn mirror_question_counts(outcome: &WorkloadOutcome, recount: &mut Recount) {
     let of_kind = |wanted: &'static str| {
         outcome.items.iter().map(|stored| &stored.item).filter(move |item| kind(item) == wanted)

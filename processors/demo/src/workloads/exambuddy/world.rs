@@ -25,7 +25,7 @@ pub(super) struct ProjectQuestions {
     pub(super) stored_count: i64,
 }
 
-/// What all writers know.
+/// The state that all writers share.
 #[derive(Debug)]
 pub(super) struct ExamWorld {
     pub(super) admins: Vec<String>,

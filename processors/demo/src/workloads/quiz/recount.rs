@@ -1,4 +1,4 @@
-//! What must be derived from the quiz's items, computed without the model.
+//! The values to derive from the quiz's items, computed without the model.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 

@@ -1,4 +1,4 @@
-//! What must be derived from the shop's items, computed without the model.
+//! The values to derive from the shop's items, computed without the model.
 
 use crate::exact::ExactNumber;
 use crate::item::{ItemValue, SdkItem, TableItem, number_of, text_of};
