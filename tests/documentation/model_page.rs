@@ -19,7 +19,7 @@ const NONSENSE: &str = "zzzzzz";
 const BEFORE_KEYS: [&str; 4] = ["keys are ", "exactly one of ", "one key, one of ", "values, or one of "];
 
 /// The words before the loader's lists of known values.
-const BEFORE_VALUES: [&str; 4] = ["types are ", "a column is ", "attribute is ", "must be "];
+const BEFORE_VALUES: [&str; 4] = ["types are `", "a column is `", "attribute is `", "must be `"];
 
 #[test]
 fn the_examples_of_the_models_page_are_one_model_that_loads() {

@@ -287,10 +287,16 @@ pub(super) fn compile<'d>(
             let kind = MeasureKind::Sum(terms.collect());
             Some(CompiledMeasure::new(name, function, Some(kind), when))
         }
-        MeasureFunction::Max | MeasureFunction::Min => {
+        MeasureFunction::Max => {
             let of = settings.required_text(function.name(), problems)?;
-            let extreme = if function == MeasureFunction::Max { MeasureKind::Max } else { MeasureKind::Min };
-            let kind = context.ordered(&settings.owner, of).map(|(term, format)| extreme(term, format));
+            let kind =
+                context.ordered(&settings.owner, of).map(|(term, format)| MeasureKind::Max(term, format));
+            Some(CompiledMeasure::new(name, function, kind, when))
+        }
+        MeasureFunction::Min => {
+            let of = settings.required_text(function.name(), problems)?;
+            let kind =
+                context.ordered(&settings.owner, of).map(|(term, format)| MeasureKind::Min(term, format));
             Some(CompiledMeasure::new(name, function, kind, when))
         }
         MeasureFunction::Histogram => {
