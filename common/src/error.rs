@@ -34,6 +34,37 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// The name of the kind. Users build alarms on these names: they never change.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Event => "PayloadError",
+            Self::Stream => "StreamError",
+            Self::Record => "RecordError",
+            Self::Model => "ModelError",
+            Self::Configuration => "ConfigurationError",
+            Self::Unavailable => "UnavailableError",
+            Self::Conflict => "ConflictError",
+            Self::Rejected => "RejectedError",
+            Self::State => "StoreError",
+        }
+    }
+
+    /// Whether a record with such an error cannot be counted, however often it is delivered.
+    #[must_use]
+    pub fn is_poison(self) -> bool {
+        match self {
+            Self::Record | Self::Rejected => true,
+            Self::Event
+            | Self::Stream
+            | Self::Model
+            | Self::Configuration
+            | Self::Unavailable
+            | Self::Conflict
+            | Self::State => false,
+        }
+    }
+
     /// Whether the same request, sent again later, can succeed.
     #[must_use]
     pub fn is_retryable(self) -> bool {

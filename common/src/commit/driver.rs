@@ -1,230 +1,202 @@
-//! The rounds of a batch. Each round brings every pending item as far as possible; the next round uses what the refused
-//! writes returned.
+//! The driver of a batch: reads and writes what its items wait for, until they wait for nothing.
+//!
+//! It makes no decision about an item: it tells the item what it learned, and the item's next state says what it needs.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use super::batch::LedgerBatch;
-use super::decide::decide;
-use super::item_state::{CommitOutcome, ItemObservation, ItemProgress, LedgerItemState, SourceItem};
-use super::lookup::{DelayedLookups, LookupKeyRef, LookupResults, PendingLookups};
-use super::tally::CommitTally;
-use super::{InvocationContext, Ledger};
+use super::core::item::StoredMarker;
+use super::core::keys::BEHIND;
+use super::core::rollup::changes_rollup;
+use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};
+use super::lookup::LookupStore;
+use super::requests::Requests;
 use crate::clock::Clock;
-use crate::effect::{ItemKey, KeyAttribute};
-use crate::entity::key_value;
-use crate::projection::{LookupKey, RollupTargets, lookup_keys, offered_outputs};
-use crate::record::{AttributeValue, Image, Timestamp};
+use crate::projection::{LookupKey, RollupTargets, TargetId, lookup_keys, offered_outputs};
+use crate::record::{AttributeValue, Image};
 use crate::sink::Tables;
-use crate::table::{KeySchema, OnExpiry};
+use crate::table::Rollup;
 use crate::{Error, ErrorKind, Result};
 
-impl<T: Tables, C: Clock> Ledger<T, C> {
-    /// Counts the records of these items. Every item that can be committed is committed before `deadline`.
+/// Drives the items of one invocation.
+#[derive(Debug)]
+pub(crate) struct LedgerDriver<'l, T, C> {
+    pub(crate) core: &'l LedgerCore,
+    pub(crate) requests: &'l Requests<'l, T, C>,
+    pub(crate) lookups: &'l LookupStore<'l, T, C>,
+}
+
+impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
+    /// Drives every item to its end, before the deadline.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] only: the state table does not exist, has other keys, or access is denied. Errors
-    /// of single records are in the outcome.
-    pub async fn commit(&self, items: Vec<SourceItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
-        Box::pin(self.run(items.into_iter().map(LedgerItemState::new).collect(), deadline)).await
-    }
-
-    /// Counts these items as they are in their tables now, regardless of what the ledger has counted. Apart from
-    /// records, this is the only way to change the ledger. The items' records, if any, are counted as well. An item
-    /// without an entry gets one at the beginning of the stream with the label `stream`, which must be the table's
-    /// current stream.
-    ///
-    /// # Errors
-    /// As [`Ledger::commit`].
-    pub async fn reconcile<'r>(
-        &self,
-        items: Vec<SourceItem<'r>>,
-        stream: &'r str,
-        deadline: Timestamp,
-    ) -> Result<CommitOutcome> {
-        let items = items.into_iter().map(|item| LedgerItemState::reconciling(item, stream)).collect();
-        Box::pin(self.run(items, deadline)).await
-    }
-
-    async fn run(&self, items: Vec<LedgerItemState<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
-        let invocation = InvocationContext { deadline, tally: CommitTally::default() };
-        let targets = RollupTargets::with_capacity(&self.model, items.len());
-        let mut batch = LedgerBatch { items, targets, lookups: LookupResults::default() };
-        invocation.tally.duplicates.add_len(batch.items.iter().map(|item| item.repeated_records).sum());
+    /// [`ErrorKind::Configuration`] only. Other errors end the items that they concern.
+    pub(crate) async fn run(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
         let mut attempt = 0;
-        while batch.items.iter().any(LedgerItemState::is_pending) {
-            match Box::pin(self.round(&mut batch, &invocation)).await {
+        while !batch.is_finished() {
+            match Box::pin(self.round(batch)).await {
                 Ok(false) => {}
                 Ok(true) => {
                     attempt += 1;
-                    if !self.wait(attempt, &invocation).await {
-                        batch.give_up();
+                    let is_time = match batch.lookups.most_queries() {
+                        Some(_) => self.lookups.wait(&batch.lookups).await,
+                        None => self.requests.wait(attempt).await,
+                    };
+                    if !is_time {
+                        let message = "the deadline passed before the item could be committed";
+                        batch.give_up(&Error::new(ErrorKind::Conflict, message), self.context());
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
-                Err(error) => batch.fail_pending(&error),
-            }
-        }
-        Box::pin(self.refresh_mirrors(&mut batch, &invocation)).await?;
-        let failures = batch.items.into_iter().flat_map(LedgerItemState::into_failures).collect();
-        Ok(CommitOutcome { failures, totals: invocation.tally.totals() })
-    }
-
-    /// Returns whether a write was refused or a lookup delayed, so that the next round must wait.
-    async fn round(&self, batch: &mut LedgerBatch<'_>, invocation: &InvocationContext) -> Result<bool> {
-        self.read_entries(batch, invocation).await?;
-        self.read_items(batch, invocation).await?;
-        for item in batch.pending_items() {
-            self.decide(item, &invocation.tally);
-        }
-        let delayed = self.look_up(batch, invocation).await?;
-        let LedgerBatch { items, targets, lookups } = batch;
-        for item in items {
-            item.lookup_delay = self.lookup_delay(item, &delayed);
-            let is_ready = item.is_pending() && item.lookup_delay.is_none();
-            item.plan = is_ready.then(|| self.plan(item, targets, lookups, invocation)).flatten();
-        }
-        let is_refused = self.write(batch, invocation).await?;
-        Ok(is_refused || batch.items.iter().any(|item| item.lookup_delay.is_some()))
-    }
-
-    /// Reads the entries that are not known, and the markers of the items' expiries.
-    async fn read_entries(&self, batch: &mut LedgerBatch<'_>, invocation: &InvocationContext) -> Result<()> {
-        let capacity = batch.items.len();
-        let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
-        let unknown = |item: &LedgerItemState<'_>| item.is_pending() && !item.is_entry_known;
-        for (index, item) in batch.items.iter().enumerate().filter(|(_, item)| unknown(item)) {
-            keys.push(self.keys.entry(&self.model, item.source));
-            owners.push((index, None));
-            if item.identity.entity.on_expiry == OnExpiry::Keep {
-                for record in item.records.iter().filter(|record| record.expired) {
-                    keys.push(self.keys.marker(&self.model, item.source, &record.position));
-                    owners.push((index, Some(record.position.clone())));
-                }
-            }
-        }
-        let stored = self.read(&keys, invocation).await?.items;
-        for (((index, marker), key), stored) in owners.into_iter().zip(keys).zip(stored) {
-            let Some(item) = batch.items.get_mut(index) else { continue };
-            match (marker, stored) {
-                (None, entry) => {
-                    item.entry_key = Some(key);
-                    item.set_entry(entry.as_ref(), &mut batch.targets);
-                }
-                (Some(position), Some(_)) => item.settled_markers.push(position),
-                (Some(_), None) => {}
+                Err(error) => batch.give_up(&error, self.context()),
             }
         }
         Ok(())
     }
 
-    /// Reads the items whose stored state is needed. Their entries have been read before; reconciling depends on this
-    /// order.
-    async fn read_items(&self, batch: &mut LedgerBatch<'_>, invocation: &InvocationContext) -> Result<()> {
-        let (mut keys, mut owners) = (Vec::new(), Vec::new());
-        for (index, item) in batch.items.iter_mut().enumerate() {
-            if !item.is_pending() || !matches!(item.observation, ItemObservation::Wanted) {
+    /// Visits each stage once. Returns whether the next round must wait: a write was refused, or a lookup found nothing.
+    async fn round(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
+        self.read_entries(batch).await?;
+        self.read_items(batch).await?;
+        let is_open = self.resolve_lookups(batch).await?;
+        self.read_computed_rollups(batch).await?;
+        let is_refused = self.write(batch).await?;
+        Ok(is_refused || is_open)
+    }
+
+    /// The context of the steps at this moment.
+    pub(crate) fn context(&self) -> StepContext<'_> {
+        StepContext { core: self.core, now: self.requests.clock.now(), tally: &self.requests.tally }
+    }
+
+    /// Reads the entries of items, and the markers of their expiries.
+    async fn read_entries(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        let capacity = batch.items.len();
+        let (mut keys, mut owners) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+        for (index, item) in batch.unfinished() {
+            if !matches!(item.state, ItemState::Unread) {
                 continue;
             }
-            match self.item_key(item.source.table, &item.source.partition, item.source.sort.as_deref()) {
+            keys.push(self.core.keys.entry(&self.core.model, item.source)?);
+            let expiries: Vec<_> = item.expiry_positions().collect();
+            for position in &expiries {
+                keys.push(self.core.keys.marker(&self.core.model, item.source, position)?);
+            }
+            owners.push((index, expiries));
+        }
+        let stored = self.requests.read(&keys).await?.items;
+        let mut stored = keys.into_iter().zip(stored);
+        let context = self.context();
+        for (index, expiries) in owners {
+            let Some((key, entry)) = stored.next() else { return Err(misaligned()) };
+            let markers = expiries.into_iter().zip(&mut stored).filter_map(|(position, (_, marker))| {
+                let is_parked = marker?.contains_key(BEHIND);
+                Some(StoredMarker { position, is_parked })
+            });
+            let markers = markers.collect();
+            if let Some(item) = batch.items.get_mut(index) {
+                item.entry_key = Some(key);
+            }
+            batch.step(index, ItemInput::EntryRead { entry, markers }, context);
+        }
+        Ok(())
+    }
+
+    /// Reads the items whose stored state is needed.
+    async fn read_items(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        let (mut keys, mut owners, mut keyless) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, item) in batch.unfinished() {
+            if !matches!(item.state, ItemState::NeedsItem) {
+                continue;
+            }
+            let source = item.source;
+            match self.core.item_key(source.table, &source.partition, source.sort.as_deref()) {
                 Some(key) => {
                     keys.push(key);
                     owners.push(index);
                 }
-                None => item.fail(Error::new(
-                    ErrorKind::Record,
-                    "the record's key does not match the key schema of its table",
-                )),
+                None => keyless.push(index),
             }
         }
-        let snapshot = self.read(&keys, invocation).await?;
+        let context = self.context();
+        for index in keyless {
+            let message = "the record's key does not match the key schema of its table";
+            batch.step(index, ItemInput::GivenUp(Error::new(ErrorKind::Record, message)), context);
+        }
+        let snapshot = self.requests.read(&keys).await?;
         for (index, stored) in owners.into_iter().zip(snapshot.items) {
-            let image = stored.map(|stored| Image::from_item(&stored, &self.model.attributes));
-            if let Some(item) = batch.items.get_mut(index) {
-                item.observation = ItemObservation::Seen { image, at: snapshot.server_time };
-            }
+            let image = stored.map(|stored| Image::from_item(&stored, &self.core.model.attributes));
+            batch.step(index, ItemInput::ItemRead { image, at: snapshot.server_time }, context);
         }
         Ok(())
     }
 
-    /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the
-    /// table's key schema.
-    pub(super) fn item_key(&self, table: usize, partition: &str, sort: Option<&str>) -> Option<ItemKey> {
-        let schema = self.model.tables.get(table)?;
-        let attribute = |key: &KeySchema, text: &str| {
-            let value = key_value(text, key.key_type)?;
-            Some(KeyAttribute { name: Arc::clone(&key.name), value })
-        };
-        let sort = match (&schema.sort_key, sort) {
-            (Some(key), Some(text)) => Some(attribute(key, text)?),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => return None,
-        };
-        let table = Arc::clone(self.table_names.get(table)?);
-        Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
-    }
-
-    fn decide(&self, item: &mut LedgerItemState<'_>, tally: &CommitTally) {
-        item.record_errors.clear();
-        let decision = decide(
-            item.entry.as_ref(),
-            &item.records,
-            |position| item.settled_markers.contains(position),
-            item.identity.entity.on_expiry,
-            self.clock.now(),
-            matches!(item.observation, ItemObservation::Counted),
-        );
-        item.set_decision(decision);
-        if item.decision.needs_item && matches!(item.observation, ItemObservation::Unneeded) {
-            item.observation = ItemObservation::Wanted;
-        }
-        // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
-        let is_looked_up = !item.identity.entity.offers.is_empty();
-        let expiries = item.decision.expiries.clone();
-        item.decode_old_images(&self.model.attributes, |index| is_looked_up || expiries.contains(&index));
-        let is_observed = matches!(item.observation, ItemObservation::Wanted | ItemObservation::Seen { .. });
-        if item.decision.is_empty() && !is_observed {
-            let too_old = item.decision.too_old_expiries.len();
-            tally.duplicates.add_len(item.records.len() - too_old);
-            tally.expiries_too_old.add_len(too_old);
-            item.progress = ItemProgress::Done;
-        }
-    }
-
-    /// Resolves every lookup that this round's images depend on, and remembers the outputs that the batch's own records
-    /// offer.
-    async fn look_up(
-        &self,
-        batch: &mut LedgerBatch<'_>,
-        invocation: &InvocationContext,
-    ) -> Result<DelayedLookups> {
-        let mut pending = PendingLookups::new();
-        let LedgerBatch { items, lookups, .. } = batch;
+    /// Resolves the lookups that items wait for, and remembers the outputs that the batch's own records offer. Returns
+    /// whether items still wait.
+    async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
+        let LedgerBatch { items, lookups, targets, .. } = batch;
         for (key, offer) in items.iter().flat_map(|item| self.lookups_of(item)) {
-            self.add_pending_lookup(key, offer, &mut pending, lookups);
+            self.lookups.require(key, offer, lookups);
         }
-        self.resolve_lookups(pending, lookups, invocation).await
+        self.lookups.resolve(lookups).await?;
+        let context = self.context();
+        let mut is_open = false;
+        for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
+            if lookups.has_open() && self.lookups_of(item).any(|(key, _)| lookups.is_open(&key)) {
+                is_open = true;
+            } else {
+                item.step(ItemInput::LookupsResolved(lookups), context, targets);
+            }
+        }
+        Ok(is_open)
     }
 
     /// The lookups that an item offers outputs for, each with these, and the lookups that it needs.
     fn lookups_of<'i>(
         &'i self,
-        item: &'i LedgerItemState<'_>,
+        item: &'i LedgerItem<'_>,
     ) -> impl Iterator<Item = (LookupKey<'i>, Option<Vec<AttributeValue<'static>>>)> {
+        let model = &self.core.model;
         let images = item.offering_images();
-        let offered = images.flat_map(|image| offered_outputs(&self.model, item.identity, image));
+        let offered = images.flat_map(|image| offered_outputs(model, item.identity, image));
         // An image without a lookup's inputs cannot be counted either: planning reports that as the record's error.
-        let images = item.images_to_count();
-        let needed = images.filter_map(|image| lookup_keys(&self.model, item.identity, image).ok());
+        let images = item.images_to_count().into_iter();
+        let needed = images.filter_map(|image| lookup_keys(model, item.identity, image).ok());
         let offered = offered.map(|(key, outputs)| (key, Some(outputs)));
         offered.chain(needed.flatten().map(|key| (key, None)))
     }
 
-    /// The error for which an item must wait for another round, if a lookup that it needs or offers was delayed.
-    fn lookup_delay(&self, item: &LedgerItemState<'_>, delayed: &DelayedLookups) -> Option<Error> {
-        if delayed.is_empty() || !item.is_pending() {
-            return None;
+    /// Reads the rollups with computed measures that plans write, and drops from the plans what would change nothing.
+    async fn read_computed_rollups(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        if !self.core.model.rollups.iter().any(Rollup::is_computed) {
+            return Ok(());
         }
-        let mut lookups = self.lookups_of(item);
-        lookups.find_map(|(key, _)| Some(delayed.get(&LookupKeyRef(&key))?.restated()))
+        let LedgerBatch { items, targets, computed, .. } = batch;
+        let planned = items.iter().filter_map(LedgerItem::planned).flat_map(|plan| plan.targets());
+        let unread: BTreeSet<TargetId> = planned
+            .filter(|target| !computed.contains_key(target) && computed_rollup(targets, *target).is_some())
+            .collect();
+        // No item has an invalid key. The error is reported when the rollup is written.
+        let (keyless, keyed): (Vec<_>, Vec<_>) =
+            unread.into_iter().map(|id| (id, self.core.keys.rollup(targets.get(id)))).partition(|(_, key)| key.is_none());
+        computed.extend(keyless.into_iter().map(|(id, _)| (id, None)));
+        let (ids, keys): (Vec<_>, Vec<_>) = keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
+        computed.extend(ids.into_iter().zip(self.requests.read(&keys).await?.items));
+        for plan in items.iter_mut().filter_map(LedgerItem::planned_mut) {
+            plan.extremes.retain(|extreme| match computed.get(&extreme.target) {
+                Some(stored) => changes_rollup(extreme, stored.as_ref()),
+                None => true,
+            });
+        }
+        Ok(())
     }
+}
+
+/// The rollup of a target that has computed measures. Such rollups never overlap, so a target has at most one.
+pub(crate) fn computed_rollup(targets: &RollupTargets, id: TargetId) -> Option<&Rollup> {
+    targets.rollups(id).find(|rollup| rollup.is_computed())
+}
+
+fn misaligned() -> Error {
+    Error::new(ErrorKind::State, "a read returned fewer items than keys; this is a defect of Afterwrite")
 }

@@ -4,14 +4,17 @@
 //! that could not be counted ([`CommitOutcome`]).
 //!
 //! ```text
-//!               ┌───────────────────── next round, with what was learned ◀────────────────────┐
-//!               ▼                                                                             │
-//! items ─▶ read entries ─▶ decide ─▶ look up ─▶ plan ─▶ pack ─▶ TransactWriteItems ─ cancelled ─▶ deadline reached, or
-//! item_state   driver      decide    lookup    evaluate  pack       │   transact               the item is invalid:
-//!                                              plan                 │ committed                the record fails
-//!                                                                   ▼
-//!                                                            refresh mirrors   mirror
+//!               ┌─────────────────── next round, with what was learned ◀──────────────────┐
+//!               ▼                                                                         │
+//! items ─▶ read entries ─▶ decide ─▶ look up ─▶ plan ─▶ pack ─▶ TransactWriteItems ─ refused ─▶ deadline reached:
+//! core::item   driver   core::decide  lookup  core::plan  core::pack  │ transactions            the record fails
+//!                                                                     │ committed
+//!                                                                     ▼
+//!                                                              refresh mirrors   mirror
 //! ```
+//!
+//! The `core` decides and is pure. Three types around it send requests: the driver of a batch, the store of lookups and
+//! the refresher of mirrors.
 //!
 //! # Why every change is counted exactly once
 //!
@@ -20,7 +23,8 @@
 //! rollup equals the sum of `current` over all entries plus `S`; and once every change has been delivered at least
 //! once, `E.current = C(item)`.**
 //!
-//! **The sum holds at every moment.** Entries and rollups change only through a [`plan`]. A plan writes, in one
+//! **The sum holds at every moment.** Entries and rollups change only through a plan
+//! (`core::plan`). A plan writes, in one
 //! transaction, an entry whose `current` differs by `d`, expiry markers, and `ADD`s of exactly `d` plus the
 //! contributions that the markers settle. A transaction takes effect completely or not at all, and `ADD`s of different
 //! transactions commute. The entry is replaced on the condition that its `rev` is the one that `d` was computed from
@@ -32,7 +36,7 @@
 //! another consumer, a response that was lost although the write took effect) either reads the new entry and skips the
 //! record, or has read the old entry and fails the condition on `rev`. The position also advances when the
 //! contributions do not change, so that an older record that is redriven later is not taken for a new one. After an
-//! item is deleted, its entry remains as a tombstone. The tombstone outlives ([`decide::TOMBSTONE_LIFETIME`]) every
+//! item is deleted, its entry remains as a tombstone. The tombstone outlives (35 days) every
 //! record that could still be applied: an older record is never applied; its item is reconciled instead.
 //!
 //! **Nothing is lost.** A record that cannot be counted is reported in the batch's response, and Lambda redelivers it
@@ -50,40 +54,45 @@
 //! newer record follows: order is kept per item. `as_of` skips records that are known to be older than the
 //! reconciliation.
 //!
+//! **Parking.** A record that can never be counted as it is (malformed, misfit, or rejected by DynamoDB) is
+//! acknowledged once the ledger says that it is missing: `behind`, in the item's entry, has its position and the kind of
+//! the error. The entry's own position does not advance, so that the record can be delivered again, and the item's next
+//! change, or a reconciliation, counts the item as it is by then. An expiry is parked in its marker.
+//!
 //! **Lookups** are part of `C`, so their outputs must not change: see `commit::lookup`. **`max` and `min`** see every
 //! image of every counted record and only move in one direction, so that seeing an image twice changes nothing.
 //! **Mirrors** are copies that carry the rollup's `rev`, which only grows: see `commit::mirror`.
 
 mod batch;
-pub mod decide;
+mod core;
 mod driver;
-mod entry;
-mod evaluate;
-mod item_state;
-mod keys;
 mod lookup;
 mod mirror;
-pub mod pack;
-pub mod plan;
 mod requests;
-mod rollup;
 mod tally;
-mod transact;
+mod transactions;
 
 use std::sync::Arc;
 
-pub use entry::LedgerEntry;
-pub use item_state::{CommitOutcome, ItemRecord, ItemRecords, RecordFailure, SourceItem};
-pub use lookup::RememberedLookups;
-pub use tally::{CommitTotals, SharedCounter};
+pub use self::core::PoisonPolicy;
+pub use self::core::records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
+pub use self::lookup::RememberedLookups;
+pub use self::tally::{CommitTotals, SharedCounter};
 
-use self::keys::StateKeys;
-use self::lookup::LookupCache;
+use self::batch::LedgerBatch;
+use self::core::keys::StateKeys;
+use self::core::{LedgerCore, LedgerItem};
+use self::driver::LedgerDriver;
+use self::lookup::{LookupCache, LookupStore};
+use self::mirror::MirrorRefresher;
+use self::requests::Requests;
 use self::tally::CommitTally;
-pub use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
+use crate::projection::RollupTargets;
 use crate::record::Timestamp;
 use crate::sink::Tables;
 use crate::table::Model;
+use crate::{Error, Result};
 
 /// The ledger of a model's tables: commits changes to rollups, exactly once in effect.
 ///
@@ -91,12 +100,23 @@ use crate::table::Model;
 /// which never change, are cached between invocations.
 #[derive(Debug)]
 pub struct Ledger<T, C> {
-    model: Arc<Model>,
-    table_names: Vec<Arc<str>>,
+    core: LedgerCore,
     tables: T,
     clock: C,
-    keys: StateKeys,
     lookups: LookupCache,
+}
+
+/// The result of a batch.
+#[derive(Debug, Default)]
+pub struct CommitOutcome {
+    /// The records that were not counted; an item that failed as a whole is reported by its first record.
+    pub failures: Vec<RecordFailure>,
+    /// The records that can never be counted as they are. The ledger marks their items as parked.
+    pub parked: Vec<RecordFailure>,
+    /// Why copies could not be written. What they show is counted; the item's next change tries again.
+    pub unwritable_mirrors: Vec<Error>,
+    /// The counters of the batch.
+    pub totals: CommitTotals,
 }
 
 impl<T: Tables, C: Clock> Ledger<T, C> {
@@ -109,13 +129,29 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         clock: C,
     ) -> Self {
         let keys = StateKeys::new(state_table);
-        Self { model, table_names, tables, clock, keys, lookups: LookupCache::default() }
+        let core = LedgerCore { model, table_names, keys, poison: PoisonPolicy::default(), names_keys: false };
+        Self { core, tables, clock, lookups: LookupCache::default() }
+    }
+
+    /// Sets what happens to records that cannot be counted.
+    #[must_use]
+    pub fn on_poison(mut self, policy: PoisonPolicy) -> Self {
+        self.core.poison = policy;
+        self
+    }
+
+    /// Sets whether errors name the keys of items. Keys are contents of items: the operator decides whether logs may
+    /// have them.
+    #[must_use]
+    pub fn naming_keys(mut self, names_keys: bool) -> Self {
+        self.core.names_keys = names_keys;
+        self
     }
 
     /// The table model.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
-        &self.model
+        &self.core.model
     }
 
     /// The sink that it reads from and writes to.
@@ -133,14 +169,53 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     /// The index of the model's table that is deployed under this name.
     #[must_use]
     pub fn table_index(&self, name: &str) -> Option<usize> {
-        self.table_names.iter().position(|known| **known == *name)
+        self.core.table_names.iter().position(|known| **known == *name)
     }
-}
 
-/// The deadline and the counters of one invocation.
-#[derive(Debug)]
-pub(crate) struct InvocationContext {
-    /// No request is started after this time.
-    deadline: Timestamp,
-    tally: CommitTally,
+    /// Counts the records of these items. Every item that can be committed is committed before `deadline`.
+    ///
+    /// # Errors
+    /// [`Configuration`](crate::ErrorKind::Configuration) only: the state table does not exist, has other keys, or
+    /// access is denied. Errors of single records are in the outcome.
+    pub async fn commit(&self, items: Vec<SourceItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
+        Box::pin(self.run(items.into_iter().map(LedgerItem::new).collect(), deadline)).await
+    }
+
+    /// Counts these items as they are in their tables now, regardless of what the ledger has counted. Apart from
+    /// records, this is the only way to change the ledger. The items' records, if any, are counted as well. An item
+    /// without an entry gets one at the beginning of the stream with the label `stream`, which must be the table's
+    /// current stream.
+    ///
+    /// # Errors
+    /// As [`Ledger::commit`].
+    pub async fn reconcile<'r>(
+        &self,
+        items: Vec<SourceItem<'r>>,
+        stream: &'r str,
+        deadline: Timestamp,
+    ) -> Result<CommitOutcome> {
+        let items = items.into_iter().map(|item| LedgerItem::reconciling(item, stream)).collect();
+        Box::pin(self.run(items, deadline)).await
+    }
+
+    async fn run(&self, items: Vec<LedgerItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {
+        let Self { core, tables, clock, lookups: cache } = self;
+        let requests = Requests { tables, clock, deadline, tally: CommitTally::default() };
+        let lookups = LookupStore { core, cache, requests: &requests };
+        let driver = LedgerDriver { core, requests: &requests, lookups: &lookups };
+        let targets = RollupTargets::with_capacity(&core.model, items.len());
+        let mut batch = LedgerBatch::new(items, targets);
+        Box::pin(driver.run(&mut batch)).await?;
+        let mirrors = MirrorRefresher { core, requests: &requests, lookups: &lookups, context: driver.context() };
+        Box::pin(mirrors.refresh(&mut batch)).await?;
+        let mut outcome =
+            CommitOutcome { unwritable_mirrors: batch.unwritable_mirrors, ..CommitOutcome::default() };
+        for item in batch.items {
+            let uncounted = item.finish(driver.context());
+            outcome.failures.extend(uncounted.failures);
+            outcome.parked.extend(uncounted.parked);
+        }
+        outcome.totals = requests.tally.totals();
+        Ok(outcome)
+    }
 }

@@ -27,14 +27,14 @@ impl SharedCounter {
 macro_rules! tally {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         #[derive(Debug, Default)]
-        pub(super) struct CommitTally { $(pub(super) $name: SharedCounter,)* }
+        pub(crate) struct CommitTally { $(pub(crate) $name: SharedCounter,)* }
 
         /// The counters of a batch at its end.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct CommitTotals { $($(#[$doc])* pub $name: u64,)* }
 
         impl CommitTally {
-            pub(super) fn totals(&self) -> CommitTotals {
+            pub(crate) fn totals(&self) -> CommitTotals {
                 CommitTotals { $($name: self.$name.get(),)* }
             }
         }
@@ -74,6 +74,12 @@ tally! {
     reconciled,
     /// Refreshed copies on applications' items.
     mirrors,
+    /// Copies that the application's item cannot take: a place that is not a map, or an item that is too large.
+    unwritable_mirrors,
+    /// Items and expiries marked as parked, because a record cannot be counted.
+    parked,
+    /// Ledger entries that another model of the same generation wrote.
+    other_models,
     /// TTL expiries too old to be settled.
     expiries_too_old,
 }

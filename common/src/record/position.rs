@@ -74,6 +74,12 @@ impl<'a> Position<'a> {
         &self.sequence_number
     }
 
+    /// Whether this is [`Position::start_of`] its stream.
+    #[must_use]
+    pub fn is_start(&self) -> bool {
+        self.significant_digits().is_empty()
+    }
+
     /// The same position, owning its text.
     #[must_use]
     pub fn into_owned(self) -> Position<'static> {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use afterwrite::{Error, ErrorKind};
+use afterwrite::Error;
 use lambda_runtime::Diagnostic;
 
 /// Why an invocation, or the start of the function, failed.
@@ -16,7 +16,7 @@ pub(crate) struct FunctionFailure {
 impl FunctionFailure {
     /// An error with its causes.
     pub(crate) fn new(error: &Error) -> Self {
-        Self { error_type: error_type(error.kind()), message: error.report() }
+        Self { error_type: error.kind().name(), message: error.report() }
     }
 
     /// A panic is a defect. The runtime catches it, and the process handles the next invocation.
@@ -52,23 +52,10 @@ impl fmt::Debug for FunctionFailure {
     }
 }
 
-/// The `errorType` of a kind. Users build alarms on these names: they never change.
-fn error_type(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Event => "PayloadError",
-        ErrorKind::Stream => "StreamError",
-        ErrorKind::Record => "RecordError",
-        ErrorKind::Model => "ModelError",
-        ErrorKind::Configuration => "ConfigurationError",
-        ErrorKind::Unavailable => "UnavailableError",
-        ErrorKind::Conflict => "ConflictError",
-        ErrorKind::Rejected => "RejectedError",
-        ErrorKind::State => "StoreError",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use afterwrite::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -13,7 +13,14 @@
 //!   anything;
 //! - when the item's own record shows another value, because the application re-created the item or overwrote the copy.
 //!
-//! Each of these reads the rollup *after* the event, so the last refresh leaves the current value.
+//! Each of these reads the rollup *after* the event, so the last refresh leaves the current value. Nothing is written that
+//! is there already: a copy that the commit did not certainly change is read first.
+//!
+//! An application may copy an item with all its attributes, ours included. So next to the revision a copy has the name of
+//! the rollup that it belongs to (`<attribute>_of`), and the revision of another rollup never keeps a copy from being set.
+//!
+//! Counting and showing are two outcomes. A copy that the item cannot take (its place is not a map, the item is too
+//! large) is reported, and tried again at the next change; it fails no record.
 //!
 //! The rollup's key determines the item. If that key depends on a lookup of the item itself (for example its first
 //! owner), the item may have moved since the lookup was remembered. The remembered lookup then also lists every other
@@ -27,11 +34,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{StreamExt as _, iter};
 
+use self::places::PlacedCopies;
 use super::batch::LedgerBatch;
-use super::item_state::LedgerItemState;
-use super::lookup::{LookupResults, PendingLookups};
-use super::requests::CONCURRENCY;
-use super::{InvocationContext, Ledger, keys};
+use super::core::lookups::LookupResults;
+use super::core::{ItemInput, LedgerCore, LedgerItem, StepContext, keys};
+use super::lookup::LookupStore;
+use super::requests::{CONCURRENCY, Requests};
 use crate::clock::Clock;
 use crate::projection::{
     ImageScope, KnownLookups as _, RollupTargets, TargetId, TargetKey, attribute, lookup_keys,
@@ -52,98 +60,113 @@ struct MirrorRefresh {
     items: BTreeSet<usize>,
     /// The values in the item's own record, if that record is the only reason: equal values need no write.
     shown: Option<MirrorValues>,
+    /// Whether the batch changed the rollup, so that the copies are certainly stale.
+    is_changed: bool,
 }
 
 /// The refreshes of a batch, by mirror and rollup.
 type MirrorRefreshes = BTreeMap<(usize, TargetId), MirrorRefresh>;
 
-impl<T: Tables, C: Clock> Ledger<T, C> {
+/// Refreshes the copies that a batch made stale.
+#[derive(Debug)]
+pub(crate) struct MirrorRefresher<'l, T, C> {
+    pub(crate) core: &'l LedgerCore,
+    pub(crate) requests: &'l Requests<'l, T, C>,
+    pub(crate) lookups: &'l LookupStore<'l, T, C>,
+    pub(crate) context: StepContext<'l>,
+}
+
+impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     /// Refreshes the copies that the batch may have made stale. An item whose copies cannot be refreshed before the
     /// deadline fails: its records are redelivered, found counted, and refreshed again.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] only.
-    pub(super) async fn refresh_mirrors(
-        &self,
-        batch: &mut LedgerBatch<'_>,
-        invocation: &InvocationContext,
-    ) -> Result<()> {
-        if self.model.mirrors.is_empty() {
+    pub(crate) async fn refresh(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        if self.core.model.mirrors.is_empty() {
             return Ok(());
         }
         let mut refreshes = MirrorRefreshes::new();
         let outcome = async {
-            self.look_up_counted_items(batch, invocation).await?;
-            self.collect_refreshes(batch, &mut refreshes, invocation).await?;
-            self.refresh(batch, &refreshes, invocation).await
+            self.look_up_counted_items(batch).await?;
+            self.collect_refreshes(batch, &mut refreshes).await?;
+            self.write_copies(batch, &refreshes).await
         };
         match outcome.await {
             Err(error) if error.kind() == ErrorKind::Configuration => Err(error),
             Err(error) => {
                 // Mirrors that have not been collected have not been refreshed, so every item with mirrors fails.
-                let has_mirrors = |item: &LedgerItemState<'_>| {
-                    item.is_done() && (!item.identity.entity.mirrors.is_empty() || self.feeds_mirrors(item))
+                let has_mirrors = |item: &LedgerItem<'_>| {
+                    item.is_committed()
+                        && (!item.identity.entity.mirrors.is_empty() || self.feeds_mirrors(item))
                 };
                 let items = batch.items.iter().enumerate().filter(|(_, item)| has_mirrors(item));
                 let indexes: BTreeSet<usize> = items.map(|(index, _)| index).collect();
-                batch.fail_items(&indexes, &error);
+                self.fail_items(batch, &indexes, &error);
                 Ok(())
             }
             Ok(failed) => {
                 for (indexes, error) in failed {
-                    batch.fail_items(&indexes, &error);
+                    self.fail_items(batch, &indexes, &error);
                 }
                 Ok(())
             }
+        }
+    }
+
+    fn fail_items(&self, batch: &mut LedgerBatch<'_>, indexes: &BTreeSet<usize>, error: &Error) {
+        for index in indexes {
+            batch.step(*index, ItemInput::GivenUp(error.restated()), self.context);
         }
     }
 
     /// Resolves the lookups of items that were counted elsewhere: their contributions name the rollups whose mirrors
     /// the other writer may have left stale.
-    async fn look_up_counted_items(
-        &self,
-        batch: &mut LedgerBatch<'_>,
-        invocation: &InvocationContext,
-    ) -> Result<()> {
+    async fn look_up_counted_items(&self, batch: &mut LedgerBatch<'_>) -> Result<()> {
+        self.require_counted_items(batch);
         let mut attempt = 0;
-        loop {
-            let pending = self.lookups_of_counted_items(batch);
-            let delayed = self.resolve_lookups(pending, &mut batch.lookups, invocation).await?;
-            let Some(error) = delayed.into_values().next() else { return Ok(()) };
+        while batch.lookups.has_open() {
+            self.lookups.resolve(&mut batch.lookups).await?;
             attempt += 1;
-            if !self.wait(attempt, invocation).await {
-                return Err(error);
+            let is_time = match batch.lookups.most_queries() {
+                None => true,
+                Some(0) => self.requests.wait(attempt).await,
+                Some(_) => self.lookups.wait(&batch.lookups).await,
+            };
+            if !is_time {
+                let message = "the deadline passed before the lookups of the item's mirrors were resolved";
+                return Err(Error::new(ErrorKind::Conflict, message));
             }
         }
+        Ok(())
     }
 
-    fn lookups_of_counted_items(&self, batch: &mut LedgerBatch<'_>) -> PendingLookups {
-        let mut pending = PendingLookups::new();
+    fn require_counted_items(&self, batch: &mut LedgerBatch<'_>) {
+        let model = &self.core.model;
         let LedgerBatch { items, lookups, .. } = batch;
         // A mirroring item may depend on a lookup that it offers outputs for itself. Usually the result is known by
         // now, except if the lookup failed in a round that had nothing left to commit.
-        for item in items.iter().filter(|item| item.is_done() && !item.identity.entity.mirrors.is_empty()) {
-            let images = item.newest_image().into_iter();
-            for (key, outputs) in images.flat_map(|image| offered_outputs(&self.model, item.identity, image))
-            {
-                self.add_pending_lookup(key, Some(outputs), &mut pending, lookups);
+        for item in items.iter().filter(|item| item.is_committed() && !item.identity.entity.mirrors.is_empty()) {
+            let images = item.records.newest_image().into_iter();
+            for (key, outputs) in images.flat_map(|image| offered_outputs(model, item.identity, image)) {
+                self.lookups.require(key, Some(outputs), lookups);
             }
         }
         for item in items.iter_mut().filter(|item| item.is_counted_elsewhere() && self.feeds_mirrors(item)) {
-            item.decode_old_images(&self.model.attributes, |_| true);
-            for image in item.all_images() {
-                for key in lookup_keys(&self.model, item.identity, image).into_iter().flatten() {
-                    self.add_pending_lookup(key, None, &mut pending, lookups);
+            item.records.decode_old_images(&model.attributes, |_| true);
+            for image in item.records.images() {
+                for key in lookup_keys(model, item.identity, image).into_iter().flatten() {
+                    self.lookups.require(key, None, lookups);
                 }
             }
         }
-        pending
     }
 
-    fn feeds_mirrors(&self, item: &LedgerItemState<'_>) -> bool {
-        let mut destinations = self.aggregates(item).flat_map(|aggregate| &aggregate.into);
+    fn feeds_mirrors(&self, item: &LedgerItem<'_>) -> bool {
+        let mut destinations = self.core.aggregates(item).flat_map(|aggregate| &aggregate.into);
         destinations.any(|destination| {
-            self.model.rollups.get(destination.rollup).is_some_and(|rollup| !rollup.mirrors.is_empty())
+            let rollup = self.core.model.rollups.get(destination.rollup);
+            rollup.is_some_and(|rollup| !rollup.mirrors.is_empty())
         })
     }
 
@@ -151,32 +174,33 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         &self,
         batch: &mut LedgerBatch<'_>,
         refreshes: &mut MirrorRefreshes,
-        invocation: &InvocationContext,
     ) -> Result<()> {
-        let LedgerBatch { items, targets, lookups } = batch;
-        let done = |(_, item): &(usize, &LedgerItemState<'_>)| item.is_done();
-        for (index, item) in items.iter().enumerate().filter(done) {
-            for target in self.stale_targets(item, targets, lookups) {
+        let LedgerBatch { items, targets, lookups, .. } = batch;
+        let committed = |(_, item): &(usize, &LedgerItem<'_>)| item.is_committed();
+        for (index, item) in items.iter().enumerate().filter(committed) {
+            for (target, is_changed) in self.stale_targets(item, targets, lookups) {
                 for mirror in targets.rollups(target).flat_map(|rollup| &rollup.mirrors) {
                     let refresh = refreshes.entry((*mirror, target)).or_default();
                     refresh.items.insert(index);
                     refresh.shown = None;
+                    refresh.is_changed |= is_changed;
                 }
             }
         }
-        for (index, item) in items.iter().enumerate().filter(done) {
-            let Some(image) = item.newest_image() else { continue };
+        for (index, item) in items.iter().enumerate().filter(committed) {
+            let Some(image) = item.records.newest_image() else { continue };
             for mirror_index in &item.identity.entity.mirrors {
-                let Some(mirror) = self.model.mirrors.get(*mirror_index) else { continue };
+                let Some(mirror) = self.core.model.mirrors.get(*mirror_index) else { continue };
                 let Some(target) = self.mirrored_target(mirror, item, image, targets, lookups) else {
                     continue;
                 };
-                self.note_place(mirror, targets.get(target), item, lookups, invocation).await?;
+                self.note_place(mirror, targets.get(target), item, lookups).await?;
                 let shown = mirror.attributes.iter().map(|shown| attribute(image, &shown.image).cloned());
                 let shown: MirrorValues = shown.map(|value| value.map(AttributeValue::into_owned)).collect();
-                let refresh = refreshes
-                    .entry((*mirror_index, target))
-                    .or_insert_with(|| MirrorRefresh { items: BTreeSet::new(), shown: Some(shown.clone()) });
+                let refresh = refreshes.entry((*mirror_index, target)).or_insert_with(|| MirrorRefresh {
+                    shown: Some(shown.clone()),
+                    ..MirrorRefresh::default()
+                });
                 // Several items may show one rollup after a move, and not all of them the same values.
                 if refresh.shown.as_ref().is_some_and(|other| *other != shown) {
                     refresh.shown = None;
@@ -187,25 +211,27 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Ok(())
     }
 
-    /// The rollups whose copies may be stale because of this item: those that its commit changed, and, if it was
-    /// counted elsewhere, all rollups that its records and its entry name.
+    /// The rollups whose copies may be stale because of this item, each with whether they certainly are: those that its
+    /// commit changed, and, if it was counted elsewhere, all rollups that its records and its entry name.
     fn stale_targets(
         &self,
-        item: &LedgerItemState<'_>,
+        item: &LedgerItem<'_>,
         targets: &mut RollupTargets,
         lookups: &LookupResults,
-    ) -> Vec<TargetId> {
-        let mut stale = item.changed_targets.clone();
+    ) -> Vec<(TargetId, bool)> {
+        let mut stale: Vec<_> = item.changed_targets.iter().map(|target| (*target, true)).collect();
         if !item.is_counted_elsewhere() || !self.feeds_mirrors(item) {
             return stale;
         }
-        for image in item.all_images() {
-            let Ok(projection) = self.project(item, image, targets, lookups) else { continue };
-            stale.extend(projection.extremes.iter().map(|extreme| extreme.target));
-            stale.extend(targets.mirrored(&projection.contributions));
+        let mut other = Vec::new();
+        for image in item.records.images() {
+            let Ok(projection) = item.project(image, lookups, self.context, targets) else { continue };
+            other.extend(projection.extremes.iter().map(|extreme| extreme.target));
+            other.extend(targets.mirrored(&projection.contributions));
         }
-        stale.extend(targets.mirrored(item.current()));
-        stale.extend(item.entry.iter().flat_map(|entry| &entry.left));
+        other.extend(targets.mirrored(item.current()));
+        other.extend(item.entry.iter().flat_map(|entry| &entry.left));
+        stale.extend(other.into_iter().map(|target| (target, false)));
         stale
     }
 
@@ -213,13 +239,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     fn mirrored_target(
         &self,
         mirror: &Mirror,
-        item: &LedgerItemState<'_>,
+        item: &LedgerItem<'_>,
         image: &Image<'_>,
         targets: &mut RollupTargets,
         lookups: &LookupResults,
     ) -> Option<TargetId> {
-        let rollup = self.model.rollups.get(mirror.from)?;
-        let without_outputs = ImageScope::of(&self.model, item.identity, image);
+        let rollup = self.core.model.rollups.get(mirror.from)?;
+        let without_outputs = ImageScope::of(&self.core.model, item.identity, image);
         let outputs: Vec<_> = match &mirror.lookup {
             Some(lookup) => vec![lookups.outputs(&without_outputs.lookup_key(lookup).ok()?)?],
             None => Vec::new(),
@@ -235,57 +261,96 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         Some(targets.intern(mirror.from, key, None))
     }
 
-    /// Reads the rollups, then sets every copy. Returns the items whose copies could not be set, with the errors.
-    async fn refresh(
+    /// Reads the rollups, then sets every copy that is stale. Returns the items whose copies could not be set before the
+    /// deadline, with the errors.
+    async fn write_copies(
         &self,
-        batch: &LedgerBatch<'_>,
+        batch: &mut LedgerBatch<'_>,
         refreshes: &MirrorRefreshes,
-        invocation: &InvocationContext,
     ) -> Result<Vec<(BTreeSet<usize>, Error)>> {
-        let entries: Vec<_> = refreshes
-            .iter()
-            .filter_map(|((mirror, target), refresh)| {
-                let (mirror, target) = (self.model.mirrors.get(*mirror)?, batch.targets.get(*target));
-                let rollup = self.keys.rollup(target)?;
-                Some((mirror, target, refresh, rollup, self.notes_key(mirror, target)))
-            })
-            .collect();
-        let keys = entries.iter().flat_map(|(.., rollup, notes)| [Some(rollup.clone()), notes.clone()]);
-        let keys: Vec<_> = keys.flatten().collect();
-        let mut stored = self.read(&keys, invocation).await?.items.into_iter();
-        let mut writes = Vec::new();
-        for (mirror, target, refresh, _, notes) in entries {
-            let rollup = stored.next().flatten();
-            let notes = notes.and_then(|_| stored.next().flatten());
-            let values = self.mirror_values(mirror, rollup.as_ref());
-            if refresh.shown.as_ref().is_some_and(|shown| *shown == values) {
-                continue;
-            }
-            let revision =
-                rollup.as_ref().and_then(|item| item.get(keys::REV)).cloned().unwrap_or(Decimal::ZERO.into());
-            for key in self.place_keys(mirror, target, notes.as_ref()) {
-                writes.push((refresh.items.clone(), key, mirror, values.clone(), revision.clone()));
-            }
-        }
-        let requests = writes.into_iter().map(|(items, key, mirror, values, revision)| async move {
-            (items, self.set_copies(&key, mirror, &values, &revision, invocation).await)
-        });
+        let copies = self.place_copies(batch, refreshes).await?;
+        let requests = copies.iter().map(|copies| self.set_copies(copies));
         let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
         let mut failed = Vec::new();
-        for (items, result) in results {
+        for (copies, result) in copies.into_iter().zip(results) {
             match result {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
-                Err(error) => failed.push((items, error)),
+                Err(error) if error.kind().is_poison() => {
+                    self.requests.tally.unwritable_mirrors.add(1);
+                    batch.unwritable_mirrors.push(self.unwritable(&copies, error));
+                }
+                Err(error) => failed.push((copies.items, error)),
             }
         }
         Ok(failed)
     }
 
+    /// The values of the copies at every place where they are not known to be right.
+    async fn place_copies(
+        &self,
+        batch: &LedgerBatch<'_>,
+        refreshes: &MirrorRefreshes,
+    ) -> Result<Vec<PlacedCopies<'_>>> {
+        let mut sources = Vec::new();
+        let mut keys = Vec::new();
+        for ((mirror, target), refresh) in refreshes {
+            let (Some(mirror), target) = (self.core.model.mirrors.get(*mirror), batch.targets.get(*target)) else {
+                continue;
+            };
+            let Some(rollup) = self.core.keys.rollup(target) else { continue };
+            keys.push(rollup);
+            let notes = self.notes_key(mirror, target)?;
+            sources.push((mirror, target, refresh, notes.is_some()));
+            keys.extend(notes);
+        }
+        let mut stored = self.requests.read(&keys).await?.items.into_iter();
+        let (mut certain, mut doubtful) = (Vec::new(), Vec::new());
+        for (mirror, target, refresh, has_notes) in sources {
+            let rollup = stored.next().flatten();
+            let notes = if has_notes { stored.next().flatten() } else { None };
+            let values = self.mirror_values(mirror, rollup.as_ref());
+            if refresh.shown.as_ref().is_some_and(|shown| *shown == values) {
+                continue;
+            }
+            let revision = rollup.as_ref().and_then(|item| item.get(keys::REV)).cloned();
+            let revision = revision.unwrap_or(Decimal::ZERO.into());
+            let placed = if refresh.is_changed { &mut certain } else { &mut doubtful };
+            placed.extend(self.place_keys(mirror, target, notes.as_ref()).into_iter().map(|key| PlacedCopies {
+                key,
+                mirror,
+                origin: target.origin(),
+                values: values.clone(),
+                revision: revision.clone(),
+                items: refresh.items.clone(),
+            }));
+        }
+        let keys: Vec<_> = doubtful.iter().map(|copies| copies.key.clone()).collect();
+        let shown = self.requests.read(&keys).await?.items;
+        let stale = doubtful.into_iter().zip(shown).filter(|(copies, item)| {
+            // An item that does not exist shows nothing.
+            item.as_ref().is_some_and(|item| !self.is_right(copies, item))
+        });
+        certain.extend(stale.map(|(copies, _)| copies));
+        Ok(certain)
+    }
+
+    /// What to say about copies that an item cannot take.
+    fn unwritable(&self, copies: &PlacedCopies<'_>, cause: Error) -> Error {
+        let message = "a mirror cannot be written: its item is counted, but does not show it";
+        let mut error = Error::new(ErrorKind::Rejected, message)
+            .with("entity", self.core.model.entity_name(copies.mirror.onto))
+            .hint("Make the attribute's place a map, or the item smaller. The next change of the rollup tries again");
+        if self.core.names_keys {
+            error = error.with("key", copies.key.to_string());
+        }
+        error.caused_by(cause)
+    }
+
     /// The values that the copies must have: 0 for a count or sum without contributions; a computed measure without
     /// contributions is absent.
     fn mirror_values(&self, mirror: &Mirror, rollup: Option<&Item>) -> MirrorValues {
-        let declared = self.model.rollups.get(mirror.from);
+        let declared = self.core.model.rollups.get(mirror.from);
         let is_computed = |measure: &str| declared.is_some_and(|rollup| is_computed_measure(rollup, measure));
         let value = |shown: &MirroredAttribute| {
             let stored = rollup.and_then(|item| item.get(shown.measure.as_ref())).cloned();
@@ -296,6 +361,10 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 }
 
 fn is_computed_measure(rollup: &Rollup, measure: &str) -> bool {
-    rollup.averages.iter().any(|average| *average.name == *measure)
-        || rollup.extremes.iter().any(|extreme| **extreme == *measure)
+    rollup.averages.iter().any(|average| *average.name == *measure) || is_extreme_measure(rollup, measure)
+}
+
+/// Whether the measure moves in one direction only, so that a value never returns.
+fn is_extreme_measure(rollup: &Rollup, measure: &str) -> bool {
+    rollup.extremes.iter().any(|extreme| **extreme == *measure)
 }

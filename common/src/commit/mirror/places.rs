@@ -1,8 +1,11 @@
 //! The places of a mirroring item: the key that follows from the rollup's key, and the other keys noted since.
 
-use super::super::item_state::LedgerItemState;
-use super::super::lookup::LookupResults;
-use super::super::{InvocationContext, Ledger};
+use std::collections::BTreeSet;
+
+use super::super::core::LedgerItem;
+use super::super::core::lookups::LookupResults;
+use super::super::requests::write_error;
+use super::{MirrorRefresher, MirrorValues};
 use crate::Result;
 use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
@@ -15,10 +18,25 @@ use crate::table::Mirror;
 /// The prefix of the attributes of a remembered lookup that note another key of the looked-up item.
 const SEEN_AT: &str = "seen_at#";
 
-impl<T: Tables, C: Clock> Ledger<T, C> {
+/// The copies of one rollup at one place.
+#[derive(Clone, Debug)]
+pub(super) struct PlacedCopies<'m> {
+    /// The mirroring item.
+    pub(super) key: ItemKey,
+    pub(super) mirror: &'m Mirror,
+    /// Names the rollup.
+    pub(super) origin: String,
+    pub(super) values: MirrorValues,
+    /// The rollup's `rev`.
+    pub(super) revision: AttributeValue<'static>,
+    /// The items of the batch that require the copies.
+    pub(super) items: BTreeSet<usize>,
+}
+
+impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     /// The values of the variables of the mirroring item's key, taken from the rollup's key.
     fn item_values<'t>(&self, mirror: &Mirror, target: &'t RollupTarget) -> Option<Vec<&'t str>> {
-        let rollup = self.model.rollups.get(mirror.from)?;
+        let rollup = self.core.model.rollups.get(mirror.from)?;
         let mut parsed = vec![None; rollup.variables.len()];
         let is_parsed = rollup.partition.parse(&target.partition, &mut parsed)
             && rollup.sort.parse(&target.sort, &mut parsed);
@@ -28,7 +46,7 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
 
     /// The partition and sort key of the mirroring item, taken from the rollup's key.
     fn derived_place(&self, mirror: &Mirror, target: &RollupTarget) -> Option<(String, Option<String>)> {
-        let key = &self.model.entities.get(mirror.onto)?.key;
+        let key = &self.core.model.entities.get(mirror.onto)?.key;
         let values = self.item_values(mirror, target)?;
         Some((key.partition.render(&values), key.sort.as_ref().map(|template| template.render(&values))))
     }
@@ -38,9 +56,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         &self,
         mirror: &Mirror,
         target: &RollupTarget,
-        item: &LedgerItemState<'_>,
+        item: &LedgerItem<'_>,
         lookups: &LookupResults,
-        invocation: &InvocationContext,
     ) -> Result<()> {
         let (Some(lookup), Some((partition, sort))) = (&mirror.lookup, self.derived_place(mirror, target))
         else {
@@ -48,8 +65,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         };
         let is_there = *partition == *item.source.partition && sort.as_deref() == item.source.sort.as_deref();
         let empty = Image::default();
-        let image = item.newest_image().unwrap_or(&empty);
-        let Ok(lookup_key) = ImageScope::of(&self.model, item.identity, image).lookup_key(lookup) else {
+        let image = item.records.newest_image().unwrap_or(&empty);
+        let Ok(lookup_key) = ImageScope::of(&self.core.model, item.identity, image).lookup_key(lookup) else {
             return Ok(());
         };
         if is_there || lookups.outputs(&lookup_key).is_none() {
@@ -61,21 +78,25 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let place = place.into_iter().map(AttributeValue::text).collect();
         let note = AttributeChange::Set(AttributePath::from(name.as_str()), AttributeValue::L(place));
         let write = Write {
-            key: self.keys.lookup(&self.model, &lookup_key),
+            key: self.core.keys.lookup(&self.core.model, &lookup_key)?,
             condition: WriteCondition::ItemExists,
             action: WriteAction::Update(vec![note]),
         };
-        self.write_retrying(&write, invocation).await.map_err(|error| self.write_error(&write, error))
+        self.requests.write_retrying(&write).await.map_err(|error| write_error(&write, error))
     }
 
     /// The key of the remembered lookup that may note other keys of the item.
-    pub(super) fn notes_key(&self, mirror: &Mirror, target: &RollupTarget) -> Option<ItemKey> {
-        let lookup = mirror.lookup.as_ref()?;
-        let entity = self.model.entities.get(mirror.onto)?;
-        let identity = ItemIdentity { entity, variables: self.item_values(mirror, target)? };
-        let image = Image::default();
-        let lookup_key = ImageScope::of(&self.model, &identity, &image).lookup_key(lookup).ok()?;
-        Some(self.keys.lookup(&self.model, &lookup_key))
+    pub(super) fn notes_key(&self, mirror: &Mirror, target: &RollupTarget) -> Result<Option<ItemKey>> {
+        let (Some(lookup), Some(entity)) = (&mirror.lookup, self.core.model.entities.get(mirror.onto)) else {
+            return Ok(None);
+        };
+        let Some(variables) = self.item_values(mirror, target) else { return Ok(None) };
+        let (identity, image) = (ItemIdentity { entity, variables }, Image::default());
+        match ImageScope::of(&self.core.model, &identity, &image).lookup_key(lookup) {
+            Ok(lookup_key) => self.core.keys.lookup(&self.core.model, &lookup_key).map(Some),
+            // The key's variables are not enough for the lookup: the item has never been noted.
+            Err(_) => Ok(None),
+        }
     }
 
     /// Every key at which the mirroring item may be. `notes` is the remembered lookup.
@@ -85,15 +106,15 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         target: &RollupTarget,
         notes: Option<&Item>,
     ) -> Vec<ItemKey> {
-        let Some(entity) = self.model.entities.get(mirror.onto) else { return Vec::new() };
+        let Some(entity) = self.core.model.entities.get(mirror.onto) else { return Vec::new() };
         let derived = self.derived_place(mirror, target);
         let derived =
-            derived.and_then(|(partition, sort)| self.item_key(entity.table, &partition, sort.as_deref()));
+            derived.and_then(|(partition, sort)| self.core.item_key(entity.table, &partition, sort.as_deref()));
         let noted = notes.into_iter().flatten().filter_map(|(name, value)| {
             let AttributeValue::L(place) = value else { return None };
             let mut texts = place.iter().filter_map(AttributeValue::as_text);
             let is_note = name.starts_with(SEEN_AT);
-            self.item_key(entity.table, texts.next().filter(|_| is_note)?, texts.next())
+            self.core.item_key(entity.table, texts.next().filter(|_| is_note)?, texts.next())
         });
         derived.into_iter().chain(noted).collect()
     }

@@ -2,79 +2,97 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{InvocationContext, Ledger};
+use super::super::requests::write_error;
+use super::places::PlacedCopies;
+use super::{MirrorRefresher, is_extreme_measure};
 use crate::Result;
 use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
-use crate::record::{AttributePath, AttributeValue};
+use crate::record::{AttributePath, AttributeValue, Item};
 use crate::sink::{Tables, WriteError};
-use crate::table::{Mirror, MirroredAttribute};
+use crate::table::MirroredAttribute;
 
-/// A copy: the mirrored attribute, and its value unless it must be absent.
-type MirrorCopy<'c> = (&'c MirroredAttribute, Option<&'c AttributeValue<'static>>);
+/// A copy: the mirrored attribute, its value unless it must be absent, and whether its value never returns.
+#[derive(Clone, Copy)]
+struct MirrorCopy<'c> {
+    attribute: &'c MirroredAttribute,
+    value: Option<&'c AttributeValue<'static>>,
+    is_extreme: bool,
+}
 
-impl<T: Tables, C: Clock> Ledger<T, C> {
+impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     /// Sets the copies of one mirror on one item, unless the item does not exist or has newer copies.
-    pub(super) async fn set_copies(
-        &self,
-        key: &ItemKey,
-        mirror: &Mirror,
-        values: &[Option<AttributeValue<'static>>],
-        revision: &AttributeValue<'static>,
-        invocation: &InvocationContext,
-    ) -> Result<()> {
+    pub(super) async fn set_copies(&self, copies: &PlacedCopies<'_>) -> Result<()> {
         let mut by_parent: BTreeMap<_, Vec<MirrorCopy<'_>>> = BTreeMap::new();
-        for (shown, value) in mirror.attributes.iter().zip(values) {
-            by_parent.entry(shown.path.parent()).or_default().push((shown, value.as_ref()));
+        for copy in self.copies(copies) {
+            by_parent.entry(copy.attribute.path.parent()).or_default().push(copy);
         }
-        for (parent, copies) in by_parent {
-            let write = copies_write(key, &copies, revision);
-            let mut result = self.write_retrying(&write, invocation).await;
-            let nested = copies.first().filter(|_| parent.is_some()).map(|(shown, _)| &shown.path);
-            if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&result, nested) {
-                self.create_maps(key, path, invocation).await?;
-                result = self.write_retrying(&write, invocation).await;
+        for (parent, nested) in by_parent {
+            let write = copies_write(copies, &nested);
+            let mut result = self.requests.write_retrying(&write).await;
+            let path = nested.first().filter(|_| parent.is_some()).map(|copy| &copy.attribute.path);
+            if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&result, path) {
+                self.create_maps(&copies.key, path).await?;
+                result = self.requests.write_retrying(&write).await;
             }
             match result {
-                Ok(()) => invocation.tally.mirrors.add(1),
+                Ok(()) => self.requests.tally.mirrors.add(1),
                 Err(WriteError::Refused(WriteRefusal::Condition(_))) => {}
-                Err(error) => return Err(self.write_error(&write, error)),
+                Err(error) => return Err(write_error(&write, error)),
             }
         }
         Ok(())
     }
 
+    /// Whether the item shows these copies already.
+    ///
+    /// A sum of an older revision may be that of a writer who has not finished yet: even if the values are equal, the
+    /// revision must be set, or that writer could put an older value over this one. An extreme never returns to an older
+    /// value.
+    pub(super) fn is_right(&self, copies: &PlacedCopies<'_>, item: &Item) -> bool {
+        self.copies(copies).all(|MirrorCopy { attribute, value, is_extreme }| {
+            let origin = attribute.of_path.read(item).and_then(AttributeValue::as_text);
+            attribute.path.read(item) == value
+                && origin == Some(&*copies.origin)
+                && (is_extreme || attribute.revision_path.read(item) == Some(&copies.revision))
+        })
+    }
+
+    fn copies<'c>(&'c self, copies: &'c PlacedCopies<'_>) -> impl Iterator<Item = MirrorCopy<'c>> {
+        let rollup = self.core.model.rollups.get(copies.mirror.from);
+        copies.mirror.attributes.iter().zip(&copies.values).map(move |(attribute, value)| MirrorCopy {
+            attribute,
+            value: value.as_ref(),
+            is_extreme: rollup.is_some_and(|rollup| is_extreme_measure(rollup, &attribute.measure)),
+        })
+    }
+
     /// Creates the missing maps around a nested copy, outermost first, if the item exists.
-    async fn create_maps(
-        &self,
-        key: &ItemKey,
-        copy: &AttributePath,
-        invocation: &InvocationContext,
-    ) -> Result<()> {
+    async fn create_maps(&self, key: &ItemKey, copy: &AttributePath) -> Result<()> {
         for path in copy.maps() {
             let is_missing =
                 WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Absent(path.clone())]);
             let change = AttributeChange::Set(path, AttributeValue::M(BTreeMap::new()));
             let action = WriteAction::Update(vec![change]);
             let write = Write { key: key.clone(), condition: is_missing, action };
-            match self.write_retrying(&write, invocation).await {
+            match self.requests.write_retrying(&write).await {
                 // An attribute that exists and is not a map is rejected again when the copies are set; that error is
                 // returned.
                 Ok(()) | Err(WriteError::Refused(WriteRefusal::Condition(_) | WriteRefusal::Invalid(_))) => {}
-                Err(error) => return Err(self.write_error(&write, error)),
+                Err(error) => return Err(write_error(&write, error)),
             }
         }
         Ok(())
     }
 }
 
-/// Sets the copies if the item exists and at least one copy is absent, older, or has another value at the same revision.
-fn copies_write(key: &ItemKey, copies: &[MirrorCopy<'_>], revision: &AttributeValue<'static>) -> Write {
+/// Sets the copies if the item exists and at least one copy is of another rollup, absent, older, or has another value at
+/// the same revision. A copy of a `max` or `min` must have another value besides.
+fn copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> Write {
+    let origin = AttributeValue::text(&*placed.origin);
     let (mut stale, mut changes) = (Vec::new(), Vec::new());
-    for (shown, value) in copies {
-        let (path, revision_path) = (shown.path.clone(), shown.revision_path.clone());
-        stale.push(WriteCondition::Absent(revision_path.clone()));
-        stale.push(WriteCondition::Less(revision_path.clone(), revision.clone()));
+    for MirrorCopy { attribute, value, is_extreme } in copies {
+        let MirroredAttribute { path, revision_path, of_path, .. } = attribute;
         let differs = match value {
             Some(value) => WriteCondition::Any(vec![
                 WriteCondition::Absent(path.clone()),
@@ -83,16 +101,23 @@ fn copies_write(key: &ItemKey, copies: &[MirrorCopy<'_>], revision: &AttributeVa
             // A copy is never NULL, so every present value differs.
             None => WriteCondition::Differs(path.clone(), AttributeValue::Null),
         };
-        stale.push(WriteCondition::All(vec![
-            WriteCondition::Equals(revision_path.clone(), revision.clone()),
-            differs,
-        ]));
+        stale.push(WriteCondition::Absent(of_path.clone()));
+        stale.push(WriteCondition::Differs(of_path.clone(), origin.clone()));
+        stale.push(WriteCondition::Absent(revision_path.clone()));
+        let older = WriteCondition::Less(revision_path.clone(), placed.revision.clone());
+        let same = WriteCondition::Equals(revision_path.clone(), placed.revision.clone());
+        if *is_extreme {
+            stale.push(WriteCondition::All(vec![WriteCondition::Any(vec![older, same]), differs]));
+        } else {
+            stale.extend([older, WriteCondition::All(vec![same, differs])]);
+        }
         changes.push(match value {
-            Some(value) => AttributeChange::Set(path, (*value).clone()),
-            None => AttributeChange::Remove(path),
+            Some(value) => AttributeChange::Set(path.clone(), (*value).clone()),
+            None => AttributeChange::Remove(path.clone()),
         });
-        changes.push(AttributeChange::Set(revision_path, revision.clone()));
+        changes.push(AttributeChange::Set(revision_path.clone(), placed.revision.clone()));
+        changes.push(AttributeChange::Set(of_path.clone(), origin.clone()));
     }
     let condition = WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Any(stale)]);
-    Write { key: key.clone(), condition, action: WriteAction::Update(changes) }
+    Write { key: placed.key.clone(), condition, action: WriteAction::Update(changes) }
 }

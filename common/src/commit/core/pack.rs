@@ -8,48 +8,51 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::plan::{ItemPlan, PlannedAddition, add};
+use super::plan::{ItemPlan, PlannedAddition, add, plus};
 use crate::projection::{Contribution, ExtremeValue, MeasureAmounts, RollupTargets, TargetId};
 use crate::record::Timestamp;
 use crate::sink::{MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES};
+use crate::{Error, Result};
 
 /// The additions of one transaction to one rollup.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RollupUpdate {
+pub(crate) struct RollupUpdate {
     /// The change of each measure. A change of zero is kept, so that `rev` grows.
-    pub measures: MeasureAmounts,
+    pub(crate) measures: MeasureAmounts,
     /// The settled part.
-    pub settled: MeasureAmounts,
+    pub(crate) settled: MeasureAmounts,
     /// The values that `max` and `min` must take into account.
-    pub extremes: Vec<ExtremeValue>,
+    pub(crate) extremes: Vec<ExtremeValue>,
 }
 
 /// The items of one transaction, and what they add to rollups.
-#[derive(Clone, Debug, Default)]
-pub struct TransactionBatch {
+#[derive(Debug, Default)]
+pub(crate) struct TransactionBatch {
     /// The items, by the caller's indexes.
-    pub items: Vec<usize>,
+    pub(crate) items: Vec<usize>,
     /// The rollups; each occurs once.
-    pub rollups: Vec<(TargetId, RollupUpdate)>,
+    pub(crate) rollups: Vec<(TargetId, RollupUpdate)>,
     /// The index in `rollups` of each.
     indexes: HashMap<TargetId, usize>,
     /// The newest creation time of the records that are counted.
-    pub newest: Option<Timestamp>,
+    pub(crate) newest: Option<Timestamp>,
     own_actions: usize,
     own_bytes: usize,
+    /// Why the transaction must not be sent: a sum that could not be formed.
+    pub(crate) defect: Option<Error>,
     /// Some numbers are not 64-bit integers, so that a sum may exceed DynamoDB's limits and must be checked first.
     has_long_numbers: bool,
 }
 
 /// An item to pack.
 #[derive(Clone, Copy, Debug)]
-pub struct PackableItem<'p> {
+pub(crate) struct PackableItem<'p> {
     /// The caller's index of the item.
-    pub item: usize,
+    pub(crate) item: usize,
     /// The item's plan.
-    pub plan: &'p ItemPlan<'p>,
-    /// Whether the item must have a transaction of its own.
-    pub is_isolated: bool,
+    pub(crate) plan: &'p ItemPlan<'p>,
+    /// The items that may share its transaction, if not all may: those with the same number.
+    pub(crate) group: Option<u32>,
 }
 
 /// An item's plan with the values that packing uses repeatedly.
@@ -61,7 +64,7 @@ struct PackCandidate<'p> {
 
 /// Packs plans into transactions, first fit in the order of their rollups.
 #[must_use]
-pub fn pack<'p>(
+pub(crate) fn pack<'p>(
     plans: impl Iterator<Item = PackableItem<'p>>,
     targets: &RollupTargets,
 ) -> Vec<TransactionBatch> {
@@ -73,10 +76,12 @@ pub fn pack<'p>(
     let (mut transactions, mut open) = (Vec::new(), TransactionBatch::default());
     let mut ordered: Vec<PackCandidate<'_>> = Vec::with_capacity(plans.size_hint().1.unwrap_or(0));
     ordered.extend(plans.map(candidate));
-    // Items whose lists of rollups begin alike share the most. Isolated items are last.
-    ordered.sort_by(|a, b| (a.packable.is_isolated, &a.targets).cmp(&(b.packable.is_isolated, &b.targets)));
+    // Items whose lists of rollups begin alike share the most.
+    ordered.sort_by(|a, b| (a.packable.group, &a.targets).cmp(&(b.packable.group, &b.targets)));
+    let mut group = None;
     for candidate in &ordered {
-        if !open.items.is_empty() && (candidate.packable.is_isolated || !open.has_room_for(candidate)) {
+        let is_same_group = std::mem::replace(&mut group, candidate.packable.group) == candidate.packable.group;
+        if !open.items.is_empty() && !(is_same_group && open.has_room_for(candidate)) {
             transactions.push(std::mem::take(&mut open));
         }
         open.add(candidate);
@@ -128,12 +133,13 @@ impl TransactionBatch {
         })
     }
 
-    fn update(&mut self, target: TargetId) -> Option<&mut RollupUpdate> {
+    fn update(&mut self, target: TargetId) -> &mut RollupUpdate {
         let index = *self.indexes.entry(target).or_insert(self.rollups.len());
         if index == self.rollups.len() {
             self.rollups.push((target, RollupUpdate::default()));
         }
-        self.rollups.get_mut(index).map(|(_, update)| update)
+        #[expect(clippy::indexing_slicing, reason = "`indexes` has the indexes of `rollups` alone")]
+        &mut self.rollups[index].1
     }
 
     /// Adds an item for which there is room; an empty transaction has room for every item.
@@ -141,16 +147,14 @@ impl TransactionBatch {
         let PackCandidate { packable: PackableItem { item, plan, .. }, entry_bytes, .. } = candidate;
         for PlannedAddition { targets, measures, settled } in plan.additions() {
             for target in targets {
-                if let Some(update) = self.update(*target) {
-                    add_all(&mut update.measures, measures);
-                    add_all(&mut update.settled, settled);
-                }
+                let update = self.update(*target);
+                let sums = add_all(&mut update.measures, measures);
+                let sums = sums.and_then(|()| add_all(&mut update.settled, settled));
+                self.defect = self.defect.take().or(sums.err());
             }
         }
         for extreme in &plan.extremes {
-            if let Some(update) = self.update(extreme.target) {
-                update.extremes.push(extreme.clone());
-            }
+            self.update(extreme.target).extremes.push(extreme.clone());
         }
         self.has_long_numbers |= has_long_numbers(plan);
         self.items.push(*item);
@@ -173,27 +177,22 @@ fn sums_fit(sums: &MeasureAmounts, added: &MeasureAmounts) -> bool {
     })
 }
 
-fn add_all(sums: &mut MeasureAmounts, measures: &MeasureAmounts) {
+fn add_all(sums: &mut MeasureAmounts, measures: &MeasureAmounts) -> Result<()> {
     /// About the number of measures of a rollup: growing the list costs more than the memory.
     const TYPICAL_MEASURES: usize = 16;
     if sums.is_empty() && !measures.is_empty() {
         sums.reserve(measures.len().max(TYPICAL_MEASURES));
         sums.extend_from_slice(measures);
-        return;
+        return Ok(());
     }
     for (index, (name, number)) in measures.iter().enumerate() {
         // Items of one entity usually add the same measures in the same order. `has_room_for` has checked the sums.
         match sums.get_mut(index) {
-            Some(sum) if Arc::ptr_eq(&sum.0, name) => {
-                if let Ok(total) = sum.1.plus(number) {
-                    sum.1 = total;
-                }
-            }
-            Some(_) | None => {
-                let _ = add(sums, name, number);
-            }
+            Some(sum) if Arc::ptr_eq(&sum.0, name) => sum.1 = plus(name, &sum.1, number)?,
+            Some(_) | None => add(sums, name, number)?,
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -203,8 +202,9 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::commit::LedgerEntry;
-    use crate::commit::plan::RollupDelta;
+    use crate::commit::core::decide::RecordIndexes;
+    use crate::commit::core::entry::LedgerEntry;
+    use crate::commit::core::plan::{ExpiryMarker, RollupDelta};
     use crate::projection::{ExtremeRule, ItemContributions, TargetIds, TargetKey};
     use crate::record::{Decimal, Position};
     use crate::table::Model;
@@ -221,7 +221,7 @@ mod tests {
         extreme: Option<u16>,
         /// The approximate size of its entry.
         entry_bytes: usize,
-        is_isolated: bool,
+        group: Option<u32>,
     }
 
     fn targets() -> RollupTargets {
@@ -247,19 +247,14 @@ mod tests {
         let settled = if outline.is_settled { measures.clone() } else { Vec::new() };
         ItemPlan {
             entry: LedgerEntry {
-                position: position.clone(),
-                rev: 1,
-                generation: 1,
                 current: ItemContributions { by_aggregate: [contribution].into() },
-                left: Vec::new(),
-                as_of: None,
-                expires_at: None,
+                ..LedgerEntry::before(position.clone())
             },
-            markers: vec![position; outline.markers],
+            markers: vec![ExpiryMarker { position, parked: None }; outline.markers],
             new_contributions: SmallVec::new(),
             deltas: vec![RollupDelta { targets: touched, measures, settled }],
             extremes: extreme.into_iter().collect(),
-            mirrored: Vec::new(),
+            records: RecordIndexes::new(),
             newest: None,
         }
     }
@@ -269,15 +264,15 @@ mod tests {
         // An item has at most 400 KB: a dozen of that size reach a transaction's byte limit before its action limit.
         let entry_bytes = prop_oneof![9 => 0..900_usize, 1 => 300_000..390_000_usize];
         let rest = (-9..9_i64, any::<bool>(), 0..4_usize, proptest::option::of(0..60_u16), entry_bytes);
-        (rollups, rest, proptest::bool::weighted(0.05)).prop_map(
-            |(rollups, (amount, is_settled, markers, extreme, entry_bytes), is_isolated)| PackedPlan {
+        (rollups, rest, prop_oneof![9 => Just(None), 1 => (0..3_u32).prop_map(Some)]).prop_map(
+            |(rollups, (amount, is_settled, markers, extreme, entry_bytes), group)| PackedPlan {
                 rollups,
                 amount,
                 is_settled,
                 markers,
                 extreme,
                 entry_bytes,
-                is_isolated,
+                group,
             },
         )
     }
@@ -288,7 +283,7 @@ mod tests {
             let mut targets = targets();
             let plans: Vec<ItemPlan<'_>> = outlines.iter().map(|outline| plan(outline, &mut targets)).collect();
             let packables = plans.iter().zip(&outlines).enumerate();
-            let packables = packables.map(|(item, (plan, outline))| PackableItem { item, plan, is_isolated: outline.is_isolated });
+            let packables = packables.map(|(item, (plan, outline))| PackableItem { item, plan, group: outline.group });
             let transactions = pack(packables, &targets);
 
             let mut seen = vec![0; plans.len()];
@@ -301,7 +296,7 @@ mod tests {
                 for item in &transaction.items {
                     seen[*item] += 1;
                     let (plan, outline) = (&plans[*item], &outlines[*item]);
-                    prop_assert!(!outline.is_isolated || transaction.items.len() == 1, "an isolated item shares its transaction");
+                    prop_assert_eq!(outline.group, outlines[transaction.items[0]].group, "groups share a transaction");
                     for target in &plan.deltas[0].targets {
                         let sums = expected.entry(*target).or_default();
                         sums.0 += outline.amount;
@@ -323,13 +318,13 @@ mod tests {
 
     fn small(rollups: impl IntoIterator<Item = u16>, amount: i64) -> PackedPlan {
         let rollups = rollups.into_iter().collect();
-        let (is_settled, markers, extreme, entry_bytes, is_isolated) = (false, 0, None, 0, false);
-        PackedPlan { rollups, amount, is_settled, markers, extreme, entry_bytes, is_isolated }
+        let (is_settled, markers, extreme, entry_bytes, group) = (false, 0, None, 0, None);
+        PackedPlan { rollups, amount, is_settled, markers, extreme, entry_bytes, group }
     }
 
     fn packed(plans: &[ItemPlan<'_>], targets: &RollupTargets) -> Vec<TransactionBatch> {
         let packables =
-            plans.iter().enumerate().map(|(item, plan)| PackableItem { item, plan, is_isolated: false });
+            plans.iter().enumerate().map(|(item, plan)| PackableItem { item, plan, group: None });
         pack(packables, targets)
     }
 

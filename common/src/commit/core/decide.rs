@@ -10,32 +10,41 @@ use crate::record::{ChangeRecord, Position, Timestamp};
 use crate::table::OnExpiry;
 
 /// How long tombstones and expiry markers are kept.
-pub const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60 * 60);
+pub(crate) const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60 * 60);
 /// The largest difference between two clocks, or between a stream's times and a clock.
-pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
+pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
 
 /// Indexes of records; usually one.
-pub type RecordIndexes = SmallVec<[usize; 2]>;
+pub(crate) type RecordIndexes = SmallVec<[usize; 2]>;
 
 /// The decision on the records of an item, by their indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecordDecision {
+pub(crate) struct RecordDecision {
     /// The records that are not counted yet, oldest first. The last one has the state to count.
-    pub uncounted: RecordIndexes,
+    pub(crate) uncounted: RecordIndexes,
     /// The TTL expiries to settle.
-    pub expiries: RecordIndexes,
-    /// TTL expiries whose marker may have expired, so that it is unknown whether they were settled. They are reported,
-    /// never applied.
-    pub too_old_expiries: RecordIndexes,
+    pub(crate) expiries: RecordIndexes,
+    /// TTL expiries that the entry has passed and whose marker may have expired, so that it is unknown whether they were
+    /// settled. They are reported, never applied.
+    pub(crate) too_old_expiries: RecordIndexes,
     /// A record is older than [`TOMBSTONE_LIFETIME`] and there is no entry: the item itself must be read.
-    pub needs_item: bool,
+    pub(crate) needs_item: bool,
 }
 
 impl RecordDecision {
     /// Whether all records are counted already.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.uncounted.is_empty() && self.expiries.is_empty() && !self.needs_item
+    }
+
+    /// The records to count or to settle, oldest first.
+    pub(crate) fn open_records(&self) -> impl Iterator<Item = usize> {
+        // Both lists are sorted.
+        let last = self.uncounted.last().max(self.expiries.last()).copied();
+        let has = |indexes: &RecordIndexes, index: usize| indexes.binary_search(&index).is_ok();
+        let is_open = move |index: &usize| has(&self.uncounted, *index) || has(&self.expiries, *index);
+        last.into_iter().flat_map(|last| 0..=last).filter(is_open)
     }
 }
 
@@ -43,7 +52,7 @@ impl RecordDecision {
 ///
 /// `is_settled` returns whether the expiry at a position has been settled. `is_item_counted` means that the item was
 /// read and counted after its entry was found absent, so that records older than tombstones are done.
-pub fn decide(
+pub(crate) fn decide(
     entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],
     is_settled: impl Fn(&Position<'_>) -> bool,
@@ -55,6 +64,8 @@ pub fn decide(
     // slow.
     let oldest = now.minus(TOMBSTONE_LIFETIME).plus(CLOCK_TOLERANCE);
     let is_too_old = |record: &ChangeRecord<'_>| record.created_at.is_some_and(|created| created < oldest);
+    // An entry that only marks the item as parked says nothing about older records.
+    let entry = entry.filter(|entry| entry.has_counted());
     let mut decision = RecordDecision::default();
     for (index, record) in records.iter().enumerate() {
         let is_counted = match entry {
@@ -70,8 +81,11 @@ pub fn decide(
         }
         decision.needs_item |= entry.is_none() && is_too_old(record) && !is_item_counted;
         if record.expired && on_expiry == OnExpiry::Keep && !is_settled(&record.position) {
+            // What settles an expiry that the entry has not passed also advances the entry past it: such an expiry was
+            // never settled, even if its marker would be gone.
+            let is_certain = !is_too_old(record) || (entry.is_some() && !is_counted);
             let expiries =
-                if is_too_old(record) { &mut decision.too_old_expiries } else { &mut decision.expiries };
+                if is_certain { &mut decision.expiries } else { &mut decision.too_old_expiries };
             expiries.push(index);
         }
     }

@@ -4,6 +4,7 @@
 //! (`max`, `min`, averages) are not additive: a rollup with computed measures is read first and written on the `rev`
 //! that was read.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::keys::{self, StateKeys};
@@ -17,15 +18,15 @@ use crate::{Error, ErrorKind, Result};
 /// Decimal places that an average is rounded to.
 const AVERAGE_PLACES: u8 = 6;
 
-/// The write that applies `update` to the rollup `target`. `computed` is set for a rollup with computed measures: its
-/// declaration and the item as it was read.
-pub(super) fn rollup_write(
+/// The write that applies `update` to the rollup `target`; `None` if no value of the rollup changes. `computed` is set
+/// for a rollup with computed measures: its declaration and the item as it was read.
+pub(crate) fn rollup_write(
     state_keys: &StateKeys,
     target: &RollupTarget,
     update: RollupUpdate,
     updated_at: Option<&str>,
     computed: Option<(&Rollup, Option<&Item>)>,
-) -> Result<Write> {
+) -> Result<Option<Write>> {
     let key = state_keys.rollup(target).ok_or_else(|| {
         Error::new(ErrorKind::Record, "a rollup's key is empty or longer than DynamoDB allows")
             .with("rollup", target.name.as_ref())
@@ -45,7 +46,11 @@ pub(super) fn rollup_write(
     let mut condition = WriteCondition::Always;
     if let Some((rollup, stored)) = computed {
         condition = unchanged(stored);
-        changes.extend(extreme_changes(&update.extremes, stored));
+        let extremes = extreme_changes(&update.extremes, stored);
+        if extremes.is_empty() && update.measures.is_empty() && update.settled.is_empty() {
+            return Ok(None);
+        }
+        changes.extend(extremes);
         changes.extend(rollup.averages.iter().map(|average| average_change(average, &update, stored)));
     }
     let add = |name: AttributePath, number: Decimal| {
@@ -56,7 +61,35 @@ pub(super) fn rollup_write(
     );
     let settled = |name: Arc<str>| AttributePath::from([keys::SETTLED, &name].concat().as_str());
     changes.extend(update.settled.into_iter().filter_map(|(name, number)| add(settled(name), number)));
-    Ok(Write { key, condition, action: WriteAction::Update(changes) })
+    Ok(Some(Write { key, condition, action: WriteAction::Update(changes) }))
+}
+
+/// The rollup after a write of [`rollup_write`] took effect, if its stored state is known.
+pub(crate) fn after_write(stored: Option<Item>, action: &WriteAction) -> Option<Item> {
+    let WriteAction::Update(changes) = action else { return None };
+    let mut item = stored.unwrap_or_default();
+    for change in changes {
+        match change {
+            AttributeChange::Set(path, value) => {
+                item.insert(Cow::Owned(path.root().to_string()), value.clone());
+            }
+            AttributeChange::Remove(path) => {
+                item.remove(&**path.root());
+            }
+            AttributeChange::Add(path, number) => {
+                let name = path.root();
+                let known = item.get(&**name).map_or(Some(&Decimal::ZERO), AttributeValue::as_number)?;
+                let sum = known.plus(number).ok()?;
+                item.insert(Cow::Owned(name.to_string()), sum.into());
+            }
+        }
+    }
+    Some(item)
+}
+
+/// Whether an extreme replaces the value of the rollup as it is stored.
+pub(crate) fn changes_rollup(extreme: &ExtremeValue, stored: Option<&Item>) -> bool {
+    stored.and_then(|item| item.get(&*extreme.measure)).is_none_or(|known| beats(extreme, known))
 }
 
 /// Holds while the rollup is unchanged since it was read.
@@ -85,8 +118,7 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
             None => winners.push(extreme.clone()),
         }
     }
-    let stored_value = |measure: &str| stored.and_then(|item| item.get(measure));
-    winners.retain(|winner| stored_value(&winner.measure).is_none_or(|known| beats(winner, known)));
+    winners.retain(|winner| changes_rollup(winner, stored));
     winners
         .into_iter()
         .map(|winner| AttributeChange::Set(AttributePath::from(&winner.measure), winner.value))

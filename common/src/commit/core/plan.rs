@@ -1,14 +1,14 @@
 //! A plan: the new ledger entry of one item, and the additions to rollups that are written with it.
 //!
-//! In: the stored entry, the new state ([`NewState`]) and the expiries to settle. Out: an [`ItemPlan`]. Pure.
+//! In: the stored entry, and the records to count, settle and park ([`ItemWork`]). Out: an [`ItemPlan`]. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::decide::TOMBSTONE_LIFETIME;
-use super::entry::LedgerEntry;
+use super::decide::{RecordIndexes, TOMBSTONE_LIFETIME};
+use super::entry::{LedgerEntry, ParkedPosition};
 use crate::projection::{
     Contribution, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, RollupTargets, TargetId,
     TargetIds,
@@ -19,48 +19,57 @@ use crate::{Error, ErrorKind, Result};
 
 /// An addition to each of some rollups.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RollupDelta {
+pub(crate) struct RollupDelta {
     /// The rollups.
-    pub targets: TargetIds,
+    pub(crate) targets: TargetIds,
     /// The change of each measure. Changes of zero are kept, so that `rev` grows.
-    pub measures: MeasureAmounts,
+    pub(crate) measures: MeasureAmounts,
     /// The settled part, which is also added to `settled_<measure>`.
-    pub settled: MeasureAmounts,
+    pub(crate) settled: MeasureAmounts,
 }
 
 /// A borrowed [`RollupDelta`].
 #[derive(Clone, Copy, Debug)]
-pub struct PlannedAddition<'p> {
+pub(crate) struct PlannedAddition<'p> {
     /// The rollups.
-    pub targets: &'p [TargetId],
+    pub(crate) targets: &'p [TargetId],
     /// The change of each measure.
-    pub measures: &'p MeasureAmounts,
+    pub(crate) measures: &'p MeasureAmounts,
     /// The settled part.
-    pub settled: &'p MeasureAmounts,
+    pub(crate) settled: &'p MeasureAmounts,
 }
 
 /// The new entry of one item, and everything that is written in the same transaction.
 #[derive(Clone, Debug)]
-pub struct ItemPlan<'r> {
+pub(crate) struct ItemPlan<'r> {
     /// The entry that replaces the one with the previous revision.
-    pub entry: LedgerEntry<'r>,
-    /// The positions of the expiries that are settled.
-    pub markers: Vec<Position<'r>>,
+    pub(crate) entry: LedgerEntry<'r>,
+    /// The markers of the expiries that are settled or parked.
+    pub(crate) markers: Vec<ExpiryMarker<'r>>,
     /// The indexes of the entry's contributions that are added unchanged, because nothing was counted there before.
-    pub new_contributions: SmallVec<[usize; 2]>,
+    pub(crate) new_contributions: SmallVec<[usize; 2]>,
     /// All other additions. No rollup occurs twice among these and the new contributions.
-    pub deltas: Vec<RollupDelta>,
+    pub(crate) deltas: Vec<RollupDelta>,
     /// The values that the rollups' `max` and `min` must take into account.
-    pub extremes: Vec<ExtremeValue>,
-    /// The rollups with a mirrored measure that changes.
-    pub mirrored: Vec<TargetId>,
-    /// The newest creation time of the records that are counted.
-    pub newest: Option<Timestamp>,
+    pub(crate) extremes: Vec<ExtremeValue>,
+    /// The indexes of the records that are counted or settled.
+    pub(crate) records: RecordIndexes,
+    /// The newest creation time of these records.
+    pub(crate) newest: Option<Timestamp>,
+}
+
+/// The marker of a TTL expiry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExpiryMarker<'r> {
+    /// The position of the expiry.
+    pub(crate) position: Position<'r>,
+    /// The name of the error's kind, if the expiry cannot be settled and is parked.
+    pub(crate) parked: Option<&'static str>,
 }
 
 impl ItemPlan<'_> {
     /// The additions to rollups; no rollup occurs twice.
-    pub fn additions(&self) -> impl Iterator<Item = PlannedAddition<'_>> {
+    pub(crate) fn additions(&self) -> impl Iterator<Item = PlannedAddition<'_>> {
         const NONE: &MeasureAmounts = &MeasureAmounts::new();
         let by_aggregate = &self.entry.current.by_aggregate;
         let new = self.new_contributions.iter().filter_map(|index| by_aggregate.get(*index));
@@ -77,7 +86,7 @@ impl ItemPlan<'_> {
     }
 
     /// Every rollup that is written, once.
-    pub fn targets(&self) -> impl Iterator<Item = TargetId> {
+    pub(crate) fn targets(&self) -> impl Iterator<Item = TargetId> {
         let added = self.additions().flat_map(|addition| addition.targets);
         let is_added = |target| self.additions().any(|addition| addition.targets.contains(&target));
         let is_first = move |(index, extreme): &(usize, &ExtremeValue)| {
@@ -86,6 +95,16 @@ impl ItemPlan<'_> {
         };
         let extremes = self.extremes.iter().enumerate().filter(is_first);
         added.copied().chain(extremes.map(|(_, extreme)| extreme.target))
+    }
+
+    /// The rollups with a mirrored measure that changes.
+    pub(crate) fn mirrored_targets(&self, targets: &RollupTargets) -> Vec<TargetId> {
+        let added = self.additions().flat_map(|addition| {
+            let is_mirrored = |target: &TargetId| targets.shows_any(*target, addition.measures);
+            addition.targets.iter().copied().filter(is_mirrored)
+        });
+        let extremes = self.extremes.iter().filter(|extreme| targets.shows(extreme.target, &extreme.measure));
+        added.chain(extremes.map(|extreme| extreme.target)).collect()
     }
 
     /// Turns the new contributions into deltas, so that they can be modified.
@@ -102,52 +121,77 @@ impl ItemPlan<'_> {
 
     /// The number of transaction actions for the entry and its markers.
     #[must_use]
-    pub fn own_actions(&self) -> usize {
+    pub(crate) fn own_actions(&self) -> usize {
         1 + self.markers.len()
     }
 
     /// Whether only the entry is written, so that no transaction is needed.
     #[must_use]
-    pub fn is_entry_only(&self) -> bool {
+    pub(crate) fn is_entry_only(&self) -> bool {
         self.markers.is_empty() && self.targets().next().is_none()
     }
 }
 
 /// The state that a plan brings the entry to.
 #[derive(Debug)]
-pub struct NewState<'r> {
+pub(crate) struct NewState<'r> {
     /// The position of the state.
-    pub position: Position<'r>,
+    pub(crate) position: Position<'r>,
     /// The contributions of the item; empty if it is deleted.
-    pub projection: ImageProjection,
+    pub(crate) projection: ImageProjection,
     /// Whether the item is deleted.
-    pub is_deleted: bool,
+    pub(crate) is_deleted: bool,
     /// When the item was reconciled, if it was.
-    pub as_of: Option<Timestamp>,
+    pub(crate) as_of: Option<Timestamp>,
+}
+
+/// The records of an item to count, settle and park.
+#[derive(Debug)]
+pub(crate) struct ItemWork<'r> {
+    /// The state to count.
+    pub(crate) state: Option<NewState<'r>>,
+    /// The expiries to settle: the position of each, and what the expired item contributed.
+    pub(crate) settlements: Vec<(Position<'r>, ImageProjection)>,
+    /// The newest record that cannot be counted.
+    pub(crate) behind: Option<ParkedPosition<'r>>,
+    /// The expiries that cannot be settled.
+    pub(crate) parked_expiries: Vec<ExpiryMarker<'r>>,
+    /// The position of an entry that counts nothing yet.
+    pub(crate) start: Position<'r>,
+    /// The indexes of the records that are counted or settled.
+    pub(crate) records: RecordIndexes,
+    /// The newest creation time of these records.
+    pub(crate) newest: Option<Timestamp>,
+}
+
+impl ItemWork<'_> {
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
+        self.state.is_none() && self.settlements.is_empty() && !parks
+    }
 }
 
 /// The inputs that all plans of a batch share.
 #[derive(Clone, Copy, Debug)]
-pub struct ItemPlanner<'p> {
+pub(crate) struct ItemPlanner<'p> {
     /// The model.
-    pub model: &'p Model,
+    pub(crate) model: &'p Model,
     /// The batch's rollups.
-    pub targets: &'p RollupTargets,
+    pub(crate) targets: &'p RollupTargets,
     /// The current time.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 impl ItemPlanner<'_> {
-    /// The plan that brings `entry` to `state` (or keeps its state, if `state` is absent) and settles `settlements`.
+    /// The plan that brings `entry` to the work's state (or keeps its state, if there is none), settles and parks.
     ///
     /// # Errors
     /// [`ErrorKind::State`] if a newer model wrote the entry; [`ErrorKind::Record`] if a difference exceeds 38 digits.
-    pub fn plan<'r>(
+    pub(crate) fn plan<'r>(
         &self,
         entry: Option<&LedgerEntry<'r>>,
-        state: Option<NewState<'r>>,
-        settlements: Vec<(Position<'r>, ItemContributions)>,
-        newest: Option<Timestamp>,
+        work: ItemWork<'r>,
     ) -> Result<ItemPlan<'r>> {
         if let Some(entry) = entry
             && entry.generation > self.model.generation
@@ -155,10 +199,12 @@ impl ItemPlanner<'_> {
             return Err(newer_generation(entry.generation, self.model.generation));
         }
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
-        let (mut entry, extremes) = self.next_entry(entry, state, before);
+        let ItemWork { state, settlements, behind, parked_expiries, start, records, newest } = work;
+        let (mut entry, mut extremes) = self.next_entry(entry, state, behind, start);
         let (new_contributions, mut deltas) = difference(before, &entry.current)?;
-        let mut markers = Vec::with_capacity(settlements.len());
-        for (position, contributions) in settlements {
+        let mut markers = parked_expiries;
+        for (position, ImageProjection { contributions, extremes: settled }) in settlements {
+            extremes.extend(settled);
             deltas.extend(contributions.by_aggregate.into_iter().map(
                 |Contribution { targets, measures, .. }| RollupDelta {
                     targets,
@@ -166,14 +212,12 @@ impl ItemPlanner<'_> {
                     measures,
                 },
             ));
-            markers.push(position);
+            markers.push(ExpiryMarker { position, parked: None });
         }
         entry.left = self.left_targets(before, &entry.current);
-        let mut plan =
-            ItemPlan { entry, markers, new_contributions, deltas, extremes, mirrored: Vec::new(), newest };
+        let mut plan = ItemPlan { entry, markers, new_contributions, deltas, extremes, records, newest };
         merge_deltas(&mut plan)?;
         self.drop_expired_targets(&mut plan);
-        plan.mirrored = self.mirrored_targets(&plan);
         Ok(plan)
     }
 
@@ -182,32 +226,39 @@ impl ItemPlanner<'_> {
         &self,
         entry: Option<&LedgerEntry<'r>>,
         state: Option<NewState<'r>>,
-        before: &ItemContributions,
+        parked: Option<ParkedPosition<'r>>,
+        start: Position<'r>,
     ) -> (LedgerEntry<'r>, Vec<ExtremeValue>) {
-        let (rev, generation) = (entry.map_or(0, |entry| entry.rev) + 1, self.model.generation);
-        let stored_as_of = entry.and_then(|entry| entry.as_of);
-        let (position, current, as_of, expires_at, extremes) = match state {
-            None => {
-                let position = entry.map_or_else(|| Position::start_of(""), |entry| entry.position.clone());
-                let expires_at = entry.and_then(|entry| entry.expires_at);
-                (position, before.clone(), stored_as_of, expires_at, Vec::new())
+        let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
+        let mut next = entry.map_or_else(|| LedgerEntry::before(start), LedgerEntry::without_contributions);
+        next.rev += 1;
+        next.generation = self.model.generation;
+        next.fingerprint = Arc::clone(&self.model.fingerprint);
+        let mut extremes = Vec::new();
+        if let Some(NewState { position, projection, is_deleted, as_of }) = state {
+            next.current = projection.contributions;
+            if !is_deleted {
+                // Contributions to aggregates that the model no longer has are kept. Those of a deleted item are
+                // subtracted: once its tombstone is gone, nothing could subtract them.
+                let is_known = |name: &Arc<str>| self.model.aggregates.iter().any(|known| known.name == *name);
+                let unknown = before.by_aggregate.iter().filter(|earlier| !is_known(&earlier.aggregate));
+                next.current.by_aggregate.extend(unknown.cloned());
             }
-            Some(NewState { position, projection, is_deleted, as_of }) => {
-                let mut current = projection.contributions;
-                if !is_deleted {
-                    // Contributions to aggregates that the model no longer has are kept. Those of a deleted item are
-                    // subtracted: once its tombstone is gone, nothing could subtract them.
-                    let is_known =
-                        |name: &Arc<str>| self.model.aggregates.iter().any(|known| known.name == *name);
-                    let unknown = before.by_aggregate.iter().filter(|earlier| !is_known(&earlier.aggregate));
-                    current.by_aggregate.extend(unknown.cloned());
-                }
-                let expires_at = is_deleted.then(|| self.now.plus(TOMBSTONE_LIFETIME));
-                (position, current, stored_as_of.max(as_of), expires_at, projection.extremes)
-            }
-        };
-        let left = Vec::new();
-        (LedgerEntry { position, rev, generation, current, left, as_of, expires_at }, extremes)
+            // The item's next change heals it, and so does counting the item itself.
+            next.behind = next.behind.filter(|behind| as_of.is_none() && behind.position > position);
+            next.position = position;
+            next.as_of = next.as_of.max(as_of);
+            next.expires_at = is_deleted.then(|| self.now.plus(TOMBSTONE_LIFETIME));
+            extremes = projection.extremes;
+        } else {
+            next.current = before.clone();
+        }
+        if parked.is_some() {
+            // An entry that says what is missing must not expire.
+            next.expires_at = None;
+            next.behind = parked;
+        }
+        (next, extremes)
     }
 
     /// The mirrored rollups that the item no longer contributes to.
@@ -216,16 +267,6 @@ impl ItemPlanner<'_> {
             after.by_aggregate.iter().any(|contribution| contribution.targets.contains(target))
         };
         self.targets.mirrored(before).filter(|target| !remains(target)).collect()
-    }
-
-    fn mirrored_targets(&self, plan: &ItemPlan<'_>) -> Vec<TargetId> {
-        let added = plan.additions().flat_map(|addition| {
-            let is_mirrored = |target: &TargetId| self.targets.shows_any(*target, addition.measures);
-            addition.targets.iter().copied().filter(is_mirrored)
-        });
-        let extremes =
-            plan.extremes.iter().filter(|extreme| self.targets.shows(extreme.target, &extreme.measure));
-        added.chain(extremes.map(|extreme| extreme.target)).collect()
     }
 
     /// Drops additions to expired rollups: DynamoDB has deleted them or will, and an addition would restore a part of
@@ -308,20 +349,28 @@ fn merge_deltas(plan: &mut ItemPlan<'_>) -> Result<()> {
 ///
 /// # Errors
 /// [`ErrorKind::Record`] if the sum exceeds 38 digits; then nothing is added.
-pub(super) fn add(sums: &mut MeasureAmounts, name: &Arc<str>, number: &Decimal) -> Result<()> {
+pub(crate) fn add(sums: &mut MeasureAmounts, name: &Arc<str>, number: &Decimal) -> Result<()> {
     // Nearly all names are shared with the model, so that comparing pointers is enough.
     let same = sums.iter().position(|(known, _)| Arc::ptr_eq(known, name));
     let index = same.or_else(|| sums.iter().position(|(known, _)| known == name));
     match index.and_then(|index| sums.get_mut(index)) {
         None => sums.push((Arc::clone(name), number.clone())),
         Some((_, sum)) => {
-            *sum = sum.plus(number).map_err(|cause| {
-                let message = format!("the change of measure `{name}` exceeds 38 digits");
-                Error::new(ErrorKind::Record, message).caused_by(cause)
-            })?;
+            *sum = plus(name, sum, number)?;
         }
     }
     Ok(())
+}
+
+/// The sum of two changes of a measure.
+///
+/// # Errors
+/// [`ErrorKind::Record`] if it exceeds 38 digits.
+pub(crate) fn plus(name: &str, sum: &Decimal, number: &Decimal) -> Result<Decimal> {
+    sum.plus(number).map_err(|cause| {
+        let message = format!("the change of measure `{name}` exceeds 38 digits");
+        Error::new(ErrorKind::Record, message).caused_by(cause)
+    })
 }
 
 fn newer_generation(entry: u64, model: u64) -> Error {

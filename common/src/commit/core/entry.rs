@@ -1,6 +1,7 @@
 //! The ledger entry of a source item: what is counted of the item now, up to which of its changes.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -20,6 +21,8 @@ pub struct LedgerEntry<'r> {
     pub rev: u64,
     /// The generation of the model that wrote the entry.
     pub generation: u64,
+    /// The fingerprint of the model that wrote the entry: tells two models of one generation apart. Empty if unknown.
+    pub fingerprint: Arc<str>,
     /// The contributions that are counted now.
     pub current: ItemContributions,
     /// The mirrored rollups that the last write removed the item from. If the writer crashed before it refreshed their
@@ -29,12 +32,53 @@ pub struct LedgerEntry<'r> {
     pub as_of: Option<Timestamp>,
     /// When DynamoDB may delete the entry; set on tombstones only.
     pub expires_at: Option<Timestamp>,
+    /// Set while the item has a newer record that could not be counted.
+    pub behind: Option<ParkedPosition<'r>>,
+}
+
+/// The newest record of an item that could not be counted, and why. It never has item contents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParkedPosition<'r> {
+    /// The record's position.
+    pub position: Position<'r>,
+    /// The name of the error's kind.
+    pub reason: Cow<'r, str>,
 }
 
 const POSITION: &str = "position";
 const GENERATION: &str = "generation";
 const CONTRIBUTIONS: &str = "contributions";
 const AS_OF: &str = "as_of";
+const FINGERPRINT: &str = "model";
+
+impl<'r> LedgerEntry<'r> {
+    /// An entry that counts nothing, at the start of a stream and without a revision yet.
+    pub(crate) fn before(position: Position<'r>) -> Self {
+        Self {
+            position,
+            rev: 0,
+            generation: 0,
+            fingerprint: Arc::default(),
+            current: ItemContributions::default(),
+            left: Vec::new(),
+            as_of: None,
+            expires_at: None,
+            behind: None,
+        }
+    }
+
+    /// The entry without what is counted.
+    pub(crate) fn without_contributions(&self) -> Self {
+        Self {
+            position: self.position.clone(),
+            fingerprint: Arc::clone(&self.fingerprint),
+            current: ItemContributions::default(),
+            left: Vec::new(),
+            behind: self.behind.clone(),
+            ..*self
+        }
+    }
+}
 
 impl LedgerEntry<'_> {
     /// The item to store, without its key.
@@ -46,6 +90,12 @@ impl LedgerEntry<'_> {
         item.insert(Cow::Borrowed(keys::REV), number(i64::try_from(self.rev).unwrap_or(i64::MAX)));
         item.insert(Cow::Borrowed(GENERATION), number(i64::try_from(self.generation).unwrap_or(i64::MAX)));
         item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text(self.encode_contributions(targets)));
+        if !self.fingerprint.is_empty() {
+            item.insert(Cow::Borrowed(FINGERPRINT), AttributeValue::text(&*self.fingerprint));
+        }
+        if let Some(behind) = &self.behind {
+            item.insert(Cow::Borrowed(keys::BEHIND), AttributeValue::text(behind.to_text()));
+        }
         if let Some(as_of) = self.as_of {
             item.insert(Cow::Borrowed(AS_OF), number(as_of.epoch_seconds()));
         }
@@ -74,11 +124,22 @@ impl LedgerEntry<'_> {
             position: Position::parse(text(POSITION)?)?,
             rev: counter(keys::REV)?,
             generation: counter(GENERATION)?,
+            fingerprint: item.get(FINGERPRINT).and_then(AttributeValue::as_text).unwrap_or_default().into(),
             current,
             left,
             as_of: integer(AS_OF).map(Timestamp::from_epoch_seconds),
             expires_at: integer(keys::EXPIRES_AT).map(Timestamp::from_epoch_seconds),
+            behind: match item.get(keys::BEHIND) {
+                Some(_) => Some(ParkedPosition::parse(text(keys::BEHIND)?)?),
+                None => None,
+            },
         })
+    }
+
+    /// Whether anything of the item has been counted. An entry that only marks the item as behind counts nothing: older
+    /// records are judged as if there were no entry.
+    pub(crate) fn has_counted(&self) -> bool {
+        self.as_of.is_some() || !self.position.is_start()
     }
 
     /// `[[aggregate, [target, …], {measure: number, …}], …, [null, [left target, …]]]`. A target is `[rollup, PK, SK,
@@ -115,6 +176,18 @@ impl LedgerEntry<'_> {
         }
         out.push(']');
         out
+    }
+}
+
+impl ParkedPosition<'_> {
+    /// `<position> <reason>`: also the key of the sparse index that lists parked items.
+    pub(crate) fn to_text(&self) -> String {
+        format!("{} {}", self.position.to_text(), self.reason)
+    }
+
+    fn parse(text: &str) -> Result<ParkedPosition<'static>> {
+        let (position, reason) = text.split_once(' ').ok_or_else(|| unreadable_entry(keys::BEHIND))?;
+        Ok(ParkedPosition { position: Position::parse(position)?, reason: Cow::Owned(reason.to_owned()) })
     }
 }
 
@@ -241,8 +314,6 @@ fn unreadable_entry(attribute: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -284,6 +355,7 @@ mod tests {
             left in vec(target(), 0..3),
             rev in 1..u64::from(u32::MAX),
             sequence_number in "[1-9][0-9]{0,39}",
+            behind in any::<bool>(),
             (as_of, expires_at) in (proptest::option::of(0..4_000_000_000_i64), proptest::option::of(0..4_000_000_000_i64)),
         ) {
             let mut targets = targets();
@@ -297,10 +369,15 @@ mod tests {
                 position: Position::new("2026-02-06T10:00:00.000", sequence_number).unwrap(),
                 rev,
                 generation: 7,
+                fingerprint: "f00d".into(),
                 current: ItemContributions { by_aggregate },
                 left: intern(&left, &mut targets),
                 as_of: as_of.map(Timestamp::from_epoch_seconds),
                 expires_at: expires_at.map(Timestamp::from_epoch_seconds),
+                behind: behind.then(|| ParkedPosition {
+                    position: Position::start_of("2026-02-06T10:00:00.000"),
+                    reason: Cow::Borrowed(ErrorKind::Rejected.name()),
+                }),
             };
             let stored = entry.encode(&targets);
             prop_assert_eq!(LedgerEntry::decode(&stored, &mut targets).unwrap(), entry);
@@ -309,16 +386,8 @@ mod tests {
 
     #[test]
     fn an_unreadable_entry_names_the_attribute_and_never_its_contents() {
-        let mut item = LedgerEntry {
-            position: Position::start_of("label"),
-            rev: 1,
-            generation: 1,
-            current: ItemContributions::default(),
-            left: Vec::new(),
-            as_of: None,
-            expires_at: None,
-        }
-        .encode(&targets());
+        let mut item = LedgerEntry::before(Position::start_of("label"))
+            .encode(&targets());
         item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text("[[secret"));
         let error = LedgerEntry::decode(&item, &mut targets()).unwrap_err().to_string();
         assert!(error.contains(CONTRIBUTIONS) && !error.contains("secret"), "{error}");

@@ -1,0 +1,486 @@
+//! One item of a batch, and the states it passes through.
+//!
+//! ```text
+//!                    lost response
+//!        ┌────────────────────────────────────────┐
+//!        ▼          entry        lookups          │    written, and nothing is left to count
+//!     Unread ──────────────▶ AwaitingLookup ─▶ Planned ───────────────────────────────────▶ Committed
+//!                  │            ▲ ▲    │          │ │
+//!     its table is │            │ │    │          │ └─ refused: the entry or a marker changed ─▶ AwaitingLookup
+//!     to be asked  ▼   item     │ │    │          └─── rejected: its records have errors ──────▶ AwaitingLookup
+//!              NeedsItem ───────┘ │    │
+//!                                 └────┴─ written, and records are left: the next plan         any ─▶ Failed
+//! ```
+//!
+//! A record that cannot be counted does not stop its item: it has an error, the other records are counted, and the plan
+//! marks the item as parked. So there is no state for it.
+
+use super::decide::{CLOCK_TOLERANCE, RecordDecision, decide};
+use super::entry::LedgerEntry;
+use super::lookups::LookupResults;
+use super::plan::{ItemPlan, ItemPlanner};
+use super::records::{DefectiveRecord, DeliveredRecords, RecordFailure, SourceItem};
+use super::{PoisonPolicy, StepContext};
+
+use crate::effect::ItemKey;
+use crate::entity::{ItemIdentity, SourceKey};
+use crate::projection::{ItemContributions, RollupTargets, ShardAssignment, TargetId};
+use crate::record::{Image, Item, Position, Timestamp};
+use crate::table::OnExpiry;
+use crate::{Error, ErrorKind};
+
+/// What an item of a batch waits for.
+#[derive(Debug)]
+pub(crate) enum ItemState<'r> {
+    /// Its entry must be read: it never was, or a write with an unknown response may have changed it.
+    Unread,
+    /// The item itself must be read from its table. Its entry has been read before; reconciling depends on this order.
+    NeedsItem,
+    /// What to count is decided; it is planned as soon as its lookups are resolved.
+    AwaitingLookup(CountBasis),
+    /// The plan must be written.
+    Planned(Box<ItemPlan<'r>>),
+    /// All its records are counted, or have errors.
+    Committed,
+    /// It cannot be counted now.
+    Failed(Error),
+}
+
+/// What an item is counted from.
+#[derive(Debug)]
+pub(crate) enum CountBasis {
+    /// Its records.
+    Records(RecordDecision),
+    /// The item as its table has it, if it exists, and when it was read.
+    Table { image: Option<Image<'static>>, at: Timestamp },
+}
+
+/// What the driver has learned about an item.
+#[derive(Debug)]
+pub(crate) enum ItemInput<'r, 'l> {
+    /// Its entry was read, and those markers of its expiries that exist.
+    EntryRead { entry: Option<Item>, markers: Vec<StoredMarker<'r>> },
+    /// The item was read from its table.
+    ItemRead { image: Option<Image<'static>>, at: Timestamp },
+    /// Every lookup that it needs has a result.
+    LookupsResolved(&'l LookupResults),
+    /// Its plan took effect.
+    Committed,
+    /// Its plan did not take effect, because the entry or markers differ from what was known.
+    Refused { entry: Option<Option<Item>>, markers: Vec<StoredMarker<'r>> },
+    /// Its plan did not take effect and never will.
+    Rejected(Error),
+    /// Whether its plan took effect is unknown.
+    ResponseLost,
+    /// There is no time left, or a request that it needs failed.
+    GivenUp(Error),
+}
+
+/// A marker of an expiry in the state table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StoredMarker<'r> {
+    pub(crate) position: Position<'r>,
+    /// Whether the expiry is parked; otherwise it is settled.
+    pub(crate) is_parked: bool,
+}
+
+/// Whether the item must be counted from its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reconciliation {
+    Unneeded,
+    Needed,
+    Done,
+}
+
+/// One item of a batch.
+#[derive(Debug)]
+pub(crate) struct LedgerItem<'r> {
+    pub(crate) source: &'r SourceKey<'r>,
+    pub(crate) identity: &'r ItemIdentity<'r, 'r>,
+    pub(crate) records: DeliveredRecords<'r>,
+    pub(crate) state: ItemState<'r>,
+    /// The entry as it is stored, as far as known.
+    pub(crate) entry: Option<LedgerEntry<'r>>,
+    /// The entry's key; set from reading the entry until writing it.
+    pub(crate) entry_key: Option<ItemKey>,
+    /// The markers that are stored, as far as known.
+    markers: Vec<StoredMarker<'r>>,
+    reconciliation: Reconciliation,
+    /// The label of the table's stream, for an item without records.
+    stream: &'r str,
+    /// The items that its transaction may have, because a transaction of others was rejected and the cause is unknown.
+    pub(crate) group: Option<u32>,
+    /// Whether a write whose response this batch has not seen counted something of the item: a write of an earlier
+    /// delivery, of another consumer, or of this batch with a lost response. Its author may not have refreshed any
+    /// mirror.
+    is_counted_elsewhere: bool,
+    /// The rollups whose mirrors must be refreshed because of what was committed.
+    pub(crate) changed_targets: Vec<TargetId>,
+    /// The number of records that this batch counted or settled.
+    counted_records: usize,
+    /// The number of expiries that are too old to be settled.
+    old_expiries: usize,
+}
+
+/// The records of an item that were not counted.
+#[derive(Debug, Default)]
+pub(crate) struct UncountedRecords {
+    /// The records to deliver again.
+    pub(crate) failures: Vec<RecordFailure>,
+    /// The records whose item is marked as parked because of them.
+    pub(crate) parked: Vec<RecordFailure>,
+}
+
+impl<'r> LedgerItem<'r> {
+    pub(crate) fn new(item: SourceItem<'r>) -> Self {
+        Self {
+            source: item.source,
+            identity: item.identity,
+            records: DeliveredRecords::new(item.records),
+            state: ItemState::Unread,
+            entry: None,
+            entry_key: None,
+            markers: Vec::new(),
+            reconciliation: Reconciliation::Unneeded,
+            stream: "",
+            group: None,
+            is_counted_elsewhere: false,
+            changed_targets: Vec::new(),
+            counted_records: 0,
+            old_expiries: 0,
+        }
+    }
+
+    /// An item that is reconciled with its table, regardless of its records.
+    pub(crate) fn reconciling(item: SourceItem<'r>, stream: &'r str) -> Self {
+        Self { reconciliation: Reconciliation::Needed, stream, ..Self::new(item) }
+    }
+
+    /// The next state, by what the driver has learned.
+    pub(crate) fn step(
+        &mut self,
+        input: ItemInput<'r, '_>,
+        context: StepContext<'_>,
+        targets: &mut RollupTargets,
+    ) {
+        let state = std::mem::replace(&mut self.state, ItemState::Unread);
+        self.state = match (state, input) {
+            (ItemState::Unread, ItemInput::EntryRead { entry, markers }) => {
+                self.markers = markers;
+                self.learn_entry(entry, context, targets)
+            }
+            (ItemState::NeedsItem, ItemInput::ItemRead { image, at }) => {
+                ItemState::AwaitingLookup(CountBasis::Table { image, at })
+            }
+            (ItemState::AwaitingLookup(basis), ItemInput::LookupsResolved(lookups)) => {
+                self.plan(basis, lookups, context, targets)
+            }
+            (ItemState::Planned(plan), ItemInput::Committed) => self.apply(*plan, context, targets),
+            (ItemState::Planned(_), ItemInput::Refused { entry, markers }) => {
+                self.markers.extend(markers);
+                match entry {
+                    Some(entry) => self.learn_entry(entry, context, targets),
+                    None => self.decide(context),
+                }
+            }
+            (ItemState::Planned(plan), ItemInput::Rejected(error)) => self.reject(&plan.records, &error, context),
+            (ItemState::Planned(_), ItemInput::ResponseLost) => {
+                self.is_counted_elsewhere = true;
+                ItemState::Unread
+            }
+            (_, ItemInput::GivenUp(error)) => ItemState::Failed(error),
+            (_, _) => ItemState::Failed(Error::new(
+                ErrorKind::State,
+                "the ledger gave an item something that it did not wait for; this is a defect of Afterwrite",
+            )),
+        };
+    }
+
+    /// What to do about the entry that is stored.
+    fn learn_entry(
+        &mut self,
+        stored: Option<Item>,
+        context: StepContext<'_>,
+        targets: &mut RollupTargets,
+    ) -> ItemState<'r> {
+        match stored.map(|item| LedgerEntry::decode(&item, targets)).transpose() {
+            Ok(entry) => self.entry = entry,
+            Err(error) => return ItemState::Failed(error),
+        }
+        if let Some(entry) = &self.entry {
+            let fingerprint = &*context.core.model.fingerprint;
+            let is_other = entry.generation == context.core.model.generation
+                && !entry.fingerprint.is_empty()
+                && *entry.fingerprint != *fingerprint;
+            context.tally.other_models.add(u64::from(is_other));
+            self.is_counted_elsewhere |= self.may_be_counted_by_reconciliation(entry);
+        }
+        let next = self.decide(context);
+        let open = if let ItemState::AwaitingLookup(CountBasis::Records(decision)) = &next {
+            decision.uncounted.len()
+        } else {
+            0
+        };
+        self.is_counted_elsewhere |= open < self.records.changes.len();
+        next
+    }
+
+    /// Decides which records must be counted.
+    fn decide(&mut self, context: StepContext<'_>) -> ItemState<'r> {
+        let decision = decide(
+            self.entry.as_ref(),
+            &self.records.changes,
+            |position| self.is_settled(position),
+            self.identity.entity.on_expiry,
+            context.now,
+            self.reconciliation == Reconciliation::Done,
+        );
+        self.old_expiries = decision.too_old_expiries.len();
+        // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
+        let is_looked_up = !self.identity.entity.offers.is_empty();
+        self.records.decode_old_images(&context.core.model.attributes, |index| {
+            is_looked_up || decision.expiries.contains(&index)
+        });
+        if decision.needs_item && self.reconciliation == Reconciliation::Unneeded {
+            self.reconciliation = Reconciliation::Needed;
+        }
+        if self.reconciliation == Reconciliation::Needed {
+            ItemState::NeedsItem
+        } else if decision.is_empty() && self.records.defective().next().is_none() {
+            ItemState::Committed
+        } else {
+            ItemState::AwaitingLookup(CountBasis::Records(decision))
+        }
+    }
+
+    /// Plans the next write.
+    fn plan(
+        &mut self,
+        basis: CountBasis,
+        lookups: &LookupResults,
+        context: StepContext<'_>,
+        targets: &mut RollupTargets,
+    ) -> ItemState<'r> {
+        let work = match &basis {
+            CountBasis::Records(decision) => self.work_of_records(decision, lookups, context, targets),
+            CountBasis::Table { image, at } => {
+                match self.work_of_table(image.as_ref(), *at, lookups, context, targets) {
+                    Ok(work) => work,
+                    Err(error) => return ItemState::Failed(error),
+                }
+            }
+        };
+        if work.is_empty() {
+            return match basis {
+                CountBasis::Records(_) => ItemState::Committed,
+                CountBasis::Table { .. } => {
+                    self.reconciliation = Reconciliation::Done;
+                    self.decide(context)
+                }
+            };
+        }
+        let records = work.records.clone();
+        let StepContext { core, now, .. } = context;
+        let planner = ItemPlanner { model: &core.model, targets, now };
+        match planner.plan(self.entry.as_ref(), work) {
+            Ok(plan) => ItemState::Planned(Box::new(plan)),
+            Err(error) => self.reject(&records, &error, context),
+        }
+    }
+
+    /// What is left to do after the plan took effect.
+    fn apply(
+        &mut self,
+        plan: ItemPlan<'r>,
+        context: StepContext<'_>,
+        targets: &RollupTargets,
+    ) -> ItemState<'r> {
+        context.tally.ledger_writes.add(1);
+        context.tally.folded.add_len(plan.records.len().saturating_sub(1));
+        let was_behind = self.entry.as_ref().and_then(|entry| entry.behind.as_ref());
+        let is_parked = plan.entry.behind.is_some() && plan.entry.behind.as_ref() != was_behind;
+        let parked_expiries = plan.markers.iter().filter(|marker| marker.parked.is_some()).count();
+        context.tally.parked.add_len(usize::from(is_parked) + parked_expiries);
+        self.counted_records += plan.records.len();
+        self.changed_targets.extend(plan.mirrored_targets(targets));
+        self.changed_targets.extend(self.entry.iter().flat_map(|entry| &entry.left));
+        for marker in plan.markers {
+            self.markers.retain(|known| known.position != marker.position);
+            let is_parked = marker.parked.is_some();
+            self.markers.push(StoredMarker { position: marker.position, is_parked });
+        }
+        self.entry = Some(plan.entry);
+        if self.reconciliation == Reconciliation::Needed {
+            context.tally.reconciled.add(1);
+            self.reconciliation = Reconciliation::Done;
+        }
+        self.decide(context)
+    }
+
+    /// What is left to do after a plan of these records turned out to be impossible: they have errors.
+    fn reject(
+        &mut self,
+        records: &[usize],
+        error: &Error,
+        context: StepContext<'_>,
+    ) -> ItemState<'r> {
+        if records.is_empty() || !error.kind().is_poison() {
+            return ItemState::Failed(error.restated());
+        }
+        self.group = None;
+        self.records.errors.extend(records.iter().map(|index| (*index, error.restated())));
+        self.decide(context)
+    }
+
+    /// Whether a reconciliation, which keeps the position, may have counted the state that these records show.
+    fn may_be_counted_by_reconciliation(&self, entry: &LedgerEntry<'_>) -> bool {
+        let Some(as_of) = entry.as_of else { return false };
+        let latest = as_of.plus(CLOCK_TOLERANCE);
+        self.records.changes.iter().any(|record| record.created_at.is_none_or(|created| created <= latest))
+    }
+
+    pub(crate) fn is_settled(&self, position: &Position<'_>) -> bool {
+        self.markers.iter().any(|marker| marker.position == *position && !marker.is_parked)
+    }
+
+    /// Whether the item waits for nothing any more.
+    pub(crate) fn is_finished(&self) -> bool {
+        match self.state {
+            ItemState::Committed | ItemState::Failed(_) => true,
+            ItemState::Unread
+            | ItemState::NeedsItem
+            | ItemState::AwaitingLookup(_)
+            | ItemState::Planned(_) => false,
+        }
+    }
+
+    /// Whether the item is counted, by this batch or before it.
+    pub(crate) fn is_committed(&self) -> bool {
+        matches!(self.state, ItemState::Committed)
+    }
+
+    /// Whether a write that this batch did not confirm may have left mirrors stale.
+    pub(crate) fn is_counted_elsewhere(&self) -> bool {
+        self.is_committed() && self.is_counted_elsewhere
+    }
+
+    /// The plan to write.
+    pub(crate) fn planned(&self) -> Option<&ItemPlan<'r>> {
+        match &self.state {
+            ItemState::Planned(plan) => Some(plan),
+            ItemState::Unread
+            | ItemState::NeedsItem
+            | ItemState::AwaitingLookup(_)
+            | ItemState::Committed
+            | ItemState::Failed(_) => None,
+        }
+    }
+
+    /// The plan to write, to drop from it what would change nothing.
+    pub(crate) fn planned_mut(&mut self) -> Option<&mut ItemPlan<'r>> {
+        match &mut self.state {
+            ItemState::Planned(plan) => Some(plan),
+            ItemState::Unread
+            | ItemState::NeedsItem
+            | ItemState::AwaitingLookup(_)
+            | ItemState::Committed
+            | ItemState::Failed(_) => None,
+        }
+    }
+
+    /// The contributions that are counted now, as far as known.
+    pub(crate) fn current(&self) -> &ItemContributions {
+        self.entry.as_ref().map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current)
+    }
+
+    /// The assignment of the item to the shards of sharded rollups.
+    pub(crate) fn sharding(&self) -> ShardAssignment<'_> {
+        ShardAssignment { source: self.source, current: self.current() }
+    }
+
+    /// The positions of the expiries that have to be settled.
+    pub(crate) fn expiry_positions(&self) -> impl Iterator<Item = Position<'r>> {
+        let settles = self.identity.entity.on_expiry == OnExpiry::Keep;
+        self.records.expiry_positions().filter(move |_| settles)
+    }
+
+    /// The label of the stream that the item's next records come from.
+    pub(crate) fn stream_label(&self) -> &str {
+        self.records.stream_label().unwrap_or(self.stream)
+    }
+
+    /// The images that the uncounted part of the item depends on.
+    pub(crate) fn images_to_count(&self) -> Vec<&Image<'_>> {
+        match &self.state {
+            ItemState::AwaitingLookup(CountBasis::Table { image, .. }) => {
+                image.iter().map(|image| -> &Image<'_> { image }).collect()
+            }
+            ItemState::AwaitingLookup(CountBasis::Records(decision)) => {
+                let uncounted = decision.uncounted.iter().filter_map(|index| self.records.new_image(*index));
+                let expired = decision.expiries.iter().filter_map(|index| self.records.old_image(*index));
+                uncounted.map(|image| -> &Image<'_> { image }).chain(expired).collect()
+            }
+            ItemState::Unread
+            | ItemState::NeedsItem
+            | ItemState::Planned(_)
+            | ItemState::Committed
+            | ItemState::Failed(_) => Vec::new(),
+        }
+    }
+
+    /// The images that may offer outputs to the lookups of other items.
+    pub(crate) fn offering_images(&self) -> impl Iterator<Item = &Image<'r>> {
+        let is_looked_up = !self.identity.entity.offers.is_empty();
+        self.records.images().filter(move |_| is_looked_up)
+    }
+
+    /// The records that could not be counted.
+    pub(crate) fn finish(self, context: StepContext<'_>) -> UncountedRecords {
+        let mut uncounted = UncountedRecords::default();
+        if self.is_committed() {
+            let defective = self.records.errors.len().min(self.records.changes.len());
+            let open = self.counted_records + self.old_expiries + defective;
+            let skipped = self.records.changes.len().saturating_sub(open);
+            context.tally.duplicates.add_len(skipped + self.records.repeated);
+            context.tally.expiries_too_old.add_len(self.old_expiries);
+        }
+        for record in self.records.defective().filter(|record| !self.is_counted(record)) {
+            let failure = RecordFailure { index: record.batch_index, error: record.error.restated() };
+            let list = if self.is_parked(&record, context.core.poison) {
+                &mut uncounted.parked
+            } else {
+                &mut uncounted.failures
+            };
+            list.push(failure);
+        }
+        let index = self.records.first_batch_index();
+        if let ItemState::Failed(error) = self.state {
+            uncounted.failures.push(RecordFailure { index, error });
+        }
+        uncounted
+    }
+
+    /// Whether the ledger has passed a record. An expiry must be settled besides.
+    pub(crate) fn is_counted(&self, record: &DefectiveRecord<'_>) -> bool {
+        let Some(position) = record.position else { return false };
+        self.entry.as_ref().is_some_and(|entry| *position <= entry.position)
+            && (!self.must_settle(record) || self.is_settled(position))
+    }
+
+    /// Whether the ledger says that the record is missing.
+    pub(crate) fn is_parked(&self, record: &DefectiveRecord<'_>, poison: PoisonPolicy) -> bool {
+        let Some(position) = record.position else { return false };
+        if poison == PoisonPolicy::Fail || !record.error.kind().is_poison() {
+            return false;
+        }
+        if self.must_settle(record) {
+            return self.markers.iter().any(|marker| marker.position == *position && marker.is_parked);
+        }
+        let behind = self.entry.as_ref().and_then(|entry| entry.behind.as_ref());
+        behind.is_some_and(|behind| *position <= behind.position)
+    }
+
+    pub(crate) fn must_settle(&self, record: &DefectiveRecord<'_>) -> bool {
+        record.is_expiry && self.identity.entity.on_expiry == OnExpiry::Keep
+    }
+}

@@ -1,0 +1,163 @@
+//! The keys and attribute names that Afterwrite defines in the state table. No other file knows them.
+//!
+//! | item | `PK` | `SK` |
+//! |---|---|---|
+//! | ledger entry | `LEDGER#<table>#<source PK>` | `<source SK>` or `-` |
+//! | expiry marker | as the entry's | `<source SK>#EXPIRED#<position>` |
+//! | remembered lookup | `LOOKUP#<name>#<key>` | `-` |
+//! | rollup | declared by the model | declared by the model |
+//!
+//! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole
+//! key. So is a key made of an application's key that looks like a marker's or like a hashed one: no two items ever
+//! share a key.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::effect::{ItemKey, KeyAttribute};
+use crate::entity::SourceKey;
+use crate::projection::{LookupKey, RollupTarget};
+use crate::record::{Item, Position};
+use crate::table::Model;
+use crate::{Error, ErrorKind, Result};
+
+pub(crate) const ENTITY_TYPE: &str = "EntityType";
+pub(crate) const EXPIRES_AT: &str = "expires_at";
+pub(crate) const REV: &str = "rev";
+pub(crate) const UPDATED_AT: &str = "updated_at";
+pub(crate) const SETTLED: &str = "settled_";
+/// Position and reason of a parked item or expiry; the key of the sparse index that lists them.
+pub(crate) const BEHIND: &str = "behind";
+
+/// DynamoDB's limits on key values, in bytes.
+const MAX_PARTITION_KEY: usize = 2048;
+const MAX_SORT_KEY: usize = 1024;
+/// Separates a source item's sort key from the position of its expiry.
+const EXPIRED: &str = "#EXPIRED#";
+/// Precedes the hash of a truncated key.
+const HASHED: &str = "#SHA256#";
+/// The sort key of items without a sort key of their own.
+const NO_SORT_KEY: &str = "-";
+
+/// Makes the keys of the state table's items.
+#[derive(Clone, Debug)]
+pub(crate) struct StateKeys {
+    table: Arc<str>,
+    partition: Arc<str>,
+    sort: Arc<str>,
+    names: AttributeNames,
+}
+
+/// Attribute names that updates and conditions use, shared so that they are allocated once.
+#[derive(Clone, Debug)]
+pub(crate) struct AttributeNames {
+    pub(crate) entity_type: Arc<str>,
+    pub(crate) expires_at: Arc<str>,
+    pub(crate) rev: Arc<str>,
+    pub(crate) updated_at: Arc<str>,
+}
+
+impl StateKeys {
+    pub(crate) fn new(table: Arc<str>) -> Self {
+        let names = AttributeNames {
+            entity_type: Arc::from(ENTITY_TYPE),
+            expires_at: Arc::from(EXPIRES_AT),
+            rev: Arc::from(REV),
+            updated_at: Arc::from(UPDATED_AT),
+        };
+        Self { table, partition: Arc::from("PK"), sort: Arc::from("SK"), names }
+    }
+
+    pub(crate) fn names(&self) -> &AttributeNames {
+        &self.names
+    }
+
+    pub(crate) fn entry(&self, model: &Model, source: &SourceKey<'_>) -> Result<ItemKey> {
+        let sort = source_sort(source);
+        // A natural key that contains the separator could be the key of a marker.
+        let sort = if sort.contains(EXPIRED) {
+            hashed_key(sort, sort, MAX_SORT_KEY)
+        } else {
+            natural_key(sort.to_owned(), MAX_SORT_KEY)
+        };
+        Ok(self.key(ledger_partition(model, source)?, sort))
+    }
+
+    pub(crate) fn marker(
+        &self,
+        model: &Model,
+        source: &SourceKey<'_>,
+        position: &Position<'_>,
+    ) -> Result<ItemKey> {
+        let (sort, position) = (source_sort(source), position.to_text());
+        let marker = [sort, EXPIRED, &position].concat();
+        // The hash of an entry's key is made of the key alone; that of a marker's starts with the separator.
+        let marker = if marker.len() > MAX_SORT_KEY || sort.contains(HASHED) {
+            hashed_key(&marker, &[EXPIRED, &marker].concat(), MAX_SORT_KEY)
+        } else {
+            marker
+        };
+        Ok(self.key(ledger_partition(model, source)?, marker))
+    }
+
+    pub(crate) fn lookup(&self, model: &Model, lookup_key: &LookupKey<'_>) -> Result<ItemKey> {
+        let lookup = model.lookups.get(lookup_key.lookup).ok_or_else(|| not_in_model("lookup"))?;
+        let partition = ["LOOKUP#", &lookup.name, "#", &lookup_key.key].concat();
+        Ok(self.key(natural_key(partition, MAX_PARTITION_KEY), NO_SORT_KEY.to_owned()))
+    }
+
+    /// A rollup's key. It is never truncated, because readers must find it; `None` if it is empty or exceeds DynamoDB's
+    /// limits.
+    pub(crate) fn rollup(&self, target: &RollupTarget) -> Option<ItemKey> {
+        let partition = target.partition_key();
+        let fits = (1..=MAX_PARTITION_KEY).contains(&partition.len())
+            && (1..=MAX_SORT_KEY).contains(&target.sort.len());
+        fits.then(|| self.key(partition, target.sort.as_ref().to_owned()))
+    }
+
+    fn key(&self, partition: String, sort: String) -> ItemKey {
+        let attribute =
+            |name: &Arc<str>, value: String| KeyAttribute { name: Arc::clone(name), value: value.into() };
+        ItemKey {
+            table: Arc::clone(&self.table),
+            partition: attribute(&self.partition, partition),
+            sort: Some(attribute(&self.sort, sort)),
+        }
+    }
+}
+
+/// An item with only the `EntityType` attribute.
+pub(crate) fn item_of_type(entity_type: &'static str) -> Item {
+    // `Item::from` would sort a list first.
+    let mut item = Item::new();
+    item.insert(Cow::Borrowed(ENTITY_TYPE), entity_type.into());
+    item
+}
+
+fn ledger_partition(model: &Model, source: &SourceKey<'_>) -> Result<String> {
+    let table = model.tables.get(source.table).ok_or_else(|| not_in_model("table"))?;
+    Ok(natural_key(["LEDGER#", &table.name, "#", &source.partition].concat(), MAX_PARTITION_KEY))
+}
+
+fn source_sort<'k>(source: &'k SourceKey<'_>) -> &'k str {
+    source.sort.as_deref().unwrap_or(NO_SORT_KEY)
+}
+
+/// The key itself; hashed if it exceeds `limit` bytes or looks like a hashed key.
+fn natural_key(key: String, limit: usize) -> String {
+    if key.len() <= limit && !key.contains(HASHED) { key } else { hashed_key(&key, &key, limit) }
+}
+
+/// The beginning of `key` and the hash of `whole`.
+fn hashed_key(key: &str, whole: &str, limit: usize) -> String {
+    let hash = Sha256::digest(whole.as_bytes());
+    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let kept = key.floor_char_boundary(limit - hex.len() - HASHED.len());
+    [key.get(..kept).unwrap_or(key), HASHED, &hex].concat()
+}
+
+fn not_in_model(part: &'static str) -> Error {
+    Error::new(ErrorKind::State, format!("a key refers to a {part} that the model does not have"))
+}

@@ -1,0 +1,126 @@
+//! The lookups of a batch: what each needs, and what was found.
+
+use std::sync::Arc;
+
+use hashbrown::{Equivalent, HashMap};
+
+use crate::Error;
+use crate::projection::{KnownLookups, LookupKey, LookupOutputs};
+use crate::record::AttributeValue;
+
+/// How often an index is queried before the record fails. GSIs usually lag by less than a second.
+const MAX_INDEX_QUERIES: u32 = 3;
+
+pub(crate) type SharedOutputs = Arc<LookupOutputs>;
+
+/// A borrowed [`LookupKey`], to search maps without a copy of the key.
+#[derive(Hash)]
+pub(crate) struct LookupKeyRef<'q>(pub(crate) &'q LookupKey<'q>);
+
+impl Equivalent<LookupKey<'static>> for LookupKeyRef<'_> {
+    fn equivalent(&self, known: &LookupKey<'static>) -> bool {
+        self.0 == known
+    }
+}
+
+/// The lookups of a batch. One without a result is open; its items wait for it, and no others.
+#[derive(Debug, Default)]
+pub(crate) struct LookupResults(HashMap<LookupKey<'static>, LookupState>);
+
+#[derive(Debug)]
+enum LookupState {
+    Open(OpenLookup),
+    Found(SharedOutputs),
+    /// The index has no such item.
+    NotFound,
+    Failed(Error),
+}
+
+/// A lookup without a result.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenLookup {
+    /// The outputs that a record of the looked-up item in the same batch offers.
+    pub(crate) offer: Option<Vec<AttributeValue<'static>>>,
+    /// Whether it was searched among the remembered lookups, without success.
+    pub(crate) is_read: bool,
+    /// How often the index was queried, without success.
+    queries: u32,
+}
+
+impl LookupResults {
+    /// Adds a lookup that an item needs, or offers outputs for, unless it is known.
+    pub(crate) fn require(
+        &mut self,
+        key: LookupKey<'_>,
+        offer: Option<Vec<AttributeValue<'static>>>,
+        cached: impl FnOnce(&LookupKey<'_>) -> Option<SharedOutputs>,
+    ) {
+        match self.0.get_mut(&LookupKeyRef(&key)) {
+            Some(LookupState::Open(open)) if open.offer.is_none() => open.offer = offer,
+            Some(_) => {}
+            None => {
+                let cached = cached(&key).map(LookupState::Found);
+                let open = OpenLookup { offer, ..OpenLookup::default() };
+                self.0.insert(key.into_owned(), cached.unwrap_or(LookupState::Open(open)));
+            }
+        }
+    }
+
+    /// The open lookups, in the order of their keys.
+    pub(crate) fn open(&self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        let mut open: Vec<_> = self.0.iter().filter_map(|(key, state)| match state {
+            LookupState::Open(open) => Some((key.clone(), open.clone())),
+            LookupState::Found(_) | LookupState::NotFound | LookupState::Failed(_) => None,
+        }).collect();
+        open.sort_by(|(a, _), (b, _)| a.cmp(b));
+        open
+    }
+
+    pub(crate) fn has_open(&self) -> bool {
+        self.most_queries().is_some()
+    }
+
+    pub(crate) fn is_open(&self, key: &LookupKey<'_>) -> bool {
+        matches!(self.0.get(&LookupKeyRef(key)), Some(LookupState::Open(_)))
+    }
+
+    pub(crate) fn find(&mut self, key: LookupKey<'static>, outputs: SharedOutputs) {
+        self.0.insert(key, LookupState::Found(outputs));
+    }
+
+    pub(crate) fn fail(&mut self, key: LookupKey<'static>, error: Error) {
+        self.0.insert(key, LookupState::Failed(error));
+    }
+
+    /// Notes that neither the remembered lookups nor the index have the item; `is_last` if they are not asked again.
+    pub(crate) fn miss(&mut self, key: LookupKey<'static>, open: OpenLookup, is_last: bool) {
+        let open = OpenLookup { is_read: true, queries: open.queries + 1, ..open };
+        let is_last = is_last || open.queries >= MAX_INDEX_QUERIES;
+        self.0.insert(key, if is_last { LookupState::NotFound } else { LookupState::Open(open) });
+    }
+
+    /// The most queries that an open lookup has had, if any lookup is open.
+    pub(crate) fn most_queries(&self) -> Option<u32> {
+        let queries = self.0.values().filter_map(|state| match state {
+            LookupState::Open(open) => Some(open.queries),
+            LookupState::Found(_) | LookupState::NotFound | LookupState::Failed(_) => None,
+        });
+        queries.max()
+    }
+}
+
+impl KnownLookups for LookupResults {
+    fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
+        match self.0.get(&LookupKeyRef(key))? {
+            LookupState::Found(outputs) => Some(outputs),
+            LookupState::Open(_) | LookupState::NotFound | LookupState::Failed(_) => None,
+        }
+    }
+
+    fn failure(&self, key: &LookupKey<'_>) -> Option<Error> {
+        match self.0.get(&LookupKeyRef(key))? {
+            LookupState::Failed(error) => Some(error.restated()),
+            LookupState::Open(_) | LookupState::NotFound | LookupState::Found(_) => None,
+        }
+    }
+}

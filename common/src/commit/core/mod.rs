@@ -1,0 +1,82 @@
+//! The core of the ledger: decides what each item of a batch writes. Pure: it reads no clock, sends no request, and the
+//! same input always has the same result.
+//!
+//! A [`LedgerItem`] is the state of one source item in a batch. The driver feeds it what it has read and what became of
+//! its writes ([`ItemInput`]), and does what its state asks for ([`ItemState`]).
+
+pub(crate) mod decide;
+pub(crate) mod entry;
+mod evaluate;
+pub(crate) mod item;
+pub(crate) mod keys;
+pub(crate) mod lookups;
+pub(crate) mod pack;
+pub(crate) mod plan;
+pub(crate) mod records;
+pub(crate) mod rollup;
+
+use std::sync::Arc;
+
+pub(crate) use item::{ItemInput, ItemState, LedgerItem};
+pub(crate) use records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
+
+use self::keys::StateKeys;
+use super::tally::CommitTally;
+use crate::effect::{ItemKey, KeyAttribute};
+use crate::entity::key_value;
+use crate::record::Timestamp;
+use crate::table::{Aggregate, KeySchema, Model};
+
+/// What happens to a record that cannot be counted, however often it is delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoisonPolicy {
+    /// Its item is marked as behind, and the record is acknowledged. The item's next change heals it.
+    #[default]
+    Park,
+    /// The record fails, and is redelivered with all records that follow it.
+    Fail,
+}
+
+/// What all decisions depend on: the model, and where it is deployed.
+#[derive(Debug)]
+pub(crate) struct LedgerCore {
+    pub(crate) model: Arc<Model>,
+    /// The deployed name of each of [`Model::tables`].
+    pub(crate) table_names: Vec<Arc<str>>,
+    pub(crate) keys: StateKeys,
+    pub(crate) poison: PoisonPolicy,
+    /// Whether errors may name the keys of items.
+    pub(crate) names_keys: bool,
+}
+
+/// A step's context: the core, the time, and the counters of the invocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepContext<'c> {
+    pub(crate) core: &'c LedgerCore,
+    pub(crate) now: Timestamp,
+    pub(crate) tally: &'c CommitTally,
+}
+
+impl LedgerCore {
+    /// The aggregates that count such an item.
+    pub(crate) fn aggregates<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = &'i Aggregate> {
+        item.identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index))
+    }
+
+    /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the
+    /// table's key schema.
+    pub(crate) fn item_key(&self, table: usize, partition: &str, sort: Option<&str>) -> Option<ItemKey> {
+        let schema = self.model.tables.get(table)?;
+        let attribute = |key: &KeySchema, text: &str| {
+            let value = key_value(text, key.key_type)?;
+            Some(KeyAttribute { name: Arc::clone(&key.name), value })
+        };
+        let sort = match (&schema.sort_key, sort) {
+            (Some(key), Some(text)) => Some(attribute(key, text)?),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => return None,
+        };
+        let table = Arc::clone(self.table_names.get(table)?);
+        Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
+    }
+}

@@ -1,0 +1,169 @@
+//! The records of one item in a batch, as they were delivered.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use super::decide::RecordIndexes;
+use crate::Error;
+use crate::entity::{ItemIdentity, SourceKey};
+use crate::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position};
+
+/// A source item and its records in a batch.
+#[derive(Debug)]
+pub struct SourceItem<'r> {
+    /// The item.
+    pub source: &'r SourceKey<'r>,
+    /// Its entity, and the values of its key's variables.
+    pub identity: &'r ItemIdentity<'r, 'r>,
+    /// The item's records, in any order.
+    pub records: ItemRecords<'r>,
+}
+
+/// The records of an item; usually one.
+pub type ItemRecords<'r> = SmallVec<[ItemRecord<'r>; 1]>;
+
+/// One record of an item, with its index in the batch.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemRecord<'r> {
+    /// The index in the batch.
+    pub index: usize,
+    /// The record. A malformed record is a failure unless the ledger has passed its position.
+    pub record: Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
+}
+
+/// A record that was not counted.
+#[derive(Debug)]
+pub struct RecordFailure {
+    /// The index in the batch.
+    pub index: usize,
+    /// Why it was not counted.
+    pub error: Error,
+}
+
+/// The records of one item, each once and in the order of their positions, and what is known of each.
+#[derive(Debug)]
+pub(crate) struct DeliveredRecords<'r> {
+    /// The records that could be decoded.
+    pub(crate) changes: SmallVec<[&'r ChangeRecord<'r>; 2]>,
+    /// The index in the batch of each.
+    batch_indexes: RecordIndexes,
+    /// Malformed records, with their indexes in the batch.
+    malformed: Vec<(usize, &'r BadRecord<'r>)>,
+    /// The old images that have been decoded, by record.
+    old_images: BTreeMap<usize, Image<'r>>,
+    /// Why records cannot be counted, by record.
+    pub(crate) errors: BTreeMap<usize, Error>,
+    /// The number of records that were delivered more than once in this batch; each is processed once.
+    pub(crate) repeated: usize,
+}
+
+/// A record with an error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DefectiveRecord<'d> {
+    /// The index in the batch.
+    pub(crate) batch_index: usize,
+    /// The position, if it could be read.
+    pub(crate) position: Option<&'d Position<'d>>,
+    pub(crate) is_expiry: bool,
+    pub(crate) error: &'d Error,
+}
+
+impl<'r> DeliveredRecords<'r> {
+    pub(crate) fn new(records: ItemRecords<'r>) -> Self {
+        let mut decoded: SmallVec<[(usize, &ChangeRecord<'_>); 2]> = SmallVec::new();
+        let mut malformed = Vec::new();
+        for ItemRecord { index, record } in records {
+            match record {
+                Ok(record) => decoded.push((index, record)),
+                Err(record) => malformed.push((index, record)),
+            }
+        }
+        decoded.sort_by(|(_, a), (_, b)| a.position.cmp(&b.position));
+        let delivered = decoded.len();
+        decoded.dedup_by(|(_, later), (_, first)| later.position == first.position);
+        Self {
+            repeated: delivered - decoded.len(),
+            batch_indexes: decoded.iter().map(|(index, _)| *index).collect(),
+            changes: decoded.into_iter().map(|(_, record)| record).collect(),
+            malformed,
+            old_images: BTreeMap::new(),
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Decodes the old images of the records that `is_wanted` selects.
+    pub(crate) fn decode_old_images(
+        &mut self,
+        attributes: &AttributeInterner,
+        is_wanted: impl Fn(usize) -> bool,
+    ) {
+        for (index, record) in self.changes.iter().enumerate() {
+            if !is_wanted(index) || self.old_images.contains_key(&index) {
+                continue;
+            }
+            match record.old.decode(attributes) {
+                Ok(image) => self.old_images.extend(image.map(|image| (index, image))),
+                Err(error) => {
+                    self.errors.insert(index, error);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn old_image(&self, index: usize) -> Option<&Image<'r>> {
+        self.old_images.get(&index)
+    }
+
+    pub(crate) fn new_image(&self, index: usize) -> Option<&'r Image<'r>> {
+        self.changes.get(index).and_then(|record| record.new.as_ref())
+    }
+
+    /// The new image of the newest record, if it has one.
+    pub(crate) fn newest_image(&self) -> Option<&'r Image<'r>> {
+        self.changes.last().and_then(|record| record.new.as_ref())
+    }
+
+    /// Every decoded image.
+    pub(crate) fn images(&self) -> impl Iterator<Item = &Image<'r>> {
+        let new = self.changes.iter().filter_map(|record| record.new.as_ref());
+        new.chain(self.old_images.values())
+    }
+
+    /// The positions of the removals by TTL.
+    pub(crate) fn expiry_positions(&self) -> impl Iterator<Item = Position<'r>> {
+        let expired = self.changes.iter().filter(|record| record.expired);
+        let malformed = self.malformed.iter().filter(|(_, record)| record.expired);
+        let malformed = malformed.filter_map(|(_, record)| record.position.as_ref());
+        expired.map(|record| &record.position).chain(malformed).cloned()
+    }
+
+    /// The label of the stream that the records come from.
+    pub(crate) fn stream_label(&self) -> Option<&str> {
+        let malformed = self.malformed.iter().filter_map(|(_, record)| record.position.as_ref());
+        let positions = self.changes.iter().map(|record| &record.position).chain(malformed);
+        positions.last().map(Position::label)
+    }
+
+    /// The records that have errors.
+    pub(crate) fn defective(&self) -> impl Iterator<Item = DefectiveRecord<'_>> {
+        let counted = self.errors.iter().filter_map(|(index, error)| {
+            let record = *self.changes.get(*index)?;
+            let (batch_index, position) = (*self.batch_indexes.get(*index)?, Some(&record.position));
+            Some(DefectiveRecord { batch_index, position, is_expiry: record.expired, error })
+        });
+        let malformed = self.malformed.iter().map(|(index, record)| DefectiveRecord {
+            batch_index: *index,
+            position: record.position.as_ref(),
+            is_expiry: record.expired,
+            error: &record.error,
+        });
+        counted.chain(malformed)
+    }
+
+    /// The index in the batch of the item's first record.
+    pub(crate) fn first_batch_index(&self) -> usize {
+        let malformed = self.malformed.iter().map(|(index, _)| *index);
+        self.batch_indexes.iter().copied().chain(malformed).min().unwrap_or(0)
+    }
+}
