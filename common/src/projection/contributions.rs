@@ -242,3 +242,6 @@ fn no_outputs(model: &Model, lookup: usize) -> Error {
         "The record is redelivered; if the looked-up item is never written, the retry limit of the event source mapping ends this",
     )
 }
+
+#[cfg(test)]
+mod tests;
