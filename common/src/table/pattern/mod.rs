@@ -2,7 +2,11 @@
 //!
 //! The meaning is AWS's, on attribute values instead of JSON: fields are ANDed, a field's matchers ORed; a list or set
 //! matches if one of its elements does; a field that is missing satisfies `exists = false` and nothing else, not even
-//! `anything-but`. Numbers compare as exact decimals, and a number never equals a text.
+//! `anything-but`. `NULL` satisfies `exists = false` as well. Numbers compare as exact decimals, and a number never equals a
+//! text.
+//!
+//! A condition is first evaluated before lookups, when a field that is an output of a lookup is unknown. The result is often
+//! known nevertheless: `status = ["DONE"]` excludes a draft, whatever its lookups would find.
 
 mod notation;
 pub(super) mod settings;
@@ -66,9 +70,10 @@ impl Operand<'_> {
 /// | `{ numeric = [">", 0, "<=", 5] }` | a number within the bounds; or one bound, or `["=", 5]` |
 /// | `{ anything-but = "a" }`, `{ anything-but = ["a", "b"] }` | a value, present and none of these |
 /// | `{ anything-but = { prefix = "a" } }` | likewise with `prefix`, `suffix` or `equals-ignore-case` |
-/// | `{ exists = true }`, `{ exists = false }` | any value, `NULL` included; none |
+/// | `{ exists = true }`, `{ exists = false }` | any value except `NULL`; no value, or `NULL` |
 ///
-/// Two things differ from AWS: numbers are exact decimals of 38 digits, and `exists` also tests a map.
+/// Three things differ from AWS: numbers are exact decimals of 38 digits, `exists` also tests a map, and `NULL` counts as
+/// absent for `exists`.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     pub(super) condition: PatternCondition,
@@ -166,7 +171,21 @@ impl Pattern {
         &self,
         read: &mut impl FnMut(&Term) -> Result<Option<Operand<'v>>, E>,
     ) -> Result<bool, E> {
-        self.condition.matches(read)
+        let result = self.condition.evaluate(read, EvaluationStage::AfterLookups)?;
+        // After lookups every value is known, so there is a result.
+        Ok(result.unwrap_or(false))
+    }
+
+    /// Whether the condition holds, as far as that is known before lookups: `None` if it depends on their outputs. `read` is
+    /// as in [`Pattern::matches`] and is never asked for an output of a lookup.
+    ///
+    /// # Errors
+    /// Those of `read`, unless outputs of lookups decide whether the value is read at all: then the result is not known.
+    pub fn matches_before_lookups<'v, E>(
+        &self,
+        read: &mut impl FnMut(&Term) -> Result<Option<Operand<'v>>, E>,
+    ) -> Result<Option<bool>, E> {
+        self.condition.evaluate(read, EvaluationStage::BeforeLookups)
     }
 
     /// Calls `visit` with every term that the condition reads.
@@ -175,33 +194,62 @@ impl Pattern {
     }
 }
 
+/// When a condition is evaluated.
+#[derive(Clone, Copy)]
+enum EvaluationStage {
+    /// The outputs of lookups are unknown.
+    BeforeLookups,
+    /// Every value is known.
+    AfterLookups,
+}
+
+impl EvaluationStage {
+    fn knows(self, term: &Term) -> bool {
+        match self {
+            Self::BeforeLookups => term.output_lookup().is_none(),
+            Self::AfterLookups => true,
+        }
+    }
+}
+
 impl PatternCondition {
-    fn matches<'v, E>(
+    /// Whether it holds; `None` if unknown values decide that.
+    fn evaluate<'v, E>(
         &self,
         read: &mut impl FnMut(&Term) -> Result<Option<Operand<'v>>, E>,
-    ) -> Result<bool, E> {
+        stage: EvaluationStage,
+    ) -> Result<Option<bool>, E> {
         match self {
-            Self::All(conditions) => {
-                for condition in conditions {
-                    if !condition.matches(read)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            Self::Any(conditions) => {
-                for condition in conditions {
-                    if condition.matches(read)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
+            Self::All(conditions) => Self::evaluate_group(conditions, false, read, stage),
+            Self::Any(conditions) => Self::evaluate_group(conditions, true, read, stage),
+            Self::Field { term, .. } if !stage.knows(term) => Ok(None),
             Self::Field { term, matchers } => {
                 let operand = read(term)?;
-                Ok(matchers.iter().any(|matcher| matcher.matches(operand.as_ref())))
+                Ok(Some(matchers.iter().any(|matcher| matcher.matches(operand.as_ref()))))
             }
         }
+    }
+
+    /// The result of conditions of which one that is `decisive` decides: `false` of those that must all hold, `true` of
+    /// those of which one must hold.
+    fn evaluate_group<'v, E>(
+        conditions: &[Self],
+        decisive: bool,
+        read: &mut impl FnMut(&Term) -> Result<Option<Operand<'v>>, E>,
+        stage: EvaluationStage,
+    ) -> Result<Option<bool>, E> {
+        let mut is_known = true;
+        for condition in conditions {
+            match condition.evaluate(read, stage) {
+                Ok(Some(result)) if result == decisive => return Ok(Some(decisive)),
+                Ok(Some(_)) => {}
+                Ok(None) => is_known = false,
+                // The unknown condition before it may be decisive, and then this value is not read.
+                Err(_) if !is_known => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(is_known.then_some(!decisive))
     }
 
     fn each_term(&self, visit: &mut impl FnMut(&Term)) {
@@ -228,7 +276,9 @@ enum ScalarValue<'v> {
 impl Matcher {
     fn matches(&self, operand: Option<&Operand<'_>>) -> bool {
         match (self, operand) {
-            (Self::Exists(wanted), operand) => *wanted == operand.is_some(),
+            (Self::Exists(wanted), operand) => {
+                *wanted == operand.is_some_and(|operand| !operand.is_null())
+            }
             (_, None) => false,
             (_, Some(Operand::Value(value))) => self.matches_value(value),
             (_, Some(Operand::Text(text))) => self.matches_scalar(&ScalarValue::Text(text)),
