@@ -70,7 +70,8 @@ pub struct ImageProjection {
     pub extremes: Vec<ExtremeValue>,
 }
 
-/// Computes the contributions of an item in the state of `image`.
+/// Computes the contributions of an item in the state of `image`. Conditions come before lookups: an aggregate whose
+/// conditions exclude the item needs no lookup.
 ///
 /// # Errors
 /// [`ErrorKind::Record`] if a value is missing or of a wrong type; [`ErrorKind::Unavailable`] if a lookup has no
@@ -86,6 +87,10 @@ pub fn contributions<'s, 'a: 's>(
     let mut projection = ImageProjection::default();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         let without_outputs = ImageScope::of(model, identity, image);
+        let counts = counts_before_lookups(aggregate, &without_outputs)?;
+        if counts == Some(false) {
+            continue;
+        }
         let mut outputs = SmallVec::<[_; 2]>::new();
         for lookup in &aggregate.lookups {
             let key = without_outputs.lookup_key(lookup)?;
@@ -96,11 +101,33 @@ pub fn contributions<'s, 'a: 's>(
             );
         }
         let scope = ImageScope { outputs: &outputs, ..without_outputs };
-        if holds(aggregate.when.as_ref(), &scope)? {
+        if counts == Some(true) || holds(aggregate.when.as_ref(), &scope)? {
             project_aggregate(aggregate, &scope, sharding, targets, &mut projection)?;
         }
     }
     Ok(projection)
+}
+
+/// Whether an aggregate counts an item, as far as that is known before its lookups: `Some(false)` if its condition or the
+/// conditions of all its measures exclude the item, `None` if its condition depends on outputs of lookups. The scope has
+/// no such outputs.
+///
+/// # Errors
+/// [`ErrorKind::Record`] if a value in the condition is of a wrong type.
+pub(super) fn counts_before_lookups(
+    aggregate: &Aggregate,
+    scope: &ImageScope<'_, '_>,
+) -> Result<Option<bool>> {
+    let counts = holds_before_lookups(aggregate.when.as_ref(), scope)?;
+    if counts == Some(false) || aggregate.lookups.is_empty() {
+        return Ok(counts);
+    }
+    let may_count = aggregate.measures.iter().any(|measure| {
+        // A measure that cannot be judged is judged after the lookups.
+        measure.kind.function().is_contributed()
+            && !matches!(holds_before_lookups(measure.when.as_ref(), scope), Ok(Some(false)))
+    });
+    Ok(if may_count { counts } else { Some(false) })
 }
 
 fn project_aggregate(
@@ -236,9 +263,19 @@ pub(super) fn holds(pattern: Option<&Pattern>, scope: &ImageScope<'_, '_>) -> Re
     }
 }
 
+fn holds_before_lookups(pattern: Option<&Pattern>, scope: &ImageScope<'_, '_>) -> Result<Option<bool>> {
+    match pattern {
+        None => Ok(Some(true)),
+        Some(pattern) => pattern.matches_before_lookups(&mut |term: &Term| scope.read(term)),
+    }
+}
+
 fn no_outputs(model: &Model, lookup: usize) -> Error {
     let name = model.lookups.get(lookup).map_or("?", |lookup| &lookup.name);
     Error::new(ErrorKind::Unavailable, format!("lookup `{name}` found no item")).hint(
         "The record is redelivered; if the looked-up item is never written, the retry limit of the event source mapping ends this",
     )
 }
+
+#[cfg(test)]
+mod tests;

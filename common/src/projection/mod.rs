@@ -28,6 +28,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use self::contributions::counts_before_lookups;
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Image};
 use crate::table::{LookupUse, Model};
@@ -79,18 +80,25 @@ pub trait KnownLookups {
     }
 }
 
-/// The lookups that the contributions of an image depend on.
+/// The lookups that the contributions of an image depend on; none for an aggregate whose conditions exclude the item.
 ///
 /// # Errors
-/// [`crate::ErrorKind::Record`] if the image lacks an input of a lookup.
+/// [`crate::ErrorKind::Record`] if the image lacks an input of a lookup, or a value in a condition is of a wrong type.
 pub fn lookup_keys<'s, 'a: 's>(
     model: &'s Model,
     identity: &'s ItemIdentity<'_, '_>,
     image: &'s Image<'a>,
 ) -> Result<SmallVec<[LookupKey<'s>; 2]>> {
     let scope = ImageScope::of(model, identity, image);
-    let aggregates = identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
-    aggregates.flat_map(|aggregate| &aggregate.lookups).map(|lookup| scope.lookup_key(lookup)).collect()
+    let mut keys = SmallVec::new();
+    for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
+        if !aggregate.lookups.is_empty() && counts_before_lookups(aggregate, &scope)? != Some(false) {
+            for lookup in &aggregate.lookups {
+                keys.push(scope.lookup_key(lookup)?);
+            }
+        }
+    }
+    Ok(keys)
 }
 
 /// The lookups that an image of a looked-up item has the outputs of. A lookup is omitted if the image lacks an input or

@@ -72,6 +72,12 @@ impl AttributePath {
         Self { names }
     }
 
+    /// Whether this is the other, or lies within it.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.names.starts_with(&other.names)
+    }
+
     /// Whether one of the two is the other, or lies within it.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {

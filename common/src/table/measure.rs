@@ -93,6 +93,12 @@ impl MeasureFunction {
         }
     }
 
+    /// Whether items contribute to it; otherwise the rollup computes it from other measures.
+    #[must_use]
+    pub fn is_contributed(self) -> bool {
+        self.is_additive() || self.is_extreme()
+    }
+
     /// Whether an average can be computed from it: it is one number that is added to.
     fn can_be_averaged(self) -> bool {
         match self {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use toml::de::DeTable;
 
 use super::load::compiler::{MirroredPath, ModelCompiler};
-use super::load::problem::ProblemCode;
+use super::load::problem::{ProblemCode, ReportedProblem};
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::{interned_path, position};
 use super::load::suggestion::suggestion;
@@ -40,6 +40,9 @@ pub struct MirroredAttribute {
     pub path: AttributePath,
     /// Where the item keeps the rollup's `rev` that it was copied at: `<attribute>_rev` next to it.
     pub revision_path: AttributePath,
+    /// Where the item keeps a short hash of the rollup that the `rev` belongs to: `<attribute>_of` next to it. An item that
+    /// is copied with all its attributes names the original's rollup there.
+    pub of_path: AttributePath,
     /// The same place in an image of the item, to compare with.
     pub image: InternedPath,
     /// The measure.
@@ -133,8 +136,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         compiler.model.mirrors.push(mirror);
     }
 
-    fn report(&mut self, code: ProblemCode, at: usize, problem: impl AsRef<str>) {
-        self.compiler.findings.report(code, at, format!("{}: {}", self.owner, problem.as_ref()));
+    fn report(&mut self, code: ProblemCode, at: usize, problem: impl AsRef<str>) -> &mut ReportedProblem {
+        self.compiler.findings.report(code, at, format!("{}: {}", self.owner, problem.as_ref()))
     }
 
     fn rollup(&self) -> Option<&Rollup> {
@@ -173,16 +176,59 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             self.report(ProblemCode::InvalidPath, path.at, problem);
             return None;
         }
-        let (place, at) = (AttributePath::dotted(path.value), path.at);
-        let revision = place.with_suffix("_rev");
-        let mirrored = MirroredPath { onto: self.onto, path: place.clone(), revision: revision.clone(), at };
+        let place = AttributePath::dotted(path.value);
+        let companions = ["_rev", "_of"].map(|suffix| place.with_suffix(suffix));
+        let [revision_path, of_path] = companions.clone();
+        let mirrored = MirroredPath { onto: self.onto, path: place.clone(), companions, at: path.at };
+        self.check_companions(&mirrored);
+        self.check_indexes(&mirrored);
         self.compiler.mirrored.push(mirrored);
         Some(MirroredAttribute {
             path: place,
-            revision_path: revision,
+            revision_path,
+            of_path,
             image: interned_path(path.value, &mut self.compiler.model.attributes),
             measure: Arc::from(measure.value),
         })
+    }
+
+    /// The attributes next to a mirrored one are Afterwrite's own: the application has no attribute of such a name.
+    fn check_companions(&mut self, mirrored: &MirroredPath) {
+        let ModelCompiler { scopes, secrets, .. } = &*self.compiler;
+        let declared = scopes.get(self.onto).into_iter().flat_map(|scope| &scope.attributes);
+        let declared = declared.map(|(name, _)| AttributePath::dotted(name));
+        let secrets = secrets.iter().filter(|(entity, ..)| *entity == self.onto);
+        let mut names = declared.chain(secrets.map(|(_, path, _)| path.clone()));
+        // A map that holds the mirrored attribute may be declared.
+        let taken = names.find(|name| mirrored.companions.iter().any(|companion| name.is_within(companion)));
+        let Some(taken) = taken else { return };
+        let problem = format!(
+            "`{}` is written together with its `_rev` and `_of`, and the entity has an attribute `{taken}`; choose another path",
+            mirrored.path
+        );
+        let entity = self.compiler.places.entities.get(self.onto).copied();
+        let problem = self.report(ProblemCode::UnfitMirrorPath, mirrored.at, problem);
+        if let Some(entity) = entity {
+            problem.related(entity, "the entity");
+        }
+    }
+
+    /// The indexes through which lookups find such items do not depend on what is mirrored onto them.
+    fn check_indexes(&mut self, mirrored: &MirroredPath) {
+        let ModelCompiler { model, places, .. } = &*self.compiler;
+        let lookups = model.lookups.iter().zip(&places.lookups).filter(|(lookup, _)| lookup.of == self.onto);
+        let mut keys = lookups.flat_map(|(lookup, at)| {
+            let key = std::iter::once(&lookup.partition).chain(&lookup.sort);
+            key.map(|(attribute, _)| (AttributePath::from(attribute), &lookup.name, *at))
+        });
+        let Some((attribute, lookup, place)) = keys.find(|(attribute, ..)| mirrored.writes(attribute)) else {
+            return;
+        };
+        let problem = format!(
+            "`{}`: lookup `{lookup}` finds items by `{attribute}`, and an item's contributions must not depend on what is mirrored; mirror onto another attribute",
+            mirrored.path
+        );
+        self.report(ProblemCode::MirrorFeedback, mirrored.at, problem).related(place, "the lookup");
     }
 
     /// From the rollup to the item: every variable of the item's key is one of the rollup's.
@@ -258,7 +304,9 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             outputs: offer.outputs.clone(),
         });
         if self.has_both_keys() {
-            problems.into_iter().for_each(|problem| self.report(ProblemCode::UnreachableMirror, at, problem));
+            for problem in problems {
+                self.report(ProblemCode::UnreachableMirror, at, problem);
+            }
         }
         (key, terms)
     }

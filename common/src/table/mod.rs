@@ -82,7 +82,7 @@
 //!     [[mirrors]]                             # the shelf's own item shows how many books it has
 //!     onto = "shelf"
 //!     from = "shelf"
-//!     attributes = { "stats.books" = "books" }    # and stats.books_rev
+//!     attributes = { "stats.books" = "books" }    # and stats.books_rev, stats.books_of
 //!
 //!     [[caches]]                              # what is stale once a book has changed
 //!     of = "book"                             # one or a list

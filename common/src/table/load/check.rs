@@ -103,24 +103,19 @@ fn check_mirrored_paths(compiler: &mut ModelCompiler<'_, '_>) {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
         let Some(table) = compiler.model.tables.get(entity.table) else { continue };
         let mut earlier = compiler.mirrored.iter().take(index).filter(|other| other.onto == mirrored.onto);
-        let clash = earlier.find(|other| {
-            let overlaps =
-                |path: &AttributePath| path.overlaps(&other.path) || path.overlaps(&other.revision);
-            overlaps(&mirrored.path) || overlaps(&mirrored.revision)
-        });
+        let clash = earlier.find(|other| other.paths().any(|path| mirrored.writes(path)));
         if let Some(other) = clash {
             let message = format!(
-                "mirror onto `{}`: `{}` and `{}`, or their `_rev`, are the same or contain one another; choose another path",
+                "mirror onto `{}`: `{}` and `{}`, or their `_rev` or `_of`, are the same or contain one another; choose another path",
                 entity.name, mirrored.path, other.path
             );
             let problem = compiler.findings.report(ProblemCode::UnfitMirrorPath, mirrored.at, message);
             problem.related(other.at, "the other attribute");
         }
-        let root = mirrored.path.root();
-        if table.key().any(|key| key.name == *root) {
+        if let Some(key) = table.key().find(|key| mirrored.paths().any(|path| key.name == *path.root())) {
             let message = format!(
-                "mirror onto `{}`: `{root}` is part of the item's key; choose another attribute",
-                entity.name
+                "mirror onto `{}`: `{}` is part of the item's key; choose another attribute",
+                entity.name, key.name
             );
             compiler.findings.report(ProblemCode::UnfitMirrorPath, mirrored.at, message);
         }
@@ -132,7 +127,7 @@ fn check_reads_of_mirrored(compiler: &mut ModelCompiler<'_, '_>) {
     for mirrored in &compiler.mirrored {
         let Some(entity) = compiler.model.entities.get(mirrored.onto) else { continue };
         for AttributeRead { reader, path, place } in reads(compiler, mirrored.onto) {
-            if path.overlaps(&mirrored.path) || path.overlaps(&mirrored.revision) {
+            if mirrored.writes(&path) {
                 let message = format!(
                     "mirror onto `{}`: `{}` is read by {reader}, and an item's contributions must not depend on what is mirrored onto it; mirror onto another attribute",
                     entity.name, mirrored.path

@@ -55,10 +55,22 @@ pub(crate) struct PartPlaces {
 pub(crate) struct MirroredPath {
     pub(crate) onto: usize,
     pub(crate) path: AttributePath,
-    /// Where the item keeps the rollup's `rev`.
-    pub(crate) revision: AttributePath,
+    /// Where the item keeps the rollup's `rev`, and which rollup that is.
+    pub(crate) companions: [AttributePath; 2],
     /// Where the mirror names it.
     pub(crate) at: usize,
+}
+
+impl MirroredPath {
+    /// Every place that the mirror writes.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &AttributePath> {
+        std::iter::once(&self.path).chain(&self.companions)
+    }
+
+    /// Whether the mirror writes this place, a part of it or a map around it.
+    pub(crate) fn writes(&self, place: &AttributePath) -> bool {
+        self.paths().any(|path| path.overlaps(place))
+    }
 }
 
 /// A measure as an attribute of one rollup.

@@ -83,7 +83,8 @@ fn names_become_indexes() {
     let lookup = mirror.lookup.as_ref().unwrap();
     assert_eq!((&lookup.inputs, &lookup.outputs), (&vec![Term::Key(1)], &vec![Term::Key(0)]));
     let [shown] = mirror.attributes.as_slice() else { panic!("{:?}", mirror.attributes) };
-    assert_eq!((&shown.path, &shown.revision_path), (&"books".into(), &"books_rev".into()));
+    let paths = [&shown.path, &shown.revision_path, &shown.of_path];
+    assert_eq!(paths, [&"books".into(), &"books_rev".into(), &"books_of".into()]);
 }
 
 #[test]

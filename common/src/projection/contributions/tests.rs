@@ -1,0 +1,151 @@
+//! Given these images and lookup results, expect these contributions and these lookups.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::entity::SourceKey;
+use crate::projection::{LookupKey, LookupOutputs, lookup_keys};
+use crate::record::Item;
+
+/// A model whose one aggregate counts attempts into the rollups of their project's owner.
+fn model(aggregate: &str) -> Arc<Model> {
+    let source = format!(
+        r##"
+        name = "exams"
+        generation = 1
+        [tables.t]
+        key = ["PK", "SK"]
+        [entities.project]
+        key = {{ PK = "ADMIN#{{admin_id}}", SK = "PROJECT#{{project_id}}" }}
+        [entities.attempt]
+        key = {{ PK = "CANDIDATE#{{candidate_id}}", SK = "ATTEMPT#{{attempt_id}}" }}
+        attributes = {{ project_id = "S", status = "S", score = "N" }}
+        [lookups.owner]
+        of = "project"
+        index = "GSI1"
+        key = {{ GSI1PK = "PROJECT#{{project_id}}" }}
+        gives = ["admin_id"]
+        [rollups.admin]
+        key = {{ PK = "ADMIN#{{admin_id}}", SK = "ROLLUP" }}
+        [[aggregates]]
+        name = "attempts"
+        of = "attempt"
+        lookup = "owner"
+        into = "admin"
+        {aggregate}
+        "##
+    );
+    Arc::new(Model::parse(&source, "exams.toml").unwrap_or_else(|errors| panic!("{errors}")))
+}
+
+/// The remembered owners, by project.
+struct KnownOwners(BTreeMap<&'static str, Vec<AttributeValue<'static>>>);
+
+impl KnownLookups for KnownOwners {
+    fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
+        self.0.get(&*key.key).map(Vec::as_slice)
+    }
+}
+
+/// The number of lookups that an attempt needs, and the number of rollups that it contributes to. Project `p1` is known.
+fn counted(aggregate: &str, attributes: &[(&str, AttributeValue<'static>)]) -> Result<(usize, usize)> {
+    let model = model(aggregate);
+    let key = SourceKey { table: 0, partition: "CANDIDATE#c1".into(), sort: Some("ATTEMPT#t1".into()) };
+    let identity = key.identify(&model).expect("an attempt");
+    let item: Item =
+        attributes.iter().map(|(name, value)| ((*name).to_owned().into(), value.clone())).collect();
+    let image = Image::from_item(&item, &model.attributes);
+    let owners = KnownOwners(BTreeMap::from([("p1", vec!["a1".into()])]));
+    let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
+    let mut targets = RollupTargets::of(&model);
+    let lookups = lookup_keys(&model, &identity, &image).map(|keys| keys.len());
+    let projected = contributions(&model, &identity, &image, &owners, sharding, &mut targets)?;
+    Ok((lookups?, projected.contributions.by_aggregate.iter().map(|share| share.targets.len()).sum()))
+}
+
+fn kind(aggregate: &str, attributes: &[(&str, AttributeValue<'static>)]) -> ErrorKind {
+    counted(aggregate, attributes).expect_err("an error").kind()
+}
+
+const DONE: &str = "when.status = ['DONE']\nmeasures.attempts = 'count'";
+
+#[test]
+fn an_item_that_counts_needs_its_lookup() {
+    let done = ("status", "DONE".into());
+    assert_eq!(counted(DONE, &[done.clone(), ("project_id", "p1".into())]).unwrap(), (1, 1));
+    for null in [None, Some(("project_id", AttributeValue::Null))] {
+        let item: Vec<_> = std::iter::once(done.clone()).chain(null).collect();
+        assert_eq!(kind(DONE, &item), ErrorKind::Record);
+    }
+    assert_eq!(kind(DONE, &[done, ("project_id", "unknown".into())]), ErrorKind::Unavailable);
+}
+
+#[test]
+fn an_item_that_does_not_count_needs_no_lookup() {
+    let draft = ("status", "DRAFT".into());
+    for project in [None, Some(AttributeValue::Null), Some("p1".into()), Some("unknown".into())] {
+        let project = project.map(|value| ("project_id", value));
+        let item: Vec<_> = std::iter::once(draft.clone()).chain(project).collect();
+        assert_eq!(counted(DONE, &item).unwrap(), (0, 0), "{item:?}");
+    }
+}
+
+#[test]
+fn a_null_input_of_a_lookup_can_be_excluded_by_exists() {
+    let with_project = "when.project_id = [{ exists = true }]\nmeasures.attempts = 'count'";
+    for absent in [&[][..], &[("project_id", AttributeValue::Null)]] {
+        assert_eq!(counted(with_project, absent).unwrap(), (0, 0), "{absent:?}");
+    }
+    assert_eq!(counted(with_project, &[("project_id", "p1".into())]).unwrap(), (1, 1));
+}
+
+#[test]
+fn an_item_that_no_measure_counts_needs_no_lookup() {
+    let measures = "[aggregates.measures]
+        done = { count = true, when.status = ['DONE'] }
+        score = { sum = 'score', when.status = ['DONE'] }
+        average = { avg = 'score', over = 'done' }";
+    assert_eq!(counted(measures, &[("status", "DRAFT".into())]).unwrap(), (0, 0));
+    assert_eq!(kind(measures, &[("status", "DONE".into())]), ErrorKind::Record);
+    let done = [("status", "DONE".into()), ("project_id", "p1".into())];
+    assert_eq!(counted(measures, &done).unwrap(), (1, 1));
+}
+
+#[test]
+fn a_condition_on_an_output_is_unknown_until_the_lookup_is_there() {
+    for (owner, counts) in [("a1", 1), ("a2", 0)] {
+        let of_owner =
+            format!("when = {{ admin_id = ['{owner}'], status = ['DONE'] }}\nmeasures.attempts = 'count'");
+        let item = |status: &'static str| [("status", status.into()), ("project_id", "p1".into())];
+        assert_eq!(counted(&of_owner, &item("DONE")).unwrap(), (1, counts), "{owner}");
+        assert_eq!(counted(&of_owner, &item("DRAFT")).unwrap(), (0, 0), "{owner}");
+        assert_eq!(counted(&of_owner, &[("status", "DRAFT".into())]).unwrap(), (0, 0), "{owner}");
+        assert_eq!(kind(&of_owner, &[("status", "DONE".into())]), ErrorKind::Record);
+    }
+}
+
+#[test]
+fn a_measure_on_an_output_needs_the_lookup() {
+    let of_owner = "measures.attempts = { count = true, when.admin_id = ['a2'] }";
+    assert_eq!(counted(of_owner, &[("project_id", "p1".into())]).unwrap(), (1, 0));
+    assert_eq!(kind(of_owner, &[]), ErrorKind::Record);
+}
+
+#[test]
+fn either_of_two_conditions_may_be_an_output() {
+    let either = "when.'$or' = [{ admin_id = ['a1'] }, { status = ['DONE'] }]\nmeasures.attempts = 'count'";
+    let project = ("project_id", "p1".into());
+    assert_eq!(counted(either, &[project.clone(), ("status", "DRAFT".into())]).unwrap(), (1, 1));
+    assert_eq!(counted(either, &[project, ("status", "DONE".into())]).unwrap(), (1, 1));
+}
+
+#[test]
+fn a_value_of_a_wrong_type_is_an_error_only_if_it_is_needed() {
+    let (project, wrong) = (("project_id", AttributeValue::text("p1")), ("score", AttributeValue::text("x")));
+    let item = [project, wrong];
+    for (owner, expected) in [("a1", Err(ErrorKind::Record)), ("a2", Ok((1, 0)))] {
+        let when =
+            format!("when = {{ admin_id = ['{owner}'], score = [5] }}\nmeasures.attempts = 'count'");
+        assert_eq!(counted(&when, &item).map_err(|error| error.kind()), expected, "{owner}");
+    }
+}
