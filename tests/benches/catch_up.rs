@@ -7,7 +7,11 @@
 //! A larger batch counts more records per call, and a batching window fills it. The price is latency: a record waits for the
 //! window, unless the batch is full before, and for its whole batch.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that meets the unexpected must fail at once")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark that meets the unexpected must fail at once"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -32,6 +32,8 @@ use crate::{Error, ErrorKind, Result};
 const OUTPUTS: &str = "gives";
 /// How often an index is queried before the record fails. GSIs usually lag by less than a second.
 const MAX_INDEX_QUERIES: u32 = 3;
+/// The items of one page of an index. Nearly always the first item has the outputs.
+const INDEX_PAGE_ITEMS: u16 = 25;
 /// The pause after the first index query; it grows by as much after each further one.
 const INDEX_PAUSE: Duration = Duration::from_millis(100);
 /// The number of lookups that a process caches; then the cache is emptied.
@@ -194,9 +196,15 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     }
 
     async fn query_index(&self, key: &LookupKey<'static>) -> Result<Option<Vec<AttributeValue<'static>>>> {
-        let Some(query) = self.index_query(key) else { return Ok(None) };
-        let items = self.tables.query_index(&query).await?;
-        Ok(items.iter().find_map(|item| self.outputs_of_item(key, item)))
+        let mut next = self.index_query(key);
+        while let Some(query) = next {
+            let page = self.tables.query_index(&query).await?;
+            if let Some(outputs) = page.items.iter().find_map(|item| self.outputs_of_item(key, item)) {
+                return Ok(Some(outputs));
+            }
+            next = page.next;
+        }
+        Ok(None)
     }
 
     fn index_query(&self, key: &LookupKey<'static>) -> Option<IndexQuery> {
@@ -212,6 +220,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
             index: Arc::clone(&lookup.index),
             partition: attribute(&lookup.partition),
             sort: lookup.sort.as_ref().map(attribute),
+            page_items: INDEX_PAGE_ITEMS,
+            start_after: None,
         })
     }
 
