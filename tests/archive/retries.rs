@@ -1,6 +1,7 @@
 //! Retries by a script: what is sent again, what is reported, and when the archiver gives up.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use afterwrite::relay::archive::{
 use afterwrite::sink::DeliveryStream;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_memory::{MemoryObjects, MemoryStream};
+use afterwrite_tests::clock::reached;
 
 /// A clock that advances only by sleeps.
 #[derive(Clone)]
@@ -26,6 +28,10 @@ impl Clock for SleepClock {
     async fn sleep(&self, duration: Duration) {
         let mut now = self.0.lock().unwrap();
         *now = now.plus(duration);
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        reached(self, time)
     }
 
     fn permille(&self) -> u32 {

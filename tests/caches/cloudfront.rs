@@ -40,6 +40,10 @@ impl Clock for SharedClock {
         self.0.sleep(duration)
     }
 
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        self.0.until(time)
+    }
+
     fn permille(&self) -> u32 {
         self.0.permille()
     }

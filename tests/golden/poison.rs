@@ -5,7 +5,9 @@
 
 use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::StreamAggregator;
 use afterwrite_memory::MemoryTables;
@@ -49,7 +51,7 @@ impl Tables for WholeRejection {
         self.tables.transact(writes).await
     }
 
-    async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         self.tables.query_index(query).await
     }
 }

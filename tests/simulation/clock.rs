@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
+use afterwrite_tests::clock::reached;
 use afterwrite_tests::random::SeededRandom;
 
 /// The time of a run.
@@ -60,6 +61,10 @@ impl Clock for SkewedClock {
             context.waker().wake_by_ref();
             Poll::Pending
         })
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        reached(self, time)
     }
 
     fn permille(&self) -> u32 {

@@ -11,7 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use afterwrite::effect::{ItemKey, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
 use afterwrite::{Error, Result};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use tokio::runtime::Runtime;
@@ -112,7 +114,7 @@ impl Tables for HttpTables {
         self.record_changes(keys, false, self.tables.transact(writes))
     }
 
-    async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         self.runtime.block_on(self.tables.query_index(query))
     }
 }

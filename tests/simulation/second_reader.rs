@@ -21,6 +21,7 @@ use afterwrite::sink::ObjectStore;
 use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
+use afterwrite_tests::clock::reached;
 use afterwrite_tests::random::SeededRandom;
 
 use super::clock::SimulatedTime;
@@ -42,8 +43,11 @@ impl Clock for PatientClock {
     }
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        let (time, until) = (Arc::clone(&self.0), self.0.now().plus(duration));
-        poll_fn(move |_| if time.now() >= until { Poll::Ready(()) } else { Poll::Pending })
+        reached(self, self.now().plus(duration))
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        reached(self, time)
     }
 
     fn permille(&self) -> u32 {

@@ -1,7 +1,8 @@
 //! A clock that a test sets.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use afterwrite::clock::Clock;
@@ -29,7 +30,17 @@ impl Clock for StillClock {
         std::future::ready(())
     }
 
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        reached(self, time)
+    }
+
     fn permille(&self) -> u32 {
         500
     }
+}
+
+/// Waits until a clock that its owner advances has reached this time. Nothing wakes the waiting task: it must be polled for another
+/// reason, as beside a request.
+pub fn reached(clock: &impl Clock, time: Timestamp) -> impl Future<Output = ()> + Send {
+    poll_fn(move |_| if clock.now() >= time { Poll::Ready(()) } else { Poll::Pending })
 }

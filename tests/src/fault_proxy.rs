@@ -21,12 +21,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::faults::{FaultDraws, FaultRates, InjectedFaults};
 use crate::loopback::{ConnectionClosed, HandlerResult, LoopbackServer, json_response};
 use crate::random::SeededRandom;
+use crate::request_kind::RequestKind;
 use crate::upstream::UpstreamEndpoint;
 
 /// The longest delay of a slow request, in milliseconds.
@@ -41,25 +42,6 @@ pub struct FaultProxy {
 struct FaultProxyState {
     upstream: UpstreamEndpoint,
     draws: Mutex<FaultDraws>,
-}
-
-/// The kind of a request, which decides the faults it can get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestKind {
-    /// `TransactWriteItems`.
-    Transaction,
-    /// `PutItem`, `UpdateItem`, `DeleteItem`.
-    Write,
-    /// `BatchWriteItem`.
-    BatchWrite,
-    /// `BatchGetItem`.
-    BatchRead,
-    /// `Query`.
-    Query,
-    /// `GetItem`, `TransactGetItems`, `Scan`.
-    Read,
-    /// All others, which are forwarded.
-    Other,
 }
 
 /// The treatment of a request.
@@ -177,26 +159,6 @@ impl FaultProxyState {
 
     fn lock(&self) -> MutexGuard<'_, FaultDraws> {
         self.draws.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl RequestKind {
-    /// From the header `X-Amz-Target`, for example `DynamoDB_20120810.PutItem`.
-    fn of(headers: &HeaderMap) -> Self {
-        let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
-        match target.strip_prefix("DynamoDB_20120810.").unwrap_or_default() {
-            "TransactWriteItems" => Self::Transaction,
-            "PutItem" | "UpdateItem" | "DeleteItem" => Self::Write,
-            "BatchWriteItem" => Self::BatchWrite,
-            "BatchGetItem" => Self::BatchRead,
-            "Query" => Self::Query,
-            "GetItem" | "TransactGetItems" | "Scan" => Self::Read,
-            _ => Self::Other,
-        }
-    }
-
-    fn conflicts(self) -> bool {
-        matches!(self, Self::Transaction | Self::Write)
     }
 }
 

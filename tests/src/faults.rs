@@ -18,8 +18,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use afterwrite::effect::{ItemKey, Write, WriteRefusal};
-use afterwrite::record::Item;
-use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
 use afterwrite::{Error, ErrorKind};
 
 use crate::random::SeededRandom;
@@ -240,7 +241,7 @@ impl<T: Tables> Tables for FaultyTables<T> {
         if self.response_is_lost() { Err(TransactError::Failed(lost())) } else { result }
     }
 
-    async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         self.yield_to_others().await;
         if self.read_fails() {
             return Err(unavailable());
@@ -249,7 +250,7 @@ impl<T: Tables> Tables for FaultyTables<T> {
             return Err(Error::new(ErrorKind::Unavailable, "injected: the index is throttled"));
         }
         if self.lock().occurs(|rates| rates.index_lag, |injected| &mut injected.index_lags) {
-            return Ok(Vec::new());
+            return Ok(IndexPage::default());
         }
         self.tables.query_index(query).await
     }
@@ -281,6 +282,7 @@ impl Future for YieldOnce {
 mod tests {
     use super::*;
     use afterwrite::effect::{AttributeChange, KeyAttribute, WriteAction, WriteCondition};
+    use afterwrite::record::Item;
     use afterwrite_memory::{MemoryTables, TableDefinition};
     use std::pin::pin;
     use std::task::Waker;

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use afterwrite::Error;
 use afterwrite::commit::Ledger;
 use afterwrite::effect::{ItemKey, Write};
-use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
 use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
 
@@ -33,8 +35,8 @@ impl Tables for DiscardingTables {
         Ok(ConsumedUnits::default())
     }
 
-    async fn query_index(&self, _: &IndexQuery) -> Result<Vec<Item>, Error> {
-        Ok(Vec::new())
+    async fn query_index(&self, _: &IndexQuery) -> Result<IndexPage, Error> {
+        Ok(IndexPage::default())
     }
 }
 

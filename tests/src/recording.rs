@@ -89,6 +89,16 @@ impl StreamRecording {
         self.shards[shard].iter().map(|record| shifted(record, shift)).collect()
     }
 
+    /// The records of all shards in the order of time, moved in time as by [`Self::shard_ending`].
+    ///
+    /// # Panics
+    /// If a record is malformed.
+    #[must_use]
+    pub fn records_ending(&self, end: i64) -> Vec<Value> {
+        let shift = end - self.end();
+        self.records().map(|record| shifted(record, shift)).collect()
+    }
+
     /// The time of the last change, in epoch seconds.
     ///
     /// # Panics

@@ -45,13 +45,19 @@ impl<'r> LedgerBatch<'r> {
 
     /// The item with this index.
     pub(crate) fn item(&self, index: usize) -> &LedgerItem<'r> {
-        #[expect(clippy::indexing_slicing, reason = "indexes come from enumerating `items`, which never shrinks")]
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "indexes come from enumerating `items`, which never shrinks"
+        )]
         &self.items[index]
     }
 
     /// Tells an item what was learned about it.
     pub(crate) fn step(&mut self, index: usize, input: ItemInput<'r, '_>, context: StepContext<'_>) {
-        #[expect(clippy::indexing_slicing, reason = "indexes come from enumerating `items`, which never shrinks")]
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "indexes come from enumerating `items`, which never shrinks"
+        )]
         self.items[index].step(input, context, &mut self.targets);
     }
 

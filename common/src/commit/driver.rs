@@ -177,10 +177,13 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             .filter(|target| !computed.contains_key(target) && computed_rollup(targets, *target).is_some())
             .collect();
         // No item has an invalid key. The error is reported when the rollup is written.
-        let (keyless, keyed): (Vec<_>, Vec<_>) =
-            unread.into_iter().map(|id| (id, self.core.keys.rollup(targets.get(id)))).partition(|(_, key)| key.is_none());
+        let (keyless, keyed): (Vec<_>, Vec<_>) = unread
+            .into_iter()
+            .map(|id| (id, self.core.keys.rollup(targets.get(id))))
+            .partition(|(_, key)| key.is_none());
         computed.extend(keyless.into_iter().map(|(id, _)| (id, None)));
-        let (ids, keys): (Vec<_>, Vec<_>) = keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
+        let (ids, keys): (Vec<_>, Vec<_>) =
+            keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
         computed.extend(ids.into_iter().zip(self.requests.read(&keys).await?.items));
         for plan in items.iter_mut().filter_map(LedgerItem::planned_mut) {
             plan.extremes.retain(|extreme| match computed.get(&extreme.target) {

@@ -31,6 +31,8 @@ use crate::{Error, ErrorKind, Result};
 const OUTPUTS: &str = "gives";
 /// The pause after the first index query; it grows by as much after each further one.
 const INDEX_PAUSE: Duration = Duration::from_millis(100);
+/// The items of one page of an index. Nearly always the first item has the outputs.
+const INDEX_PAGE_ITEMS: u16 = 25;
 /// The number of lookups that a process caches; then the cache is emptied.
 const MAX_CACHED: usize = 100_000;
 
@@ -82,7 +84,8 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     pub(crate) async fn resolve(&self, results: &mut LookupResults) -> Result<()> {
         let open = results.open();
         let unread = open.iter().filter(|(_, lookup)| !lookup.is_read);
-        let keys: Vec<_> = unread.map(|(key, _)| self.core.keys.lookup(&self.core.model, key)).collect::<Result<_>>()?;
+        let keys: Vec<_> =
+            unread.map(|(key, _)| self.core.keys.lookup(&self.core.model, key)).collect::<Result<_>>()?;
         let mut remembered = self.requests.read(&keys).await?.items.into_iter();
         let attempts = open.into_iter().map(|(key, lookup)| {
             let item = if lookup.is_read { None } else { remembered.next().flatten() };
@@ -135,9 +138,15 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     }
 
     async fn query_index(&self, key: &LookupKey<'static>) -> Result<Option<Vec<AttributeValue<'static>>>> {
-        let Some(query) = self.index_query(key) else { return Ok(None) };
-        let items = self.requests.query_index(&query).await?;
-        Ok(items.iter().find_map(|item| self.outputs_of_item(key, item)))
+        let mut next = self.index_query(key);
+        while let Some(query) = next {
+            let page = self.requests.query_index(&query).await?;
+            if let Some(outputs) = page.items.iter().find_map(|item| self.outputs_of_item(key, item)) {
+                return Ok(Some(outputs));
+            }
+            next = page.next;
+        }
+        Ok(None)
     }
 
     fn index_query(&self, key: &LookupKey<'static>) -> Option<IndexQuery> {
@@ -153,6 +162,8 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
             index: Arc::clone(&lookup.index),
             partition: attribute(&lookup.partition),
             sort: lookup.sort.as_ref().map(attribute),
+            page_items: INDEX_PAGE_ITEMS,
+            start_after: None,
         })
     }
 

@@ -129,7 +129,9 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         clock: C,
     ) -> Self {
         let keys = StateKeys::new(state_table);
-        let core = LedgerCore { model, table_names, keys, poison: PoisonPolicy::default(), names_keys: false };
+        let fingerprint = Arc::from("");
+        let poison = PoisonPolicy::default();
+        let core = LedgerCore { model, fingerprint, table_names, keys, poison, names_keys: false };
         Self { core, tables, clock, lookups: LookupCache::default() }
     }
 
@@ -206,7 +208,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         let targets = RollupTargets::with_capacity(&core.model, items.len());
         let mut batch = LedgerBatch::new(items, targets);
         Box::pin(driver.run(&mut batch)).await?;
-        let mirrors = MirrorRefresher { core, requests: &requests, lookups: &lookups, context: driver.context() };
+        let mirrors =
+            MirrorRefresher { core, requests: &requests, lookups: &lookups, context: driver.context() };
         Box::pin(mirrors.refresh(&mut batch)).await?;
         let mut outcome =
             CommitOutcome { unwritable_mirrors: batch.unwritable_mirrors, ..CommitOutcome::default() };

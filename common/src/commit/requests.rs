@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::tally::CommitTally;
 use crate::clock::{Clock, within};
 use crate::effect::{ItemKey, Write, WriteRefusal};
-use crate::record::{Item, Timestamp};
+use crate::record::Timestamp;
 use crate::retry::RetryPolicy;
-use crate::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
+use crate::sink::{ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
 use crate::{Error, ErrorKind, Result};
 
 /// Concurrent requests.
@@ -44,7 +44,7 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
     }
 
     /// Queries an index once.
-    pub(crate) async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>> {
+    pub(crate) async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage> {
         self.bounded(self.tables.query_index(query)).await?
     }
 
@@ -90,9 +90,6 @@ impl<T: Tables, C: Clock> Requests<'_, T, C> {
     /// The result of a request, unless the deadline passes first. A write that is cut off may still take effect.
     async fn bounded<F: Future>(&self, request: F) -> Result<F::Output> {
         let passed = || Error::new(ErrorKind::Unavailable, "the deadline passed before the item was done");
-        if self.is_over() {
-            return Err(passed());
-        }
         within(self.clock, self.deadline, request).await.ok_or_else(passed)
     }
 

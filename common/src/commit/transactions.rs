@@ -15,7 +15,7 @@ use super::core::{ItemInput, LedgerItem, keys};
 use super::driver::{LedgerDriver, computed_rollup};
 use super::requests::CONCURRENCY;
 use crate::clock::Clock;
-use crate::effect::{ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
+use crate::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::projection::TargetId;
 use crate::record::{AttributePath, AttributeValue, Decimal, Item, Position};
 use crate::sink::{Tables, TransactError, WriteError};
@@ -186,9 +186,10 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let updated_at = newest.map(|newest| newest.to_string());
         for (id, update) in rollups {
             let target = batch.targets.get(id);
-            let computed = batch.computed.get(&id).and_then(|stored| {
-                Some((computed_rollup(&batch.targets, id)?, stored.as_ref()))
-            });
+            let computed = batch
+                .computed
+                .get(&id)
+                .and_then(|stored| Some((computed_rollup(&batch.targets, id)?, stored.as_ref())));
             match rollup_write(&self.core.keys, target, update, updated_at.as_deref(), computed) {
                 Ok(write) => writes.extend(write.map(|write| {
                     purposes.push(WritePurpose::Rollup(id));
@@ -239,7 +240,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                     if let WritePurpose::Rollup(id) = purpose
                         && let Some(stored) = batch.computed.remove(&id)
                     {
-                        batch.computed.extend(after_write(stored, &write.action).map(|item| (id, Some(item))));
+                        batch
+                            .computed
+                            .extend(after_write(stored, &write.action).map(|item| (id, Some(item))));
                     }
                 }
                 for index in items {
@@ -333,7 +336,8 @@ fn waves(transactions: Vec<TransactionBatch>) -> Vec<Vec<TransactionBatch>> {
     let mut used: HashMap<TargetId, Vec<usize>> = HashMap::new();
     for transaction in transactions {
         let targets = || transaction.rollups.iter().map(|(target, _)| target);
-        let is_taken = |wave: &usize| targets().any(|id| used.get(id).is_some_and(|used| used.contains(wave)));
+        let is_taken =
+            |wave: &usize| targets().any(|id| used.get(id).is_some_and(|used| used.contains(wave)));
         let wave = (0..).find(|wave| !is_taken(wave)).unwrap_or(waves.len());
         for target in targets() {
             used.entry(*target).or_default().push(wave);
@@ -357,9 +361,8 @@ fn users(batch: &LedgerBatch<'_>, items: &[usize], target: TargetId) -> Vec<usiz
 
 /// Whether a rollup with computed measures must be read again before the transaction can be sent.
 fn lacks_rollup(batch: &LedgerBatch<'_>, transaction: &TransactionBatch) -> bool {
-    let is_unread = |id: TargetId| {
-        !batch.computed.contains_key(&id) && computed_rollup(&batch.targets, id).is_some()
-    };
+    let is_unread =
+        |id: TargetId| !batch.computed.contains_key(&id) && computed_rollup(&batch.targets, id).is_some();
     transaction.rollups.iter().any(|(id, _)| is_unread(*id))
 }
 

@@ -10,7 +10,8 @@ use crate::sink::http_client;
 use crate::{Error, ErrorKind, Result};
 
 /// Time limits of a connection and of a request: services respond within milliseconds. A connection that died while the function was
-/// frozen must not block a batch until Lambda ends the invocation.
+/// frozen must not block a batch until Lambda ends the invocation. Requests to DynamoDB have shorter limits of their own
+/// ([`DynamoDb`](crate::sink::dynamodb::DynamoDb)).
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 

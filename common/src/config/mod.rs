@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 pub use self::clients::{dynamodb_client, firehose_client, s3_client};
 pub use self::projections::ProjectionKind;
+use crate::commit::PoisonPolicy;
 use crate::sink::cloudfront::CloudFront;
 use crate::sink::redis::{CacheTopology, RedisCache};
 use crate::table::{Model, Table, nearest_name};
@@ -26,6 +27,8 @@ const BUCKET: &str = "AFTERWRITE_BUCKET";
 const CACHE_URL: &str = "AFTERWRITE_CACHE_URL";
 const CACHE_CLUSTER: &str = "AFTERWRITE_CACHE_CLUSTER";
 const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
+const ON_POISON: &str = "AFTERWRITE_ON_POISON";
+const LOG_KEYS: &str = "AFTERWRITE_LOG_KEYS";
 
 /// The environment variables as text. An empty variable counts as unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +51,10 @@ pub struct EnvironmentSettings {
     pub cache_cluster: Option<String>,
     /// `AFTERWRITE_CLOUDFRONT_DISTRIBUTION`: the distribution's id.
     pub distribution: Option<String>,
+    /// `AFTERWRITE_ON_POISON`: `park` or `fail`.
+    pub on_poison: Option<String>,
+    /// `AFTERWRITE_LOG_KEYS`: `true` if logs may have the keys of items.
+    pub log_keys: Option<String>,
     /// `AWS_LAMBDA_RUNTIME_API`: the host and port of the Runtime API. Lambda sets it.
     pub runtime_api: Option<String>,
     /// One warning for each variable that begins with `AFTERWRITE_` and is not one of these.
@@ -81,6 +88,8 @@ impl EnvironmentSettings {
             cache_url: take(CACHE_URL),
             cache_cluster: take(CACHE_CLUSTER),
             distribution: take(DISTRIBUTION),
+            on_poison: take(ON_POISON),
+            log_keys: take(LOG_KEYS),
             runtime_api: take("AWS_LAMBDA_RUNTIME_API"),
             warnings: Vec::new(),
         };
@@ -115,20 +124,37 @@ impl EnvironmentSettings {
         required(self.bucket.as_deref(), BUCKET, hint).map(Arc::from)
     }
 
+    /// What happens to a record that can never be counted as it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_ON_POISON` is not valid.
+    pub fn poison_policy(&self) -> Result<PoisonPolicy> {
+        match self.on_poison.as_deref() {
+            None | Some("park") => Ok(PoisonPolicy::Park),
+            Some("fail") => Ok(PoisonPolicy::Fail),
+            Some(_) => Err(invalid(format!("{ON_POISON} is neither `park` nor `fail`")).hint(
+                "Set it to `park` to mark the item and go on, or to `fail` to have the record delivered again",
+            )),
+        }
+    }
+
+    /// Whether logs may have the keys of items.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_LOG_KEYS` is not valid.
+    pub fn names_keys(&self) -> Result<bool> {
+        boolean(self.log_keys.as_deref(), LOG_KEYS, "Set it to `true` if logs may have the keys of items")
+    }
+
     /// The cache whose keys are invalidated, if one is set. Nothing is connected yet.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if `AFTERWRITE_CACHE_URL` or `AFTERWRITE_CACHE_CLUSTER` is not valid.
     pub fn cache(&self) -> Result<Option<RedisCache>> {
-        let topology = match self.cache_cluster.as_deref() {
-            None | Some("false") => CacheTopology::Single,
-            Some("true") => CacheTopology::Cluster,
-            Some(_) => {
-                return Err(invalid(format!("{CACHE_CLUSTER} is neither `true` nor `false`")).hint(
-                    "Set it to `true` if the cache is a cluster (ElastiCache Serverless is); otherwise remove it",
-                ));
-            }
-        };
+        let hint =
+            "Set it to `true` if the cache is a cluster (ElastiCache Serverless is); otherwise remove it";
+        let is_cluster = boolean(self.cache_cluster.as_deref(), CACHE_CLUSTER, hint)?;
+        let topology = if is_cluster { CacheTopology::Cluster } else { CacheTopology::Single };
         let Some(url) = self.cache_url.as_deref() else { return Ok(None) };
         // The address may hold a password, so the error does not repeat it.
         let redis = RedisCache::new(url, topology, None).map_err(|error| {
@@ -199,6 +225,14 @@ fn deployed_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
         renamed.get(&*table.name).map_or_else(|| Arc::clone(&table.name), |deployed| Arc::from(*deployed))
     };
     Ok(model.tables.iter().map(deployed_name).collect())
+}
+
+fn boolean(value: Option<&str>, variable: &str, hint: &'static str) -> Result<bool> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(invalid(format!("{variable} is neither `true` nor `false`")).hint(hint)),
+    }
 }
 
 fn required<'v>(value: Option<&'v str>, variable: &str, hint: &str) -> Result<&'v str> {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::{AttributeValue, Item};
+
 /// The place of an attribute in an item: its name, or the names of the maps around it, outermost first, and its name.
 ///
 /// ```
@@ -76,6 +78,17 @@ impl AttributePath {
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         self.names.starts_with(&other.names)
+    }
+
+    /// The value at this place of an item.
+    #[must_use]
+    pub fn read<'i>(&self, item: &'i Item) -> Option<&'i AttributeValue<'static>> {
+        let mut value = item.get(&**self.root())?;
+        for name in self.within() {
+            let AttributeValue::M(members) = value else { return None };
+            value = members.get(&**name)?;
+        }
+        Some(value)
     }
 
     /// Whether one of the two is the other, or lies within it.

@@ -30,6 +30,6 @@ pub use self::delivery_stream::DeliveryStream;
 pub use self::distribution::{Distribution, DistributionError};
 pub use self::object_store::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 pub use self::tables::{
-    ConsumedUnits, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot, Tables,
-    TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot,
+    Tables, TransactError, WriteError,
 };

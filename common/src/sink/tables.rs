@@ -14,10 +14,12 @@ pub const MAX_TRANSACTION_BYTES: usize = 4 * 1024 * 1024;
 
 /// The DynamoDB operations that Afterwrite uses.
 ///
-/// An operation that returned [`crate::ErrorKind::Unavailable`] may have taken effect: callers need conditions from which they can
-/// tell whether it did. No operation retries a write.
+/// An operation that returned [`crate::ErrorKind::Unavailable`], or whose future was dropped, may have taken effect: callers need
+/// conditions from which they can tell whether it did. Nothing is retried here: callers retry by
+/// [`RetryPolicy`](crate::retry::RetryPolicy) and set the deadline with [`within`](crate::clock::within).
 pub trait Tables: Send + Sync {
-    /// Reads any number of items, strongly consistent. The items of the result align with `keys`.
+    /// Reads any number of items, strongly consistent. The items of the result align with `keys`. The read as a whole is not atomic:
+    /// it may see some writes and miss earlier ones to other items.
     ///
     /// # Errors
     /// `Unavailable` when throttled or unreachable; `Configuration` for a missing table, a different key schema or a missing
@@ -38,11 +40,11 @@ pub trait Tables: Send + Sync {
     fn transact(&self, writes: &[Write])
     -> impl Future<Output = Result<ConsumedUnits, TransactError>> + Send;
 
-    /// Returns the items of a global secondary index with these key values, eventually consistent.
+    /// Returns one page of the items of a global secondary index with these key values, eventually consistent.
     ///
     /// # Errors
     /// As [`Tables::read`]; `Configuration` for a missing index.
-    fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<Vec<Item>, Error>> + Send;
+    fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<IndexPage, Error>> + Send;
 }
 
 impl<T: Tables> Tables for Arc<T> {
@@ -61,7 +63,7 @@ impl<T: Tables> Tables for Arc<T> {
         (**self).transact(writes)
     }
 
-    fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<Vec<Item>, Error>> + Send {
+    fn query_index(&self, query: &IndexQuery) -> impl Future<Output = Result<IndexPage, Error>> + Send {
         (**self).query_index(query)
     }
 }
@@ -86,6 +88,19 @@ pub struct IndexQuery {
     pub partition: KeyAttribute,
     /// The index's sort key, if the query restricts it.
     pub sort: Option<KeyAttribute>,
+    /// The most items of a page, at least 1.
+    pub page_items: u16,
+    /// The position in the index after which the page begins; `None` for the first page. Only [`IndexPage::next`] sets it.
+    pub start_after: Option<Item>,
+}
+
+/// A page of the items that a query of an index returns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IndexPage {
+    /// The items, in the order of the index's sort key. A page may be empty although others follow.
+    pub items: Vec<Item>,
+    /// The query of the next page; `None` after the last page.
+    pub next: Option<IndexQuery>,
 }
 
 /// The capacity units that a write consumed.

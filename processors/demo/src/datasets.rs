@@ -98,7 +98,7 @@ pub(crate) async fn export(
     folder: &Path,
 ) -> Result<DatasetsReport> {
     let (model, bucket) = (&environment.model, &environment.archiving.bucket());
-    let tables = DynamoDb::new(environment.server.client());
+    let tables = DynamoDb::retrying(environment.server.client());
     let remembered = RememberedLookups::new(Arc::clone(model), Arc::from(STATE_TABLE), tables);
     let names = environment.table_names.clone();
     let exporter = ArchiveExporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));

@@ -4,7 +4,6 @@
 //! event ─▶ decode ─▶ identify: the item of each record ─▶ group: all records of each item ─▶ commit ─▶ response
 //! ```
 
-use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::commit::{
     CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
@@ -13,12 +12,13 @@ use afterwrite::entity::SourceKey;
 use afterwrite::record::{ChangeRecord, Operation, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Entity, OnExpiry};
+use afterwrite::{Error, Result};
 use afterwrite_lambda::BatchResponse;
 use hashbrown::HashMap;
 
 use crate::batch::{
-    FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, fail_record, failed_records,
-    identify_records, missing_image,
+    FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
+    missing_image, record_error,
 };
 use crate::tables::source_keys;
 
@@ -39,8 +39,12 @@ pub struct AggregatedBatch {
     pub unmatched: u64,
     /// Totals of the commits for the other records.
     pub totals: CommitTotals,
-    /// The records that were not counted.
+    /// The records that were not counted and are delivered again.
     pub failures: Vec<FailedRecord>,
+    /// The records that can never be counted as they are. The ledger marks their items as parked.
+    pub parked: Vec<FailedRecord>,
+    /// Why copies on applications' items could not be written. What they show is counted.
+    pub unwritable_mirrors: Vec<Error>,
     /// The age of the newest change, in milliseconds.
     pub age_ms: Option<u64>,
 }
@@ -69,7 +73,8 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
         let sources = source_keys(model, &batch, |table| self.ledger.table_index(table))?;
         let records = identify_records(model, &batch, &sources);
         let (items, mut failures) = group_by_item(&records)?;
-        let CommitOutcome { failures: uncommitted, totals } = self.ledger.commit(items, deadline).await?;
+        let outcome = self.ledger.commit(items, deadline).await?;
+        let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals } = outcome;
         failures.extend(uncommitted);
         let is_unmatched =
             |record: &&IdentifiedRecord<'_>| record.source.is_some() && record.identity.is_none();
@@ -79,6 +84,8 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
             unmatched: count(records.iter().filter(is_unmatched).count()),
             totals,
             failures: failed_records(&batch, failures),
+            parked: failed_records(&batch, parked),
+            unwritable_mirrors,
             age_ms: age_ms(&batch, self.ledger.clock().now()),
         })
     }
@@ -96,13 +103,13 @@ fn group_by_item<'b>(
             continue;
         };
         let Some(identity) = identity.as_ref().filter(|identity| is_used(identity.entity)) else { continue };
-        if let Ok(change) = record
-            && lacks_counted_image(change, identity.entity)
-        {
-            fail_record(&mut failures, *index, missing_image(change, identity.entity, "the model"))?;
-            continue;
-        }
-        let record = ItemRecord { index: *index, record: *record };
+        let defect = match record {
+            Ok(change) if lacks_counted_image(change, identity.entity) => {
+                Some(record_error(missing_image(change, identity.entity, "the model"))?)
+            }
+            Ok(_) | Err(_) => None,
+        };
+        let record = ItemRecord { index: *index, defect, record: *record };
         match positions.get(source).and_then(|position| items.get_mut(*position)) {
             Some(item) => item.records.push(record),
             None => {

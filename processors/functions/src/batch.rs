@@ -77,13 +77,9 @@ impl IdentifiedRecord<'_> {
     }
 }
 
-/// Adds a record's failure. A stream error fails the whole batch instead: a wrong setting must not consume a stream unnoticed.
-pub(crate) fn fail_record(failures: &mut Vec<RecordFailure>, index: usize, error: Error) -> Result<()> {
-    if error.kind() == ErrorKind::Stream {
-        return Err(error);
-    }
-    failures.push(RecordFailure { index, error });
-    Ok(())
+/// The error of a record. A stream error fails the whole batch instead: a wrong setting must not consume a stream unnoticed.
+pub(crate) fn record_error(error: Error) -> Result<Error> {
+    if error.kind() == ErrorKind::Stream { Err(error) } else { Ok(error) }
 }
 
 /// The response for a batch of which these records failed.
@@ -120,11 +116,11 @@ pub(crate) fn age_ms(batch: &RecordBatch<'_>, now: Timestamp) -> Option<u64> {
 }
 
 /// A record without an image that `reader` needs. If the stream does not carry the image, the batch fails ([`ErrorKind::Stream`]); if it
-/// does, the record is malformed ([`ErrorKind::Record`]).
+/// does, or the record does not say, the record is malformed ([`ErrorKind::Record`]).
 pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, reader: &str) -> Error {
     let kind = match record.view {
-        Some(StreamView::NewAndOldImages) => ErrorKind::Record,
-        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) | None => ErrorKind::Stream,
+        Some(StreamView::NewAndOldImages) | None => ErrorKind::Record,
+        Some(StreamView::NewImage | StreamView::OldImage | StreamView::KeysOnly) => ErrorKind::Stream,
     };
     Error::new(kind, format!("the stream's records lack an image that {reader} needs"))
         .with("view type", record.view.map_or("unknown", StreamView::name))

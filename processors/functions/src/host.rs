@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use afterwrite::Result;
 use afterwrite::clock::SystemClock;
 use afterwrite::commit::Ledger;
 use afterwrite::config::{
@@ -17,6 +16,7 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::RedisCache;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite::{Error, Result};
 use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction};
 use futures::future::{OptionFuture, join};
 
@@ -74,6 +74,8 @@ impl ProjectionHost {
         let started = Instant::now();
         let aggregated = Box::pin(aggregator.handle(event, deadline)).await?;
         log_failures(&aggregated.failures, "a record was not counted");
+        log_failures(&aggregated.parked, "a record cannot be counted; its item is marked as parked");
+        log_errors(&aggregated.unwritable_mirrors, "a mirror was not written", |error| (None, error));
         metrics::aggregated(&aggregated).print(self.function, &aggregator.ledger().model().name, started);
         Ok(aggregated.response)
     }
@@ -107,7 +109,8 @@ async fn start_aggregator(
     let state_table = settings.required_state_table()?;
     let tables = DynamoDb::new(dynamodb_client().await?);
     let (model, names) = (config.model.clone(), config.table_names.clone());
-    Ok(StreamAggregator::new(Ledger::new(model, names, state_table, tables, SystemClock)))
+    let ledger = Ledger::new(model, names, state_table, tables, SystemClock);
+    Ok(StreamAggregator::new(ledger.on_poison(settings.poison_policy()?).naming_keys(settings.names_keys()?)))
 }
 
 async fn start_archiver(
@@ -120,7 +123,17 @@ async fn start_archiver(
 }
 
 fn log_failures(failures: &[FailedRecord], message: &str) {
-    for failed in failures {
-        tracing::warn!(sequence_number = failed.sequence_number, error = %failed.error, "{message}");
+    log_errors(failures, message, |failed| (failed.sequence_number.as_deref(), &failed.error));
+}
+
+/// Logs the first errors of a kind and the number of the others: a batch has up to 10,000 records, and a line for each would cost more
+/// than the batch.
+fn log_errors<'f, F>(failed: &'f [F], message: &str, parts: impl Fn(&'f F) -> (Option<&'f str>, &'f Error)) {
+    const MAX_LINES: usize = 20;
+    for (sequence_number, error) in failed.iter().take(MAX_LINES).map(parts) {
+        tracing::warn!(sequence_number, error = %error, "{message}");
+    }
+    if let Some(more @ 1..) = failed.len().checked_sub(MAX_LINES) {
+        tracing::warn!(more, "{message}: more of the same batch");
     }
 }

@@ -25,8 +25,8 @@ use afterwrite_lambda::BatchResponse;
 use futures::future::{OptionFuture, join};
 
 use crate::batch::{
-    FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, fail_record, failed_records,
-    identify_records, missing_image,
+    FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
+    missing_image, record_error,
 };
 use crate::tables::SourceTables;
 
@@ -112,7 +112,9 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
         for record in records {
             match self.cached_change(record) {
                 Ok(change) => changes.extend(change),
-                Err(error) => fail_record(&mut failures, record.index, error)?,
+                Err(error) => {
+                    failures.push(RecordFailure { index: record.index, error: record_error(error)? });
+                }
             }
         }
         let outcome = Box::pin(invalidator.invalidate(&changes, deadline)).await;

@@ -232,40 +232,41 @@ async fn a_response_without_consumed_capacity_counts_zero_units() {
 const NOTHING: &str = r#"{"Responses":{}}"#;
 const UNPROCESSED: &str = r#"{"Responses":{},"UnprocessedKeys":{"pair":{"Keys":[{"PK":{"S":"1"},"SK":{"S":"1"}}],"ConsistentRead":true}}}"#;
 
+/// A response without items processes keys too: those of missing items.
 #[tokio::test]
 async fn unprocessed_keys_are_requested_again() {
     let found = r#"{"Responses":{"pair":[{"PK":{"S":"1"},"SK":{"S":"1"},"x":{"S":"y"}}]}}"#;
-    let service = ScriptedService::start(vec![
-        ScriptedResponse::ok(UNPROCESSED),
-        ScriptedResponse::ok(UNPROCESSED),
-        ScriptedResponse::ok(found),
-    ])
-    .await;
+    let service =
+        ScriptedService::start(vec![ScriptedResponse::ok(UNPROCESSED), ScriptedResponse::ok(found)]).await;
     let keys = [pair("2", "2"), pair("1", "1"), pair("1", "1")];
     let items = service.tables().read(&keys).await.unwrap().items;
     let stored = Some(keyed(item([("x", text("y"))]), &pair("1", "1")));
     assert_eq!(items, [None, stored.clone(), stored]);
     let requests = service.requests();
-    assert_eq!(requests.len(), 3);
+    assert_eq!(requests.len(), 2);
     assert!(requests[0].contains(r#"{"S":"2"}"#) && !requests[1].contains(r#"{"S":"2"}"#), "{requests:?}");
     assert!(requests.iter().all(|request| request.contains(r#""ConsistentRead":true"#)), "{requests:?}");
 }
 
 #[tokio::test]
-async fn keys_that_are_never_processed_count_as_throttled() {
+async fn a_response_that_processes_no_key_counts_as_throttled() {
     let service = ScriptedService::start(vec![ScriptedResponse::ok(UNPROCESSED)]).await;
-    let error = service.tables().read(&[pair("1", "1")]).await.unwrap_err();
+    let error = service.tables().read(&[pair("1", "1"), pair("2", "2")]).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
-    assert_eq!(service.requests().len(), 8);
+    assert_eq!(service.requests().len(), 2, "the first response processed a key");
 }
 
 #[tokio::test]
-async fn a_read_is_retried() {
+async fn only_the_tables_of_a_reader_retry() {
     let throttle = ScriptedResponse::error(400, "ThrottlingException", "slow down");
-    let service =
-        ScriptedService::start(vec![throttle, ScriptedResponse::HangUp, ScriptedResponse::ok(NOTHING)]).await;
-    assert_eq!(service.tables().read(&[pair("1", "1")]).await.unwrap().items, [None]);
+    let responses = vec![throttle, ScriptedResponse::HangUp, ScriptedResponse::ok(NOTHING)];
+    let service = ScriptedService::start(responses.clone()).await;
+    assert_eq!(service.retrying_tables().read(&[pair("1", "1")]).await.unwrap().items, [None]);
     assert_eq!(service.requests().len(), 3);
+
+    let service = ScriptedService::start(responses).await;
+    assert!(service.tables().read(&[pair("1", "1")]).await.unwrap_err().is_retryable());
+    assert_eq!(service.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -302,6 +303,8 @@ async fn a_client_without_region_or_credentials_is_a_configuration_error() {
         index: "GSI2".into(),
         partition: attribute("GSI2PK", text("secret")),
         sort: None,
+        page_items: 1,
+        start_after: None,
     };
     for (configuration, word) in [
         (configuration().credentials_provider(credentials), "AWS_REGION"),

@@ -10,11 +10,13 @@
 //! | `units` | the write units of writes |
 //! | `random` | random sequences of writes, with equal results from both implementations |
 //! | `scripted_service`, `faults` | DynamoDB's errors, from a stand-in with scripted responses |
+//! | `hanging` | requests that never get a response |
 //! | `quirks` | known differences between the embedded DynamoDB and AWS, each a test of its own |
 
 mod changes;
 mod conditions;
 mod faults;
+mod hanging;
 mod outcome;
 mod quirks;
 mod random;

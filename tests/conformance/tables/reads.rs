@@ -108,7 +108,22 @@ fn query(index: &str, partition: (&str, &str), sort: Option<(&str, &str)>) -> In
         index: index.into(),
         partition: attribute(partition.0, text(partition.1)),
         sort: sort.map(|(name, value)| attribute(name, text(value))),
+        page_items: 100,
+        start_after: None,
     }
+}
+
+/// The items of all pages, and the number of pages.
+async fn all_pages(store: &impl TableStore, query: IndexQuery) -> (Vec<Item>, usize) {
+    let (mut items, mut pages, mut next) = (Vec::new(), 0, Some(query));
+    while let Some(query) = next {
+        let page = store.query_index(&query).await.unwrap();
+        assert!(page.items.len() <= usize::from(query.page_items), "{} items", page.items.len());
+        items.extend(page.items);
+        pages += 1;
+        next = page.next;
+    }
+    (items, pages)
 }
 
 async fn indexes(store: &impl TableStore) {
@@ -122,20 +137,21 @@ async fn indexes(store: &impl TableStore) {
     put("3", item([("GSI1PK", text("a"))])).await;
     put("4", item([("GSI1PK", text("other")), ("GSI1SK", text("9"))])).await;
 
+    let found = async |index, partition, sort| all_pages(store, query(index, partition, sort)).await.0;
     let a = ("GSI1PK", "a");
-    assert_eq!(store.query_index(&query("GSI1", a, None)).await.unwrap(), [early.clone(), late.clone()]);
-    assert_eq!(store.query_index(&query("GSI1", a, Some(("GSI1SK", "9")))).await.unwrap(), [late]);
-    assert_eq!(store.query_index(&query("GSI1", a, Some(("GSI1SK", "8")))).await.unwrap(), []);
-    assert_eq!(store.query_index(&query("GSI1", ("GSI1PK", "z"), None)).await.unwrap(), []);
-    assert_eq!(store.query_index(&query("GSI2", ("GSI2PK", "b"), None)).await.unwrap(), [early]);
+    assert_eq!(found("GSI1", a, None).await, [early.clone(), late.clone()]);
+    assert_eq!(found("GSI1", a, Some(("GSI1SK", "9"))).await, [late]);
+    assert_eq!(found("GSI1", a, Some(("GSI1SK", "8"))).await, []);
+    assert_eq!(found("GSI1", ("GSI1PK", "z"), None).await, []);
+    assert_eq!(found("GSI2", ("GSI2PK", "b"), None).await, [early]);
 
     store
         .write(&always(pair("indexed", "1"), WriteAction::Update(vec![set("GSI1PK", "moved")])))
         .await
         .unwrap();
     store.write(&always(pair("indexed", "2"), WriteAction::Delete)).await.unwrap();
-    assert_eq!(store.query_index(&query("GSI1", a, None)).await.unwrap(), []);
-    assert_eq!(store.query_index(&query("GSI1", ("GSI1PK", "moved"), None)).await.unwrap().len(), 1);
+    assert_eq!(found("GSI1", a, None).await, []);
+    assert_eq!(found("GSI1", ("GSI1PK", "moved"), None).await.len(), 1);
 
     for (wrong, word) in [
         (query("GSI9", a, None), "GSI9"),
@@ -150,12 +166,31 @@ async fn indexes(store: &impl TableStore) {
     assert_eq!(store.query_index(&nowhere).await.unwrap_err().kind(), ErrorKind::Configuration);
 }
 
-/// A page of an index has 1 MB.
+/// A page of an index has at most 1 MB, and at most the requested number of items.
 async fn an_index_of_several_pages(store: &impl TableStore) {
+    let mut expected = Vec::new();
     for place in 0..5 {
+        let key = pair("pages", &place.to_string());
         let attributes = item([("GSI2PK", text("pages")), ("x", text(&"x".repeat(390_000)))]);
-        store.write(&always(pair("pages", &place.to_string()), WriteAction::Put(attributes))).await.unwrap();
+        store.write(&always(key.clone(), WriteAction::Put(attributes.clone()))).await.unwrap();
+        expected.push(keyed(attributes, &key));
     }
-    let found = store.query_index(&query("GSI2", ("GSI2PK", "pages"), None)).await.unwrap();
-    assert_eq!(found.len(), 5);
+    let place = |item: &Item| item.get("SK").and_then(|place| place.as_text()).unwrap().to_owned();
+    for page_items in [1, 2, 5, 100] {
+        let query = IndexQuery { page_items, ..query("GSI2", ("GSI2PK", "pages"), None) };
+        let (mut items, pages) = all_pages(store, query.clone()).await;
+        items.sort_by_cached_key(place);
+        assert!(items == expected, "pages of {page_items}: {} items", items.len());
+        assert!(pages * usize::from(page_items) >= items.len(), "{pages} pages of {page_items}");
+    }
+    // A page begins after a position, whether or not the item at this position still exists.
+    let query = IndexQuery { page_items: 2, ..query("GSI2", ("GSI2PK", "pages"), None) };
+    let first = store.query_index(&query).await.unwrap();
+    let mut rest = expected;
+    rest.retain(|item| !first.items.contains(item));
+    let last = pair("pages", &place(first.items.last().unwrap()));
+    store.write(&always(last, WriteAction::Delete)).await.unwrap();
+    let (mut items, _) = all_pages(store, first.next.unwrap()).await;
+    items.sort_by_cached_key(place);
+    assert!(items == rest, "{} items after the first page", items.len());
 }

@@ -18,6 +18,8 @@ pub(super) enum ScriptedResponse {
     Http { status: u16, body: String, date: Option<&'static str> },
     /// The connection is closed without a response: the request may have taken effect.
     HangUp,
+    /// The connection stays open without a response.
+    Hang,
 }
 
 impl ScriptedResponse {
@@ -28,7 +30,7 @@ impl ScriptedResponse {
     pub(super) fn at(self, time: &'static str) -> Self {
         match self {
             Self::Http { status, body, .. } => Self::Http { status, body, date: Some(time) },
-            Self::HangUp => Self::HangUp,
+            Self::HangUp | Self::Hang => self,
         }
     }
 
@@ -53,9 +55,9 @@ impl ScriptedService {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
         tokio::spawn(async move {
-            loop {
-                let Ok((connection, _)) = listener.accept().await else { return };
-                respond(connection, &responses, &seen).await;
+            let mut hanging = Vec::new();
+            while let Ok((connection, _)) = listener.accept().await {
+                hanging.extend(respond(connection, &responses, &seen).await);
             }
         });
         Self { endpoint, requests }
@@ -67,9 +69,18 @@ impl ScriptedService {
     }
 
     pub(super) fn tables(&self) -> DynamoDb {
+        tables(self.configuration())
+    }
+
+    /// The tables with the SDK's retries.
+    pub(super) fn retrying_tables(&self) -> DynamoDb {
+        DynamoDb::retrying(Client::from_conf(self.configuration().build()))
+    }
+
+    fn configuration(&self) -> Builder {
         let region = Region::from_static("us-east-1");
         let credentials = Credentials::new("test", "test", None, None, "test");
-        tables(configuration().endpoint_url(&self.endpoint).region(region).credentials_provider(credentials))
+        configuration().endpoint_url(&self.endpoint).region(region).credentials_provider(credentials)
     }
 }
 
@@ -85,8 +96,12 @@ pub(super) fn tables(configuration: Builder) -> DynamoDb {
     DynamoDb::new(Client::from_conf(configuration.build()))
 }
 
-/// Reads one request, responds to it and closes the connection.
-async fn respond(mut connection: TcpStream, responses: &[ScriptedResponse], requests: &Mutex<Vec<String>>) {
+/// Reads one request, responds to it and closes the connection, or returns it to be kept open.
+async fn respond(
+    mut connection: TcpStream,
+    responses: &[ScriptedResponse],
+    requests: &Mutex<Vec<String>>,
+) -> Option<TcpStream> {
     let mut request = Vec::new();
     let body = loop {
         let text = String::from_utf8_lossy(&request).into_owned();
@@ -99,7 +114,7 @@ async fn respond(mut connection: TcpStream, responses: &[ScriptedResponse], requ
             }
         }
         if connection.read_buf(&mut request).await.unwrap_or(0) == 0 {
-            return;
+            return None;
         }
     };
     let number = {
@@ -107,13 +122,18 @@ async fn respond(mut connection: TcpStream, responses: &[ScriptedResponse], requ
         requests.push(body);
         requests.len() - 1
     };
-    if let Some(ScriptedResponse::Http { status, body, date }) = responses.get(number).or(responses.last()) {
-        let date = date.map(|date| format!("date: {date}\r\n")).unwrap_or_default();
-        let head = format!(
-            "HTTP/1.1 {status} x\r\ncontent-type: application/x-amz-json-1.0\r\n{date}connection: close\r\n"
-        );
-        let text = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-        // The client may be gone already.
-        let _ = connection.write_all(text.as_bytes()).await;
+    match responses.get(number).or(responses.last())? {
+        ScriptedResponse::Hang => Some(connection),
+        ScriptedResponse::HangUp => None,
+        ScriptedResponse::Http { status, body, date } => {
+            let date = date.map(|date| format!("date: {date}\r\n")).unwrap_or_default();
+            let head = format!(
+                "HTTP/1.1 {status} x\r\ncontent-type: application/x-amz-json-1.0\r\n{date}connection: close\r\n"
+            );
+            let text = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+            // The client may be gone already.
+            let _ = connection.write_all(text.as_bytes()).await;
+            None
+        }
     }
 }

@@ -4,7 +4,9 @@ use afterwrite::Error;
 use afterwrite::effect::{ItemKey, KeyAttribute, Write};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::dynamodb::DynamoDb;
-use afterwrite::sink::{ConsumedUnits, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
 use afterwrite_local::dynamodb::EmbeddedDynamoDb;
 use afterwrite_memory::{IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition};
 use aws_sdk_dynamodb::Client;
@@ -133,7 +135,7 @@ impl Tables for EmbeddedTables {
         self.tables.transact(writes).await
     }
 
-    async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         self.tables.query_index(query).await
     }
 }

@@ -84,8 +84,7 @@ pub(crate) fn decide(
             // What settles an expiry that the entry has not passed also advances the entry past it: such an expiry was
             // never settled, even if its marker would be gone.
             let is_certain = !is_too_old(record) || (entry.is_some() && !is_counted);
-            let expiries =
-                if is_certain { &mut decision.expiries } else { &mut decision.too_old_expiries };
+            let expiries = if is_certain { &mut decision.expiries } else { &mut decision.too_old_expiries };
             expiries.push(index);
         }
     }

@@ -14,35 +14,35 @@ use crate::{Error, ErrorKind, Result};
 
 /// A ledger entry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LedgerEntry<'r> {
+pub(crate) struct LedgerEntry<'r> {
     /// The position of the newest change that is counted.
-    pub position: Position<'r>,
+    pub(crate) position: Position<'r>,
     /// The revision: grows by one with every write of the entry, and is the condition of the next write.
-    pub rev: u64,
+    pub(crate) rev: u64,
     /// The generation of the model that wrote the entry.
-    pub generation: u64,
+    pub(crate) generation: u64,
     /// The fingerprint of the model that wrote the entry: tells two models of one generation apart. Empty if unknown.
-    pub fingerprint: Arc<str>,
+    pub(crate) fingerprint: Arc<str>,
     /// The contributions that are counted now.
-    pub current: ItemContributions,
+    pub(crate) current: ItemContributions,
     /// The mirrored rollups that the last write removed the item from. If the writer crashed before it refreshed their
     /// mirrors, the next reader of the entry refreshes them.
-    pub left: Vec<TargetId>,
+    pub(crate) left: Vec<TargetId>,
     /// The server's time of the last reconciliation.
-    pub as_of: Option<Timestamp>,
+    pub(crate) as_of: Option<Timestamp>,
     /// When DynamoDB may delete the entry; set on tombstones only.
-    pub expires_at: Option<Timestamp>,
+    pub(crate) expires_at: Option<Timestamp>,
     /// Set while the item has a newer record that could not be counted.
-    pub behind: Option<ParkedPosition<'r>>,
+    pub(crate) behind: Option<ParkedPosition<'r>>,
 }
 
 /// The newest record of an item that could not be counted, and why. It never has item contents.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ParkedPosition<'r> {
+pub(crate) struct ParkedPosition<'r> {
     /// The record's position.
-    pub position: Position<'r>,
+    pub(crate) position: Position<'r>,
     /// The name of the error's kind.
-    pub reason: Cow<'r, str>,
+    pub(crate) reason: Cow<'r, str>,
 }
 
 const POSITION: &str = "position";
@@ -83,7 +83,7 @@ impl<'r> LedgerEntry<'r> {
 impl LedgerEntry<'_> {
     /// The item to store, without its key.
     #[must_use]
-    pub fn encode(&self, targets: &RollupTargets) -> Item {
+    pub(crate) fn encode(&self, targets: &RollupTargets) -> Item {
         let mut item = keys::item_of_type("LEDGER");
         let number = |number: i64| AttributeValue::N(Decimal::from(number));
         item.insert(Cow::Borrowed(POSITION), AttributeValue::text(self.position.to_text()));
@@ -109,7 +109,7 @@ impl LedgerEntry<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::State`] if the item is not a ledger entry.
-    pub fn decode(item: &Item, targets: &mut RollupTargets) -> Result<LedgerEntry<'static>> {
+    pub(crate) fn decode(item: &Item, targets: &mut RollupTargets) -> Result<LedgerEntry<'static>> {
         let integer =
             |name: &str| item.get(name).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
         let counter = |name: &'static str| {
@@ -386,8 +386,7 @@ mod tests {
 
     #[test]
     fn an_unreadable_entry_names_the_attribute_and_never_its_contents() {
-        let mut item = LedgerEntry::before(Position::start_of("label"))
-            .encode(&targets());
+        let mut item = LedgerEntry::before(Position::start_of("label")).encode(&targets());
         item.insert(Cow::Borrowed(CONTRIBUTIONS), AttributeValue::text("[[secret"));
         let error = LedgerEntry::decode(&item, &mut targets()).unwrap_err().to_string();
         assert!(error.contains(CONTRIBUTIONS) && !error.contains("secret"), "{error}");

@@ -181,7 +181,10 @@ impl<'r> LedgerItem<'r> {
     /// they leave none for one expiry.
     fn action_room(&self, context: StepContext<'_>) -> ActionRoom {
         let rollups: usize = context.core.aggregates(self).map(|aggregate| aggregate.into.len()).sum();
-        let mut room = ActionRoom { left: MAX_TRANSACTION_ACTIONS - 1 - rollups.min(MAX_TRANSACTION_ACTIONS - 1), targets: SmallVec::new() };
+        let mut room = ActionRoom {
+            left: MAX_TRANSACTION_ACTIONS - 1 - rollups.min(MAX_TRANSACTION_ACTIONS - 1),
+            targets: SmallVec::new(),
+        };
         let current = self.current().by_aggregate.iter().flat_map(|contribution| &contribution.targets);
         room.take(current.copied(), 0);
         room

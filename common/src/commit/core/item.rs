@@ -183,7 +183,9 @@ impl<'r> LedgerItem<'r> {
                     None => self.decide(context),
                 }
             }
-            (ItemState::Planned(plan), ItemInput::Rejected(error)) => self.reject(&plan.records, &error, context),
+            (ItemState::Planned(plan), ItemInput::Rejected(error)) => {
+                self.reject(&plan.records, &error, context)
+            }
             (ItemState::Planned(_), ItemInput::ResponseLost) => {
                 self.is_counted_elsewhere = true;
                 ItemState::Unread
@@ -208,10 +210,9 @@ impl<'r> LedgerItem<'r> {
             Err(error) => return ItemState::Failed(error),
         }
         if let Some(entry) = &self.entry {
-            let fingerprint = &*context.core.model.fingerprint;
             let is_other = entry.generation == context.core.model.generation
                 && !entry.fingerprint.is_empty()
-                && *entry.fingerprint != *fingerprint;
+                && *entry.fingerprint != *context.core.fingerprint;
             context.tally.other_models.add(u64::from(is_other));
             self.is_counted_elsewhere |= self.may_be_counted_by_reconciliation(entry);
         }
@@ -281,7 +282,7 @@ impl<'r> LedgerItem<'r> {
         }
         let records = work.records.clone();
         let StepContext { core, now, .. } = context;
-        let planner = ItemPlanner { model: &core.model, targets, now };
+        let planner = ItemPlanner { model: &core.model, fingerprint: &core.fingerprint, targets, now };
         match planner.plan(self.entry.as_ref(), work) {
             Ok(plan) => ItemState::Planned(Box::new(plan)),
             Err(error) => self.reject(&records, &error, context),
@@ -318,12 +319,7 @@ impl<'r> LedgerItem<'r> {
     }
 
     /// What is left to do after a plan of these records turned out to be impossible: they have errors.
-    fn reject(
-        &mut self,
-        records: &[usize],
-        error: &Error,
-        context: StepContext<'_>,
-    ) -> ItemState<'r> {
+    fn reject(&mut self, records: &[usize], error: &Error, context: StepContext<'_>) -> ItemState<'r> {
         if records.is_empty() || !error.kind().is_poison() {
             return ItemState::Failed(error.restated());
         }

@@ -128,6 +128,12 @@ impl StateKeys {
     }
 }
 
+/// A short name of a rollup, for the copies of its measures: the beginning of the SHA-256 hash of its key.
+pub(crate) fn rollup_origin(target: &RollupTarget) -> String {
+    let hash = Sha256::digest([&target.partition_key(), "\0", &*target.sort].concat().as_bytes());
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// An item with only the `EntityType` attribute.
 pub(crate) fn item_of_type(entity_type: &'static str) -> Item {
     // `Item::from` would sort a list first.

@@ -68,10 +68,14 @@ impl LookupResults {
 
     /// The open lookups, in the order of their keys.
     pub(crate) fn open(&self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        let mut open: Vec<_> = self.0.iter().filter_map(|(key, state)| match state {
-            LookupState::Open(open) => Some((key.clone(), open.clone())),
-            LookupState::Found(_) | LookupState::NotFound | LookupState::Failed(_) => None,
-        }).collect();
+        let mut open: Vec<_> = self
+            .0
+            .iter()
+            .filter_map(|(key, state)| match state {
+                LookupState::Open(open) => Some((key.clone(), open.clone())),
+                LookupState::Found(_) | LookupState::NotFound | LookupState::Failed(_) => None,
+            })
+            .collect();
         open.sort_by(|(a, _), (b, _)| a.cmp(b));
         open
     }

@@ -18,7 +18,6 @@ pub(crate) mod rollup;
 use std::sync::Arc;
 
 pub(crate) use item::{ItemInput, ItemState, LedgerItem};
-pub(crate) use records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
 
 use self::keys::StateKeys;
 use super::tally::CommitTally;
@@ -41,6 +40,8 @@ pub enum PoisonPolicy {
 #[derive(Debug)]
 pub(crate) struct LedgerCore {
     pub(crate) model: Arc<Model>,
+    /// The model's fingerprint.
+    pub(crate) fingerprint: Arc<str>,
     /// The deployed name of each of [`Model::tables`].
     pub(crate) table_names: Vec<Arc<str>>,
     pub(crate) keys: StateKeys,

@@ -80,7 +80,8 @@ pub(crate) fn pack<'p>(
     ordered.sort_by(|a, b| (a.packable.group, &a.targets).cmp(&(b.packable.group, &b.targets)));
     let mut group = None;
     for candidate in &ordered {
-        let is_same_group = std::mem::replace(&mut group, candidate.packable.group) == candidate.packable.group;
+        let is_same_group =
+            std::mem::replace(&mut group, candidate.packable.group) == candidate.packable.group;
         if !open.items.is_empty() && !(is_same_group && open.has_room_for(candidate)) {
             transactions.push(std::mem::take(&mut open));
         }
@@ -323,8 +324,7 @@ mod tests {
     }
 
     fn packed(plans: &[ItemPlan<'_>], targets: &RollupTargets) -> Vec<TransactionBatch> {
-        let packables =
-            plans.iter().enumerate().map(|(item, plan)| PackableItem { item, plan, group: None });
+        let packables = plans.iter().enumerate().map(|(item, plan)| PackableItem { item, plan, group: None });
         pack(packables, targets)
     }
 

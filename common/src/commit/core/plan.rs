@@ -177,6 +177,8 @@ impl ItemWork<'_> {
 pub(crate) struct ItemPlanner<'p> {
     /// The model.
     pub(crate) model: &'p Model,
+    /// The model's fingerprint.
+    pub(crate) fingerprint: &'p Arc<str>,
     /// The batch's rollups.
     pub(crate) targets: &'p RollupTargets,
     /// The current time.
@@ -233,14 +235,15 @@ impl ItemPlanner<'_> {
         let mut next = entry.map_or_else(|| LedgerEntry::before(start), LedgerEntry::without_contributions);
         next.rev += 1;
         next.generation = self.model.generation;
-        next.fingerprint = Arc::clone(&self.model.fingerprint);
+        next.fingerprint = Arc::clone(self.fingerprint);
         let mut extremes = Vec::new();
         if let Some(NewState { position, projection, is_deleted, as_of }) = state {
             next.current = projection.contributions;
             if !is_deleted {
                 // Contributions to aggregates that the model no longer has are kept. Those of a deleted item are
                 // subtracted: once its tombstone is gone, nothing could subtract them.
-                let is_known = |name: &Arc<str>| self.model.aggregates.iter().any(|known| known.name == *name);
+                let is_known =
+                    |name: &Arc<str>| self.model.aggregates.iter().any(|known| known.name == *name);
                 let unknown = before.by_aggregate.iter().filter(|earlier| !is_known(&earlier.aggregate));
                 next.current.by_aggregate.extend(unknown.cloned());
             }

@@ -24,10 +24,12 @@ pub struct SourceItem<'r> {
 pub type ItemRecords<'r> = SmallVec<[ItemRecord<'r>; 1]>;
 
 /// One record of an item, with its index in the batch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct ItemRecord<'r> {
     /// The index in the batch.
     pub index: usize,
+    /// Why the record cannot be counted although it could be decoded, if so.
+    pub defect: Option<Error>,
     /// The record. A malformed record is a failure unless the ledger has passed its position.
     pub record: Result<&'r ChangeRecord<'r>, &'r BadRecord<'r>>,
 }
@@ -71,25 +73,31 @@ pub(crate) struct DefectiveRecord<'d> {
 
 impl<'r> DeliveredRecords<'r> {
     pub(crate) fn new(records: ItemRecords<'r>) -> Self {
-        let mut decoded: SmallVec<[(usize, &ChangeRecord<'_>); 2]> = SmallVec::new();
+        let mut decoded: SmallVec<[(usize, &ChangeRecord<'_>, Option<Error>); 2]> = SmallVec::new();
         let mut malformed = Vec::new();
-        for ItemRecord { index, record } in records {
+        for ItemRecord { index, defect, record } in records {
             match record {
-                Ok(record) => decoded.push((index, record)),
+                Ok(record) => decoded.push((index, record, defect)),
                 Err(record) => malformed.push((index, record)),
             }
         }
-        decoded.sort_by(|(_, a), (_, b)| a.position.cmp(&b.position));
+        decoded.sort_by(|(_, a, _), (_, b, _)| a.position.cmp(&b.position));
         let delivered = decoded.len();
-        decoded.dedup_by(|(_, later), (_, first)| later.position == first.position);
-        Self {
-            repeated: delivered - decoded.len(),
-            batch_indexes: decoded.iter().map(|(index, _)| *index).collect(),
-            changes: decoded.into_iter().map(|(_, record)| record).collect(),
+        decoded.dedup_by(|(_, later, _), (_, first, _)| later.position == first.position);
+        let mut delivered_records = Self {
+            changes: SmallVec::with_capacity(decoded.len()),
+            batch_indexes: RecordIndexes::with_capacity(decoded.len()),
             malformed,
             old_images: BTreeMap::new(),
             errors: BTreeMap::new(),
+            repeated: delivered - decoded.len(),
+        };
+        for (index, (batch_index, record, defect)) in decoded.into_iter().enumerate() {
+            delivered_records.changes.push(record);
+            delivered_records.batch_indexes.push(batch_index);
+            delivered_records.errors.extend(defect.map(|error| (index, error)));
         }
+        delivered_records
     }
 
     /// Decodes the old images of the records that `is_wanted` selects.

@@ -146,7 +146,9 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let LedgerBatch { items, lookups, .. } = batch;
         // A mirroring item may depend on a lookup that it offers outputs for itself. Usually the result is known by
         // now, except if the lookup failed in a round that had nothing left to commit.
-        for item in items.iter().filter(|item| item.is_committed() && !item.identity.entity.mirrors.is_empty()) {
+        for item in
+            items.iter().filter(|item| item.is_committed() && !item.identity.entity.mirrors.is_empty())
+        {
             let images = item.records.newest_image().into_iter();
             for (key, outputs) in images.flat_map(|image| offered_outputs(model, item.identity, image)) {
                 self.lookups.require(key, Some(outputs), lookups);
@@ -295,7 +297,8 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         let mut sources = Vec::new();
         let mut keys = Vec::new();
         for ((mirror, target), refresh) in refreshes {
-            let (Some(mirror), target) = (self.core.model.mirrors.get(*mirror), batch.targets.get(*target)) else {
+            let (Some(mirror), target) = (self.core.model.mirrors.get(*mirror), batch.targets.get(*target))
+            else {
                 continue;
             };
             let Some(rollup) = self.core.keys.rollup(target) else { continue };
@@ -316,13 +319,15 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             let revision = rollup.as_ref().and_then(|item| item.get(keys::REV)).cloned();
             let revision = revision.unwrap_or(Decimal::ZERO.into());
             let placed = if refresh.is_changed { &mut certain } else { &mut doubtful };
-            placed.extend(self.place_keys(mirror, target, notes.as_ref()).into_iter().map(|key| PlacedCopies {
-                key,
-                mirror,
-                origin: target.origin(),
-                values: values.clone(),
-                revision: revision.clone(),
-                items: refresh.items.clone(),
+            placed.extend(self.place_keys(mirror, target, notes.as_ref()).into_iter().map(|key| {
+                PlacedCopies {
+                    key,
+                    mirror,
+                    origin: keys::rollup_origin(target),
+                    values: values.clone(),
+                    revision: revision.clone(),
+                    items: refresh.items.clone(),
+                }
             }));
         }
         let keys: Vec<_> = doubtful.iter().map(|copies| copies.key.clone()).collect();
@@ -342,7 +347,9 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             .with("entity", self.core.model.entity_name(copies.mirror.onto))
             .hint("Make the attribute's place a map, or the item smaller. The next change of the rollup tries again");
         if self.core.names_keys {
-            error = error.with("key", copies.key.to_string());
+            let attributes = std::iter::once(&copies.key.partition).chain(&copies.key.sort);
+            let texts: Vec<_> = attributes.filter_map(|key| key.value.as_text()).collect();
+            error = error.with("key", texts.join(", "));
         }
         error.caused_by(cause)
     }

@@ -108,8 +108,8 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     ) -> Vec<ItemKey> {
         let Some(entity) = self.core.model.entities.get(mirror.onto) else { return Vec::new() };
         let derived = self.derived_place(mirror, target);
-        let derived =
-            derived.and_then(|(partition, sort)| self.core.item_key(entity.table, &partition, sort.as_deref()));
+        let derived = derived
+            .and_then(|(partition, sort)| self.core.item_key(entity.table, &partition, sort.as_deref()));
         let noted = notes.into_iter().flatten().filter_map(|(name, value)| {
             let AttributeValue::L(place) = value else { return None };
             let mut texts = place.iter().filter_map(AttributeValue::as_text);

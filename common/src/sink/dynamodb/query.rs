@@ -6,13 +6,12 @@ use aws_sdk_dynamodb::operation::query::QueryError;
 use super::expression::WriteExpressions;
 use super::fault::TableRequest;
 use super::setup::missing_index;
-use super::value::item_from_sdk;
+use super::value::{item_from_sdk, item_to_sdk};
 use crate::Error;
-use crate::record::Item;
-use crate::sink::IndexQuery;
+use crate::sink::{IndexPage, IndexQuery};
 
-/// All items of the index with the query's key values.
-pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+/// A page of the items of the index with the query's key values.
+pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<IndexPage, Error> {
     let request =
         TableRequest { action: "Query", permission: "dynamodb:Query", key: None, tables: &query.table };
     let keys = [Some(&query.partition), query.sort.as_ref()].into_iter().flatten();
@@ -22,28 +21,22 @@ pub(super) async fn query(client: &Client, query: &IndexQuery) -> Result<Vec<Ite
         .query()
         .table_name(&*query.table)
         .index_name(&*query.index)
+        .limit(query.page_items.into())
+        .set_exclusive_start_key(query.start_after.as_ref().map(item_to_sdk))
         .set_key_condition_expression(expressions.condition)
         .set_expression_attribute_names(expressions.names)
         .set_expression_attribute_values(expressions.values);
-    let mut items = Vec::new();
-    let mut start = None;
-    loop {
-        let page = call.clone().set_exclusive_start_key(start);
-        let page = Box::pin(page.send()).await.map_err(|error| {
-            if error.as_service_error().is_some_and(is_missing_index) {
-                missing_index(&query.table, &query.index)
-            } else {
-                request.fault(&error).into_error(request)
-            }
-        })?;
-        for item in page.items.unwrap_or_default() {
-            items.push(item_from_sdk(item)?);
+    let page = Box::pin(call.send()).await.map_err(|error| {
+        if error.as_service_error().is_some_and(is_missing_index) {
+            missing_index(&query.table, &query.index)
+        } else {
+            request.fault(&error).into_error(request)
         }
-        start = page.last_evaluated_key.filter(|key| !key.is_empty());
-        if start.is_none() {
-            return Ok(items);
-        }
-    }
+    })?;
+    let last = page.last_evaluated_key.filter(|key| !key.is_empty()).map(item_from_sdk).transpose()?;
+    let next = last.map(|last| IndexQuery { start_after: Some(last), ..query.clone() });
+    let items = page.items.unwrap_or_default().into_iter().map(item_from_sdk).collect::<Result<_, _>>()?;
+    Ok(IndexPage { items, next })
 }
 
 /// DynamoDB reports a missing index, or one with other keys, as a validation error that only its message distinguishes.

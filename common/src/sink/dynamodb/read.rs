@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::interceptors::BeforeDeserializationInterceptorContextRef;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
@@ -13,28 +11,22 @@ use aws_sdk_dynamodb::types::{AttributeValue as Sdk, KeysAndAttributes};
 use futures::future::try_join_all;
 
 use super::fault::TableRequest;
-use super::table_names;
 use super::value::{item_from_sdk, key_to_sdk};
+use super::{DynamoDb, table_names};
 use crate::clock::{Clock as _, SystemClock};
 use crate::effect::ItemKey;
 use crate::record::{Item, Timestamp};
-use crate::retry::RetryPolicy;
 use crate::sink::ReadSnapshot;
 use crate::{Error, ErrorKind};
 
 /// BatchGetItem's limit.
 const MAX_BATCH_KEYS: usize = 100;
-/// How many empty responses in a row a batch may get before it counts as throttled.
-const MAX_EMPTY_RESPONSES: u32 = 8;
-/// The delay after a response that left keys unprocessed; it grows with each empty response in a row.
-const UNPROCESSED_DELAY: RetryPolicy =
-    RetryPolicy { first: Duration::from_millis(25), longest: Duration::from_secs(1) };
 
 /// The items with these keys, aligned with them.
-pub(super) async fn read(client: &Client, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+pub(super) async fn read(tables: &DynamoDb, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
     let clock = ServerClock::default();
     let distinct = DistinctKeys::of(keys);
-    let batches = distinct.keys.chunks(MAX_BATCH_KEYS).map(|batch| read_batch(client, batch, &clock));
+    let batches = distinct.keys.chunks(MAX_BATCH_KEYS).map(|batch| read_batch(tables, batch, &clock));
     let read: Vec<Option<Item>> = try_join_all(batches).await?.into_iter().flatten().collect();
     let items = distinct.positions.iter().map(|position| read.get(*position).cloned().flatten()).collect();
     Ok(ReadSnapshot { items, server_time: clock.time() })
@@ -82,27 +74,29 @@ impl KeyText {
 }
 
 /// The items with these keys, at most 100 and all different, aligned with them.
+///
+/// A response may leave keys unprocessed, because it has at most 16 MB, or because a table is throttled. They are requested again as
+/// long as responses process some of the keys.
 async fn read_batch(
-    client: &Client,
+    tables: &DynamoDb,
     keys: &[&ItemKey],
     clock: &ServerClock,
 ) -> Result<Vec<Option<Item>>, Error> {
-    let tables = table_names(keys.iter().copied());
+    let names = table_names(keys.iter().copied());
     let request = TableRequest {
         action: "BatchGetItem",
         permission: "dynamodb:BatchGetItem",
         key: keys.first().copied(),
-        tables: &tables,
+        tables: &names,
     };
     let mut items = HashMap::with_capacity(keys.len());
-    let mut pending = keys_by_table(keys, request)?;
-    let mut empty_responses = 0;
-    while !pending.is_empty() {
-        let call =
-            client.batch_get_item().set_request_items(Some(pending)).customize().interceptor(clock.clone());
-        let response =
-            Box::pin(call.send()).await.map_err(|error| request.fault(&error).into_error(request))?;
-        let before = items.len();
+    let (mut pending, mut pending_count) = (keys_by_table(keys, request)?, keys.len());
+    while pending_count > 0 {
+        let call = tables.client.batch_get_item().set_request_items(Some(pending));
+        let slot = tables.slot().await;
+        let response = Box::pin(call.customize().interceptor(clock.clone()).send()).await;
+        drop(slot);
+        let response = response.map_err(|error| request.fault(&error).into_error(request))?;
         for (table, found) in response.responses.unwrap_or_default() {
             let Some(template) = keys.iter().find(|key| *key.table == *table) else { continue };
             for item in found.into_iter().map(item_from_sdk) {
@@ -111,15 +105,11 @@ async fn read_batch(
             }
         }
         pending = response.unprocessed_keys.unwrap_or_default();
-        if pending.is_empty() {
-            break;
-        }
-        // Unprocessed keys were throttled, or exceeded the 16 MB of one response.
-        empty_responses = if items.len() == before { empty_responses + 1 } else { 0 };
-        if empty_responses >= MAX_EMPTY_RESPONSES {
+        let unprocessed = pending.values().map(|table| table.keys.len()).sum();
+        if unprocessed >= pending_count {
             return Err(request.throttled("UnprocessedKeys"));
         }
-        SystemClock.sleep(UNPROCESSED_DELAY.delay(empty_responses + 1, &SystemClock)).await;
+        pending_count = unprocessed;
     }
     Ok(keys.iter().map(|key| items.remove(&KeyText::of(key))).collect())
 }

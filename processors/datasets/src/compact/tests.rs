@@ -202,6 +202,10 @@ impl Clock for SteppingClock {
 
     async fn sleep(&self, _: Duration) {}
 
+    async fn until(&self, _: Timestamp) {
+        std::future::pending().await
+    }
+
     fn permille(&self) -> u32 {
         0
     }

@@ -35,7 +35,7 @@ impl ExporterFunction {
         let objects = S3Bucket::retrying(s3_client().await?, name.clone());
         let remembered = match &settings.state_table {
             Some(_) => {
-                let tables = DynamoDb::new(Box::pin(dynamodb_client()).await?);
+                let tables = DynamoDb::retrying(Box::pin(dynamodb_client()).await?);
                 Some(RememberedLookups::new(config.model.clone(), settings.required_state_table()?, tables))
             }
             None => None,

@@ -30,14 +30,14 @@ use afterwrite::effect::{
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::dynamodb::{missing_index, missing_table};
 use afterwrite::sink::{
-    ConsumedUnits, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot, Tables,
-    TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot,
+    Tables, TransactError, WriteError,
 };
 use afterwrite::{Error, ErrorKind};
 
 pub use self::definition::{IndexDefinition, KeyAttributeType, KeyDefinition, TableDefinition};
 pub use self::table::ItemChange;
-use self::table::{CheckedWrite, StoreFault, StoredKey, StoredTable, in_index};
+use self::table::{CheckedWrite, StoreFault, StoredKey, StoredTable, index_page};
 use crate::size::{item_bytes, value_bytes};
 
 /// DynamoDB tables in memory, with a clock that the test sets.
@@ -227,7 +227,7 @@ impl MemoryTables {
     ///
     /// # Errors
     /// As [`Tables::query_index`].
-    pub fn query_index_now(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+    pub fn query_index_now(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         let state = self.lock();
         let table = state.table(&query.table)?;
         let index = table.definition.indexes.iter().find(|index| *index.name == *query.index);
@@ -242,7 +242,7 @@ impl MemoryTables {
                 return Err(missing_index(&query.table, &query.index).with("attribute", &*attribute.name));
             }
         }
-        Ok(in_index(table, keys, &query.partition, query.sort.as_ref()).into_iter().cloned().collect())
+        Ok(index_page(table, keys, query))
     }
 
     fn swap(&self, write: &Write) -> Result<Option<Item>, WriteError> {
@@ -383,7 +383,7 @@ impl Tables for MemoryTables {
         self.transact_now(writes)
     }
 
-    async fn query_index(&self, query: &IndexQuery) -> Result<Vec<Item>, Error> {
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         self.query_index_now(query)
     }
 }

@@ -6,6 +6,7 @@ use afterwrite::Error;
 use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::sink::dynamodb::key_schema_mismatch;
+use afterwrite::sink::{IndexPage, IndexQuery};
 
 use super::change::{self, InvalidUpdate};
 use super::condition;
@@ -288,27 +289,31 @@ fn index_units(keys: &IndexKeySchema, old: Option<&Item>, new: Option<&Item>) ->
     }
 }
 
-/// The items of an index with these key values, in the order of its sort key.
-pub(super) fn in_index<'t>(
-    table: &'t StoredTable,
-    keys: &IndexKeySchema,
-    partition: &KeyAttribute,
-    sort: Option<&KeyAttribute>,
-) -> Vec<&'t Item> {
+/// A page of the items of an index with the query's key values, in the order of its sort key.
+pub(super) fn index_page(table: &StoredTable, keys: &IndexKeySchema, query: &IndexQuery) -> IndexPage {
     let has_value = |item: &Item, attribute: &KeyAttribute| {
         item.get(&*attribute.name).is_some_and(|value| condition::equal(value, &attribute.value))
     };
     let is_entry = |item: &Item| keys.definitions().all(|key| item.contains_key(key.name.as_str()));
-    let mut found: Vec<&Item> = table
-        .items()
-        .filter(|item| {
-            is_entry(item) && has_value(item, partition) && sort.is_none_or(|sort| has_value(item, sort))
-        })
-        .collect();
-    if let Some(sort) = &keys.sort {
-        found.sort_by_cached_key(|item| {
-            item.get(sort.name.as_str()).and_then(key_value).map(|(value, _)| value)
-        });
-    }
-    found
+    let is_found = |item: &&Item| {
+        let attributes = [Some(&query.partition), query.sort.as_ref()];
+        is_entry(item) && attributes.into_iter().flatten().all(|attribute| has_value(item, attribute))
+    };
+    let position = |item: &Item| index_position(table, keys, item);
+    let start = query.start_after.as_ref().map(position);
+    let mut found: Vec<&Item> = table.items().filter(is_found).collect();
+    found.retain(|item| start.as_ref().is_none_or(|start| position(item) > *start));
+    found.sort_by_cached_key(|item| position(item));
+    let limit = usize::from(query.page_items);
+    found.truncate(limit);
+    // As in DynamoDB, a full page has a next one, which may be empty.
+    let last = found.last().filter(|_| found.len() == limit);
+    let next = last.map(|last| IndexQuery { start_after: Some((*last).clone()), ..query.clone() });
+    IndexPage { items: found.into_iter().cloned().collect(), next }
+}
+
+/// The position of an item in an index: the value of the index's sort key, then those of the table's keys.
+fn index_position(table: &StoredTable, keys: &IndexKeySchema, item: &Item) -> Vec<Option<KeyValue>> {
+    let names = keys.sort.iter().chain(table.definition.keys.definitions());
+    names.map(|key| item.get(key.name.as_str()).and_then(key_value).map(|(value, _)| value)).collect()
 }

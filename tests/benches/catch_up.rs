@@ -1,0 +1,161 @@
+//! How fast one aggregator works off the backlog of one shard: `cargo bench -p afterwrite-tests --bench catch_up`.
+//!
+//! The recording `exam-42` is one shard, in the order of time. Its tables are an embedded DynamoDB behind a proxy that answers as
+//! late as a region does: reads after 6 ms, transactions after 15 ms, other writes after 5 ms. A batch begins when the batch before
+//! it has ended, as in Lambda.
+//!
+//! A larger batch counts more records per call, and a batching window fills it. The price is latency: a record waits for the
+//! window, unless the batch is full before, and for its whole batch.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark that meets the unexpected must fail at once"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::commit::{CommitTotals, Ledger};
+use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite::record::{AttributeValue, Item};
+use afterwrite::sink::Tables as _;
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::table::Model;
+use afterwrite_functions::StreamAggregator;
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_tests::deployment::event;
+use afterwrite_tests::latency_proxy::{CallLatencies, LatencyProxy};
+use afterwrite_tests::recording::StreamRecording;
+use afterwrite_tests::replay::{STATE, item_of_json};
+use futures::stream::{StreamExt as _, iter};
+use serde_json::Value;
+
+const RECORDING: &str = "exam-42";
+const BATCH_SIZES: [usize; 3] = [100, 300, 1000];
+/// The batching window whose latency is reported.
+const WINDOW: Duration = Duration::from_secs(5);
+/// The time limit of an invocation, far longer than needed.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Concurrent writes while the source table is filled.
+const CONCURRENCY: usize = 16;
+
+/// What a backlog took in batches of one size.
+struct CatchUpRun {
+    batch_size: usize,
+    records: usize,
+    /// The time of each batch.
+    batches: Vec<Duration>,
+    totals: CommitTotals,
+}
+
+#[tokio::main]
+async fn main() {
+    let recording = StreamRecording::load(RECORDING);
+    let records = recording.records_ending(SystemClock.now().epoch_seconds());
+    println!("{RECORDING}: {} records of one shard, {:?}\n", records.len(), CallLatencies::REGION);
+    println!(
+        "{:>10} {:>10} {:>9} {:>13} {:>11} {:>11} {:>12} {:>11}",
+        "batch of", "records/s", "units", "transactions", "median", "slowest", "full above", "counted in"
+    );
+    for batch_size in BATCH_SIZES {
+        println!("{}", catch_up(&recording, &records, batch_size).await.row());
+    }
+    println!(
+        "\nunits: write units a record. full above: the records a second of a shard from which a batch is full before a window of\n\
+         {} s ends. counted in: how long after its write a record is counted at the latest with that window, if the shard keeps up.",
+        WINDOW.as_secs()
+    );
+}
+
+/// Delivers all records to a new aggregator with new tables.
+async fn catch_up(recording: &StreamRecording, records: &[Value], batch_size: usize) -> CatchUpRun {
+    let model = Arc::new(Model::load(Model::DEFAULT_NAME).unwrap());
+    let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let server = filled_server(recording, &names).await;
+    let proxy = LatencyProxy::start(&server.endpoint(), CallLatencies::REGION).await.unwrap();
+    let client = server.client().config().to_builder().endpoint_url(proxy.endpoint()).build();
+    let tables = DynamoDb::new(aws_sdk_dynamodb::Client::from_conf(client));
+    let ledger = Ledger::new(model, names, Arc::from(STATE), tables, SystemClock);
+    let aggregator = StreamAggregator::new(ledger);
+    let mut run = CatchUpRun {
+        batch_size,
+        records: records.len(),
+        batches: Vec::new(),
+        totals: CommitTotals::default(),
+    };
+    for batch in records.chunks(batch_size) {
+        let event = event(batch);
+        let begun = Instant::now();
+        let handled = aggregator.handle(event.as_bytes(), SystemClock.now().plus(TIMEOUT)).await.unwrap();
+        run.batches.push(begun.elapsed());
+        run.totals += handled.totals;
+        assert!(handled.failures.is_empty(), "{:?}", handled.failures);
+    }
+    run
+}
+
+/// An embedded DynamoDB whose source tables hold every item of the recording, those that it deletes included: an index has the item
+/// that a lookup needs.
+async fn filled_server(recording: &StreamRecording, names: &[Arc<str>]) -> EmbeddedDynamoDb {
+    let server = EmbeddedDynamoDb::start().await.unwrap();
+    let key = KeyDefinition::new("PK", "SK");
+    let state = TableDefinition { name: STATE.to_owned(), key: key.clone(), ..TableDefinition::default() };
+    server.create_table(&state).await.unwrap();
+    let tables = DynamoDb::new(server.client());
+    for name in names {
+        let index =
+            |name: &str| (name.to_owned(), KeyDefinition::new(&format!("{name}PK"), &format!("{name}SK")));
+        let indexes = ["GSI1", "GSI2", "GSI3"].map(index).to_vec();
+        let source = TableDefinition {
+            name: name.to_string(),
+            key: key.clone(),
+            indexes,
+            ..TableDefinition::default()
+        };
+        server.create_table(&source).await.unwrap();
+        let images = recording.last_images();
+        let items = images.iter().chain(&recording.items).map(item_of_json);
+        let items: BTreeMap<[String; 2], Item> =
+            items.map(|item| (["PK", "SK"].map(|name| text(&item, name)), item)).collect();
+        iter(items.into_values()).for_each_concurrent(CONCURRENCY, |item| put(&tables, name, item)).await;
+    }
+    server
+}
+
+async fn put(tables: &DynamoDb, table: &Arc<str>, item: Item) {
+    let attribute = |name: &str| KeyAttribute { name: Arc::from(name), value: text(&item, name).into() };
+    let key = ItemKey { table: Arc::clone(table), partition: attribute("PK"), sort: Some(attribute("SK")) };
+    let put = Write { key, condition: WriteCondition::Always, action: WriteAction::Put(item) };
+    tables.write(&put).await.unwrap();
+}
+
+fn text(item: &Item, name: &str) -> String {
+    item.get(name).and_then(AttributeValue::as_text).unwrap().to_owned()
+}
+
+impl CatchUpRun {
+    /// The line of the report.
+    fn row(mut self) -> String {
+        self.batches.sort_unstable();
+        let total: Duration = self.batches.iter().sum();
+        let median = self.batches[self.batches.len() / 2];
+        let slowest = *self.batches.last().unwrap();
+        let records = f64::from(u32::try_from(self.records).unwrap());
+        let units = f64::from(u32::try_from(self.totals.write_units).unwrap());
+        format!(
+            "{:>10} {:>10.0} {:>9.2} {:>13} {:>8} ms {:>8} ms {:>10}/s {:>9.1} s",
+            self.batch_size,
+            records / total.as_secs_f64(),
+            units / records,
+            self.totals.transactions,
+            median.as_millis(),
+            slowest.as_millis(),
+            self.batch_size / usize::try_from(WINDOW.as_secs()).unwrap(),
+            // A record that arrives while a batch is handled waits for its end, then for its own.
+            (WINDOW + slowest).as_secs_f64(),
+        )
+    }
+}

@@ -1,0 +1,66 @@
+//! Conditions come before lookups: an item that does not count needs nothing looked up.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::world::EdgeWorld;
+
+const DRAFTS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.project]
+key = { PK = "ADMIN#{admin_id}", SK = "PROJECT#{project_id}" }
+[entities.attempt]
+key = { PK = "CANDIDATE#{candidate_id}", SK = "ATTEMPT#{attempt_id}" }
+attributes = { project_id = "S", status = "S" }
+[lookups.owner]
+of = "project"
+index = "GSI1"
+key = { GSI1PK = "PROJECT#{project_id}" }
+gives = ["admin_id"]
+[rollups.admin]
+key = { PK = "ADMIN#{admin_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "attempts"
+of = "attempt"
+lookup = "owner"
+when = { status = ["DONE"], project_id = [{ exists = true }] }
+into = "admin"
+measures = { attempts = "count" }
+"##;
+
+async fn counted(attributes: Value) -> (BTreeMap<String, String>, Option<i64>) {
+    let mut world = EdgeWorld::new(DRAFTS);
+    world.put("ADMIN#a1", "PROJECT#p1", json!({ "GSI1PK": { "S": "PROJECT#p1" } }));
+    world.put("CANDIDATE#c1", "ATTEMPT#t1", attributes);
+    let delivery = world.deliver().await;
+    (delivery.failures, world.measure("ADMIN#a1", "ROLLUP", "attempts"))
+}
+
+#[tokio::test]
+async fn a_draft_without_the_input_of_a_lookup_does_not_count_and_does_not_fail() {
+    assert_eq!(counted(json!({ "status": { "S": "DRAFT" } })).await, (BTreeMap::new(), None));
+}
+
+#[tokio::test]
+async fn null_is_absent_for_exists_and_for_the_input_of_a_lookup() {
+    for status in ["DRAFT", "DONE"] {
+        let attributes = json!({ "status": { "S": status }, "project_id": { "NULL": true } });
+        assert_eq!(counted(attributes).await, (BTreeMap::new(), None), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_item_that_counts_is_looked_up() {
+    let attributes = json!({ "status": { "S": "DONE" }, "project_id": { "S": "p1" } });
+    assert_eq!(counted(attributes).await, (BTreeMap::new(), Some(1)));
+}
+
+#[tokio::test]
+async fn an_item_that_does_not_count_does_not_wait_for_an_unknown_project() {
+    let attributes = json!({ "status": { "S": "DRAFT" }, "project_id": { "S": "nobody" } });
+    assert_eq!(counted(attributes).await, (BTreeMap::new(), None));
+}

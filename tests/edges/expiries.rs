@@ -1,0 +1,95 @@
+//! Expiries that arrive late or first of all, and keys that look like a marker's.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::world::{EdgeWorld, NOW};
+
+const READINGS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.reading]
+key = { PK = "SENSOR#{sensor_id}", SK = "{reading_id}" }
+attributes = { value = "N" }
+[rollups.sensor]
+key = { PK = "SENSOR#{sensor_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "readings"
+of = "reading"
+into = "sensor"
+measures = { readings = "count", total = { sum = "value" } }
+"##;
+
+fn with_extremes() -> String {
+    READINGS.replace("total = { sum = \"value\" }", "total = { sum = \"value\" }, highest = { max = \"value\" }")
+}
+
+/// A record as if it had been created so many days ago.
+fn aged(record: &Value, days: i64) -> Value {
+    let mut record = record.clone();
+    record["dynamodb"]["ApproximateCreationDateTime"] = json!(NOW - days * 86_400);
+    record
+}
+
+#[tokio::test]
+async fn a_very_late_expiry_of_a_counted_item_is_settled() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "r1", json!({ "value": { "N": "7" } }));
+    world.settle().await;
+    world.expire("SENSOR#s1", "r1");
+    world.stream();
+    let expiry = aged(world.records.last().expect("an expiry"), 60);
+    let delivery = world.deliver_these(std::slice::from_ref(&expiry)).await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "total"), Some(7), "kept, not subtracted");
+    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "settled_total"), Some(7));
+    world.deliver_these(&[expiry]).await;
+    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "total"), Some(7), "once");
+}
+
+#[tokio::test]
+async fn the_expiry_of_an_item_that_was_never_counted_settles_its_extremes_too() {
+    let mut world = EdgeWorld::new(&with_extremes());
+    world.put("SENSOR#s1", "r1", json!({ "value": { "N": "7" } }));
+    world.expire("SENSOR#s1", "r1");
+    world.stream();
+    let expiry = world.records.last().expect("an expiry").clone();
+    let delivery = world.deliver_these(&[expiry]).await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "readings"), Some(1));
+    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "highest"), Some(7));
+}
+
+#[tokio::test]
+async fn a_source_key_that_looks_like_a_marker_has_an_entry_of_its_own() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "r1", json!({ "value": { "N": "1" } }));
+    world.settle().await;
+    world.expire("SENSOR#s1", "r1");
+    world.settle().await;
+    // The marker of that expiry has a sort key made of the item's and the record's position.
+    let number = world.records.len();
+    let like_a_marker = format!("r1#EXPIRED#2026-02-06T10:00:00.000#{number:040}");
+    world.put("SENSOR#s1", &like_a_marker, json!({ "value": { "N": "10" } }));
+    let delivery = world.deliver().await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "total"), Some(11));
+}
+
+#[tokio::test]
+async fn a_record_without_image_and_view_type_fails_alone() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "r1", json!({ "value": { "N": "1" } }));
+    world.put("SENSOR#s1", "r2", json!({ "value": { "N": "2" } }));
+    world.stream();
+    let mut records = world.records.clone();
+    let bare = records[0]["dynamodb"].as_object_mut().expect("a change");
+    bare.remove("NewImage");
+    bare.remove("StreamViewType");
+    let delivery = world.deliver_these(&records).await;
+    assert_eq!(delivery.failures.len(), 1, "{:?}", delivery.failures);
+    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "total"), Some(2));
+}

@@ -1,0 +1,117 @@
+//! Mirrors: nothing feeds itself, and a mirror that cannot be written never fails a counted record.
+
+use std::collections::BTreeMap;
+
+use afterwrite::table::Model;
+use serde_json::json;
+
+use crate::world::EdgeWorld;
+
+/// The largest price of a shop's books, shown on the shop.
+const SHOP: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.shop]
+key = { PK = "SHOP#{shop_id}", SK = "SHOP" }
+[entities.book]
+key = { PK = "SHOP#{shop_id}", SK = "BOOK#{book_id}" }
+attributes = { price = "N" }
+[rollups.shop]
+key = { PK = "SHOP#{shop_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "books"
+of = "book"
+into = "shop"
+measures = { books = "count", dearest = { max = "price" } }
+[[mirrors]]
+onto = "shop"
+from = "shop"
+attributes = { "stats.books" = "books" }
+"##;
+
+/// The largest price of a book, shown on the book itself.
+fn self_feeding() -> String {
+    SHOP.replace("key = { PK = \"SHOP#{shop_id}\", SK = \"ROLLUP\" }", "key = { PK = \"SHOP#{shop_id}\", SK = \"ROLLUP#{book_id}\" }")
+        .replace("onto = \"shop\"", "onto = \"book\"")
+        .replace("{ \"stats.books\" = \"books\" }", "{ dearest = \"dearest\" }")
+}
+
+#[tokio::test]
+async fn a_maximum_mirrored_onto_the_item_that_feeds_it_settles() {
+    let mut world = EdgeWorld::new(&self_feeding());
+    world.put("SHOP#s1", "BOOK#b1", json!({ "price": { "N": "5" } }));
+    let records = world.settle().await;
+    assert!(records <= 2, "the item, and its mirror: {records}");
+    assert_eq!(world.shown("SHOP#s1", "BOOK#b1", "dearest"), Some(5));
+}
+
+#[test]
+fn a_cycle_of_aggregates_and_mirrors_over_several_items_is_refused() {
+    let model = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.child]
+key = { PK = "PARENT#{parent_id}", SK = "CHILD#{child_id}" }
+attributes = { size = "N" }
+[entities.parent]
+key = { PK = "PARENT#{parent_id}", SK = "PARENT" }
+attributes = { children = "N" }
+[rollups.parent]
+key = { PK = "PARENT#{parent_id}", SK = "ROLLUP#CHILDREN" }
+[rollups.child]
+key = { PK = "PARENT#{parent_id}", SK = "ROLLUP#CHILD#{child_id}" }
+[[aggregates]]
+name = "children"
+of = "child"
+into = "parent"
+measures = { children = { sum = "size" } }
+[[mirrors]]
+onto = "parent"
+from = "parent"
+attributes = { children = "children" }
+[[aggregates]]
+name = "parents"
+of = "parent"
+into = "parent"
+measures = { largest = { max = "children" } }
+"##;
+    let errors = Model::parse(model, "edge.toml").expect_err("a cycle").to_string();
+    assert!(errors.contains("children"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_mirror_into_an_attribute_that_is_not_a_map_fails_no_record() {
+    for stats in [json!({ "NULL": true }), json!({ "S": "many" })] {
+        let mut world = EdgeWorld::new(SHOP);
+        world.put("SHOP#s1", "SHOP", json!({ "stats": stats }));
+        world.put("SHOP#s1", "BOOK#b1", json!({ "price": { "N": "5" } }));
+        let delivery = world.deliver().await;
+        assert_eq!(delivery.failures, BTreeMap::new(), "counting and showing are two outcomes");
+        assert_eq!(world.measure("SHOP#s1", "ROLLUP", "books"), Some(1));
+        //TOTALS
+        // Once the item can show it, its next change does.
+        world.put("SHOP#s1", "SHOP", json!({ "stats": { "M": {} } }));
+        world.settle().await;
+        assert_eq!(world.shown("SHOP#s1", "SHOP", "stats.books"), Some(1));
+    }
+}
+
+#[tokio::test]
+async fn a_redelivered_batch_writes_no_mirror_that_is_right() {
+    let mut world = EdgeWorld::new(SHOP);
+    world.put("SHOP#s1", "SHOP", json!({}));
+    for book in 0..20 {
+        world.put("SHOP#s1", &format!("BOOK#b{book}"), json!({ "price": { "N": "5" } }));
+    }
+    world.settle().await;
+    assert_eq!(world.shown("SHOP#s1", "SHOP", "stats.books"), Some(20));
+    let records = world.records.clone();
+    let before = world.tables.write_units();
+    let delivery = world.deliver_these(&records).await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    assert_eq!(world.tables.write_units(), before, "a redelivered batch writes nothing");
+}

@@ -1,0 +1,221 @@
+//! A closed world: tables in memory whose streams feed the aggregator, which may write to the same tables.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite::commit::{CommitTotals, Ledger};
+use afterwrite::effect::{ItemKey, KeyAttribute};
+use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
+use afterwrite::table::Model;
+use afterwrite_functions::StreamAggregator;
+use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::deployment::event;
+use serde_json::{Map, Value, json};
+
+/// The table of the application's items, with keys `PK` and `SK` and the index `GSI1`.
+pub(crate) const TABLE: &str = "app";
+/// The state table.
+pub(crate) const STATE: &str = "state";
+/// The time of the world, in epoch seconds.
+pub(crate) const NOW: i64 = 1_770_400_000;
+/// Rounds of the stream after which a world that still writes is taken to run for ever.
+const MOST_ROUNDS: usize = 20;
+
+/// An application's table, its stream, and the aggregator that reads it.
+pub(crate) struct EdgeWorld {
+    pub(crate) tables: Arc<MemoryTables>,
+    aggregator: StreamAggregator<Arc<MemoryTables>, StillClock>,
+    /// All records so far, in the order of the stream.
+    pub(crate) records: Vec<Value>,
+    delivered: usize,
+}
+
+/// The result of a delivery.
+#[derive(Debug, Default)]
+pub(crate) struct Delivery {
+    /// The errors of the records that were not counted, by sequence number.
+    pub(crate) failures: BTreeMap<String, String>,
+    pub(crate) totals: CommitTotals,
+}
+
+impl EdgeWorld {
+    /// A world of this model, whose tables are empty.
+    pub(crate) fn new(model: &str) -> Self {
+        let tables = MemoryTables::new();
+        tables.set_time(Timestamp::from_epoch_seconds(NOW));
+        tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
+        let index = IndexDefinition::new("GSI1", "GSI1PK");
+        tables.create_table(TableDefinition::new(TABLE, "PK").sort("SK").index(index).streamed());
+        Self::over(model, Arc::new(tables))
+    }
+
+    /// A world of this model over tables that exist.
+    pub(crate) fn over(model: &str, tables: Arc<MemoryTables>) -> Self {
+        let model = Model::parse(model, "edge.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
+        let names = vec![Arc::from(TABLE)];
+        let ledger = Ledger::new(Arc::new(model), names, Arc::from(STATE), Arc::clone(&tables), clock);
+        Self { tables, aggregator: StreamAggregator::new(ledger), records: Vec::new(), delivered: 0 }
+    }
+
+    /// Puts an item, as the application would: its keys, and attributes in DynamoDB's JSON.
+    pub(crate) fn put(&mut self, partition: &str, sort: &str, attributes: Value) {
+        let mut item = item_of(&attributes);
+        for (name, key) in [("PK", partition), ("SK", sort)] {
+            item.insert(Cow::Borrowed(name), AttributeValue::text(key));
+        }
+        self.tables.put(TABLE, item).expect("an item");
+    }
+
+    /// Deletes an item, as the application would.
+    pub(crate) fn delete(&mut self, partition: &str, sort: &str) {
+        self.tables.delete(&key(TABLE, partition, sort)).expect("a key");
+    }
+
+    /// Deletes an item, as TTL does.
+    pub(crate) fn expire(&mut self, partition: &str, sort: &str) {
+        self.tables.expire(&key(TABLE, partition, sort)).expect("a key");
+    }
+
+    /// One item of the application's table.
+    pub(crate) fn item(&self, partition: &str, sort: &str) -> Option<Item> {
+        self.tables.get(&key(TABLE, partition, sort))
+    }
+
+    /// An attribute of an item of the application's table, as a number; a path may lead into maps.
+    pub(crate) fn shown(&self, partition: &str, sort: &str, path: &str) -> Option<i64> {
+        let item = self.item(partition, sort)?;
+        let (root, within) = path.split_once('.').unwrap_or((path, ""));
+        let mut value = item.get(root)?;
+        for name in within.split('.').filter(|name| !name.is_empty()) {
+            let AttributeValue::M(members) = value else { return None };
+            value = members.get(name)?;
+        }
+        value.as_number()?.to_i64()
+    }
+
+    /// A measure of a rollup.
+    pub(crate) fn measure(&self, partition: &str, sort: &str, measure: &str) -> Option<i64> {
+        self.tables.get(&key(STATE, partition, sort))?.get(measure)?.as_number()?.to_i64()
+    }
+
+    /// Takes what was written since the last call into the stream; the number of new records.
+    pub(crate) fn stream(&mut self) -> usize {
+        let changes = self.tables.take_changes(TABLE);
+        let new = changes.len();
+        for change in changes {
+            self.records.push(record(self.records.len() + 1, &change));
+        }
+        new
+    }
+
+    /// Delivers the records that have not been delivered, in one batch.
+    pub(crate) async fn deliver(&mut self) -> Delivery {
+        self.stream();
+        let records = self.records[self.delivered..].to_vec();
+        self.delivered = self.records.len();
+        self.deliver_these(&records).await
+    }
+
+    /// Delivers these records in one batch.
+    pub(crate) async fn deliver_these(&self, records: &[Value]) -> Delivery {
+        if records.is_empty() {
+            return Delivery::default();
+        }
+        let deadline = Timestamp::from_epoch_ms(i64::MAX);
+        let handled = self.aggregator.handle(event(records).as_bytes(), deadline).await.expect("an event");
+        let failures = handled.failures.into_iter().map(|failed| {
+            (failed.sequence_number.unwrap_or_default(), failed.error.to_string())
+        });
+        Delivery { failures: failures.collect(), totals: handled.totals }
+    }
+
+    /// Delivers until nobody writes any more; the number of records, ours included.
+    pub(crate) async fn settle(&mut self) -> usize {
+        let before = self.delivered;
+        for _ in 0..MOST_ROUNDS {
+            if self.stream() == 0 && self.delivered == self.records.len() {
+                return self.delivered - before;
+            }
+            let delivery = self.deliver().await;
+            assert_eq!(delivery.failures, BTreeMap::new());
+        }
+        panic!("after {MOST_ROUNDS} rounds the stream still brings our own writes: {}", self.records.len());
+    }
+}
+
+/// The key of an item with the keys `PK` and `SK`.
+pub(crate) fn key(table: &str, partition: &str, sort: &str) -> ItemKey {
+    let attribute = |name: &str, value: &str| KeyAttribute { name: name.into(), value: AttributeValue::text(value) };
+    ItemKey { table: table.into(), partition: attribute("PK", partition), sort: Some(attribute("SK", sort)) }
+}
+
+/// The record of a change, as the stream has it.
+fn record(number: usize, change: &ItemChange) -> Value {
+    let operation = match (&change.old, &change.new) {
+        (None, _) => "INSERT",
+        (Some(_), Some(_)) => "MODIFY",
+        (Some(_), None) => "REMOVE",
+    };
+    let keys = std::iter::once(&change.key.partition).chain(&change.key.sort);
+    let keys: Map<String, Value> = keys.map(|key| (key.name.to_string(), json_of(&key.value))).collect();
+    let mut dynamodb = json!({
+        "ApproximateCreationDateTime": change.time.epoch_seconds(),
+        "Keys": keys,
+        "SequenceNumber": format!("{number:021}"),
+        "StreamViewType": "NEW_AND_OLD_IMAGES",
+    });
+    for (name, image) in [("OldImage", &change.old), ("NewImage", &change.new)] {
+        if let (Some(image), Some(members)) = (image, dynamodb.as_object_mut()) {
+            members.insert(name.to_owned(), image_json(image));
+        }
+    }
+    let mut record = json!({
+        "eventID": format!("event-{number}"),
+        "eventName": operation,
+        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/2026-02-06T10:00:00.000"),
+        "dynamodb": dynamodb,
+    });
+    if let (true, Some(members)) = (change.is_expiry, record.as_object_mut()) {
+        let identity = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
+        members.insert("userIdentity".to_owned(), identity);
+    }
+    record
+}
+
+fn image_json<'a>(image: &BTreeMap<Cow<'a, str>, AttributeValue<'a>>) -> Value {
+    Value::Object(image.iter().map(|(name, value)| (name.to_string(), json_of(value))).collect())
+}
+
+/// The types that these worlds use.
+fn json_of(value: &AttributeValue<'_>) -> Value {
+    match value {
+        AttributeValue::S(text) => json!({ "S": text }),
+        AttributeValue::N(number) => json!({ "N": number.to_string() }),
+        AttributeValue::Bool(value) => json!({ "BOOL": value }),
+        AttributeValue::Null => json!({ "NULL": true }),
+        AttributeValue::M(members) => json!({ "M": image_json(members) }),
+        AttributeValue::L(elements) => json!({ "L": elements.iter().map(json_of).collect::<Vec<_>>() }),
+        other => panic!("not used here: {other:?}"),
+    }
+}
+
+fn item_of(attributes: &Value) -> Item {
+    let attributes = attributes.as_object().expect("an object").iter();
+    attributes.map(|(name, value)| (Cow::Owned(name.clone()), value_of(value))).collect()
+}
+
+fn value_of(value: &Value) -> AttributeValue<'static> {
+    let (kind, value) = value.as_object().and_then(|typed| typed.iter().next()).expect("a typed value");
+    match (kind.as_str(), value) {
+        ("S", Value::String(text)) => AttributeValue::text(text),
+        ("N", Value::String(number)) => AttributeValue::N(number.parse().expect("a number")),
+        ("BOOL", Value::Bool(value)) => AttributeValue::Bool(*value),
+        ("NULL", _) => AttributeValue::Null,
+        ("M", members) => AttributeValue::M(item_of(members)),
+        ("L", Value::Array(elements)) => AttributeValue::L(elements.iter().map(value_of).collect()),
+        other => panic!("not used here: {other:?}"),
+    }
+}
