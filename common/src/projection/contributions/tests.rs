@@ -144,8 +144,7 @@ fn a_value_of_a_wrong_type_is_an_error_only_if_it_is_needed() {
     let (project, wrong) = (("project_id", AttributeValue::text("p1")), ("score", AttributeValue::text("x")));
     let item = [project, wrong];
     for (owner, expected) in [("a1", Err(ErrorKind::Record)), ("a2", Ok((1, 0)))] {
-        let when =
-            format!("when = {{ admin_id = ['{owner}'], score = [5] }}\nmeasures.attempts = 'count'");
+        let when = format!("when = {{ admin_id = ['{owner}'], score = [5] }}\nmeasures.attempts = 'count'");
         assert_eq!(counted(&when, &item).map_err(|error| error.kind()), expected, "{owner}");
     }
 }

@@ -276,9 +276,7 @@ enum ScalarValue<'v> {
 impl Matcher {
     fn matches(&self, operand: Option<&Operand<'_>>) -> bool {
         match (self, operand) {
-            (Self::Exists(wanted), operand) => {
-                *wanted == operand.is_some_and(|operand| !operand.is_null())
-            }
+            (Self::Exists(wanted), operand) => *wanted == operand.is_some_and(|operand| !operand.is_null()),
             (_, None) => false,
             (_, Some(Operand::Value(value))) => self.matches_value(value),
             (_, Some(Operand::Text(text))) => self.matches_scalar(&ScalarValue::Text(text)),

@@ -108,11 +108,7 @@ fn numbers_are_compared_as_exact_decimals() {
     );
     check("x = [1_000, 0x10, +7]", &[number("1000.0"), number("16"), number("7")], &[number("-7")]);
     let digits = "12345678901234567890123456789012345678";
-    check(
-        &format!("x = [{digits}]"),
-        &[number(digits)],
-        &[number("12345678901234567890123456789012345679")],
-    );
+    check(&format!("x = [{digits}]"), &[number(digits)], &[number("12345678901234567890123456789012345679")]);
     check(
         "x = [0.12345678901234567890123456789012345678]",
         &[number("0.12345678901234567890123456789012345678")],
