@@ -256,6 +256,7 @@ async fn added_shards_spread_the_counts() {
     let new = changed(&[sharded]);
     let diff = verified_diff(&new, &[]).await;
     assert_eq!(units(&diff), [("book", 13)]);
+    assert!(diff.problems.iter().any(|problem| problem.contains("too little until")), "{diff:?}");
     let shrunk = Differences::between(&new, &library());
     assert!(shrunk.problems.iter().any(|problem| problem.contains("Leave it at 4")), "{shrunk:?}");
 }

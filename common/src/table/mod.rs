@@ -137,6 +137,7 @@ mod derivation;
 mod description;
 mod duration;
 mod entity;
+mod fingerprint;
 mod load;
 mod lookup;
 mod measure;
@@ -210,9 +211,19 @@ pub struct Model {
     /// The same, and the names that datasets read; a name of both has one id. Of old images the attributes that days of rows come from are
     /// read at once.
     pub row_attributes: AttributeInterner,
+    /// See [`Model::fingerprint`].
+    fingerprint: Arc<str>,
 }
 
 impl Model {
+    /// A short hash, 16 hexadecimal digits, of what decides contributions: the aggregates with their measures and
+    /// conditions, and the entities, tables, lookups and rollups that they use. Ledger entries carry it: two models of one
+    /// generation that count differently have different fingerprints.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
     /// The datasets that have rows of an entity, each with its index in [`Model::datasets`].
     pub fn datasets_of(&self, entity: &Entity) -> impl Iterator<Item = (usize, &Dataset)> {
         entity.datasets.iter().filter_map(|index| Some((*index, self.datasets.get(*index)?)))

@@ -8,6 +8,7 @@ use super::compiler::ModelCompiler;
 use super::problem::{ProblemCode, ProblemCollector};
 use super::reader::{self, Located, RawValue, SettingsTable, entries, place};
 use super::{check, warnings};
+use crate::table::fingerprint::fingerprint;
 use crate::table::named::read_named;
 use crate::table::{Model, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table};
 
@@ -69,6 +70,7 @@ pub(super) fn compile<'s>(
     each_named(&mut compiler, &settings, "queries", dataset::compile_query);
     check::check_model(&mut compiler);
     warnings::report_unused(&mut compiler);
+    compiler.model.fingerprint = fingerprint(&compiler.model);
     let ModelCompiler { problems, findings, model, .. } = compiler;
     if problems.is_complete() {
         problems.absorb(findings);

@@ -169,14 +169,35 @@ fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differen
         );
     }
     if old.shards != new.shards {
+        let is_moved = (old.shards == 1) != (new.shards == 1);
         differences.add(
             part(),
             from_to("shards", &old.shards.to_string(), &new.shards.to_string()),
-            "Items stay on the shard that they were counted on; new items use all shards.",
+            if is_moved {
+                "Contributions move between the one item and the shards when their items change or are reconciled."
+            } else {
+                "Items stay on the shard that they were counted on; new items use all shards."
+            },
         );
-        if new.shards < old.shards {
-            differences.problems.push(format!("rollup {name}: shards can only grow, because readers add up as many as the model has. Leave it at {} or more.", old.shards));
-        }
+        differences.problems.extend(sharding_problem(name, old.shards, new.shards));
+    }
+}
+
+/// Why readers of the new model have too little if the number of shards changes, and what to do instead.
+fn sharding_problem(rollup: &str, old: u32, new: u32) -> Option<String> {
+    let migration = format!(
+        "declare a new rollup with shards = {new} under another key, count into both, reconcile all items, let readers read the new one, and then remove {rollup}"
+    );
+    if new < old {
+        Some(format!(
+            "rollup {rollup}: shards can only grow, because readers add up as many as the model has. Leave it at {old} or more; otherwise {migration}."
+        ))
+    } else if old == 1 {
+        Some(format!(
+            "rollup {rollup}: the shards are other items than the one item that the rollup is now, so readers of the new model have too little until all items are reconciled. Instead, {migration}."
+        ))
+    } else {
+        None
     }
 }
 
@@ -210,17 +231,18 @@ fn aggregates(old: &ModelDescription, new: &ModelDescription, differences: &mut 
             }
         }
     }
-    newly_sharded(old, new, differences);
+    moved_between_shards(old, new, differences);
 }
 
-/// Aggregates that did not change, but one of whose rollups is sharded now: contributions move from the one item to a shard.
-fn newly_sharded(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
-    let shards = |model: &ModelDescription, rollup: &String| {
-        model.rollups.get(rollup).map_or(1, |rollup| rollup.shards)
+/// Aggregates that did not change, but one of whose rollups is sharded now or no longer: contributions move between the one
+/// item and the shards.
+fn moved_between_shards(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let is_sharded = |model: &ModelDescription, rollup: &String| {
+        model.rollups.get(rollup).is_some_and(|rollup| rollup.shards > 1)
     };
     for (name, aggregate) in new.aggregates.iter() {
-        let is_sharded_now = |rollup: &String| shards(old, rollup) == 1 && shards(new, rollup) > 1;
-        if old.aggregates.get(name) == Some(aggregate) && aggregate.into.names().any(is_sharded_now) {
+        let is_moved = |rollup: &String| is_sharded(old, rollup) != is_sharded(new, rollup);
+        if old.aggregates.get(name) == Some(aggregate) && aggregate.into.names().any(is_moved) {
             differences.moved(&aggregate.of, aggregate);
         }
     }

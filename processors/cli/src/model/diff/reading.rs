@@ -49,7 +49,7 @@ fn mirrors(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
             ),
             PartChange::Removed(_) => {
                 differences.orphaned.push(format!(
-                    "attributes {attribute}, {attribute}_rev and {attribute}_of of items: they keep their last value"
+                    "attribute {attribute} of items, with its `_rev` and `_of`: they keep their last value"
                 ));
                 ("removed".to_owned(), "Items keep the last value.")
             }

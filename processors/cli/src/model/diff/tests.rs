@@ -29,3 +29,46 @@ fn every_built_in_model_equals_itself_and_differs_from_the_others() {
         }
     }
 }
+
+/// What must be decided before a rollup of so many shards gets another number of them.
+fn resharded(before: u32, after: u32) -> Differences {
+    let model = |generation: u32, shards: u32| {
+        let source = format!(
+            r##"
+            name = "library"
+            generation = {generation}
+            tables.library.key = ["pk"]
+            [entities.book]
+            key = {{ pk = "BOOK#{{book_id}}" }}
+            [rollups.all]
+            key = {{ PK = "ALL", SK = "ROLLUP" }}
+            shards = {shards}
+            [[aggregates]]
+            name = "books"
+            of = "book"
+            into = "all"
+            measures.books = "count"
+            "##
+        );
+        Model::parse(&source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    Differences::between(&model(1, before), &model(2, after))
+}
+
+#[test]
+fn a_rollup_is_not_sharded_in_place() {
+    for (before, after, moves) in [(1, 4, true), (4, 1, true), (4, 3, false)] {
+        let differences = resharded(before, after);
+        let [problem] = differences.problems.as_slice() else { panic!("{differences}") };
+        let step = format!("declare a new rollup with shards = {after} under another key");
+        assert!(problem.contains("rollup all") && problem.contains(&step), "{problem}");
+        assert_eq!(!differences.reconcile.is_empty(), moves, "{differences}");
+    }
+}
+
+#[test]
+fn shards_can_grow() {
+    let differences = resharded(2, 4);
+    assert!(differences.problems.is_empty() && differences.reconcile.is_empty(), "{differences}");
+    assert_eq!(differences.changes.len(), 1, "{differences}");
+}
