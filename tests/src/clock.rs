@@ -44,3 +44,27 @@ impl Clock for StillClock {
 pub fn reached(clock: &impl Clock, time: Timestamp) -> impl Future<Output = ()> + Send {
     poll_fn(move |_| if clock.now() >= time { Poll::Ready(()) } else { Poll::Pending })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::yield_once;
+    use afterwrite::clock::within;
+
+    #[tokio::test]
+    async fn a_deadline_that_is_waited_for_does_not_advance_the_clock() {
+        let begin = Timestamp::from_epoch_seconds(1_770_000_000);
+        let (clock, deadline) = (StillClock::at(begin), begin.plus(Duration::from_secs(3)));
+        assert_eq!(within(&clock, deadline, yield_once()).await, Some(()));
+        assert_eq!(clock.now(), begin);
+
+        let slow = async {
+            clock.sleep(Duration::from_secs(3)).await;
+            yield_once().await;
+        };
+        assert_eq!(within(&clock, deadline, slow).await, None);
+        let mut is_started = false;
+        assert_eq!(within(&clock, deadline, async { is_started = true }).await, None);
+        assert!(!is_started, "nothing is started after the deadline");
+    }
+}
