@@ -40,7 +40,7 @@ impl Clock for StillClock {
 }
 
 /// Waits until a clock that its owner advances has reached this time. Nothing wakes the waiting task: it must be polled for another
-/// reason, as beside a request.
+/// reason, for example together with a request.
 pub fn reached(clock: &impl Clock, time: Timestamp) -> impl Future<Output = ()> + Send {
     poll_fn(move |_| if clock.now() >= time { Poll::Ready(()) } else { Poll::Pending })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use afterwrite::ErrorKind;
 use afterwrite::clock::{Clock as _, SystemClock, within};
 use afterwrite::commit::Ledger;
+use afterwrite::effect::WriteAction;
 use afterwrite::sink::dynamodb::MAX_CONCURRENT_REQUESTS;
 use afterwrite::sink::{Tables as _, TransactError, WriteError};
 use afterwrite::table::Model;
@@ -17,7 +18,6 @@ use tokio::time::{sleep, timeout};
 use super::outcome::{always, set};
 use super::scripted_service::{ScriptedResponse, ScriptedService};
 use super::store::pair;
-use afterwrite::effect::WriteAction;
 
 /// The time limit of an invocation, as a function of 3 seconds has.
 const INVOCATION: Duration = Duration::from_secs(3);
