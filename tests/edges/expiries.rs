@@ -15,7 +15,7 @@ key = ["PK", "SK"]
 key = { PK = "SENSOR#{sensor_id}", SK = "{reading_id}" }
 attributes = { value = "N" }
 [rollups.sensor]
-key = { PK = "SENSOR#{sensor_id}", SK = "ROLLUP" }
+key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
 [[aggregates]]
 name = "readings"
 of = "reading"
@@ -24,7 +24,8 @@ measures = { readings = "count", total = { sum = "value" } }
 "##;
 
 fn with_extremes() -> String {
-    READINGS.replace("total = { sum = \"value\" }", "total = { sum = \"value\" }, highest = { max = \"value\" }")
+    READINGS
+        .replace("total = { sum = \"value\" }", "total = { sum = \"value\" }, highest = { max = \"value\" }")
 }
 
 /// A record as if it had been created so many days ago.
@@ -44,10 +45,10 @@ async fn a_very_late_expiry_of_a_counted_item_is_settled() {
     let expiry = aged(world.records.last().expect("an expiry"), 60);
     let delivery = world.deliver_these(std::slice::from_ref(&expiry)).await;
     assert_eq!(delivery.failures, BTreeMap::new());
-    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "total"), Some(7), "kept, not subtracted");
-    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "settled_total"), Some(7));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(7), "kept, not subtracted");
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), Some(7));
     world.deliver_these(&[expiry]).await;
-    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "total"), Some(7), "once");
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(7), "once");
 }
 
 #[tokio::test]
@@ -59,8 +60,8 @@ async fn the_expiry_of_an_item_that_was_never_counted_settles_its_extremes_too()
     let expiry = world.records.last().expect("an expiry").clone();
     let delivery = world.deliver_these(&[expiry]).await;
     assert_eq!(delivery.failures, BTreeMap::new());
-    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "readings"), Some(1));
-    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "highest"), Some(7));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "readings"), Some(1));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "highest"), Some(7));
 }
 
 #[tokio::test]
@@ -76,7 +77,7 @@ async fn a_source_key_that_looks_like_a_marker_has_an_entry_of_its_own() {
     world.put("SENSOR#s1", &like_a_marker, json!({ "value": { "N": "10" } }));
     let delivery = world.deliver().await;
     assert_eq!(delivery.failures, BTreeMap::new());
-    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "total"), Some(11));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(11));
 }
 
 #[tokio::test]
@@ -91,5 +92,5 @@ async fn a_record_without_image_and_view_type_fails_alone() {
     bare.remove("StreamViewType");
     let delivery = world.deliver_these(&records).await;
     assert_eq!(delivery.failures.len(), 1, "{:?}", delivery.failures);
-    assert_eq!(world.measure("SENSOR#s1", "ROLLUP", "total"), Some(2));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
 }

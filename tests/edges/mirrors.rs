@@ -33,9 +33,12 @@ attributes = { "stats.books" = "books" }
 
 /// The largest price of a book, shown on the book itself.
 fn self_feeding() -> String {
-    SHOP.replace("key = { PK = \"SHOP#{shop_id}\", SK = \"ROLLUP\" }", "key = { PK = \"SHOP#{shop_id}\", SK = \"ROLLUP#{book_id}\" }")
-        .replace("onto = \"shop\"", "onto = \"book\"")
-        .replace("{ \"stats.books\" = \"books\" }", "{ dearest = \"dearest\" }")
+    SHOP.replace(
+        "key = { PK = \"SHOP#{shop_id}\", SK = \"ROLLUP\" }",
+        "key = { PK = \"SHOP#{shop_id}\", SK = \"ROLLUP#{book_id}\" }",
+    )
+    .replace("onto = \"shop\"", "onto = \"book\"")
+    .replace("{ \"stats.books\" = \"books\" }", "{ dearest = \"dearest\" }")
 }
 
 #[tokio::test]

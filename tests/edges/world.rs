@@ -7,9 +7,9 @@ use std::sync::Arc;
 use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
-use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
 use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
+use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
 use serde_json::{Map, Value, json};
@@ -126,9 +126,10 @@ impl EdgeWorld {
         }
         let deadline = Timestamp::from_epoch_ms(i64::MAX);
         let handled = self.aggregator.handle(event(records).as_bytes(), deadline).await.expect("an event");
-        let failures = handled.failures.into_iter().map(|failed| {
-            (failed.sequence_number.unwrap_or_default(), failed.error.to_string())
-        });
+        let failures = handled
+            .failures
+            .into_iter()
+            .map(|failed| (failed.sequence_number.unwrap_or_default(), failed.error.to_string()));
         Delivery { failures: failures.collect(), totals: handled.totals }
     }
 
@@ -148,7 +149,8 @@ impl EdgeWorld {
 
 /// The key of an item with the keys `PK` and `SK`.
 pub(crate) fn key(table: &str, partition: &str, sort: &str) -> ItemKey {
-    let attribute = |name: &str, value: &str| KeyAttribute { name: name.into(), value: AttributeValue::text(value) };
+    let attribute =
+        |name: &str, value: &str| KeyAttribute { name: name.into(), value: AttributeValue::text(value) };
     ItemKey { table: table.into(), partition: attribute("PK", partition), sort: Some(attribute("SK", sort)) }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use afterwrite_tests::faults::InjectedFaults;
 
 /// The events that a full run of seeds must have, in addition to the counters of the injected faults.
-const EXPECTED: [&str; 24] = [
+const EXPECTED: [&str; 27] = [
     "consumer crashed",
     "invocation overtaken by a second delivery",
     "shard delayed",
@@ -26,6 +26,9 @@ const EXPECTED: [&str; 24] = [
     "application: transfer",
     "application: scribble",
     "old record replayed at the end",
+    "record parked",
+    "parked record redriven",
+    "parked item reconciled",
     "relay: crashed",
     "relay: invocation timed out",
     "relay: call failed",

@@ -26,6 +26,8 @@ pub(crate) struct RunOptions {
     pub(crate) time_flies: bool,
     /// Whether streams are disabled and enabled again.
     pub(crate) recreates_streams: bool,
+    /// Whether records that cannot be counted are parked; otherwise they fail.
+    pub(crate) parks: bool,
     /// Whether processes crash and invocations time out.
     pub(crate) crashes: bool,
 }
@@ -48,6 +50,7 @@ impl RunOptions {
             time_flies: random.chance(600),
             recreates_streams: random.chance(300),
             crashes: random.chance(700),
+            parks: random.chance(500),
         }
     }
 }

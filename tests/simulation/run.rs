@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, SourceItem as LedgerItem};
+use afterwrite::commit::{CommitOutcome, ItemRecords, Ledger, PoisonPolicy, SourceItem as LedgerItem};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
 use afterwrite_functions::{AggregatedBatch, StreamAggregator};
@@ -85,6 +85,8 @@ pub(crate) struct SimulationRun<S> {
     next_task: u64,
     /// The on-failure bucket: batches whose retries are used up.
     pub(crate) failed_batches: Vec<Vec<usize>>,
+    /// The records that were parked.
+    pub(crate) parked_records: BTreeSet<usize>,
     pub(crate) application: SimulatedApplication,
     pub(crate) watcher: StateWatcher,
     pub(crate) trace: RunTrace,
@@ -118,6 +120,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             tasks: Vec::new(),
             next_task: 0,
             failed_batches: Vec::new(),
+            parked_records: BTreeSet::new(),
             application,
             watcher: StateWatcher::default(),
             trace: RunTrace::new(is_traced),
@@ -142,7 +145,8 @@ impl<S: Store + 'static> SimulationRun<S> {
         let names = TABLES.map(Arc::from).to_vec();
         let clock = SkewedClock { time: Arc::clone(&self.time), skew_ms };
         let ledger = Ledger::new(model(generation), names, Arc::from(STATE), Arc::clone(&self.tables), clock);
-        Arc::new(StreamAggregator::new(ledger))
+        let policy = if self.options.parks { PoisonPolicy::Park } else { PoisonPolicy::Fail };
+        Arc::new(StreamAggregator::new(ledger.on_poison(policy)))
     }
 
     pub(crate) fn note(&mut self, words: &[u64], describe: impl FnOnce() -> String) {
@@ -338,8 +342,9 @@ impl<S: Store + 'static> SimulationRun<S> {
                 handled.failures.iter().map(|failure| failure.error.to_string()).collect();
             format!("task {id} returns: first failed record {failed:?}: {errors:?}")
         });
+        let parked = self.parked_records(&records, &handled);
         let counted = records.get(..failed.unwrap_or(records.len())).unwrap_or_default();
-        for record in counted {
+        for record in counted.iter().filter(|record| !parked.contains(record)) {
             let now = self.time.now();
             self.streams.records[*record].first_counted_at.get_or_insert(now);
         }
@@ -355,6 +360,26 @@ impl<S: Store + 'static> SimulationRun<S> {
             (TaskKind::Redrive, Some(failed)) => self.failed_batches.push(records[failed..].to_vec()),
             (TaskKind::Redrive, None) | (TaskKind::RecordingReplay | TaskKind::Reconcile, _) => {}
         }
+    }
+
+    /// The records of a batch that were parked. Some are redriven later; the others must be healed by the item's next
+    /// change or a reconciliation.
+    fn parked_records(&mut self, records: &[usize], handled: &AggregatedBatch) -> Vec<usize> {
+        let numbers = handled.parked.iter().filter_map(|parked| parked.sequence_number.as_deref());
+        let numbers: Vec<&str> = numbers.collect();
+        let is_parked =
+            |record: &usize| numbers.contains(&self.streams.records[*record].sequence_number.as_str());
+        let parked: Vec<usize> = records.iter().copied().filter(is_parked).collect();
+        if parked.len() != numbers.len() {
+            self.problems.push(format!("{} records are parked, of which the batch has {}", numbers.len(), parked.len()));
+        }
+        if !parked.is_empty() {
+            self.coverage.record("record parked");
+            self.note(&[9], || format!("parked: {parked:?}"));
+            self.allow_unseen_images(parked.clone());
+            self.parked_records.extend(&parked);
+        }
+        parked
     }
 
     fn check_reconciliation(&mut self, record: usize, outcome: &CommitOutcome) {

@@ -279,6 +279,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.redrive_all();
         self.tables.set_rates(afterwrite_tests::faults::FaultRates::NONE);
         (self.options.retries, self.options.malformed) = (None, 0);
+        self.heal_parked_records();
         for _ in 0..6 {
             self.drain();
             self.redrive_all();
@@ -294,6 +295,23 @@ impl<S: Store + 'static> SimulationRun<S> {
             ));
         }
         self.end_faults();
+    }
+
+    /// Heals parked items: some by redriving what was parked, some by reconciling the item. The application's repair has
+    /// healed others by their next change.
+    fn heal_parked_records(&mut self) {
+        for record in std::mem::take(&mut self.parked_records) {
+            let StreamRecord { is_expiry, table, partition, sort, .. } = &self.streams.records[record];
+            let is_kept = *is_expiry && item_kind(table, partition, sort.as_deref()).is_kept();
+            if is_kept || self.random.chance(500) {
+                self.coverage.record("parked record redriven");
+                self.invoke(TaskKind::Redrive, vec![record]);
+            } else {
+                self.coverage.record("parked item reconciled");
+                self.reconcile(record);
+            }
+            self.finish_tasks();
+        }
     }
 
     fn redrive_all(&mut self) {

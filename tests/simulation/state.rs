@@ -33,6 +33,8 @@ pub(crate) fn state_kind(partition: &str, sort: &str) -> StateKind {
 pub(crate) struct StoredEntry {
     pub(crate) generation: i64,
     pub(crate) is_tombstone: bool,
+    /// Whether a newer record could not be counted.
+    pub(crate) is_behind: bool,
     pub(crate) contributions: Vec<StoredContribution>,
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct StateTable {
     /// By `PK` and `SK`.
     pub(crate) entries: BTreeMap<(String, String), StoredEntry>,
     pub(crate) rollups: BTreeMap<RollupKey, Item>,
+    /// The keys of the markers of parked expiries.
+    pub(crate) parked_expiries: Vec<(String, String)>,
     pub(crate) remembered: RememberedOutputs,
 }
 
@@ -60,6 +64,7 @@ impl StateTable {
         for item in items {
             let key = (text(&item, "PK").to_owned(), text(&item, "SK").to_owned());
             match state_kind(&key.0, &key.1) {
+                StateKind::Marker if item.contains_key("behind") => state.parked_expiries.push(key),
                 StateKind::Marker => {}
                 StateKind::Entry => {
                     state.entries.insert(key, entry(&item)?);
@@ -126,6 +131,7 @@ fn entry(item: &Item) -> Result<StoredEntry, String> {
     Ok(StoredEntry {
         generation: integer(item, "generation").ok_or_else(unreadable)?,
         is_tombstone: item.contains_key("expires_at"),
+        is_behind: item.contains_key("behind"),
         contributions,
     })
 }

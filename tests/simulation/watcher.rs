@@ -1,6 +1,6 @@
 //! Checks every change of the state table when it occurs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite_memory::ItemChange;
@@ -14,13 +14,20 @@ pub(crate) struct SettledExpiry {
     /// The model generation of the process.
     pub(crate) generation: u64,
     pub(crate) at: Timestamp,
+    /// Whether it was parked before.
+    pub(crate) was_parked: bool,
 }
+
+/// A write of a ledger entry: its `PK`, `SK` and `position`.
+pub(crate) type CountedPosition = (String, String, String);
 
 /// The observed expiries and problems.
 #[derive(Debug, Default)]
 pub(crate) struct StateWatcher {
     /// By the marker's `PK` and `SK`.
     pub(crate) settled: BTreeMap<(String, String), SettledExpiry>,
+    /// The positions that entries advanced to.
+    pub(crate) counted: BTreeSet<CountedPosition>,
     pub(crate) problems: Vec<String>,
 }
 
@@ -37,12 +44,20 @@ impl StateWatcher {
             return;
         };
         let old = change.old.as_ref();
+        if kind == StateKind::Entry && old.is_none_or(|old| text(old, "position") < text(new, "position")) {
+            let position = text(new, "position").to_owned();
+            self.counted.insert((partition.clone(), sort.clone(), position));
+        }
         let fault = match kind {
             StateKind::Entry => entry(old, new),
+            StateKind::Marker if new.contains_key("behind") => {
+                old.is_some().then_some("was parked after it was settled, or twice")
+            }
             StateKind::Rollup => rollup(old, new),
             StateKind::Lookup => lookup(old, new),
             StateKind::Marker => {
-                let expiry = SettledExpiry { generation, at: change.time };
+                let was_parked = old.is_some_and(|old| old.contains_key("behind"));
+                let expiry = SettledExpiry { generation, at: change.time, was_parked };
                 let is_second = self.settled.insert((partition.clone(), sort.clone()), expiry).is_some();
                 is_second.then_some("was written twice")
             }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::batch::LedgerBatch;
-use super::core::item::StoredMarker;
+use super::core::decide::StoredMarker;
 use super::core::keys::BEHIND;
 use super::core::rollup::changes_rollup;
 use super::core::{ItemInput, ItemState, LedgerCore, LedgerItem, StepContext};

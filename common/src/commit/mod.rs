@@ -129,9 +129,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
         clock: C,
     ) -> Self {
         let keys = StateKeys::new(state_table);
-        let fingerprint = Arc::from("");
         let poison = PoisonPolicy::default();
-        let core = LedgerCore { model, fingerprint, table_names, keys, poison, names_keys: false };
+        let core = LedgerCore { model, table_names, keys, poison, names_keys: false };
         Self { core, tables, clock, lookups: LookupCache::default() }
     }
 

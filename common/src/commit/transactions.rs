@@ -6,8 +6,7 @@ use futures::stream::{StreamExt as _, iter};
 use hashbrown::HashMap;
 
 use super::batch::LedgerBatch;
-use super::core::decide::TOMBSTONE_LIFETIME;
-use super::core::item::StoredMarker;
+use super::core::decide::{StoredMarker, TOMBSTONE_LIFETIME};
 use super::core::pack::{PackableItem, TransactionBatch, pack};
 use super::core::plan::{ExpiryMarker, ItemPlan};
 use super::core::rollup::{after_write, rollup_write};

@@ -220,7 +220,7 @@ impl Model {
     /// conditions, and the entities, tables, lookups and rollups that they use. Ledger entries carry it: two models of one
     /// generation that count differently have different fingerprints.
     #[must_use]
-    pub fn fingerprint(&self) -> &str {
+    pub fn fingerprint(&self) -> &Arc<str> {
         &self.fingerprint
     }
 

@@ -48,14 +48,22 @@ impl RecordDecision {
     }
 }
 
+/// A marker of an expiry in the state table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StoredMarker<'r> {
+    pub(crate) position: Position<'r>,
+    /// Whether the expiry is parked; otherwise it is settled.
+    pub(crate) is_parked: bool,
+}
+
 /// Decides on `records`, which belong to one item and are ordered by position.
 ///
-/// `is_settled` returns whether the expiry at a position has been settled. `is_item_counted` means that the item was
+/// `markers` are those of the item's expiries that are stored. `is_item_counted` means that the item was
 /// read and counted after its entry was found absent, so that records older than tombstones are done.
 pub(crate) fn decide(
     entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],
-    is_settled: impl Fn(&Position<'_>) -> bool,
+    markers: &[StoredMarker<'_>],
     on_expiry: OnExpiry,
     now: Timestamp,
     is_item_counted: bool,
@@ -80,10 +88,11 @@ pub(crate) fn decide(
             decision.uncounted.push(index);
         }
         decision.needs_item |= entry.is_none() && is_too_old(record) && !is_item_counted;
-        if record.expired && on_expiry == OnExpiry::Keep && !is_settled(&record.position) {
+        let marker = markers.iter().find(|marker| marker.position == record.position);
+        if record.expired && on_expiry == OnExpiry::Keep && marker.is_none_or(|marker| marker.is_parked) {
             // What settles an expiry that the entry has not passed also advances the entry past it: such an expiry was
-            // never settled, even if its marker would be gone.
-            let is_certain = !is_too_old(record) || (entry.is_some() && !is_counted);
+            // never settled, even if its marker would be gone. Nor was a parked one.
+            let is_certain = !is_too_old(record) || marker.is_some() || (entry.is_some() && !is_counted);
             let expiries = if is_certain { &mut decision.expiries } else { &mut decision.too_old_expiries };
             expiries.push(index);
         }

@@ -15,7 +15,7 @@
 //! A record that cannot be counted does not stop its item: it has an error, the other records are counted, and the plan
 //! marks the item as parked. So there is no state for it.
 
-use super::decide::{CLOCK_TOLERANCE, RecordDecision, decide};
+use super::decide::{CLOCK_TOLERANCE, RecordDecision, StoredMarker, decide};
 use super::entry::LedgerEntry;
 use super::lookups::LookupResults;
 use super::plan::{ItemPlan, ItemPlanner};
@@ -74,14 +74,6 @@ pub(crate) enum ItemInput<'r, 'l> {
     ResponseLost,
     /// There is no time left, or a request that it needs failed.
     GivenUp(Error),
-}
-
-/// A marker of an expiry in the state table.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StoredMarker<'r> {
-    pub(crate) position: Position<'r>,
-    /// Whether the expiry is parked; otherwise it is settled.
-    pub(crate) is_parked: bool,
 }
 
 /// Whether the item must be counted from its table.
@@ -212,7 +204,7 @@ impl<'r> LedgerItem<'r> {
         if let Some(entry) = &self.entry {
             let is_other = entry.generation == context.core.model.generation
                 && !entry.fingerprint.is_empty()
-                && *entry.fingerprint != *context.core.fingerprint;
+                && entry.fingerprint != *context.core.model.fingerprint();
             context.tally.other_models.add(u64::from(is_other));
             self.is_counted_elsewhere |= self.may_be_counted_by_reconciliation(entry);
         }
@@ -231,7 +223,7 @@ impl<'r> LedgerItem<'r> {
         let decision = decide(
             self.entry.as_ref(),
             &self.records.changes,
-            |position| self.is_settled(position),
+            &self.markers,
             self.identity.entity.on_expiry,
             context.now,
             self.reconciliation == Reconciliation::Done,
@@ -282,7 +274,7 @@ impl<'r> LedgerItem<'r> {
         }
         let records = work.records.clone();
         let StepContext { core, now, .. } = context;
-        let planner = ItemPlanner { model: &core.model, fingerprint: &core.fingerprint, targets, now };
+        let planner = ItemPlanner { model: &core.model, targets, now };
         match planner.plan(self.entry.as_ref(), work) {
             Ok(plan) => ItemState::Planned(Box::new(plan)),
             Err(error) => self.reject(&records, &error, context),

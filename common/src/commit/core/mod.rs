@@ -40,8 +40,6 @@ pub enum PoisonPolicy {
 #[derive(Debug)]
 pub(crate) struct LedgerCore {
     pub(crate) model: Arc<Model>,
-    /// The model's fingerprint.
-    pub(crate) fingerprint: Arc<str>,
     /// The deployed name of each of [`Model::tables`].
     pub(crate) table_names: Vec<Arc<str>>,
     pub(crate) keys: StateKeys,

@@ -177,8 +177,6 @@ impl ItemWork<'_> {
 pub(crate) struct ItemPlanner<'p> {
     /// The model.
     pub(crate) model: &'p Model,
-    /// The model's fingerprint.
-    pub(crate) fingerprint: &'p Arc<str>,
     /// The batch's rollups.
     pub(crate) targets: &'p RollupTargets,
     /// The current time.
@@ -235,7 +233,7 @@ impl ItemPlanner<'_> {
         let mut next = entry.map_or_else(|| LedgerEntry::before(start), LedgerEntry::without_contributions);
         next.rev += 1;
         next.generation = self.model.generation;
-        next.fingerprint = Arc::clone(self.fingerprint);
+        next.fingerprint = Arc::clone(self.model.fingerprint());
         let mut extremes = Vec::new();
         if let Some(NewState { position, projection, is_deleted, as_of }) = state {
             next.current = projection.contributions;
