@@ -176,8 +176,8 @@ impl Pattern {
         Ok(result.unwrap_or(false))
     }
 
-    /// Whether the condition holds, as far as that is known before lookups: `None` if it depends on their outputs. `read` is
-    /// as in [`Pattern::matches`] and is never asked for an output of a lookup.
+    /// Whether the condition holds, as far as that is known before lookups: `None` if it depends on their outputs, which
+    /// `read` is not called for.
     ///
     /// # Errors
     /// Those of `read`, unless outputs of lookups decide whether the value is read at all: then the result is not known.
