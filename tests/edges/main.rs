@@ -4,5 +4,6 @@ mod conditions;
 mod copies;
 mod expiries;
 mod mirrors;
+mod parking;
 mod plans;
 mod world;

@@ -95,7 +95,7 @@ async fn a_mirror_into_an_attribute_that_is_not_a_map_fails_no_record() {
         let delivery = world.deliver().await;
         assert_eq!(delivery.failures, BTreeMap::new(), "counting and showing are two outcomes");
         assert_eq!(world.measure("SHOP#s1", "ROLLUP", "books"), Some(1));
-        //TOTALS
+        assert_eq!(delivery.totals.unwritable_mirrors, 1, "it is counted as a metric");
         // Once the item can show it, its next change does.
         world.put("SHOP#s1", "SHOP", json!({ "stats": { "M": {} } }));
         world.settle().await;

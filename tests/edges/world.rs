@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::commit::{CommitTotals, Ledger};
+use afterwrite::commit::{CommitTotals, Ledger, PoisonPolicy};
 use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::table::Model;
-use afterwrite_functions::StreamAggregator;
+use afterwrite_functions::{FailedRecord, StreamAggregator};
 use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
@@ -37,6 +37,8 @@ pub(crate) struct EdgeWorld {
 pub(crate) struct Delivery {
     /// The errors of the records that were not counted, by sequence number.
     pub(crate) failures: BTreeMap<String, String>,
+    /// The errors of the records that were parked, by sequence number.
+    pub(crate) parked: BTreeMap<String, String>,
     pub(crate) totals: CommitTotals,
 }
 
@@ -51,12 +53,19 @@ impl EdgeWorld {
         Self::over(model, Arc::new(tables))
     }
 
-    /// A world of this model over tables that exist.
-    pub(crate) fn over(model: &str, tables: Arc<MemoryTables>) -> Self {
+    /// A world in which records that cannot be counted fail.
+    pub(crate) fn failing(model: &str) -> Self {
+        let Self { tables, aggregator, .. } = Self::new(model);
+        let model = Arc::clone(aggregator.ledger().model());
+        Self::of(ledger(model, Arc::clone(&tables)).on_poison(PoisonPolicy::Fail), tables)
+    }
+
+    fn over(model: &str, tables: Arc<MemoryTables>) -> Self {
         let model = Model::parse(model, "edge.toml").unwrap_or_else(|errors| panic!("{errors}"));
-        let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
-        let names = vec![Arc::from(TABLE)];
-        let ledger = Ledger::new(Arc::new(model), names, Arc::from(STATE), Arc::clone(&tables), clock);
+        Self::of(ledger(Arc::new(model), Arc::clone(&tables)), tables)
+    }
+
+    fn of(ledger: EdgeLedger, tables: Arc<MemoryTables>) -> Self {
         Self { tables, aggregator: StreamAggregator::new(ledger), records: Vec::new(), delivered: 0 }
     }
 
@@ -67,11 +76,6 @@ impl EdgeWorld {
             item.insert(Cow::Borrowed(name), AttributeValue::text(key));
         }
         self.tables.put(TABLE, item).expect("an item");
-    }
-
-    /// Deletes an item, as the application would.
-    pub(crate) fn delete(&mut self, partition: &str, sort: &str) {
-        self.tables.delete(&key(TABLE, partition, sort)).expect("a key");
     }
 
     /// Deletes an item, as TTL does.
@@ -94,6 +98,12 @@ impl EdgeWorld {
             value = members.get(name)?;
         }
         value.as_number()?.to_i64()
+    }
+
+    /// An attribute of the ledger's item for an item of the application, as text.
+    pub(crate) fn entry(&self, partition: &str, sort: &str, attribute: &str) -> Option<String> {
+        let item = self.tables.get(&key(STATE, &format!("LEDGER#{TABLE}#{partition}"), sort))?;
+        item.get(attribute)?.as_text().map(str::to_owned)
     }
 
     /// A measure of a rollup.
@@ -126,11 +136,12 @@ impl EdgeWorld {
         }
         let deadline = Timestamp::from_epoch_ms(i64::MAX);
         let handled = self.aggregator.handle(event(records).as_bytes(), deadline).await.expect("an event");
-        let failures = handled
-            .failures
-            .into_iter()
-            .map(|failed| (failed.sequence_number.unwrap_or_default(), failed.error.to_string()));
-        Delivery { failures: failures.collect(), totals: handled.totals }
+        let by_number = |failed: Vec<FailedRecord>| {
+            let parts = failed.into_iter().map(|failed| (failed.sequence_number, failed.error.to_string()));
+            parts.map(|(number, error)| (number.unwrap_or_default(), error)).collect()
+        };
+        let (failures, parked) = (by_number(handled.failures), by_number(handled.parked));
+        Delivery { failures, parked, totals: handled.totals }
     }
 
     /// Delivers until nobody writes any more; the number of records, ours included.
@@ -145,6 +156,13 @@ impl EdgeWorld {
         }
         panic!("after {MOST_ROUNDS} rounds the stream still brings our own writes: {}", self.records.len());
     }
+}
+
+type EdgeLedger = Ledger<Arc<MemoryTables>, StillClock>;
+
+fn ledger(model: Arc<Model>, tables: Arc<MemoryTables>) -> EdgeLedger {
+    let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
+    Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock)
 }
 
 /// The key of an item with the keys `PK` and `SK`.

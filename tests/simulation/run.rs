@@ -371,7 +371,11 @@ impl<S: Store + 'static> SimulationRun<S> {
             |record: &usize| numbers.contains(&self.streams.records[*record].sequence_number.as_str());
         let parked: Vec<usize> = records.iter().copied().filter(is_parked).collect();
         if parked.len() != numbers.len() {
-            self.problems.push(format!("{} records are parked, of which the batch has {}", numbers.len(), parked.len()));
+            self.problems.push(format!(
+                "{} records are parked, of which the batch has {}",
+                numbers.len(),
+                parked.len()
+            ));
         }
         if !parked.is_empty() {
             self.coverage.record("record parked");

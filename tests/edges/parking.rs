@@ -1,0 +1,162 @@
+//! Parking: a record that cannot be counted holds up no other, and its item says what is missing until it is healed.
+
+use std::collections::BTreeMap;
+
+use afterwrite::record::AttributeValue;
+use serde_json::json;
+
+use crate::world::{EdgeWorld, STATE, key};
+
+const READINGS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.reading]
+key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
+attributes = { value = "N" }
+[rollups.sensor]
+key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "readings"
+of = "reading"
+into = "sensor"
+measures = { readings = "count", total = { sum = "value" } }
+"##;
+
+fn number(value: i64) -> serde_json::Value {
+    json!({ "value": { "N": value.to_string() } })
+}
+
+fn misfit() -> serde_json::Value {
+    json!({ "value": { "S": "secret" } })
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_counted_is_parked_and_the_next_change_heals_its_item() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    world.put("SENSOR#s1", "READING#r2", number(2));
+    let delivery = world.deliver().await;
+    assert_eq!(delivery.failures, BTreeMap::new(), "nothing waits for it");
+    assert_eq!((delivery.parked.len(), delivery.totals.parked), (1, 1));
+    let behind = world.entry("SENSOR#s1", "READING#r1", "behind").expect("a mark");
+    assert!(behind.ends_with(" RecordError") && !behind.contains("secret"), "{behind}");
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
+
+    world.put("SENSOR#s1", "READING#r1", number(5));
+    world.settle().await;
+    assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(7));
+}
+
+#[tokio::test]
+async fn a_parked_record_that_is_delivered_again_writes_nothing() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    assert_eq!(world.deliver().await.parked.len(), 1);
+    let (records, before) = (world.records.clone(), world.tables.write_units());
+    let delivery = world.deliver_these(&records).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len(), delivery.totals.parked), (0, 1, 0));
+    assert_eq!(world.tables.write_units(), before);
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(1), "the last state that could be counted");
+}
+
+#[tokio::test]
+async fn an_older_record_of_a_parked_item_is_still_counted() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    world.stream();
+    let records = world.records.clone();
+    assert_eq!(world.deliver_these(&records[1..]).await.parked.len(), 1);
+    let delivery = world.deliver_these(&records[..1]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 0));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(1));
+    assert!(world.entry("SENSOR#s1", "READING#r1", "behind").is_some(), "the newer record is still missing");
+}
+
+#[tokio::test]
+async fn a_malformed_record_is_parked_and_its_redelivery_heals() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", number(3));
+    world.stream();
+    let whole = world.records[0].clone();
+    let mut malformed = whole.clone();
+    malformed["dynamodb"]["NewImage"]["value"] = json!({ "N": "three" });
+    let delivery = world.deliver_these(&[malformed]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), None);
+    let delivery = world.deliver_these(&[whole]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 0));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(3));
+    assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
+}
+
+#[tokio::test]
+async fn an_expiry_that_cannot_be_settled_is_parked_in_its_marker() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", number(3));
+    world.settle().await;
+    world.expire("SENSOR#s1", "READING#r1");
+    world.stream();
+    let whole = world.records[1].clone();
+    let mut malformed = whole.clone();
+    malformed["dynamodb"]["OldImage"]["value"] = json!({ "S": "three" });
+    let delivery = world.deliver_these(&[malformed]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len(), delivery.totals.parked), (0, 1, 1));
+    let marker = format!("READING#r1#EXPIRED#2026-02-06T10:00:00.000#{:040}", 2);
+    assert!(world.entry("SENSOR#s1", &marker, "behind").is_some());
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(3));
+    // The key lives again before the expiry is redriven.
+    world.put("SENSOR#s1", "READING#r1", number(10));
+    world.stream();
+    let records = world.records.clone();
+    world.deliver_these(&records[2..]).await;
+    let delivery = world.deliver_these(&[whole]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 0));
+    assert_eq!(world.entry("SENSOR#s1", &marker, "behind"), None);
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "settled_total"), Some(3));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(13));
+}
+
+#[tokio::test]
+async fn items_that_dynamodb_rejects_are_found_and_parked_and_all_others_are_counted() {
+    let mut world = EdgeWorld::new(READINGS);
+    // Somebody wrote a text over a rollup's measure.
+    let mut rollup = afterwrite::record::Item::new();
+    rollup.insert("PK".into(), "TOTAL#bad".into());
+    rollup.insert("SK".into(), "ROLLUP".into());
+    rollup.insert("total".into(), AttributeValue::text("many"));
+    world.tables.put(STATE, rollup).expect("a rollup");
+    for reading in 0..40 {
+        world.put(&format!("SENSOR#s{reading}"), "READING#r", number(reading + 1));
+    }
+    world.put("SENSOR#bad", "READING#r1", number(1));
+    let delivery = world.deliver().await;
+    assert_eq!(delivery.failures, BTreeMap::new());
+    assert_eq!(delivery.parked.len(), 1);
+    for reading in 0..40 {
+        let total = format!("TOTAL#s{reading}");
+        assert_eq!(world.measure(&total, "ROLLUP", "total"), Some(reading + 1), "counted once");
+    }
+    let behind = world.entry("SENSOR#bad", "READING#r1", "behind");
+    assert!(behind.is_some_and(|behind| behind.ends_with(" RejectedError")));
+    // The operator mends the rollup; the next change heals the item.
+    let mut rollup = world.tables.get(&key(STATE, "TOTAL#bad", "ROLLUP")).expect("a rollup");
+    rollup.remove("total");
+    world.tables.put(STATE, rollup).expect("a rollup");
+    world.put("SENSOR#bad", "READING#r1", number(4));
+    world.settle().await;
+    assert_eq!(world.measure("TOTAL#bad", "ROLLUP", "total"), Some(4));
+}
+
+#[tokio::test]
+async fn with_the_policy_fail_the_record_is_delivered_again() {
+    let mut world = EdgeWorld::failing(READINGS);
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    let delivery = world.deliver().await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (1, 0));
+    assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
+}
