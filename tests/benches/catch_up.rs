@@ -42,7 +42,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Concurrent writes while the source table is filled.
 const CONCURRENCY: usize = 16;
 
-/// What a backlog took in batches of one size.
+/// The figures of a backlog in batches of one size.
 struct CatchUpRun {
     batch_size: usize,
     records: usize,

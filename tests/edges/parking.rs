@@ -1,4 +1,4 @@
-//! Parking: a record that cannot be counted holds up no other, and its item says what is missing until it is healed.
+//! Parking: a record that cannot be counted holds up no other, and its item is marked until it is healed.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ pub(crate) const TABLE: &str = "app";
 pub(crate) const STATE: &str = "state";
 /// The time of the world, in epoch seconds.
 pub(crate) const NOW: i64 = 1_770_400_000;
-/// Rounds of the stream after which a world that still writes is taken to run for ever.
+/// Rounds of the stream after which a world that still writes is taken to run without end.
 const MOST_ROUNDS: usize = 20;
 
 /// An application's table, its stream, and the aggregator that reads it.

@@ -136,6 +136,29 @@ async fn a_malformed_record_fails_alone() {
     }
 }
 
+/// By default the record is acknowledged, and its item marked.
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn a_record_that_cannot_be_counted_is_parked() {
+    let deployment = FunctionDeployment::new().await;
+    let (api, function) = deployment.function(&program("aggregator"), &[]).await;
+    deployment.put_project("p1").await;
+    deployment.put_attempt("p1", "t1").await;
+    let mut records = deployment.records().await;
+    let whole = records.clone();
+    records[1]["dynamodb"]["NewImage"]["score"] = json!({ "S": SECRET });
+    assert_all_handled(api.invoke(event(&records), TIME).await, &function);
+    let entry = || deployment.item(STATE, "LEDGER#ExamBuddyTable#CANDIDATE#c1", "ATTEMPT#t1");
+    assert!(entry().await["behind"].ends_with(" RecordError"));
+    assert_all_handled(api.invoke(event(&whole), TIME).await, &function);
+    assert!(!entry().await.contains_key("behind"), "the corrected record heals the item");
+    let output = function.stop();
+    let parked: Vec<_> = metrics(&output).iter().map(|line| line["Parked"].as_u64()).collect();
+    assert_eq!(parked, [Some(1), Some(0)], "{output}");
+    assert!(output.contains("its item is marked as parked"), "{output}");
+    assert!(!output.contains(SECRET), "item contents in the log:\n{output}");
+}
+
 /// Such a record cannot be named in the response, so the record before it is redelivered and it follows; without one, the whole batch is.
 #[tokio::test]
 #[ignore = "needs the release binaries: run tests/run"]
@@ -153,7 +176,8 @@ async fn a_record_without_a_sequence_number_is_redelivered_with_the_one_before()
 /// at `named`, or else the whole batch.
 async fn assert_fails_alone(what: &str, place: usize, named: Option<usize>, breaks: fn(&mut Value)) {
     let deployment = FunctionDeployment::new().await;
-    let (api, function) = deployment.function(&program("aggregator"), &[]).await;
+    let policy = [("AFTERWRITE_ON_POISON", "fail")];
+    let (api, function) = deployment.function(&program("aggregator"), &policy).await;
     deployment.put_project("p1").await;
     for attempt in ["t1", "t2", "t3"] {
         deployment.put_attempt("p1", attempt).await;

@@ -89,9 +89,9 @@ impl DeliveredWorkload {
         }
     }
 
-    /// Delivers one record, and returns its failures.
+    /// Delivers one record, and returns why it cannot be counted.
     pub(crate) async fn failures(&self, record: &Value) -> Vec<FailedRecord> {
-        self.handle(&[record]).await.failures
+        self.handle(&[record]).await.parked
     }
 
     async fn handle(&self, records: &[&Value]) -> AggregatedBatch {

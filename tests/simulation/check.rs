@@ -222,7 +222,7 @@ fn settled_sums<S: Store + 'static>(
             Some(expiry) => {
                 // An expiry that the entry had not passed is settled however late it arrives.
                 let is_late = expiry.at.epoch_seconds() - record.created_at.epoch_seconds() > 35 * 86_400;
-                if is_late && !expiry.was_parked && !is_counted(&record.position()) {
+                if is_late && !expiry.was_open {
                     problems.push(format!("{} {} was settled although it was too old", key.0, key.1));
                 }
                 if oracle::add(&mut sums, record.table, old, expiry.generation, remembered).is_err() {

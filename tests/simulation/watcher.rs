@@ -14,8 +14,8 @@ pub(crate) struct SettledExpiry {
     /// The model generation of the process.
     pub(crate) generation: u64,
     pub(crate) at: Timestamp,
-    /// Whether it was parked before.
-    pub(crate) was_parked: bool,
+    /// Whether the ledger knew that it had not been settled: it was parked, or its entry had not passed it.
+    pub(crate) was_open: bool,
 }
 
 /// A write of a ledger entry: its `PK`, `SK` and `position`.
@@ -26,6 +26,8 @@ pub(crate) type CountedPosition = (String, String, String);
 pub(crate) struct StateWatcher {
     /// By the marker's `PK` and `SK`.
     pub(crate) settled: BTreeMap<(String, String), SettledExpiry>,
+    /// The positions of entries before and after their last write, by `PK` and `SK`.
+    positions: BTreeMap<(String, String), (String, String)>,
     /// The positions that entries advanced to.
     pub(crate) counted: BTreeSet<CountedPosition>,
     pub(crate) problems: Vec<String>,
@@ -44,9 +46,13 @@ impl StateWatcher {
             return;
         };
         let old = change.old.as_ref();
-        if kind == StateKind::Entry && old.is_none_or(|old| text(old, "position") < text(new, "position")) {
+        if kind == StateKind::Entry {
             let position = text(new, "position").to_owned();
-            self.counted.insert((partition.clone(), sort.clone(), position));
+            let before = old.map(|old| text(old, "position").to_owned()).unwrap_or_default();
+            if before < position {
+                self.counted.insert((partition.clone(), sort.clone(), position.clone()));
+            }
+            self.positions.insert((partition.clone(), sort.clone()), (before, position));
         }
         let fault = match kind {
             StateKind::Entry => entry(old, new),
@@ -57,12 +63,22 @@ impl StateWatcher {
             StateKind::Lookup => lookup(old, new),
             StateKind::Marker => {
                 let was_parked = old.is_some_and(|old| old.contains_key("behind"));
-                let expiry = SettledExpiry { generation, at: change.time, was_parked };
+                let was_open = was_parked || self.has_passed(&partition, &sort);
+                let expiry = SettledExpiry { generation, at: change.time, was_open };
                 let is_second = self.settled.insert((partition.clone(), sort.clone()), expiry).is_some();
                 is_second.then_some("was written twice")
             }
         };
         self.problems.extend(fault.map(|fault| format!("{partition} {sort} {fault}")));
+    }
+}
+
+impl StateWatcher {
+    /// Whether the entry's last write, which is in the marker's transaction, was the one that passed the expiry.
+    fn has_passed(&self, partition: &str, marker: &str) -> bool {
+        let Some((sort, position)) = marker.split_once("#EXPIRED#") else { return false };
+        let entry = self.positions.get(&(partition.to_owned(), sort.to_owned()));
+        entry.is_some_and(|(before, after)| **before < *position && *position <= **after)
     }
 }
 

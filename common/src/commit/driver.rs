@@ -1,6 +1,7 @@
 //! The driver of a batch: reads and writes what its items wait for, until they wait for nothing.
 //!
-//! It makes no decision about an item: it tells the item what it learned, and the item's next state says what it needs.
+//! It makes no decision about an item: it gives the item what was read or refused, and the item's next state names what
+//! it needs.
 
 use std::collections::BTreeSet;
 
@@ -38,11 +39,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 Ok(false) => {}
                 Ok(true) => {
                     attempt += 1;
-                    let is_time = match batch.lookups.most_queries() {
-                        Some(_) => self.lookups.wait(&batch.lookups).await,
-                        None => self.requests.wait(attempt).await,
-                    };
-                    if !is_time {
+                    if !self.lookups.wait(&batch.lookups, attempt).await {
+                        batch.lookups.close();
+                        self.plan(batch);
                         let message = "the deadline passed before the item could be committed";
                         batch.give_up(&Error::new(ErrorKind::Conflict, message), self.context());
                     }
@@ -134,12 +133,18 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     /// Resolves the lookups that items wait for, and remembers the outputs that the batch's own records offer. Returns
     /// whether items still wait.
     async fn resolve_lookups(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
-        let LedgerBatch { items, lookups, targets, .. } = batch;
+        let LedgerBatch { items, lookups, .. } = batch;
         for (key, offer) in items.iter().flat_map(|item| self.lookups_of(item)) {
             self.lookups.require(key, offer, lookups);
         }
         self.lookups.resolve(lookups).await?;
+        Ok(self.plan(batch))
+    }
+
+    /// Plans the items whose lookups are resolved. Returns whether others still wait.
+    fn plan(&self, batch: &mut LedgerBatch<'_>) -> bool {
         let context = self.context();
+        let LedgerBatch { items, lookups, targets, .. } = batch;
         let mut is_open = false;
         for item in items.iter_mut().filter(|item| matches!(item.state, ItemState::AwaitingLookup(_))) {
             if lookups.has_open() && self.lookups_of(item).any(|(key, _)| lookups.is_open(&key)) {
@@ -148,7 +153,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 item.step(ItemInput::LookupsResolved(lookups), context, targets);
             }
         }
-        Ok(is_open)
+        is_open
     }
 
     /// The lookups that an item offers outputs for, each with these, and the lookups that it needs.

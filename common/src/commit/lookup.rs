@@ -76,17 +76,25 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     }
 
     /// Tries every open lookup once: remembered, offered or in the index. One that finds nothing stays open, until the
-    /// index has been asked often enough.
+    /// index has been queried often enough.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`], or the error of reading the remembered lookups. The error of a single lookup is its
     /// result.
     pub(crate) async fn resolve(&self, results: &mut LookupResults) -> Result<()> {
-        let open = results.open();
+        let open = results.take_open();
         let unread = open.iter().filter(|(_, lookup)| !lookup.is_read);
         let keys: Vec<_> =
             unread.map(|(key, _)| self.core.keys.lookup(&self.core.model, key)).collect::<Result<_>>()?;
-        let mut remembered = self.requests.read(&keys).await?.items.into_iter();
+        let mut remembered = match self.requests.read(&keys).await {
+            Ok(stored) => stored.items.into_iter(),
+            Err(error) => {
+                for (key, lookup) in open {
+                    results.delay(key, lookup, error.restated());
+                }
+                return Err(error);
+            }
+        };
         let attempts = open.into_iter().map(|(key, lookup)| {
             let item = if lookup.is_read { None } else { remembered.next().flatten() };
             async move { (self.attempt(&key, &lookup, item).await, key, lookup) }
@@ -98,21 +106,21 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
                     self.cache.insert(key.clone(), Arc::clone(&outputs));
                     results.find(key, outputs);
                 }
-                Ok(None) => results.miss(key, lookup, self.requests.is_over()),
+                Ok(None) => results.miss(key, lookup),
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
-                // It is tried again, except that there may be no time.
-                Err(error) if error.is_retryable() && !self.requests.is_over() => {}
+                Err(error) if error.is_retryable() => results.delay(key, lookup, error),
                 Err(error) => results.fail(key, error),
             }
         }
         Ok(())
     }
 
-    /// Waits before open lookups are tried again; returns `false` if there is no time.
-    pub(crate) async fn wait(&self, results: &LookupResults) -> bool {
+    /// Waits before another attempt at a refused write or an open lookup; returns `false` if there is no time. An index
+    /// needs longer than a conflict.
+    pub(crate) async fn wait(&self, results: &LookupResults, attempt: u32) -> bool {
         match results.most_queries() {
-            Some(queries) => self.requests.pause(INDEX_PAUSE * queries.max(1)).await,
-            None => true,
+            Some(queries @ 1..) => self.requests.pause(INDEX_PAUSE * queries).await,
+            Some(0) | None => self.requests.wait(attempt).await,
         }
     }
 

@@ -55,7 +55,7 @@
 //! reconciliation.
 //!
 //! **Parking.** A record that can never be counted as it is (malformed, misfit, or rejected by DynamoDB) is
-//! acknowledged once the ledger says that it is missing: `behind`, in the item's entry, has its position and the kind of
+//! acknowledged once the ledger marks it as missing: `behind`, in the item's entry, has its position and the kind of
 //! the error. The entry's own position does not advance, so that the record can be delivered again, and the item's next
 //! change, or a reconciliation, counts the item as it is by then. An expiry is parked in its marker.
 //!
@@ -113,7 +113,7 @@ pub struct CommitOutcome {
     pub failures: Vec<RecordFailure>,
     /// The records that can never be counted as they are. The ledger marks their items as parked.
     pub parked: Vec<RecordFailure>,
-    /// Why copies could not be written. What they show is counted; the item's next change tries again.
+    /// Why copies could not be written. The measures that they show are counted; the item's next change tries again.
     pub unwritable_mirrors: Vec<Error>,
     /// The counters of the batch.
     pub totals: CommitTotals,

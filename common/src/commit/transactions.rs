@@ -35,7 +35,7 @@ struct RenderedTransaction<'r> {
     writes: Vec<Write>,
 }
 
-/// What a cancelled transaction says about one of its items.
+/// The reasons of a cancelled transaction that concern one of its items.
 #[derive(Default)]
 struct ItemRefusal<'r> {
     /// The entry as it is stored, if it differs from the one that was known.
@@ -120,7 +120,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         Ok(is_refused)
     }
 
-    /// What a refusal of an entry's write says: the stored entry, or that it can never be written; nothing if the same
+    /// The reason of a refusal of an entry's write: the stored entry, or an error if it can never be written; `None` if the same
     /// write can succeed later.
     fn entry_refusal(&self, refusal: WriteRefusal) -> Option<Result<Option<Item>>> {
         match refusal {
@@ -223,7 +223,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         Ok(Write { key, condition, action: WriteAction::Put(stored) })
     }
 
-    /// Tells the items of a transaction what became of it. Returns whether it was refused.
+    /// Gives the items of a transaction its result. Returns whether it was refused.
     fn apply<'r>(
         &self,
         batch: &mut LedgerBatch<'r>,

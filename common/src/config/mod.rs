@@ -124,7 +124,7 @@ impl EnvironmentSettings {
         required(self.bucket.as_deref(), BUCKET, hint).map(Arc::from)
     }
 
-    /// What happens to a record that can never be counted as it is.
+    /// The handling of records that can never be counted as they are.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if `AFTERWRITE_ON_POISON` is not valid.

@@ -30,7 +30,7 @@ pub(super) fn fingerprint(model: &Model) -> Arc<str> {
     hash.finalize().iter().take(LENGTH).map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }
 
-/// What decides the contributions of a model's items.
+/// Everything that decides the contributions of a model's items.
 struct ModelFacts<'m> {
     model: &'m Model,
     facts: BTreeSet<Vec<String>>,

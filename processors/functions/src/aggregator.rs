@@ -43,7 +43,7 @@ pub struct AggregatedBatch {
     pub failures: Vec<FailedRecord>,
     /// The records that can never be counted as they are. The ledger marks their items as parked.
     pub parked: Vec<FailedRecord>,
-    /// Why copies on applications' items could not be written. What they show is counted.
+    /// Why copies on applications' items could not be written. The measures that they show are counted.
     pub unwritable_mirrors: Vec<Error>,
     /// The age of the newest change, in milliseconds.
     pub age_ms: Option<u64>,

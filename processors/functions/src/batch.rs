@@ -116,7 +116,7 @@ pub(crate) fn age_ms(batch: &RecordBatch<'_>, now: Timestamp) -> Option<u64> {
 }
 
 /// A record without an image that `reader` needs. If the stream does not carry the image, the batch fails ([`ErrorKind::Stream`]); if it
-/// does, or the record does not say, the record is malformed ([`ErrorKind::Record`]).
+/// does, or the record does not name its view type, the record is malformed ([`ErrorKind::Record`]).
 pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, reader: &str) -> Error {
     let kind = match record.view {
         Some(StreamView::NewAndOldImages) | None => ErrorKind::Record,

@@ -72,7 +72,7 @@ pub(crate) fn decide(
     // slow.
     let oldest = now.minus(TOMBSTONE_LIFETIME).plus(CLOCK_TOLERANCE);
     let is_too_old = |record: &ChangeRecord<'_>| record.created_at.is_some_and(|created| created < oldest);
-    // An entry that only marks the item as parked says nothing about older records.
+    // An entry that only marks the item as parked has no information about older records.
     let entry = entry.filter(|entry| entry.has_counted());
     let mut decision = RecordDecision::default();
     for (index, record) in records.iter().enumerate() {
@@ -90,8 +90,8 @@ pub(crate) fn decide(
         decision.needs_item |= entry.is_none() && is_too_old(record) && !is_item_counted;
         let marker = markers.iter().find(|marker| marker.position == record.position);
         if record.expired && on_expiry == OnExpiry::Keep && marker.is_none_or(|marker| marker.is_parked) {
-            // What settles an expiry that the entry has not passed also advances the entry past it: such an expiry was
-            // never settled, even if its marker would be gone. Nor was a parked one.
+            // The transaction that settles an expiry advances the entry past it. So an expiry that the entry has not
+            // passed was never settled, even if its marker would be gone. Nor was a parked one.
             let is_certain = !is_too_old(record) || marker.is_some() || (entry.is_some() && !is_counted);
             let expiries = if is_certain { &mut decision.expiries } else { &mut decision.too_old_expiries };
             expiries.push(index);

@@ -19,7 +19,7 @@ struct RecordPrefix<'r> {
     uncounted: RecordIndexes,
     settlements: Vec<(Position<'r>, ImageProjection)>,
     settled: RecordIndexes,
-    /// What `max` and `min` see in the uncounted records.
+    /// The values of the uncounted records for `max` and `min`.
     extremes: ImageProjection,
 }
 
@@ -73,6 +73,7 @@ impl<'r> LedgerItem<'r> {
             state,
             settlements,
             behind: None,
+            is_healed: self.is_healed(decision),
             parked_expiries: Vec::new(),
             start,
             records,
@@ -105,6 +106,7 @@ impl<'r> LedgerItem<'r> {
             state: is_known.then_some(state),
             settlements: Vec::new(),
             behind: None,
+            is_healed: false,
             parked_expiries: Vec::new(),
             start,
             records: RecordIndexes::new(),
@@ -218,7 +220,7 @@ impl<'r> LedgerItem<'r> {
         (None, None)
     }
 
-    /// Adds what marks the records that cannot be counted, unless the ledger says so already.
+    /// Adds the marks of the records that cannot be counted, unless the ledger has them already.
     fn park(&self, work: &mut ItemWork<'r>) {
         let reached = work.state.as_ref().map(|state| &state.position);
         for record in self.records.defective() {

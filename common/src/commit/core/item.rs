@@ -7,7 +7,7 @@
 //!     Unread ──────────────▶ AwaitingLookup ─▶ Planned ───────────────────────────────────▶ Committed
 //!                  │            ▲ ▲    │          │ │
 //!     its table is │            │ │    │          │ └─ refused: the entry or a marker changed ─▶ AwaitingLookup
-//!     to be asked  ▼   item     │ │    │          └─── rejected: its records have errors ──────▶ AwaitingLookup
+//!     to be read   ▼   item     │ │    │          └─── rejected: its records have errors ──────▶ AwaitingLookup
 //!              NeedsItem ───────┘ │    │
 //!                                 └────┴─ written, and records are left: the next plan         any ─▶ Failed
 //! ```
@@ -29,14 +29,14 @@ use crate::record::{Image, Item, Position, Timestamp};
 use crate::table::OnExpiry;
 use crate::{Error, ErrorKind};
 
-/// What an item of a batch waits for.
+/// The step that an item of a batch waits for.
 #[derive(Debug)]
 pub(crate) enum ItemState<'r> {
     /// Its entry must be read: it never was, or a write with an unknown response may have changed it.
     Unread,
     /// The item itself must be read from its table. Its entry has been read before; reconciling depends on this order.
     NeedsItem,
-    /// What to count is decided; it is planned as soon as its lookups are resolved.
+    /// Its records are decided; it is planned as soon as its lookups are resolved.
     AwaitingLookup(CountBasis),
     /// The plan must be written.
     Planned(Box<ItemPlan<'r>>),
@@ -46,7 +46,7 @@ pub(crate) enum ItemState<'r> {
     Failed(Error),
 }
 
-/// What an item is counted from.
+/// The basis that an item is counted from.
 #[derive(Debug)]
 pub(crate) enum CountBasis {
     /// Its records.
@@ -55,7 +55,7 @@ pub(crate) enum CountBasis {
     Table { image: Option<Image<'static>>, at: Timestamp },
 }
 
-/// What the driver has learned about an item.
+/// News for an item, from the driver.
 #[derive(Debug)]
 pub(crate) enum ItemInput<'r, 'l> {
     /// Its entry was read, and those markers of its expiries that exist.
@@ -190,7 +190,7 @@ impl<'r> LedgerItem<'r> {
         };
     }
 
-    /// What to do about the entry that is stored.
+    /// Decodes the stored entry, and decides by it.
     fn learn_entry(
         &mut self,
         stored: Option<Item>,
@@ -239,7 +239,10 @@ impl<'r> LedgerItem<'r> {
         }
         if self.reconciliation == Reconciliation::Needed {
             ItemState::NeedsItem
-        } else if decision.is_empty() && self.records.defective().next().is_none() {
+        } else if decision.is_empty()
+            && self.records.defective().next().is_none()
+            && !self.is_healed(&decision)
+        {
             ItemState::Committed
         } else {
             ItemState::AwaitingLookup(CountBasis::Records(decision))
@@ -281,7 +284,7 @@ impl<'r> LedgerItem<'r> {
         }
     }
 
-    /// What is left to do after the plan took effect.
+    /// Notes the committed plan, and decides about the records that are left.
     fn apply(
         &mut self,
         plan: ItemPlan<'r>,
@@ -310,7 +313,7 @@ impl<'r> LedgerItem<'r> {
         self.decide(context)
     }
 
-    /// What is left to do after a plan of these records turned out to be impossible: they have errors.
+    /// Gives these records an error, because no plan of theirs is possible, and decides about the others.
     fn reject(&mut self, records: &[usize], error: &Error, context: StepContext<'_>) -> ItemState<'r> {
         if records.is_empty() || !error.kind().is_poison() {
             return ItemState::Failed(error.restated());
@@ -448,14 +451,24 @@ impl<'r> LedgerItem<'r> {
         uncounted
     }
 
-    /// Whether the ledger has passed a record. An expiry must be settled besides.
+    /// Whether the parked record is counted after all: it can be read now, and a reconciliation has counted a newer
+    /// state.
+    pub(crate) fn is_healed(&self, decision: &RecordDecision) -> bool {
+        let Some(behind) = self.entry.as_ref().and_then(|entry| entry.behind.as_ref()) else { return false };
+        let missing = self.records.changes.iter().position(|record| record.position == behind.position);
+        missing.is_some_and(|index| {
+            !decision.uncounted.contains(&index) && !self.records.errors.contains_key(&index)
+        })
+    }
+
+    /// Whether the ledger has passed a record. An expiry must also be settled.
     pub(crate) fn is_counted(&self, record: &DefectiveRecord<'_>) -> bool {
         let Some(position) = record.position else { return false };
         self.entry.as_ref().is_some_and(|entry| *position <= entry.position)
             && (!self.must_settle(record) || self.is_settled(position))
     }
 
-    /// Whether the ledger says that the record is missing.
+    /// Whether the ledger marks the record as missing.
     pub(crate) fn is_parked(&self, record: &DefectiveRecord<'_>, poison: PoisonPolicy) -> bool {
         let Some(position) = record.position else { return false };
         if poison == PoisonPolicy::Fail || !record.error.kind().is_poison() {

@@ -37,7 +37,7 @@ enum LookupState {
 }
 
 /// A lookup without a result.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct OpenLookup {
     /// The outputs that a record of the looked-up item in the same batch offers.
     pub(crate) offer: Option<Vec<AttributeValue<'static>>>,
@@ -45,6 +45,8 @@ pub(crate) struct OpenLookup {
     pub(crate) is_read: bool,
     /// How often the index was queried, without success.
     queries: u32,
+    /// Why the last attempt failed, if it can be repeated.
+    delay: Option<Error>,
 }
 
 impl LookupResults {
@@ -66,16 +68,14 @@ impl LookupResults {
         }
     }
 
-    /// The open lookups, in the order of their keys.
-    pub(crate) fn open(&self) -> Vec<(LookupKey<'static>, OpenLookup)> {
-        let mut open: Vec<_> = self
-            .0
-            .iter()
-            .filter_map(|(key, state)| match state {
-                LookupState::Open(open) => Some((key.clone(), open.clone())),
-                LookupState::Found(_) | LookupState::NotFound | LookupState::Failed(_) => None,
-            })
-            .collect();
+    /// Takes the open lookups, in the order of their keys. Each must be returned with its result.
+    pub(crate) fn take_open(&mut self) -> Vec<(LookupKey<'static>, OpenLookup)> {
+        let is_open = |_: &LookupKey<'_>, state: &mut LookupState| matches!(state, LookupState::Open(_));
+        let taken = self.0.extract_if(is_open).filter_map(|(key, state)| match state {
+            LookupState::Open(open) => Some((key, open)),
+            LookupState::Found(_) | LookupState::NotFound | LookupState::Failed(_) => None,
+        });
+        let mut open: Vec<_> = taken.collect();
         open.sort_by(|(a, _), (b, _)| a.cmp(b));
         open
     }
@@ -92,14 +92,26 @@ impl LookupResults {
         self.0.insert(key, LookupState::Found(outputs));
     }
 
+    /// Notes an attempt that can be repeated.
+    pub(crate) fn delay(&mut self, key: LookupKey<'static>, open: OpenLookup, error: Error) {
+        self.0.insert(key, LookupState::Open(OpenLookup { delay: Some(error), ..open }));
+    }
+
+    /// Ends all open lookups: there is no time for another attempt.
+    pub(crate) fn close(&mut self) {
+        for (key, open) in self.take_open() {
+            self.0.insert(key, open.delay.map_or(LookupState::NotFound, LookupState::Failed));
+        }
+    }
+
     pub(crate) fn fail(&mut self, key: LookupKey<'static>, error: Error) {
         self.0.insert(key, LookupState::Failed(error));
     }
 
-    /// Notes that neither the remembered lookups nor the index have the item; `is_last` if they are not asked again.
-    pub(crate) fn miss(&mut self, key: LookupKey<'static>, open: OpenLookup, is_last: bool) {
-        let open = OpenLookup { is_read: true, queries: open.queries + 1, ..open };
-        let is_last = is_last || open.queries >= MAX_INDEX_QUERIES;
+    /// Notes that neither the remembered lookups nor the index have the item.
+    pub(crate) fn miss(&mut self, key: LookupKey<'static>, open: OpenLookup) {
+        let open = OpenLookup { is_read: true, queries: open.queries + 1, delay: None, ..open };
+        let is_last = open.queries >= MAX_INDEX_QUERIES;
         self.0.insert(key, if is_last { LookupState::NotFound } else { LookupState::Open(open) });
     }
 

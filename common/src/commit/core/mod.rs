@@ -1,8 +1,8 @@
 //! The core of the ledger: decides what each item of a batch writes. Pure: it reads no clock, sends no request, and the
 //! same input always has the same result.
 //!
-//! A [`LedgerItem`] is the state of one source item in a batch. The driver feeds it what it has read and what became of
-//! its writes ([`ItemInput`]), and does what its state asks for ([`ItemState`]).
+//! A [`LedgerItem`] is the state of one source item in a batch. The driver gives it what was read and the results of its
+//! writes ([`ItemInput`]); its state names the next request ([`ItemState`]).
 
 pub(crate) mod decide;
 pub(crate) mod entry;
@@ -26,7 +26,7 @@ use crate::entity::key_value;
 use crate::record::Timestamp;
 use crate::table::{Aggregate, KeySchema, Model};
 
-/// What happens to a record that cannot be counted, however often it is delivered.
+/// The handling of records that cannot be counted, however often they are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoisonPolicy {
     /// Its item is marked as behind, and the record is acknowledged. The item's next change heals it.
@@ -36,7 +36,7 @@ pub enum PoisonPolicy {
     Fail,
 }
 
-/// What all decisions depend on: the model, and where it is deployed.
+/// The inputs of all decisions: the model, and where it is deployed.
 #[derive(Debug)]
 pub(crate) struct LedgerCore {
     pub(crate) model: Arc<Model>,

@@ -154,6 +154,8 @@ pub(crate) struct ItemWork<'r> {
     pub(crate) settlements: Vec<(Position<'r>, ImageProjection)>,
     /// The newest record that cannot be counted.
     pub(crate) behind: Option<ParkedPosition<'r>>,
+    /// Whether the parked record is counted after all.
+    pub(crate) is_healed: bool,
     /// The expiries that cannot be settled.
     pub(crate) parked_expiries: Vec<ExpiryMarker<'r>>,
     /// The position of an entry that counts nothing yet.
@@ -168,7 +170,7 @@ impl ItemWork<'_> {
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
-        self.state.is_none() && self.settlements.is_empty() && !parks
+        self.state.is_none() && self.settlements.is_empty() && !parks && !self.is_healed
     }
 }
 
@@ -199,8 +201,14 @@ impl ItemPlanner<'_> {
             return Err(newer_generation(entry.generation, self.model.generation));
         }
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
-        let ItemWork { state, settlements, behind, parked_expiries, start, records, newest } = work;
-        let (mut entry, mut extremes) = self.next_entry(entry, state, behind, start);
+        let ItemWork { state, settlements, behind, is_healed, parked_expiries, start, records, newest } =
+            work;
+        let (mut entry, mut extremes) = self.next_entry(entry, state, start);
+        if behind.is_some() {
+            // An entry with a mark must not expire.
+            entry.expires_at = None;
+        }
+        entry.behind = behind.or(entry.behind.filter(|_| !is_healed));
         let (new_contributions, mut deltas) = difference(before, &entry.current)?;
         let mut markers = parked_expiries;
         for (position, ImageProjection { contributions, extremes: settled }) in settlements {
@@ -226,7 +234,6 @@ impl ItemPlanner<'_> {
         &self,
         entry: Option<&LedgerEntry<'r>>,
         state: Option<NewState<'r>>,
-        parked: Option<ParkedPosition<'r>>,
         start: Position<'r>,
     ) -> (LedgerEntry<'r>, Vec<ExtremeValue>) {
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
@@ -253,11 +260,6 @@ impl ItemPlanner<'_> {
             extremes = projection.extremes;
         } else {
             next.current = before.clone();
-        }
-        if parked.is_some() {
-            // An entry that says what is missing must not expire.
-            next.expires_at = None;
-            next.behind = parked;
         }
         (next, extremes)
     }

@@ -128,12 +128,8 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         while batch.lookups.has_open() {
             self.lookups.resolve(&mut batch.lookups).await?;
             attempt += 1;
-            let is_time = match batch.lookups.most_queries() {
-                None => true,
-                Some(0) => self.requests.wait(attempt).await,
-                Some(_) => self.lookups.wait(&batch.lookups).await,
-            };
-            if !is_time {
+            if batch.lookups.has_open() && !self.lookups.wait(&batch.lookups, attempt).await {
+                batch.lookups.close();
                 let message = "the deadline passed before the lookups of the item's mirrors were resolved";
                 return Err(Error::new(ErrorKind::Conflict, message));
             }
@@ -340,7 +336,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         Ok(certain)
     }
 
-    /// What to say about copies that an item cannot take.
+    /// The report about copies that an item cannot take.
     fn unwritable(&self, copies: &PlacedCopies<'_>, cause: Error) -> Error {
         let message = "a mirror cannot be written: its item is counted, but does not show it";
         let mut error = Error::new(ErrorKind::Rejected, message)

@@ -87,7 +87,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
 }
 
 /// Sets the copies if the item exists and at least one copy is of another rollup, absent, older, or has another value at
-/// the same revision. A copy of a `max` or `min` must have another value besides.
+/// the same revision. A copy of a `max` or `min` must also have another value.
 fn copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> Write {
     let origin = AttributeValue::text(&*placed.origin);
     let (mut stale, mut changes) = (Vec::new(), Vec::new());

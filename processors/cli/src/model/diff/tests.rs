@@ -30,7 +30,7 @@ fn every_built_in_model_equals_itself_and_differs_from_the_others() {
     }
 }
 
-/// What must be decided before a rollup of so many shards gets another number of them.
+/// The decision that a rollup of so many shards needs before it gets another number of them.
 fn resharded(before: u32, after: u32) -> Differences {
     let model = |generation: u32, shards: u32| {
         let source = format!(
