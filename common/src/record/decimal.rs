@@ -16,11 +16,11 @@ const MIN_MAGNITUDE: i64 = -130;
 
 /// A decimal number of up to 38 significant digits, exact, as DynamoDB stores it.
 ///
-/// Nearly every number is a small integer and is stored as an `i64`; all others as a [`BigDecimal`].
-#[derive(Clone, Debug)]
+/// Nearly every number is a small integer and is stored as an `i64`; all others as a [`BigDecimal`]. Equal numbers have equal forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decimal(DecimalRepr);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum DecimalRepr {
     Integer(i64),
     Exact(Box<BigDecimal>),
@@ -338,14 +338,6 @@ impl PartialOrd for Decimal {
         Some(self.cmp(other))
     }
 }
-
-impl PartialEq for Decimal {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Decimal {}
 
 #[cfg(test)]
 mod tests;

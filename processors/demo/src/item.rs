@@ -5,6 +5,7 @@ use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::exact::ExactNumber;
 
@@ -65,47 +66,42 @@ impl Serialize for ItemValue {
     }
 }
 
-/// A text attribute.
+/// An item of a JSON object: texts, numbers, booleans, nulls, lists and maps are attributes of the same type. A number that JSON
+/// cannot hold exactly is written as by [`exact`].
 #[must_use]
-pub fn text(value: impl Into<String>) -> AttributeValue {
-    AttributeValue::S(value.into())
-}
-
-/// A number attribute.
-#[must_use]
-pub fn number(value: impl fmt::Display) -> AttributeValue {
-    AttributeValue::N(value.to_string())
-}
-
-/// A number attribute: 1 for true, 0 for false.
-#[must_use]
-pub fn flag(value: bool) -> AttributeValue {
-    number(i64::from(value))
-}
-
-/// A map attribute.
-#[must_use]
-pub fn map<const N: usize>(attributes: [(&str, AttributeValue); N]) -> AttributeValue {
-    AttributeValue::M(item(attributes))
-}
-
-/// A list of texts.
-#[must_use]
-pub fn texts<T: Into<String>>(values: impl IntoIterator<Item = T>) -> AttributeValue {
-    AttributeValue::L(values.into_iter().map(text).collect())
-}
-
-/// An item of these attributes.
-#[must_use]
-pub fn item<const N: usize>(attributes: [(&str, AttributeValue); N]) -> SdkItem {
+pub fn item(attributes: Value) -> SdkItem {
     with(SdkItem::new(), attributes)
 }
 
-/// An item with more attributes.
+/// An item with more attributes, those of a JSON object.
 #[must_use]
-pub fn with<const N: usize>(mut item: SdkItem, attributes: [(&str, AttributeValue); N]) -> SdkItem {
-    item.extend(attributes.map(|(name, value)| (name.to_owned(), value)));
+pub fn with(mut item: SdkItem, attributes: Value) -> SdkItem {
+    if let Value::Object(attributes) = attributes {
+        item.extend(attributes.into_iter().map(|(name, value)| (name, attribute(value))));
+    }
     item
+}
+
+/// A number in an item's JSON, as DynamoDB writes it: `{"N": "0.10"}`.
+#[must_use]
+pub fn exact(number: &ExactNumber) -> Value {
+    json!({ "N": number.to_string() })
+}
+
+/// The attribute of a JSON value.
+#[must_use]
+pub fn attribute(value: Value) -> AttributeValue {
+    match value {
+        Value::Null => AttributeValue::Null(true),
+        Value::Bool(value) => AttributeValue::Bool(value),
+        Value::Number(number) => AttributeValue::N(number.to_string()),
+        Value::String(text) => AttributeValue::S(text),
+        Value::Array(values) => AttributeValue::L(values.into_iter().map(attribute).collect()),
+        Value::Object(members) => match members.get("N") {
+            Some(Value::String(digits)) => AttributeValue::N(digits.clone()),
+            _ => AttributeValue::M(item(Value::Object(members))),
+        },
+    }
 }
 
 /// The text of an attribute; empty if the attribute is absent or not a text.

@@ -171,6 +171,7 @@ fn progress_bar(writes: usize) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use afterwrite_local::dynamodb::EmbeddedDynamoDb;
+    use serde_json::json;
 
     use super::*;
 
@@ -188,12 +189,10 @@ mod tests {
             .client()
             .update_item()
             .table_name(counting::STATE_TABLE)
-            .key("PK", item::text(&key.0))
-            .key("SK", item::text(&key.1))
+            .set_key(Some(item::item(json!({ "PK": key.0, "SK": key.1 }))))
             .update_expression("ADD #name :one SET EntityType = :rollup")
             .expression_attribute_names("#name", name)
-            .expression_attribute_values(":one", item::number(1))
-            .expression_attribute_values(":rollup", item::text("ROLLUP"))
+            .set_expression_attribute_values(Some(item::item(json!({ ":one": 1, ":rollup": "ROLLUP" }))))
             .send()
             .await
             .unwrap();

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite_local::dynamodb::TableDefinition;
-use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::Value;
 
 use crate::item::{SdkItem, TableItem, integer_of, item};
 
@@ -77,12 +77,7 @@ impl ScriptLane {
     }
 
     /// Sets attributes of the item with this key.
-    pub fn set<const N: usize>(
-        &mut self,
-        table: &'static str,
-        key: SdkItem,
-        attributes: [(&str, AttributeValue); N],
-    ) {
+    pub fn set(&mut self, table: &'static str, key: SdkItem, attributes: Value) {
         self.steps.push(ScriptStep::Set { table, key, attributes: item(attributes) });
     }
 
@@ -172,8 +167,9 @@ pub fn has_expired(stored: &TableItem, tables: &[TableDefinition], now: i64) -> 
 mod tests {
     use afterwrite_local::dynamodb::KeyDefinition;
 
+    use serde_json::json;
+
     use super::*;
-    use crate::item::{number, text};
 
     #[test]
     fn every_state_of_an_item_is_an_image() {
@@ -183,23 +179,23 @@ mod tests {
             ttl_attribute: Some("ttl".to_owned()),
             ..TableDefinition::default()
         };
-        let key = || item([("id", text("a"))]);
+        let key = || item(json!({ "id": "a" }));
         let mut first = ScriptLane::default();
-        first.put("t", item([("id", text("a")), ("n", number(1))]));
-        first.set("t", key(), [("m", number(2)), ("ttl", number(PAST))]);
+        first.put("t", item(json!({ "id": "a", "n": 1 })));
+        first.set("t", key(), json!({ "m": 2, "ttl": PAST }));
         let mut second = ScriptLane::default();
         // It has expired since: it is created again.
-        second.set("t", key(), [("n", number(3))]);
+        second.set("t", key(), json!({ "n": 3 }));
         second.delete("t", key());
         let script = Script { rounds: vec![vec![first], vec![second]] };
         let images: Vec<SdkItem> =
             script.images(&[table], PAST + 1).into_iter().map(|image| image.item).collect();
         let expected = [
-            item([("id", text("a")), ("n", number(1))]),
-            item([("id", text("a")), ("n", number(1)), ("m", number(2)), ("ttl", number(PAST))]),
-            item([("id", text("a")), ("n", number(3))]),
+            json!({ "id": "a", "n": 1 }),
+            json!({ "id": "a", "n": 1, "m": 2, "ttl": PAST }),
+            json!({ "id": "a", "n": 3 }),
         ];
-        assert_eq!(images, expected);
+        assert_eq!(images, expected.map(item));
         assert_eq!(script.writes(), 4);
     }
 }

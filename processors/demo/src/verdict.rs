@@ -67,20 +67,17 @@ pub fn compare(recount: &Recount, rollups: &RollupSet) -> RecountVerdict {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::item::{SdkItem, TableItem, item, map, number, text, with};
+    use crate::item::{SdkItem, TableItem, attribute, item, with};
     use crate::recount::{ExtremeRule, WorkloadOutcome};
 
     fn rollup(partition: &str, attempts: i64) -> SdkItem {
-        item([
-            ("PK", text(partition)),
-            ("SK", text("ROLLUP#TOTAL")),
-            ("EntityType", text("ROLLUP")),
-            ("attempts", number(attempts)),
-            ("settled_attempts", number(1)),
-            ("rev", number(99)),
-            ("passed", number(0)),
-        ])
+        item(json!({
+            "PK": partition, "SK": "ROLLUP#TOTAL", "EntityType": "ROLLUP",
+            "attempts": attempts, "settled_attempts": 1, "rev": 99, "passed": 0,
+        }))
     }
 
     fn key() -> RollupKey {
@@ -121,7 +118,7 @@ mod tests {
     fn an_average_of_nothing_is_absent_and_one_of_zeros_is_zero() {
         let found = |average: Option<i64>| {
             let mut rollup = rollup("ADMIN#a", 1);
-            rollup.extend(average.map(|average| ("average".to_owned(), number(average))));
+            rollup.extend(average.map(|average| ("average".to_owned(), attribute(json!(average)))));
             [rollup]
         };
         let mut nothing = recount(1, 1);
@@ -135,7 +132,7 @@ mod tests {
     #[test]
     fn an_extreme_and_an_expiry_must_be_exact() {
         let state = |last: &str, expires_at: i64| {
-            [with(rollup("ADMIN#a", 1), [("last", text(last)), ("expires_at", number(expires_at))])]
+            [with(rollup("ADMIN#a", 1), json!({ "last": last, "expires_at": expires_at }))]
         };
         let mut expected = recount(1, 1);
         for day in ["2026-02-05", "2026-02-07", "2026-02-06"] {
@@ -152,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_wrong_or_missing_mirrored_attribute_is_a_difference() {
-        let project = item([("count", number(0)), ("stats", map([("seen", number(2))]))]);
+        let project = item(json!({ "count": 0, "stats": { "seen": 2 } }));
         let mut expected = Recount::default();
         expected.mirror("ADMIN#a", &project, "count", expected.sum(&key(), "questions"));
         expected.mirror("ADMIN#a", &project, "stats.seen", Some(ItemValue::Number(2.into())));

@@ -26,16 +26,12 @@ impl FunctionFailure {
         let message = format!("the function panicked: {}", text.unwrap_or("no message"));
         Self { error_type: "PanicError", message }
     }
-
-    /// Its report for the Runtime API.
-    pub(crate) fn diagnostic(&self) -> Diagnostic {
-        Diagnostic { error_type: self.error_type.to_owned(), error_message: self.message.clone() }
-    }
 }
 
+/// Its report for the Runtime API.
 impl From<FunctionFailure> for Diagnostic {
-    fn from(failure: FunctionFailure) -> Self {
-        failure.diagnostic()
+    fn from(FunctionFailure { error_type, message }: FunctionFailure) -> Self {
+        Self { error_type: error_type.to_owned(), error_message: message }
     }
 }
 
@@ -65,9 +61,9 @@ mod tests {
             Error::new(ErrorKind::State, "the entry cannot be read").hint("Restore it").caused_by(cause);
         let failure = FunctionFailure::new(&error);
         let message = "the entry cannot be read. Restore it\n  because: connection reset";
-        assert_eq!(failure.diagnostic().error_type, "StoreError");
-        assert_eq!(failure.diagnostic().error_message, message);
         assert_eq!(format!("{failure:?}"), format!("StoreError: {message}"));
+        let diagnostic = Diagnostic::from(failure);
+        assert_eq!((&*diagnostic.error_type, &*diagnostic.error_message), ("StoreError", message));
     }
 
     #[test]

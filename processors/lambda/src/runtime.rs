@@ -15,7 +15,7 @@ use afterwrite::config::EnvironmentSettings;
 use afterwrite::record::Timestamp;
 use afterwrite::{Error, ErrorKind, Result};
 use futures::FutureExt as _;
-use lambda_runtime::{LambdaEvent, service_fn, tracing};
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn, tracing};
 use lambda_runtime_api_client::body::Body;
 use lambda_runtime_api_client::{PooledClient, build_request};
 use serde::Serialize;
@@ -117,7 +117,7 @@ async fn handle<F: LambdaFunction>(
 
 /// Reports to Lambda that the function cannot start; Lambda fails the invocation that waits for it with this error.
 async fn report_failed_start(error: &Error) {
-    let body = serde_json::to_vec(&FunctionFailure::new(error).diagnostic()).unwrap_or_default();
+    let body = serde_json::to_vec(&Diagnostic::from(FunctionFailure::new(error))).unwrap_or_default();
     let request = build_request()
         .method("POST")
         .uri("/2018-06-01/runtime/init/error")

@@ -51,45 +51,10 @@ fn every_notation_that_dynamodb_accepts_is_parsed() {
 
 #[test]
 fn text_that_is_not_a_number_is_rejected() {
-    let cases = [
-        "",
-        " ",
-        "+",
-        "-",
-        ".",
-        "+.",
-        "e",
-        "E5",
-        ".E5",
-        "-.e1",
-        "1E",
-        "1E+",
-        "1E1.5",
-        "1e5e5",
-        "++5",
-        "-+5",
-        "+-5",
-        "--5",
-        "1+2",
-        "1-",
-        "1.2.3",
-        "1..2",
-        ".-5",
-        ".+5",
-        "1.-5",
-        " 5",
-        "5 ",
-        "1_000",
-        "1,5",
-        "NaN",
-        "Infinity",
-        "inf",
-        "0x10",
-        "٣",
-        "5\0",
-        "1E9223372036854775808",
-        "1E-9223372036854775809",
-    ];
+    let spaced = ["", " ", " 5", "5 "];
+    let words = "+ - . +. e E5 .E5 -.e1 1E 1E+ 1E1.5 1e5e5 ++5 -+5 +-5 --5 1+2 1- 1.2.3 1..2 .-5 .+5 1.-5 1_000 1,5 \
+        NaN Infinity inf 0x10 ٣ 5\0 1E9223372036854775808 1E-9223372036854775809";
+    let cases = spaced.into_iter().chain(words.split_whitespace());
     for text in cases {
         assert_eq!(text.parse::<Decimal>(), Err(NotADecimal::Syntax), "{text:?}");
     }

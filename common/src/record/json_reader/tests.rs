@@ -18,33 +18,10 @@ fn is_json(text: &str) -> bool {
 
 #[test]
 fn valid_json_is_skipped() {
-    for json in [
-        "null",
-        "true",
-        "false",
-        "0",
-        "-0",
-        "10",
-        "-1.50",
-        "1e5",
-        "1E+05",
-        "0.1e-999",
-        r#""""#,
-        r#""a\"\\\/\b\f\n\r\t\u00e9""#,
-        r#""\ud800""#,
-        "[]",
-        "[ ]",
-        "{}",
-        "{\n}",
-        "[1,[2,[]],{}]",
-        r#"{"a":1,"":{"b":[]},"c":[{}]}"#,
-        "[1 , 2\t]",
-        r#"{"a" : "é試🙂" }"#,
-        r#"{"S":"a\"}"}"#,
-        r#"{"S":"a" }"#,
-        r#"{"S":"a","N":1}"#,
-        r#"{"L":[{"S":"a"},{"S":"b"}]}"#,
-    ] {
+    let words = r#"null true false 0 -0 10 -1.50 1e5 1E+05 0.1e-999 "" "a\"\\\/\b\f\n\r\t\u00e9" "\ud800" [] {}
+        [1,[2,[]],{}] {"a":1,"":{"b":[]},"c":[{}]} {"S":"a\"}"} {"S":"a","N":1} {"L":[{"S":"a"},{"S":"b"}]}"#;
+    let spaced = ["[ ]", "{\n}", "[1 , 2\t]", r#"{"a" : "é試🙂" }"#, r#"{"S":"a" }"#];
+    for json in words.split_whitespace().chain(spaced) {
         assert_eq!(skipped(json), Some(json));
         assert_eq!(skipped(&format!(" \r\n\t{json} ")), Some(json));
     }
@@ -52,52 +29,10 @@ fn valid_json_is_skipped() {
 
 #[test]
 fn invalid_json_is_rejected() {
-    for json in [
-        "",
-        " ",
-        "nul",
-        "True",
-        "truefalse",
-        "01",
-        "-",
-        "+1",
-        ".5",
-        "1.",
-        "1e",
-        "1e+",
-        "--1",
-        "0x1",
-        "NaN",
-        r#"""#,
-        r#""a"#,
-        r#""\x""#,
-        r#""\u12g4""#,
-        r#""\u12"#,
-        "\"\n\"",
-        "\"12345678\u{1f}\"",
-        "'a'",
-        "[",
-        "]",
-        "[1",
-        "[1,]",
-        "[,1]",
-        "[1 2]",
-        "{",
-        "}",
-        "[}",
-        "{]",
-        r#"{"a"}"#,
-        r#"{"a":}"#,
-        r#"{"a":1,}"#,
-        r#"{"a" 1}"#,
-        "{1:2}",
-        "{,}",
-        r#"{"S":"a"#,
-        r#"{"S":"a""#,
-        r#"{"S":"a"]"#,
-        "1 2",
-        "[] []",
-    ] {
+    let words = r#"nul True truefalse 01 - +1 .5 1. 1e 1e+ --1 0x1 NaN " "a "\x" "\u12g4" "\u12 'a' [ ] [1 [1,] [,1] { } [} {]
+        {"a"} {"a":} {"a":1,} {1:2} {,} {"S":"a {"S":"a" {"S":"a"]"#;
+    let spaced = ["", " ", "\"\n\"", "\"12345678\u{1f}\"", "[1 2]", r#"{"a" 1}"#, "1 2", "[] []"];
+    for json in words.split_whitespace().chain(spaced) {
         assert_eq!(skipped(json), None, "{json}");
     }
 }

@@ -1,6 +1,5 @@
 //! A line that is too large for a delivery stream: an object under the prefix that the stream writes to.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 
 use flate2::Compression;
@@ -29,11 +28,8 @@ fn object_name(line: &ArchiveLine<'_>) -> String {
         return id.to_owned();
     }
     let identifying = if id.is_empty() { line.text } else { id };
-    Sha256::digest(identifying).iter().fold(String::from("sha256-"), |mut name, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(name, "{byte:02x}");
-        name
-    })
+    let hash: String = Sha256::digest(identifying).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256-{hash}")
 }
 
 /// The body of a line's object.

@@ -18,8 +18,8 @@ use futures::StreamExt as _;
 use futures::future::select_ok;
 use futures::stream::FuturesUnordered;
 use redis::{
-    Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind as Kind, IntoConnectionInfo as _, RedisError,
-    RedisResult, ServerErrorKind, TlsCertificates, Value,
+    Cmd, ConnectionAddr, ConnectionInfo, ErrorKind as Kind, IntoConnectionInfo as _, RedisError, RedisResult,
+    ServerErrorKind, TlsCertificates, Value,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -72,7 +72,7 @@ impl RedisCluster {
             known: Mutex::default(),
         };
         // Reports a malformed address or certificate at once.
-        cluster.client(cluster.configured.addr().clone())?;
+        cluster.single_node(cluster.configured.addr().clone())?;
         Ok(cluster)
     }
 
@@ -248,17 +248,13 @@ impl RedisCluster {
         if let Some(node) = nodes.get(address) {
             return Ok(Arc::clone(node));
         }
-        let node = Arc::new(SingleNode::of(self.client(address.with_tls_of(self.configured.addr()))?));
+        let node = Arc::new(self.single_node(address.with_tls_of(self.configured.addr()))?);
         nodes.insert(address.clone(), Arc::clone(&node));
         Ok(node)
     }
 
-    fn client(&self, address: ConnectionAddr) -> RedisResult<Client> {
-        let info = self.configured.clone().set_addr(address);
-        match &self.certificates {
-            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
-            None => Client::open(info),
-        }
+    fn single_node(&self, address: ConnectionAddr) -> RedisResult<SingleNode> {
+        SingleNode::new(self.configured.clone().set_addr(address), self.certificates.clone())
     }
 }
 

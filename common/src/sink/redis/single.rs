@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisResult, TlsCertificates, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, Pipeline, RedisResult, TlsCertificates, Value,
+};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -28,16 +30,16 @@ pub(super) struct SingleNode {
 }
 
 impl SingleNode {
-    pub(super) fn new(url: &str, certificates: Option<TlsCertificates>) -> RedisResult<Self> {
+    /// A malformed address or certificate is an error; the node is connected later.
+    pub(super) fn new(
+        address: impl IntoConnectionInfo,
+        certificates: Option<TlsCertificates>,
+    ) -> RedisResult<Self> {
         let client = match certificates {
-            Some(certificates) => Client::build_with_tls(url, certificates)?,
-            None => Client::open(url)?,
+            Some(certificates) => Client::build_with_tls(address, certificates)?,
+            None => Client::open(address)?,
         };
-        Ok(Self::of(client))
-    }
-
-    pub(super) fn of(client: Client) -> Self {
-        Self { client, connection: Mutex::new(None) }
+        Ok(Self { client, connection: Mutex::new(None) })
     }
 
     pub(super) async fn disconnect(&self) {

@@ -2,13 +2,14 @@
 
 use fastrand::Rng;
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::tools::{
     LANES, LaneWriter, chance, day, instant, key, moment, one_of, play, share, short_id, single_table,
 };
 use crate::chart::Chart;
 use crate::exact::ExactNumber;
-use crate::item::{SdkItem, TableItem, number, number_of, text, text_of, with};
+use crate::item::{SdkItem, TableItem, exact, number_of, text_of, with};
 use crate::recount::{Recount, RollupSums};
 use crate::rollups::{RollupKey, RollupSet, number as measure};
 use crate::script::{PAST, Script, ScriptLane};
@@ -103,21 +104,19 @@ impl PersonSkill {
 
     fn item(&self) -> SdkItem {
         let at = instant(self.added_at);
-        let attributes = [
-            ("EntityType", text("UserSkill")),
-            ("Username", text(&self.person)),
-            ("SkillName", text(self.name)),
-            ("ProficiencyLevel", text(self.level)),
-            ("YearsOfExperience", number(ExactNumber::hundredths(50 * self.halves))),
-            ("Endorsements", number(self.endorsements)),
-            ("LastUsedDate", text(day(self.added_at))),
-            ("CreatedAt", text(&at)),
-            ("UpdatedAt", text(at)),
-            ("GSI1PK", text(format!("SKILL#{}", self.name))),
-            ("GSI1SK", text(self.indexed())),
-        ];
+        let attributes = json!({
+            "EntityType": "UserSkill", "Username": self.person, "SkillName": self.name,
+            "ProficiencyLevel": self.level, "YearsOfExperience": years(self.halves),
+            "Endorsements": self.endorsements, "LastUsedDate": day(self.added_at),
+            "CreatedAt": at, "UpdatedAt": at,
+            "GSI1PK": format!("SKILL#{}", self.name), "GSI1SK": self.indexed(),
+        });
         with(self.key(), attributes)
     }
+}
+
+fn years(halves: i64) -> Value {
+    exact(&ExactNumber::hundredths(50 * halves))
 }
 
 fn person_key(person: &str, sort: &str) -> SdkItem {
@@ -133,14 +132,10 @@ fn password_hash(random: &mut Rng) -> String {
 impl SkillWriter {
     fn profile(&mut self, person: &str) -> SdkItem {
         let at = instant(moment(&mut self.random, self.now, 0));
-        let attributes = [
-            ("EntityType", text("User")),
-            ("Username", text(person)),
-            ("Name", text("Émile \"Œ\" 試験")),
-            ("PasswordHash", text(password_hash(&mut self.random))),
-            ("CreatedAt", text(&at)),
-            ("UpdatedAt", text(at)),
-        ];
+        let attributes = json!({
+            "EntityType": "User", "Username": person, "Name": "Émile \"Œ\" 試験",
+            "PasswordHash": password_hash(&mut self.random), "CreatedAt": at, "UpdatedAt": at,
+        });
         with(person_key(person, "PROFILE"), attributes)
     }
 
@@ -150,20 +145,19 @@ impl SkillWriter {
             // Another level.
             0..20 => {
                 skill.level = one_of(&mut self.random, &LEVELS);
-                let level = ("ProficiencyLevel", text(skill.level));
-                lane.set(TABLE, key, [level, ("GSI1SK", text(skill.indexed()))]);
+                let level = json!({ "ProficiencyLevel": skill.level, "GSI1SK": skill.indexed() });
+                lane.set(TABLE, key, level);
             }
             20..40 => {
                 let endorsements = skill.endorsements + self.random.i64(1..=5);
-                lane.set(TABLE, key, [("Endorsements", number(endorsements))]);
+                lane.set(TABLE, key, json!({ "Endorsements": endorsements }));
             }
             40..46 => {
-                let years = number(ExactNumber::hundredths(50 * (skill.halves + 1)));
-                lane.set(TABLE, key, [("YearsOfExperience", years)]);
+                lane.set(TABLE, key, json!({ "YearsOfExperience": years(skill.halves + 1) }));
             }
             46..56 => lane.delete(TABLE, key),
             // Deleted by time to live: it stays counted.
-            56..64 => lane.set(TABLE, key, [("ttl", number(PAST))]),
+            56..64 => lane.set(TABLE, key, json!({ "ttl": PAST })),
             // Moved to another person.
             64..72 => {
                 let Some(other) = self.random.choice(&self.people).cloned() else { return };
@@ -184,8 +178,8 @@ impl SkillWriter {
     /// A new password; a person leaves, and perhaps returns.
     fn change_person(&mut self, person: &str, lane: &mut ScriptLane) {
         if chance(&mut self.random, 10) {
-            let hash = text(password_hash(&mut self.random));
-            lane.set(TABLE, person_key(person, "PROFILE"), [("PasswordHash", hash)]);
+            let hash = password_hash(&mut self.random);
+            lane.set(TABLE, person_key(person, "PROFILE"), json!({ "PasswordHash": hash }));
         }
         if chance(&mut self.random, 5) {
             lane.delete(TABLE, person_key(person, "PROFILE"));

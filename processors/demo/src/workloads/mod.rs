@@ -37,7 +37,7 @@ mod tests {
     use afterwrite_local::dynamodb::TableDefinition;
 
     use super::*;
-    use crate::item::{SdkItem, number};
+    use crate::item::{SdkItem, integer_of};
     use crate::script::{PAST, ScriptStep};
 
     /// Saturday, 7 February 2026, 12:34:56 UTC.
@@ -71,7 +71,7 @@ mod tests {
             assert!(has(|step| matches!(step, ScriptStep::Delete { .. })), "{}", workload.model);
             let expires = |step: &ScriptStep| {
                 matches!(step, ScriptStep::Set { attributes, .. }
-                    if attributes.get("ttl") == Some(&number(PAST)))
+                    if integer_of(attributes, "ttl") == Some(PAST))
             };
             assert!(steps.iter().any(|step| expires(step)), "{}", workload.model);
         }

@@ -3,8 +3,9 @@
 use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
-use crate::item::{SdkItem, item, text};
+use crate::item::{SdkItem, item};
 use crate::recount::start_of_day;
 use crate::script::{Script, ScriptLane};
 
@@ -15,6 +16,9 @@ const ROUNDS: usize = 5;
 /// The days of a workload, up to and including today.
 pub(super) const DAYS: i64 = 31;
 
+/// The rows of a chart.
+pub(super) const CHART_ROWS: usize = 10;
+
 /// A writer of one lane of a workload.
 pub(super) trait LaneWriter {
     /// Writes what there is before the first round.
@@ -24,38 +28,34 @@ pub(super) trait LaneWriter {
     fn write_round(&mut self, size: u64, round: usize, lane: &mut ScriptLane);
 }
 
-/// The script of writers that share a workload, and of one more, if there is one, whose work does not depend on the size.
+/// The script of writers that share a workload, and of one more, if there is one, whose work does not depend on their number.
 pub(super) fn play(
     size: u64,
     mut writers: Vec<impl LaneWriter>,
-    mut backstage: Option<&mut dyn LaneWriter>,
+    backstage: Option<&mut dyn LaneWriter>,
 ) -> Script {
-    let mut opening = lanes(writers.len());
-    writers.iter_mut().zip(&mut opening).for_each(|(writer, lane)| writer.open(lane));
-    opening.extend(backstage.as_mut().map(|writer| {
-        let mut lane = ScriptLane::default();
-        writer.open(&mut lane);
-        lane
-    }));
+    let count = writers.len();
+    let mut all: Vec<&mut dyn LaneWriter> = Vec::new();
+    all.extend(writers.iter_mut().map(|writer| writer as &mut dyn LaneWriter));
+    all.extend(backstage.map(|writer| writer as &mut dyn LaneWriter));
+    let opening = all.iter_mut().map(|writer| written(|lane| writer.open(lane))).collect();
     let mut rounds = vec![opening];
     for round in 0..ROUNDS {
-        let (of_round, count) = (share(size, ROUNDS, round), writers.len());
-        let mut lanes = lanes(count);
-        for (place, (writer, lane)) in writers.iter_mut().zip(&mut lanes).enumerate() {
-            writer.write_round(share(of_round, count, place), round, lane);
-        }
-        lanes.extend(backstage.as_mut().map(|writer| {
-            let mut lane = ScriptLane::default();
-            writer.write_round(of_round, round, &mut lane);
-            lane
-        }));
-        rounds.push(lanes);
+        let of_round = share(size, ROUNDS, round);
+        let lanes = all.iter_mut().enumerate().map(|(place, writer)| {
+            let part = if place < count { share(of_round, count, place) } else { of_round };
+            written(|lane| writer.write_round(part, round, lane))
+        });
+        rounds.push(lanes.collect());
     }
     Script { rounds }
 }
 
-fn lanes(count: usize) -> Vec<ScriptLane> {
-    vec![ScriptLane::default(); count]
+/// The lane that `write` fills.
+fn written(write: impl FnOnce(&mut ScriptLane)) -> ScriptLane {
+    let mut lane = ScriptLane::default();
+    write(&mut lane);
+    lane
 }
 
 /// The part of `total` for one of `parts`.
@@ -89,7 +89,7 @@ pub(super) fn single_table(name: &str, indexes: &[&str]) -> Vec<TableDefinition>
 
 /// A key of `PK` and `SK`.
 pub(super) fn key(partition: &str, sort: &str) -> SdkItem {
-    item([("PK", text(partition)), ("SK", text(sort))])
+    item(json!({ "PK": partition, "SK": sort }))
 }
 
 /// The start of the month that ends now.

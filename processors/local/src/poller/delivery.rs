@@ -1,13 +1,18 @@
 //! Delivers a batch until its handler has accepted it, or the records that block it are skipped.
 
+use std::time::Duration;
+
 use afterwrite::{ErrorKind, Result};
 use fastrand::Rng;
 
-use super::progress::{PollerProgress, SkippedRecord};
+use super::progress::{PollerProgress, SkippedRecord, length};
 use super::response::{BatchVerdict, judge_response};
 use super::settings::{EventHandler, MappingSettings};
 use crate::sample::derived_random;
 use crate::stream::StreamRecord;
+
+/// The function's timeout.
+const INVOCATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Delivers a shard's batches, one after the other.
 pub(super) struct ShardDelivery<'a, Function> {
@@ -45,10 +50,10 @@ impl<'a, Function: EventHandler> ShardDelivery<'a, Function> {
     /// Delivers a batch; returns once each of its records is accepted or skipped.
     pub(super) async fn deliver(&mut self, batch: &[StreamRecord]) -> Result<()> {
         let skipped = self.deliver_all(batch).await?;
-        self.progress.add_accepted(batch.len() - skipped);
+        self.progress.count(|counts| counts.accepted += length(batch) - skipped);
         if self.random.u32(0..1000) < self.settings.faults.redeliver_per_mille {
             let again = self.choose_stretch(batch);
-            self.progress.add_redelivered(again.len());
+            self.progress.count(|counts| counts.redelivered += length(again));
             self.deliver_all(again).await?;
         }
         Ok(())
@@ -63,13 +68,16 @@ impl<'a, Function: EventHandler> ShardDelivery<'a, Function> {
     }
 
     /// Delivers until nothing is left; returns the number of skipped records.
-    async fn deliver_all(&self, records: &[StreamRecord]) -> Result<usize> {
+    async fn deliver_all(&self, records: &[StreamRecord]) -> Result<u64> {
         // A stack: the next part is the last one.
         let mut parts: Vec<BatchPart<'_>> = BatchPart::fresh(records).into_iter().collect();
         let mut is_retry = false;
         let mut skipped = 0;
         while let Some(part) = parts.pop() {
-            self.progress.add_invocation(is_retry);
+            self.progress.count(|counts| {
+                counts.batches += 1;
+                counts.retries += u64::from(is_retry);
+            });
             let (verdict, reason) = self.invoke(part.records).await?;
             is_retry = verdict != BatchVerdict::Accepted;
             let attempts = part.attempts + 1;
@@ -104,8 +112,8 @@ impl<'a, Function: EventHandler> ShardDelivery<'a, Function> {
     async fn invoke(&self, records: &[StreamRecord]) -> Result<(BatchVerdict, String)> {
         let records_json: Vec<&str> = records.iter().map(|record| record.json.as_str()).collect();
         let event = format!("{{\"Records\":[{}]}}", records_json.join(",")).into_bytes();
-        let handling = self.handler.handle(event, self.settings.timeout);
-        match tokio::time::timeout(self.settings.timeout, handling).await {
+        let handling = self.handler.handle(event, INVOCATION_TIMEOUT);
+        match tokio::time::timeout(INVOCATION_TIMEOUT, handling).await {
             Err(_) => Ok((BatchVerdict::Failed, "the invocation exceeded its timeout".to_owned())),
             Ok(Err(error)) => match error.kind() {
                 // Not the fault of a record, and a retry does not help: the poller ends.

@@ -31,12 +31,15 @@ use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use self::delivery::ShardDelivery;
+use self::progress::length;
 pub use self::progress::{PollerCounts, PollerProgress, SkippedRecord};
 pub use self::settings::{EventHandler, MappingSettings, RedeliveryFaults};
 use crate::stream::{StreamReadError, StreamRecord, StreamShard, StreamSource};
 
 /// Lambda's limit for the payload of an invocation.
 const MAX_EVENT_BYTES: usize = 6 * 1024 * 1024;
+/// The pause after a read that found the end of the stream.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often the poller looks for new shards.
 const DESCRIBE_EVERY: Duration = Duration::from_secs(1);
 
@@ -50,6 +53,7 @@ pub struct StreamPoller<'a, Source, Function> {
 }
 
 /// The position in a shard, and the records that were read but not delivered.
+#[derive(Default)]
 struct ShardCursor {
     shard: String,
     iterator: Option<String>,
@@ -86,7 +90,7 @@ impl<'a, Source: StreamSource, Function: EventHandler> StreamPoller<'a, Source, 
                 if was_done {
                     return Ok(());
                 }
-                tokio::time::sleep(self.settings.poll_interval).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             } else if let Ok(Some(shard)) = tokio::time::timeout(DESCRIBE_EVERY, running.next()).await {
                 ended.insert(shard?, true);
             }
@@ -105,7 +109,7 @@ impl<'a, Source: StreamSource, Function: EventHandler> StreamPoller<'a, Source, 
         let ready: Vec<ShardCursor> = shards
             .iter()
             .filter(|shard| !ended.contains_key(&shard.id) && parent_is_behind(shard))
-            .map(|shard| ShardCursor::new(&shard.id))
+            .map(|shard| ShardCursor { shard: shard.id.clone(), ..ShardCursor::default() })
             .collect();
         ended.extend(ready.iter().map(|cursor| (cursor.shard.clone(), false)));
         Ok(ready)
@@ -138,7 +142,7 @@ impl<'a, Source: StreamSource, Function: EventHandler> StreamPoller<'a, Source, 
             return Ok(false);
         }
         if is_at_end {
-            tokio::time::sleep(self.settings.poll_interval).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(true)
     }
@@ -165,7 +169,7 @@ impl<'a, Source: StreamSource, Function: EventHandler> StreamPoller<'a, Source, 
                 break page;
             }
         };
-        self.progress.add_read(page.records.len());
+        self.progress.count(|counts| counts.read += length(&page.records));
         if let Some(last) = page.records.last() {
             cursor.last_read = Some(last.sequence_number.clone());
             cursor.buffered_since.get_or_insert_with(Instant::now);
@@ -194,16 +198,6 @@ impl<'a, Source: StreamSource, Function: EventHandler> StreamPoller<'a, Source, 
 }
 
 impl ShardCursor {
-    fn new(shard: &str) -> Self {
-        Self {
-            shard: shard.to_owned(),
-            iterator: None,
-            last_read: None,
-            buffer: VecDeque::new(),
-            buffered_since: None,
-        }
-    }
-
     /// The next batch, if it is full, has waited long enough, or is the last.
     fn take_batch(&mut self, settings: &MappingSettings, is_last: bool) -> Option<Vec<StreamRecord>> {
         let since = self.buffered_since?;

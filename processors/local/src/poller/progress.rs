@@ -1,21 +1,18 @@
 //! The counters of a poller, readable while it works.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Skipped records that are kept by name; more are only counted.
 const MAX_NAMED: usize = 100;
 
 /// The counters of a running poller.
 #[derive(Debug, Default)]
-pub struct PollerProgress {
-    read: AtomicU64,
-    accepted: AtomicU64,
-    batches: AtomicU64,
-    retries: AtomicU64,
-    redelivered: AtomicU64,
-    skipped: AtomicU64,
-    named: Mutex<Vec<SkippedRecord>>,
+pub struct PollerProgress(Mutex<ProgressState>);
+
+#[derive(Debug, Default)]
+struct ProgressState {
+    counts: PollerCounts,
+    named: Vec<SkippedRecord>,
 }
 
 /// The counters at one moment.
@@ -50,49 +47,34 @@ impl PollerProgress {
     /// The counters now.
     #[must_use]
     pub fn counts(&self) -> PollerCounts {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        PollerCounts {
-            read: of(&self.read),
-            accepted: of(&self.accepted),
-            batches: of(&self.batches),
-            retries: of(&self.retries),
-            redelivered: of(&self.redelivered),
-            skipped: of(&self.skipped),
-        }
+        self.lock().counts
     }
 
     /// The first hundred skipped records.
     #[must_use]
     pub fn skipped(&self) -> Vec<SkippedRecord> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().named.clone()
     }
 
-    pub(super) fn add_read(&self, records: usize) {
-        add(&self.read, records);
-    }
-
-    pub(super) fn add_accepted(&self, records: usize) {
-        add(&self.accepted, records);
-    }
-
-    pub(super) fn add_invocation(&self, is_retry: bool) {
-        add(&self.batches, 1);
-        add(&self.retries, usize::from(is_retry));
-    }
-
-    pub(super) fn add_redelivered(&self, records: usize) {
-        add(&self.redelivered, records);
+    /// Changes the counters.
+    pub(super) fn count(&self, change: impl FnOnce(&mut PollerCounts)) {
+        change(&mut self.lock().counts);
     }
 
     pub(super) fn add_skipped(&self, skipped: SkippedRecord) {
-        add(&self.skipped, 1);
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        if named.len() < MAX_NAMED {
-            named.push(skipped);
+        let mut state = self.lock();
+        state.counts.skipped += 1;
+        if state.named.len() < MAX_NAMED {
+            state.named.push(skipped);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn add(counter: &AtomicU64, more: usize) {
-    counter.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
+/// A number of records as a count.
+pub(super) fn length<T>(records: &[T]) -> u64 {
+    u64::try_from(records.len()).unwrap_or(u64::MAX)
 }

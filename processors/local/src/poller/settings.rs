@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use afterwrite::Result;
 
+/// The pause before the second delivery; it doubles with each, up to [`MappingSettings::max_backoff`].
+const FIRST_BACKOFF: Duration = Duration::from_millis(50);
+
 /// A Lambda function: an event's bytes and the remaining time, to the response's JSON.
 pub trait EventHandler {
     /// Handles one event.
@@ -31,16 +34,10 @@ pub struct MappingSettings {
     pub batch_size: usize,
     /// How long a batch that is not full waits for more records.
     pub batch_window: Duration,
-    /// The function's timeout.
-    pub timeout: Duration,
     /// Deliveries of a batch without progress before the failing record is skipped.
     pub max_attempts: u32,
-    /// The pause before the second delivery; it doubles with each, up to `max_backoff`.
-    pub backoff: Duration,
     /// The longest pause between two deliveries.
     pub max_backoff: Duration,
-    /// The pause after a read that found the end of the stream.
-    pub poll_interval: Duration,
     /// Deliberate redelivery.
     pub faults: RedeliveryFaults,
 }
@@ -51,11 +48,8 @@ impl Default for MappingSettings {
         Self {
             batch_size: 100,
             batch_window: Duration::ZERO,
-            timeout: Duration::from_secs(60),
             max_attempts: 8,
-            backoff: Duration::from_millis(50),
             max_backoff: Duration::from_secs(5),
-            poll_interval: Duration::from_millis(20),
             faults: RedeliveryFaults::default(),
         }
     }
@@ -65,7 +59,7 @@ impl MappingSettings {
     /// The pause after this number of failed attempts.
     pub(super) fn pause_after(&self, attempts: u32) -> Duration {
         let factor = 2_u32.saturating_pow(attempts.saturating_sub(1));
-        self.backoff.saturating_mul(factor).min(self.max_backoff)
+        FIRST_BACKOFF.saturating_mul(factor).min(self.max_backoff)
     }
 }
 

@@ -42,13 +42,21 @@ fn only_compacted(bucket: &MemoryObjects) -> String {
     compacted[0].clone()
 }
 
+fn compacted_file(bucket: &MemoryObjects) -> Vec<u8> {
+    bucket.objects()[&only_compacted(bucket)].clone()
+}
+
+fn compacted_rows(bucket: &MemoryObjects) -> Vec<AttemptRow> {
+    rows_of_file(compacted_file(bucket))
+}
+
 #[test]
 fn a_single_file_is_rewritten_once() {
     let model = plain();
     let bucket = bucket(&model, &[vec![row(1, 2, 3, "INSERT"), row(1, 1, 4, "INSERT")]]);
     assert_eq!(compact(&model, &bucket, options(), NOW).files_out, 1);
     assert_eq!(compact(&model, &bucket, options(), NOW.plus(GRACE)).files_out, 0);
-    let rows = rows_of_file(bucket.objects()[&only_compacted(&bucket)].clone());
+    let rows = compacted_rows(&bucket);
     assert_eq!(rows, [row(1, 1, 4, "INSERT"), row(1, 2, 3, "INSERT")]);
 }
 
@@ -61,7 +69,7 @@ fn late_rows_are_merged() {
     let late = compact(&model, &bucket, options(), NOW.plus(GRACE));
     assert_eq!((late.files_in, late.rows_out), (2, 3));
     compact(&model, &bucket, options(), NOW.plus(GRACE * 2));
-    assert_eq!(rows_of_file(bucket.objects()[&only_compacted(&bucket)].clone()).len(), 3);
+    assert_eq!(compacted_rows(&bucket).len(), 3);
 }
 
 #[test]
@@ -72,7 +80,7 @@ fn the_rows_do_not_depend_on_the_memory() {
             let bucket = bucket(&model, &written);
             let counts =
                 compact(&model, &bucket, CompactionOptions { memory_bytes: memory, ..options() }, NOW);
-            (rows_of_file(bucket.objects()[&only_compacted(&bucket)].clone()), counts)
+            (compacted_rows(&bucket), counts)
         };
         let (rows, counts) = compacted(1 << 30);
         assert!(rows.is_sorted() && counts.duplicates > 0);
@@ -132,7 +140,7 @@ fn files_of_older_and_newer_models_keep_their_columns() {
         let bucket = bucket(&narrow, &[vec![old.clone()]]);
         put(&bucket, &exported(&wide, DAY, 2), parquet(&wide, std::slice::from_ref(&new)));
         compact(model, &bucket, options(), NOW);
-        let rows = rows_of_file(bucket.objects()[&only_compacted(&bucket)].clone());
+        let rows = compacted_rows(&bucket);
         assert_eq!(
             rows,
             [AttemptRow { tags: None, ..old.clone() }, new.clone()],
@@ -169,10 +177,7 @@ fn the_copy_of_the_greatest_generation_stays() {
         put(&bucket, &exported(&before, DAY, names.0), parquet(&before, std::slice::from_ref(&wrong)));
         put(&bucket, &exported(&now, DAY, names.1), parquet(&now, std::slice::from_ref(&right)));
         compact(compactor, &bucket, options(), NOW);
-        assert_eq!(
-            rows_of_file(bucket.objects()[&only_compacted(&bucket)].clone()),
-            std::slice::from_ref(&right)
-        );
+        assert_eq!(compacted_rows(&bucket), std::slice::from_ref(&right));
     }
 }
 
@@ -200,7 +205,7 @@ fn the_footer_declares_the_order() {
     let model = plain();
     let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")]]);
     compact(&model, &bucket, options(), NOW);
-    let file = Bytes::from(bucket.objects()[&only_compacted(&bucket)].clone());
+    let file = Bytes::from(compacted_file(&bucket));
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     assert_eq!(builder.schema(), &schema::arrow_schema(dataset(&model)));
     let sorting = builder.metadata().row_group(0).sorting_columns().unwrap();
@@ -219,7 +224,7 @@ fn values_without_a_dictionary_have_difference_encodings() {
     let rows: Vec<AttemptRow> = (0..10_000).map(|number| row(number % 7, number, number, "INSERT")).collect();
     let bucket = bucket(&model, &[rows]);
     compact(&model, &bucket, options(), NOW);
-    let file = Bytes::from(bucket.objects()[&only_compacted(&bucket)].clone());
+    let file = Bytes::from(compacted_file(&bucket));
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     let group = builder.metadata().row_group(0);
     let encodings = |name: &str| {

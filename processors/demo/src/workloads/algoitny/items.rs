@@ -1,8 +1,8 @@
 //! The judge's items, as its design document defines them: abbreviated names, flags of 1 and 0, times in epoch seconds.
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::json;
 
-use crate::item::{SdkItem, flag, item, map, number, text, texts, with};
+use crate::item::{SdkItem, attribute, item, with};
 
 /// The table's name, as the model knows it.
 pub(super) const TABLE: &str = "algoitny-main";
@@ -12,35 +12,25 @@ pub(super) const PLATFORMS: [&str; 3] = ["baekjoon", "codeforces", "leetcode"];
 pub(super) const USAGE_LIFE: i64 = 90 * 86_400;
 
 pub(super) fn key(partition: &str, sort: &str) -> SdkItem {
-    item([("pk", text(partition)), ("sk", text(sort))])
+    item(json!({ "pk": partition, "sk": sort }))
 }
 
 pub(super) fn user_key(id: &str) -> SdkItem {
     key(&format!("USER#{id}"), "META")
 }
 
-pub(super) fn user(id: &str, plan: AttributeValue, is_active: bool, at: i64) -> SdkItem {
+pub(super) fn user(id: &str, plan: Option<&str>, is_active: bool, at: i64) -> SdkItem {
     let email = format!("{id}@example.com");
-    with(
-        user_key(id),
-        [
-            ("et", text("USER")),
-            ("em", text(&email)),
-            ("nm", text("Émile \"Œ\" 試験")),
-            ("gid", AttributeValue::Null(true)),
-            ("sp", plan),
-            ("ia", flag(is_active)),
-            ("is", number(0)),
-            ("ca", number(at)),
-            ("gsi1pk", text(format!("EMAIL#{email}"))),
-            ("gsi1sk", text("META")),
-        ],
-    )
+    let attributes = json!({
+        "et": "USER", "em": email, "nm": "Émile \"Œ\" 試験", "gid": null,
+        "sp": plan, "ia": i64::from(is_active), "is": 0, "ca": at,
+        "gsi1pk": format!("EMAIL#{email}"), "gsi1sk": "META",
+    });
+    with(user_key(id), attributes)
 }
 
 pub(super) fn plan(name: &str, at: i64) -> SdkItem {
-    let attributes = [("et", text("PLAN")), ("nm", text(name)), ("mepd", number(50)), ("ca", number(at))];
-    with(key(&format!("PLAN#{name}"), "META"), attributes)
+    with(key(&format!("PLAN#{name}"), "META"), json!({ "et": "PLAN", "nm": name, "mepd": 50, "ca": at }))
 }
 
 pub(super) fn problem_key(id: &str) -> SdkItem {
@@ -49,23 +39,14 @@ pub(super) fn problem_key(id: &str) -> SdkItem {
 
 /// A problem, with its own count of runs if it has one.
 pub(super) fn problem(id: &str, platform: &str, is_completed: bool, runs: Option<i64>, at: i64) -> SdkItem {
-    let metadata = runs.map(|runs| map([("exec_count", number(runs)), ("level", number(3))]));
-    let mut problem = with(
-        problem_key(id),
-        [
-            ("et", text("PROBLEM")),
-            ("pf", text(platform)),
-            ("pid", text(format!("10{id}"))),
-            ("nm", text("A+B")),
-            ("tgs", texts(["math"])),
-            ("lg", text("python")),
-            ("ic", flag(is_completed)),
-            ("id", number(0)),
-            ("ca", number(at)),
-            ("gsi2pk", text(format!("PROBALT#{platform}#10{id}"))),
-            ("gsi2sk", text("META")),
-        ],
-    );
+    let attributes = json!({
+        "et": "PROBLEM", "pf": platform, "pid": format!("10{id}"),
+        "nm": "A+B", "tgs": ["math"], "lg": "python",
+        "ic": i64::from(is_completed), "id": 0, "ca": at,
+        "gsi2pk": format!("PROBALT#{platform}#10{id}"), "gsi2sk": "META",
+    });
+    let mut problem = with(problem_key(id), attributes);
+    let metadata = runs.map(|runs| attribute(json!({ "exec_count": runs, "level": 3 })));
     problem.extend(metadata.map(|metadata| ("md".to_owned(), metadata)));
     problem
 }
@@ -75,8 +56,7 @@ pub(super) fn testcase_key(problem: &str, index: u64) -> SdkItem {
 }
 
 pub(super) fn testcase(problem: &str, index: u64, at: i64) -> SdkItem {
-    let attributes =
-        [("et", text("TESTCASE")), ("tin", text("1 2")), ("tout", text("3")), ("ca", number(at))];
+    let attributes = json!({ "et": "TESTCASE", "tin": "1 2", "tout": "3", "ca": at });
     with(testcase_key(problem, index), attributes)
 }
 
@@ -103,33 +83,21 @@ impl SolutionRun {
     pub(super) fn item(&self) -> SdkItem {
         let newest_first = 9_999_999_999 - self.at;
         let status = if self.failed == 0 { "passed" } else { "partial" };
-        let user = self.user.as_ref().map_or(AttributeValue::Null(true), text);
-        let mut history = with(
-            self.key(),
-            [
-                ("et", text("HISTORY")),
-                ("uid", user),
-                ("pid", text(&self.problem)),
-                ("pf", text(self.platform)),
-                ("pnum", text("1000")),
-                ("pnm", text("A+B")),
-                ("lg", text("python")),
-                ("cd", text("print()")),
-                ("rs", map([("status", text(status))])),
-                ("pc", number(self.passed)),
-                ("fc", number(self.failed)),
-                ("tc", number(self.passed + self.failed)),
-                ("icp", flag(self.is_public)),
-                ("ca", number(self.at)),
-            ],
-        );
+        let attributes = json!({
+            "et": "HISTORY", "uid": self.user, "pid": self.problem, "pf": self.platform,
+            "pnum": "1000", "pnm": "A+B", "lg": "python", "cd": "print()",
+            "rs": { "status": status }, "pc": self.passed, "fc": self.failed,
+            "tc": self.passed + self.failed,
+            "icp": i64::from(self.is_public), "ca": self.at,
+        });
+        let mut history = with(self.key(), attributes);
         if let Some(user) = &self.user {
-            let newest_first = text(format!("HIST#{newest_first}"));
-            history = with(history, [("gsi1pk", text(user)), ("gsi1sk", newest_first)]);
+            let by_user = json!({ "gsi1pk": user, "gsi1sk": format!("HIST#{newest_first}") });
+            history = with(history, by_user);
         }
         if self.is_public {
-            let newest_first = text(newest_first.to_string());
-            history = with(history, [("gsi2pk", text("PUBLIC#1")), ("gsi2sk", newest_first)]);
+            let by_time = json!({ "gsi2pk": "PUBLIC#1", "gsi2sk": newest_first.to_string() });
+            history = with(history, by_time);
         }
         history
     }
@@ -140,17 +108,11 @@ pub(super) fn usage_key(user: &str, day: &str, action: &str, at: i64) -> SdkItem
 }
 
 pub(super) fn usage(user: &str, day: &str, action: &str, at: i64) -> SdkItem {
-    with(
-        usage_key(user, day, action, at),
-        [
-            ("et", text("USAGELOG")),
-            ("ac", text(action)),
-            ("pid", text("PROB#1")),
-            ("md", map([("task_id", text("t")), ("language", text("python"))])),
-            ("ca", number(at)),
-            ("ttl", number(at + USAGE_LIFE)),
-        ],
-    )
+    let attributes = json!({
+        "et": "USAGELOG", "ac": action, "pid": "PROB#1",
+        "md": { "task_id": "t", "language": "python" }, "ca": at, "ttl": at + USAGE_LIFE,
+    });
+    with(usage_key(user, day, action, at), attributes)
 }
 
 pub(super) fn job_key(id: &str) -> SdkItem {
@@ -158,21 +120,14 @@ pub(super) fn job_key(id: &str) -> SdkItem {
 }
 
 pub(super) fn job(id: &str, at: i64) -> SdkItem {
-    with(
-        job_key(id),
-        [
-            ("et", text("JOB")),
-            ("st", text("PENDING")),
-            ("err", AttributeValue::Null(true)),
-            ("ca", number(at)),
-            ("gsi2pk", text(format!("TASK#{id}"))),
-            ("gsi2sk", text("META")),
-        ],
-    )
+    let attributes = json!({
+        "et": "JOB", "st": "PENDING", "err": null, "ca": at,
+        "gsi2pk": format!("TASK#{id}"), "gsi2sk": "META",
+    });
+    with(job_key(id), attributes)
 }
 
 pub(super) fn task_result(id: &str, at: i64, ttl: i64) -> SdkItem {
-    let attributes =
-        [("et", text("TASKRESULT")), ("st", text("SUCCESS")), ("ca", number(at)), ("ttl", number(ttl))];
+    let attributes = json!({ "et": "TASKRESULT", "st": "SUCCESS", "ca": at, "ttl": ttl });
     with(key(&format!("TASK#{id}"), "META"), attributes)
 }

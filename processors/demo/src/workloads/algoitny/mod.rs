@@ -12,16 +12,13 @@ use jiff::Timestamp;
 use self::items::{PLATFORMS, TABLE};
 use self::solutions::SolutionWriter;
 use self::staff::ProblemEditor;
-use super::tools::{LANES, day, play, share, table};
+use super::tools::{CHART_ROWS, LANES, day, play, share, table};
 use crate::chart::{Chart, cells, percent};
 use crate::item::{ItemValue, text_of, value_at};
 use crate::recount::WorkloadOutcome;
 use crate::rollups::{RollupSet, number};
 use crate::script::Script;
 use crate::workload::{Workload, WorkloadQuestion};
-
-/// The rows of a chart.
-const ROWS: usize = 10;
 
 pub(super) const WORKLOAD: Workload = Workload {
     model: "algoitny",
@@ -74,7 +71,7 @@ fn problems(outcome: &WorkloadOutcome, rollups: &RollupSet) -> Chart {
         ];
         chart.add_bar(cells, number(runs, "executions"));
     }
-    chart.top(ROWS)
+    chart.top(CHART_ROWS)
 }
 
 fn platforms(rollups: &RollupSet) -> Chart {
@@ -95,5 +92,5 @@ fn usage(outcome: &WorkloadOutcome, rollups: &RollupSet) -> Chart {
     for (user, measures) in rollups.each("USER#", &format!("ROLLUP#USAGE#{today}#execution")) {
         chart.add_bar(cells(user, measures, &["uses"], "0"), number(measures, "uses"));
     }
-    chart.top(ROWS / 2)
+    chart.top(CHART_ROWS / 2)
 }

@@ -1,11 +1,10 @@
 //! One writer's users: they run solutions, request hints, use up their allowance; runs are judged again, published, hidden, deleted.
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use fastrand::Rng;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::items::{PLATFORMS, SolutionRun, TABLE, USAGE_LIFE, usage, usage_key, user, user_key};
-use crate::item::{flag, number, text};
 use crate::script::{PAST, ScriptLane};
 use crate::workloads::tools::{LaneWriter, chance, day, days_before, moment, one_of, short_id};
 
@@ -27,11 +26,11 @@ impl SolutionWriter {
         Self { random, users, problems, now }
     }
 
-    fn plan(&mut self) -> AttributeValue {
+    fn plan(&mut self) -> Option<&'static str> {
         match self.random.u8(..10) {
-            0 => AttributeValue::Null(true),
-            1..4 => text("Pro"),
-            _ => text("Free"),
+            0 => None,
+            1..4 => Some("Pro"),
+            _ => Some("Free"),
         }
     }
 
@@ -65,9 +64,9 @@ impl SolutionWriter {
         lane.put(TABLE, usage(user, &date, action, at));
         let key = usage_key(user, &date, action, at);
         match self.random.u8(..100) {
-            0..12 => lane.set(TABLE, key, [("ttl", number(PAST))]),
+            0..12 => lane.set(TABLE, key, json!({ "ttl": PAST })),
             12..18 => lane.delete(TABLE, key),
-            18..24 => lane.set(TABLE, key, [("ttl", number(at + USAGE_LIFE + 60))]),
+            18..24 => lane.set(TABLE, key, json!({ "ttl": at + USAGE_LIFE + 60 })),
             _ => {}
         }
     }
@@ -78,7 +77,7 @@ impl SolutionWriter {
             // Judged again.
             0..12 => {
                 (run.passed, run.failed) = (self.random.i64(0..=20), self.random.i64(0..=2));
-                lane.set(TABLE, key, [("pc", number(run.passed)), ("fc", number(run.failed))]);
+                lane.set(TABLE, key, json!({ "pc": run.passed, "fc": run.failed }));
             }
             // Published or hidden.
             12..24 => {
@@ -95,7 +94,7 @@ impl SolutionWriter {
             // Moved to another problem or user: duplicates and accounts are merged.
             32..38 => {
                 let problem = one_of(&mut self.random, &self.problems);
-                lane.set(TABLE, key, [("pid", text(format!("PROB#{problem}")))]);
+                lane.set(TABLE, key, json!({ "pid": format!("PROB#{problem}") }));
             }
             38..42 => {
                 let other = one_of(&mut self.random, &self.users);
@@ -110,15 +109,15 @@ impl SolutionWriter {
                 }
                 lane.put(TABLE, queued);
             }
-            46..50 => lane.set(TABLE, key, [("ttl", number(PAST))]),
+            46..50 => lane.set(TABLE, key, json!({ "ttl": PAST })),
             _ => {}
         }
     }
 
     fn change_user(&mut self, user: &str, lane: &mut ScriptLane) {
         match self.random.u8(..100) {
-            0..4 => lane.set(TABLE, user_key(user), [("sp", self.plan())]),
-            4..6 => lane.set(TABLE, user_key(user), [("ia", flag(self.random.bool()))]),
+            0..4 => lane.set(TABLE, user_key(user), json!({ "sp": self.plan() })),
+            4..6 => lane.set(TABLE, user_key(user), json!({ "ia": i64::from(self.random.bool()) })),
             6..8 => lane.delete(TABLE, user_key(user)),
             _ => {}
         }

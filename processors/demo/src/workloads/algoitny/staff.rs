@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::items::{
     PLATFORMS, TABLE, job, job_key, plan, problem, problem_key, task_result, testcase, testcase_key,
 };
-use crate::item::{flag, number, text};
 use crate::script::{PAST, ScriptLane};
 use crate::workloads::tools::{LaneWriter, chance, one_of, short_id};
 
@@ -45,12 +45,10 @@ impl ProblemEditor {
     fn change_problem(&mut self, id: &str, lane: &mut ScriptLane) {
         let key = problem_key(id);
         match self.random.u8(..100) {
-            0..15 => lane.set(TABLE, key, [("ic", flag(self.random.bool()))]),
+            0..15 => lane.set(TABLE, key, json!({ "ic": i64::from(self.random.bool()) })),
             // Marked as deleted, or not any more.
-            15..25 => lane.set(TABLE, key, [("id", flag(self.random.bool()))]),
-            25..35 => {
-                lane.set(TABLE, key, [("pf", text(one_of(&mut self.random, &PLATFORMS)))]);
-            }
+            15..25 => lane.set(TABLE, key, json!({ "id": i64::from(self.random.bool()) })),
+            25..35 => lane.set(TABLE, key, json!({ "pf": one_of(&mut self.random, &PLATFORMS) })),
             // Saved as a whole, with a count of its own or without.
             35..50 => self.write_problem(id, lane),
             50..56 => {
@@ -73,14 +71,14 @@ impl ProblemEditor {
         lane.put(TABLE, job(&id, self.now));
         let end = one_of(&mut self.random, &["RUNNING", "COMPLETED", "COMPLETED", "FAILED"]);
         for status in ["RUNNING", end] {
-            lane.set(TABLE, job_key(&id), [("st", text(status))]);
+            lane.set(TABLE, job_key(&id), json!({ "st": status }));
         }
         if chance(&mut self.random, 30) {
             lane.put(TABLE, task_result(&id, self.now, PAST));
         }
         match self.random.u8(..100) {
             0..15 => lane.delete(TABLE, job_key(&id)),
-            15..30 => lane.set(TABLE, job_key(&id), [("ttl", number(PAST))]),
+            15..30 => lane.set(TABLE, job_key(&id), json!({ "ttl": PAST })),
             _ => {}
         }
     }

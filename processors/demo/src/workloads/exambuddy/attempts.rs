@@ -1,12 +1,12 @@
 //! One writer's attempts: candidates start them, answer, finish; some are regraded, deleted, expire, start again.
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use fastrand::Rng;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use serde_json::json;
 
-use super::items::{TABLE, answer, attempt, attempt_key, user};
-use super::world::{ExamWorld, ProjectQuestions};
-use crate::item::{SdkItem, number, text, text_of};
+use super::items::{ExamAttempt, ExamProject, TABLE, user};
+use super::world::ExamWorld;
+use crate::item::{SdkItem, text_of};
 use crate::script::{PAST, ScriptLane};
 use crate::workloads::tools::{LANES, LaneWriter, chance, earliest, instant, key, moment, new_id};
 
@@ -20,26 +20,6 @@ pub(super) struct AttemptWriter<'w> {
     restarting: Vec<ExamAttempt>,
 }
 
-/// An attempt as its candidate knows it.
-#[derive(Clone, Debug)]
-struct ExamAttempt {
-    candidate_id: String,
-    id: String,
-    project_id: String,
-    started_at: Timestamp,
-    answers: Vec<SdkItem>,
-}
-
-impl ExamAttempt {
-    fn key(&self) -> SdkItem {
-        attempt_key(&self.candidate_id, &self.id)
-    }
-
-    fn item(&self) -> SdkItem {
-        attempt(&self.candidate_id, &self.id, &self.project_id, &instant(self.started_at))
-    }
-}
-
 impl<'w> AttemptWriter<'w> {
     pub(super) fn new(world: &'w ExamWorld, random: Rng, lane: usize) -> Self {
         Self { world, random, lane, restarting: Vec::new() }
@@ -47,7 +27,7 @@ impl<'w> AttemptWriter<'w> {
 
     fn write_attempt(&mut self, round: usize, lane: &mut ScriptLane) {
         let world = self.world;
-        let (Some(project), Some(candidate)) =
+        let (Some((project, _)), Some(candidate)) =
             (self.random.choice(&world.projects), self.random.choice(&world.candidates))
         else {
             return;
@@ -55,7 +35,7 @@ impl<'w> AttemptWriter<'w> {
         let mut attempt = ExamAttempt {
             candidate_id: candidate.clone(),
             id: new_id(&mut self.random),
-            project_id: project.project.id.clone(),
+            project_id: project.id.clone(),
             started_at: moment(&mut self.random, world.now, round),
             answers: Vec::new(),
         };
@@ -68,7 +48,7 @@ impl<'w> AttemptWriter<'w> {
     }
 
     /// Answers to some of the questions, keyed by the question or by the answer: both occur.
-    fn answers(&mut self, attempt: &ExamAttempt, project: &ProjectQuestions) -> Vec<SdkItem> {
+    fn answers(&mut self, attempt: &ExamAttempt, project: &ExamProject) -> Vec<SdkItem> {
         let count = self.random.usize(0..=4).min(project.questions.len());
         let chosen = self.random.choose_multiple(&project.questions, count);
         let (mut answers, mut answered_at) = (Vec::new(), attempt.started_at);
@@ -77,7 +57,7 @@ impl<'w> AttemptWriter<'w> {
             let id = new_id(&mut self.random);
             let key = if self.random.bool() { &id } else { question_id };
             let is_correct = self.random.bool();
-            answers.push(answer(&attempt.id, &id, question_id, key, is_correct, &instant(answered_at)));
+            answers.push(attempt.answer(&id, question_id, key, is_correct, answered_at));
         }
         answers
     }
@@ -98,18 +78,16 @@ impl<'w> AttemptWriter<'w> {
         let completed_at = attempt.started_at + SignedDuration::from_secs(seconds);
         let is_empty = chance(&mut self.random, 2);
         let questions = if is_empty { 0 } else { i64::try_from(questions).unwrap_or(0) };
-        let result = [
-            ("status", text("COMPLETED")),
-            ("completed_at", text(instant(completed_at))),
-            ("total_questions", number(questions)),
-            ("time_taken_seconds", number(seconds)),
-        ];
-        if chance(&mut self.random, 2) {
-            return lane.set(TABLE, attempt.key(), result);
+        let mut result = json!({
+            "status": "COMPLETED", "completed_at": instant(completed_at),
+            "total_questions": questions, "time_taken_seconds": seconds,
+        });
+        if !chance(&mut self.random, 2)
+            && let Some(result) = result.as_object_mut()
+        {
+            result.insert("score".to_owned(), self.random.i64(0..=questions).into());
         }
-        let [status, completed_at, total, time] = result;
-        let score = ("score", number(self.random.i64(0..=questions)));
-        lane.set(TABLE, attempt.key(), [status, completed_at, total, time, score]);
+        lane.set(TABLE, attempt.key(), result);
     }
 
     /// Changes some attempts afterwards.
@@ -119,22 +97,21 @@ impl<'w> AttemptWriter<'w> {
             // Regraded, sometimes twice.
             0..12 => {
                 for _ in 0..self.random.u8(1..=2) {
-                    let score = number(self.random.i64(0..=4));
-                    lane.set(TABLE, key.clone(), [("score", score), ("total_questions", number(5))]);
+                    let score = self.random.i64(0..=4);
+                    lane.set(TABLE, key.clone(), json!({ "score": score, "total_questions": 5 }));
                 }
             }
             // Moved to another day.
             12..15 => {
                 attempt.started_at -= SignedDuration::from_hours(24);
-                lane.set(TABLE, key, [("started_at", text(instant(attempt.started_at)))]);
+                lane.set(TABLE, key, json!({ "started_at": instant(attempt.started_at) }));
             }
             // Written again without a change.
-            15..17 => lane.set(TABLE, key, [("project_id", text(&attempt.project_id))]),
+            15..17 => lane.set(TABLE, key, json!({ "project_id": attempt.project_id })),
             // An answer is graded again.
             17..24 => {
                 if let Some(answer) = attempt.answers.first() {
-                    let mark = AttributeValue::Bool(self.random.bool());
-                    lane.set(TABLE, key_of(answer), [("is_correct", mark)]);
+                    lane.set(TABLE, key_of(answer), json!({ "is_correct": self.random.bool() }));
                 }
             }
             // Deleted, and perhaps started again.
@@ -148,7 +125,7 @@ impl<'w> AttemptWriter<'w> {
             // Expires.
             30..38 => {
                 for key in attempt.answers.iter().map(key_of).chain([key]) {
-                    lane.set(TABLE, key, [("ttl", number(PAST))]);
+                    lane.set(TABLE, key, json!({ "ttl": PAST }));
                 }
                 if self.random.bool() {
                     self.restarting.push(attempt);

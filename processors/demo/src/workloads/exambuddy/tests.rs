@@ -5,11 +5,11 @@ use std::io::Read as _;
 use std::path::Path;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::items::TABLE;
 use super::recount::recount;
-use crate::item::{ItemValue, SdkItem, TableItem, item, number, text};
+use crate::item::{ItemValue, SdkItem, TableItem, item};
 use crate::recount::WorkloadOutcome;
 use crate::rollups::{MeasureValues, RollupKey, RollupSet};
 
@@ -100,12 +100,7 @@ fn a_recording_is_recounted_as_expected() {
 #[test]
 fn an_admin_sees_the_last_31_days() {
     let rollup = |sort: String, attempts: u32| {
-        item([
-            ("PK", text("ADMIN#a")),
-            ("SK", text(sort)),
-            ("EntityType", text("ROLLUP")),
-            ("attempts", number(attempts)),
-        ])
+        item(json!({ "PK": "ADMIN#a", "SK": sort, "EntityType": "ROLLUP", "attempts": attempts }))
     };
     let days =
         |month: u32, days: u32| (1..=days).map(move |day| format!("ROLLUP#DAY#2026-{month:02}-{day:02}"));

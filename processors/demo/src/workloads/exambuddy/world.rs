@@ -16,20 +16,12 @@ const TITLES: [&str; 6] = [
     "Kubernetes",
 ];
 
-/// A project with its questions, in the order in which they were added.
-#[derive(Clone, Debug)]
-pub(super) struct ProjectQuestions {
-    pub(super) project: ExamProject,
-    pub(super) questions: Vec<String>,
-    /// The count of questions that the application has stored at first.
-    pub(super) stored_count: i64,
-}
-
 /// The state that all writers share.
 #[derive(Debug)]
 pub(super) struct ExamWorld {
     pub(super) admins: Vec<String>,
-    pub(super) projects: Vec<ProjectQuestions>,
+    /// Each project with the count of questions that the application has stored at first.
+    pub(super) projects: Vec<(ExamProject, i64)>,
     pub(super) candidates: Vec<String>,
     pub(super) now: Timestamp,
 }
@@ -40,12 +32,17 @@ impl ExamWorld {
         let mut projects = Vec::new();
         for admin_id in &admins {
             for _ in 0..random.usize(2..=5) {
-                let (title, id) = (one_of(random, &TITLES).to_owned(), new_id(random));
-                let created_at = instant(earliest(now));
-                let project = ExamProject { id, admin_id: admin_id.clone(), title, created_at };
-                let questions: Vec<String> = (0..random.usize(4..=16)).map(|_| new_id(random)).collect();
-                let stored_count = stored_count(random, questions.len());
-                projects.push(ProjectQuestions { project, questions, stored_count });
+                let project = ExamProject {
+                    title: one_of(random, &TITLES).to_owned(),
+                    id: new_id(random),
+                    admin_id: admin_id.clone(),
+                    created_at: instant(earliest(now)),
+                    questions: (0..random.usize(4..=16)).map(|_| new_id(random)).collect(),
+                    is_archived: false,
+                    exists: true,
+                };
+                let stored_count = stored_count(random, project.questions.len());
+                projects.push((project, stored_count));
             }
         }
         let candidates = (0..attempts.div_ceil(8).max(4)).map(|_| new_id(random)).collect();

@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::items::{QUESTIONS, QuizQuestion};
-use crate::item::{number, text};
 use crate::script::ScriptLane;
 use crate::workloads::tools::{LaneWriter, earliest, instant, one_of};
 
@@ -47,11 +47,11 @@ impl LaneWriter for QuestionAuthor {
             match random.u8(..100) {
                 0..15 => {
                     question.difficulty = random.i64(1..=5);
-                    lane.set(QUESTIONS, key, [("difficulty", number(question.difficulty))]);
+                    lane.set(QUESTIONS, key, json!({ "difficulty": question.difficulty }));
                 }
                 15..22 => {
                     question.language = one_of(random, &LANGUAGES);
-                    lane.set(QUESTIONS, key, [("language", text(question.language))]);
+                    lane.set(QUESTIONS, key, json!({ "language": question.language }));
                 }
                 // The certificate is in the key: the question is written there and deleted here.
                 22..30 => {

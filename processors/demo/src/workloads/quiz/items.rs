@@ -1,8 +1,8 @@
 //! The quiz's items, as its design document defines them: five tables, one kind of item in each.
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::{Value, json};
 
-use crate::item::{SdkItem, flag, item, map, number, text, texts, with};
+use crate::item::{SdkItem, item, with};
 
 pub(super) const USERS: &str = "quiz-users";
 pub(super) const QUESTIONS: &str = "quiz-questions";
@@ -11,18 +11,16 @@ pub(super) const PROGRESS: &str = "quiz-progress";
 pub(super) const WRONG_ANSWERS: &str = "quiz-wrong-answers";
 
 pub(super) fn user_key(id: &str) -> SdkItem {
-    item([("userId", text(id))])
+    item(json!({ "userId": id }))
 }
 
 pub(super) fn user(id: &str, at: &str) -> SdkItem {
-    item([
-        ("userId", text(id)),
-        ("email", text(format!("{id}@example.com"))),
-        ("username", text("Émile \"Œ\" 試験")),
-        ("createdAt", text(at)),
-        ("updatedAt", text(at)),
-        ("preferences", map([("language", text("DE")), ("theme", text("dark"))])),
-    ])
+    let attributes = json!({
+        "email": format!("{id}@example.com"), "username": "Émile \"Œ\" 試験",
+        "createdAt": at, "updatedAt": at,
+        "preferences": { "language": "DE", "theme": "dark" },
+    });
+    with(user_key(id), attributes)
 }
 
 /// A question.
@@ -36,30 +34,22 @@ pub(super) struct QuizQuestion {
 }
 
 impl QuizQuestion {
-    fn category(&self) -> String {
-        format!("Cloud#{}#{}", self.provider, self.certificate)
-    }
-
     pub(super) fn key(&self) -> SdkItem {
-        item([("questionId", text(&self.id)), ("category", text(self.category()))])
+        let category = format!("Cloud#{}#{}", self.provider, self.certificate);
+        item(json!({ "questionId": self.id, "category": category }))
     }
 
     pub(super) fn item(&self, at: &str) -> SdkItem {
         let Self { id, provider, certificate, language, difficulty } = self;
-        let attributes = [
-            ("question", text("Which of these?")),
-            ("answers", texts(["this", "that"])),
-            ("correctAnswers", AttributeValue::L(vec![number(0)])),
-            ("type", text("SINGLE_CHOICE")),
-            ("provider", text(*provider)),
-            ("certificate", text(*certificate)),
-            ("language", text(*language)),
-            ("difficulty", number(*difficulty)),
-            ("createdAt", text(at)),
-            ("language#difficulty", text(format!("{language}#{difficulty}"))),
-            ("provider#certificate", text(format!("{provider}#{certificate}"))),
-            ("language#questionId", text(format!("{language}#{id}"))),
-        ];
+        let attributes = json!({
+            "question": "Which of these?", "type": "SINGLE_CHOICE",
+            "answers": ["this", "that"], "correctAnswers": [0],
+            "provider": provider, "certificate": certificate,
+            "language": language, "difficulty": difficulty, "createdAt": at,
+            "language#difficulty": format!("{language}#{difficulty}"),
+            "provider#certificate": format!("{provider}#{certificate}"),
+            "language#questionId": format!("{language}#{id}"),
+        });
         with(self.key(), attributes)
     }
 }
@@ -76,21 +66,17 @@ pub(super) struct QuizSession {
 
 impl QuizSession {
     pub(super) fn key(&self) -> SdkItem {
-        item([("sessionId", text(&self.id)), ("userId", text(&self.user))])
+        item(json!({ "sessionId": self.id, "userId": self.user }))
     }
 
     pub(super) fn item(&self) -> SdkItem {
-        let attributes = [
-            ("config", map([("size", number(10))])),
-            ("sources", texts(["aws"])),
-            ("totalQuestions", number(10)),
-            ("currentQuestion", number(0)),
-            ("answeredQuestions", texts(&self.answered)),
-            ("wrongAnswers", texts(&self.wrong)),
-            ("startedAt", text(&self.started_at)),
-            ("status", text("ACTIVE")),
-            ("status#startedAt", text(format!("ACTIVE#{}", self.started_at))),
-        ];
+        let attributes = json!({
+            "config": { "size": 10 }, "sources": ["aws"],
+            "totalQuestions": 10, "currentQuestion": 0,
+            "answeredQuestions": self.answered, "wrongAnswers": self.wrong,
+            "startedAt": self.started_at, "status": "ACTIVE",
+            "status#startedAt": format!("ACTIVE#{}", self.started_at),
+        });
         with(self.key(), attributes)
     }
 }
@@ -110,45 +96,37 @@ pub(super) struct LearningProgress {
 
 impl LearningProgress {
     pub(super) fn key(&self) -> SdkItem {
-        item([("userId", text(&self.user)), ("questionId", text(&self.question))])
+        item(json!({ "userId": self.user, "questionId": self.question }))
     }
 
     /// The attributes that an answer changes.
-    pub(super) fn changed(&self, at: &str) -> [(&'static str, AttributeValue); 7] {
-        [
-            ("attempts", number(self.attempts)),
-            ("correctAttempts", number(self.correct)),
-            ("incorrectAttempts", number(self.attempts - self.correct)),
-            ("lastAttemptAt", text(at)),
-            ("masteryLevel", number(self.mastery)),
-            ("isInWrongPool", AttributeValue::Bool(self.is_wrong)),
-            ("isInWrongPool#firstSeenAt", text(format!("{}#{}", self.is_wrong, self.first_seen_at))),
-        ]
+    pub(super) fn changed(&self, at: &str) -> Value {
+        json!({
+            "attempts": self.attempts, "correctAttempts": self.correct,
+            "incorrectAttempts": self.attempts - self.correct,
+            "lastAttemptAt": at, "masteryLevel": self.mastery, "isInWrongPool": self.is_wrong,
+            "isInWrongPool#firstSeenAt": format!("{}#{}", self.is_wrong, self.first_seen_at),
+        })
     }
 
     pub(super) fn item(&self, at: &str) -> SdkItem {
-        let attributes = [
-            ("sessionId", text(&self.session)),
-            ("firstSeenAt", text(&self.first_seen_at)),
-            ("wrongAnswerCount", flag(self.is_wrong)),
-        ];
+        let attributes = json!({
+            "sessionId": self.session, "firstSeenAt": self.first_seen_at,
+            "wrongAnswerCount": i64::from(self.is_wrong),
+        });
         with(with(self.key(), self.changed(at)), attributes)
     }
 }
 
 pub(super) fn wrong_key(user: &str, at: &str) -> SdkItem {
-    item([("userId", text(user)), ("timestamp", text(at))])
+    item(json!({ "userId": user, "timestamp": at }))
 }
 
 pub(super) fn wrong_answer(progress: &LearningProgress, at: &str) -> SdkItem {
-    let attributes = [
-        ("questionId", text(&progress.question)),
-        ("sessionId", text(&progress.session)),
-        ("remainingTries", number(2)),
-        ("lastAttemptAt", text(at)),
-        ("shuffledAnswers", texts(["that", "this"])),
-        ("attempts", AttributeValue::L(vec![map([("answer", text("that"))])])),
-        ("remainingTries#timestamp", text(format!("2#{at}"))),
-    ];
+    let attributes = json!({
+        "questionId": progress.question, "sessionId": progress.session,
+        "remainingTries": 2, "lastAttemptAt": at, "remainingTries#timestamp": format!("2#{at}"),
+        "shuffledAnswers": ["that", "this"], "attempts": [{ "answer": "that" }],
+    });
     with(wrong_key(&progress.user, at), attributes)
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 use super::items::{
     LearningProgress, PROGRESS, QuizSession, SESSIONS, USERS, WRONG_ANSWERS, user, user_key, wrong_answer,
     wrong_key,
 };
-use crate::item::{map, number, text, texts};
+use crate::item::with;
 use crate::script::{PAST, ScriptLane};
 use crate::workloads::tools::{LaneWriter, chance, instant, moment, new_id, one_of, short_id};
 
@@ -47,8 +48,8 @@ impl LearnerWriter {
     fn write_user(&mut self, id: &str, lane: &mut ScriptLane) {
         let mut user = user(id, &instant(moment(&mut self.random, self.now, 0)));
         if self.random.bool() {
-            let (streak, attempts) = (number(self.random.i64(0..=9)), number(self.random.i64(0..=99)));
-            user.insert("stats".to_owned(), map([("streak", streak), ("attempts", attempts)]));
+            let (streak, attempts) = (self.random.i64(0..=9), self.random.i64(0..=99));
+            user = with(user, json!({ "stats": { "streak": streak, "attempts": attempts } }));
         }
         lane.put(USERS, user);
     }
@@ -111,11 +112,11 @@ impl LearnerWriter {
     /// A missed question was answered correctly. Without remaining tries its item goes: at once, by time to live, or later.
     fn repeat(&mut self, place: (String, String), missed_at: String, tries: i64, lane: &mut ScriptLane) {
         let key = wrong_key(&place.0, &missed_at);
-        lane.set(WRONG_ANSWERS, key.clone(), [("remainingTries", number(tries))]);
+        lane.set(WRONG_ANSWERS, key.clone(), json!({ "remainingTries": tries }));
         if tries > 0 {
             // Time to live may delete it although it is still open: then it no longer counts.
             if chance(&mut self.random, 20) {
-                lane.set(WRONG_ANSWERS, key, [("ttl", number(PAST))]);
+                lane.set(WRONG_ANSWERS, key, json!({ "ttl": PAST }));
             } else {
                 self.wrong.insert(place, (missed_at, tries));
             }
@@ -123,10 +124,10 @@ impl LearnerWriter {
         }
         match self.random.u8(..3) {
             0 => lane.delete(WRONG_ANSWERS, key),
-            1 => lane.set(WRONG_ANSWERS, key, [("ttl", number(PAST))]),
+            1 => lane.set(WRONG_ANSWERS, key, json!({ "ttl": PAST })),
             _ => {
                 let later = self.now + SignedDuration::from_hours(24 * 90);
-                lane.set(WRONG_ANSWERS, key, [("ttl", number(later.as_second()))]);
+                lane.set(WRONG_ANSWERS, key, json!({ "ttl": later.as_second() }));
             }
         }
     }
@@ -134,7 +135,6 @@ impl LearnerWriter {
     fn change_session(&mut self, user: &str, at: Timestamp, lane: &mut ScriptLane) {
         let Some(session) = self.sessions.get(user).cloned() else { return };
         let key = session.key();
-        let status = |status: &str| ("status", text(status));
         match self.random.u8(..100) {
             // Completed, and deleted by time to live at once or in a month: it stays counted.
             0..12 => {
@@ -142,27 +142,23 @@ impl LearnerWriter {
                 let ends = at + SignedDuration::from_hours(24 * 30);
                 let is_over = self.random.bool() || ends <= self.now;
                 let ttl = if is_over { PAST } else { ends.as_second() + 3600 };
-                let completed = [
-                    status("COMPLETED"),
-                    ("completedAt", text(instant(at))),
-                    ("answeredQuestions", texts(&session.answered)),
-                    ("wrongAnswers", texts(&session.wrong)),
-                    ("ttl", number(ttl)),
-                ];
+                let completed = json!({
+                    "status": "COMPLETED", "completedAt": instant(at), "ttl": ttl,
+                    "answeredQuestions": session.answered, "wrongAnswers": session.wrong,
+                });
                 lane.set(SESSIONS, key, completed);
                 if is_over && self.random.bool() {
                     self.to_restore.push(session);
                 }
             }
-            12..18 => lane.set(SESSIONS, key, [status("PAUSED")]),
-            18..30 => lane.set(SESSIONS, key, [status("ACTIVE")]),
+            12..18 => lane.set(SESSIONS, key, json!({ "status": "PAUSED" })),
+            18..30 => lane.set(SESSIONS, key, json!({ "status": "ACTIVE" })),
             30..34 => {
                 self.sessions.remove(user);
                 lane.delete(SESSIONS, key);
             }
             _ => {
-                let answered = i64::try_from(session.answered.len()).unwrap_or(0);
-                lane.set(SESSIONS, key, [("currentQuestion", number(answered))]);
+                lane.set(SESSIONS, key, json!({ "currentQuestion": session.answered.len() }));
             }
         }
     }

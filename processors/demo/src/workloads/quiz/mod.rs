@@ -12,16 +12,13 @@ use jiff::Timestamp;
 use self::author::QuestionAuthor;
 use self::items::USERS;
 use self::learners::LearnerWriter;
-use super::tools::{LANES, play, share, table};
+use super::tools::{CHART_ROWS, LANES, play, share, table};
 use crate::chart::{Chart, percent};
 use crate::item::{ItemValue, text_of, value_at};
 use crate::recount::WorkloadOutcome;
 use crate::rollups::{RollupSet, number};
 use crate::script::Script;
 use crate::workload::{Workload, WorkloadQuestion};
-
-/// The rows of a chart.
-const ROWS: usize = 10;
 
 pub(super) const WORKLOAD: Workload = Workload {
     model: "quiz",
@@ -102,7 +99,7 @@ fn learners(outcome: &WorkloadOutcome, rollups: &RollupSet) -> Chart {
         ];
         chart.add_bar(cells, of("attempts"));
     }
-    chart.top(ROWS)
+    chart.top(CHART_ROWS)
 }
 
 fn hardest(rollups: &RollupSet) -> Chart {
@@ -113,7 +110,7 @@ fn hardest(rollups: &RollupSet) -> Chart {
         let (percent, missed) = (percent(&correct, &attempts), attempts.minus(&correct));
         chart.add_bar(vec![question.to_owned(), users.to_string(), percent, missed.to_string()], missed);
     }
-    chart.top(ROWS)
+    chart.top(CHART_ROWS)
 }
 
 fn certificates(rollups: &RollupSet) -> Chart {

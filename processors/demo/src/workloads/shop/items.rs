@@ -1,10 +1,10 @@
 //! The shop's items, as its design document defines them. Some have an older schema with another name for the customer.
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use fastrand::Rng;
+use serde_json::{Value, json};
 
 use crate::exact::ExactNumber;
-use crate::item::{SdkItem, number, text, with};
+use crate::item::{SdkItem, exact, with};
 use crate::workloads::tools::{key, one_of, short_id};
 
 /// The table's name, as the model knows it.
@@ -52,16 +52,11 @@ impl ShopProduct {
     }
 
     pub(super) fn item(&self) -> SdkItem {
-        let attributes = [
-            ("Type", text("Product")),
-            ("SchemaVersion", text("2.0")),
-            ("productId", text(&self.id)),
-            ("name", text(self.name)),
-            ("price", number(&self.price)),
-            ("category", text(self.category)),
-            ("GSI1PK", text(format!("CATEGORY#{}", self.category))),
-            ("GSI1SK", text(format!("PRODUCT#{}", self.id))),
-        ];
+        let attributes = json!({
+            "Type": "Product", "SchemaVersion": "2.0", "productId": self.id,
+            "name": self.name, "category": self.category, "price": exact(&self.price),
+            "GSI1PK": format!("CATEGORY#{}", self.category), "GSI1SK": format!("PRODUCT#{}", self.id),
+        });
         with(self.key(), attributes)
     }
 }
@@ -69,7 +64,7 @@ impl ShopProduct {
 /// The item with its customer, named as the schema's version names it.
 fn with_customer(item: SdkItem, customer: &str, is_old: bool) -> SdkItem {
     let (name, version) = if is_old { ("user_identifier", "1.0") } else { ("userId", "2.0") };
-    with(item, [(name, text(customer)), ("SchemaVersion", text(version))])
+    with(item, json!({ name: customer, "SchemaVersion": version }))
 }
 
 pub(super) fn user_key(id: &str) -> SdkItem {
@@ -77,13 +72,10 @@ pub(super) fn user_key(id: &str) -> SdkItem {
 }
 
 pub(super) fn user(id: &str, is_old: bool) -> SdkItem {
-    let attributes = [
-        ("Type", text("User")),
-        ("name", text("Émile \"Œ\" 試験")),
-        ("email", text(format!("{id}@example.com"))),
-        ("GSI1PK", text(format!("EMAIL#{id}@example.com"))),
-        ("GSI1SK", text(format!("USER#{id}"))),
-    ];
+    let attributes = json!({
+        "Type": "User", "name": "Émile \"Œ\" 試験", "email": format!("{id}@example.com"),
+        "GSI1PK": format!("EMAIL#{id}@example.com"), "GSI1SK": format!("USER#{id}"),
+    });
     with(with_customer(user_key(id), id, is_old), attributes)
 }
 
@@ -140,28 +132,20 @@ impl CustomerOrder {
     }
 
     fn with_key(&self, key: SdkItem, indexed: &str) -> SdkItem {
-        let attributes = [
-            ("Type", text("Order")),
-            ("orderId", text(&self.id)),
-            ("orderDate", text(&self.ordered_at)),
-            ("total", number(self.total())),
-            ("GSI1PK", text(indexed)),
-            ("GSI1SK", text(format!("{}#{}", self.day(), self.id))),
-        ];
+        let attributes = json!({
+            "Type": "Order", "orderId": self.id, "orderDate": self.ordered_at, "total": exact(&self.total()),
+            "GSI1PK": indexed, "GSI1SK": format!("{}#{}", self.day(), self.id),
+        });
         let order = with(with_customer(key, &self.customer, self.is_old), attributes);
-        if self.is_old { order } else { with(order, [("status", text("PENDING"))]) }
+        if self.is_old { order } else { with(order, json!({ "status": "PENDING" })) }
     }
 
     pub(super) fn line(&self, line: &OrderLine) -> SdkItem {
-        let attributes = [
-            ("Type", text("OrderItem")),
-            ("orderId", text(&self.id)),
-            ("productId", text(&line.product)),
-            ("quantity", number(line.quantity)),
-            ("price", number(&line.price)),
-            ("GSI1PK", text(format!("PRODUCT#{}", line.product))),
-            ("GSI1SK", text(format!("ORDER#{}", self.id))),
-        ];
+        let attributes = json!({
+            "Type": "OrderItem", "orderId": self.id, "productId": line.product,
+            "quantity": line.quantity, "price": exact(&line.price),
+            "GSI1PK": format!("PRODUCT#{}", line.product), "GSI1SK": format!("ORDER#{}", self.id),
+        });
         with(self.line_key(line), attributes)
     }
 }
@@ -170,23 +154,12 @@ pub(super) fn review_key(product: &str, day: &str, customer: &str) -> SdkItem {
     key(&format!("PRODUCT#{product}"), &format!("REVIEW#{day}#USER#{customer}"))
 }
 
-pub(super) fn review(
-    product: &str,
-    at: &str,
-    customer: &str,
-    is_old: bool,
-    rating: AttributeValue,
-) -> SdkItem {
-    let attributes = [
-        ("Type", text("Review")),
-        ("productId", text(product)),
-        ("userName", text("Émile")),
-        ("rating", rating),
-        ("reviewText", text("Great!")),
-        ("reviewDate", text(at)),
-        ("GSI1PK", text(format!("USER#{customer}"))),
-        ("GSI1SK", text(format!("REVIEW#{at}"))),
-    ];
+pub(super) fn review(product: &str, at: &str, customer: &str, is_old: bool, rating: Value) -> SdkItem {
+    let attributes = json!({
+        "Type": "Review", "productId": product, "userName": "Émile",
+        "rating": rating, "reviewText": "Great!", "reviewDate": at,
+        "GSI1PK": format!("USER#{customer}"), "GSI1SK": format!("REVIEW#{at}"),
+    });
     let key = review_key(product, at.get(..10).unwrap_or_default(), customer);
     with(with_customer(key, customer, is_old), attributes)
 }
@@ -196,14 +169,10 @@ pub(super) fn reading_key(sensor: u8, hour: &str, at: &str) -> SdkItem {
 }
 
 pub(super) fn reading(sensor: u8, hour: &str, at: &str, temperature: &ExactNumber) -> SdkItem {
-    let attributes = [
-        ("Type", text("SensorReading")),
-        ("sensorId", text(format!("S{sensor}"))),
-        ("temperature", number(temperature)),
-        ("humidity", number(ExactNumber::hundredths(4520))),
-        ("timestamp", text(at)),
-        ("GSI1PK", text(format!("SENSOR#S{sensor}"))),
-        ("GSI1SK", text(format!("TIMESTAMP#{at}"))),
-    ];
+    let attributes = json!({
+        "Type": "SensorReading", "sensorId": format!("S{sensor}"), "timestamp": at,
+        "temperature": exact(temperature), "humidity": exact(&ExactNumber::hundredths(4520)),
+        "GSI1PK": format!("SENSOR#S{sensor}"), "GSI1SK": format!("TIMESTAMP#{at}"),
+    });
     with(reading_key(sensor, hour, at), attributes)
 }

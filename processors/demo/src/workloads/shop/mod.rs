@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use self::items::{ShopProduct, TABLE};
 use self::orders::{OrderClerk, ShopCustomer};
 use self::warehouse::WarehouseWriter;
-use super::tools::{LANES, play, share, single_table};
+use super::tools::{CHART_ROWS, LANES, play, share, single_table};
 use crate::chart::{Chart, cells};
 use crate::exact::ExactNumber;
 use crate::item::text_of;
@@ -19,9 +19,6 @@ use crate::recount::WorkloadOutcome;
 use crate::rollups::{RollupKey, RollupSet, number};
 use crate::script::Script;
 use crate::workload::{Workload, WorkloadQuestion};
-
-/// The rows of a chart.
-const ROWS: usize = 10;
 
 pub(super) const WORKLOAD: Workload = Workload {
     model: "shop",
@@ -51,7 +48,8 @@ fn script(mut random: Rng, size: u64, now: Timestamp) -> Script {
     let clerks = (0..LANES).map(|lane| {
         let customers = share(size.div_ceil(12).max(4), LANES, lane);
         let customers = (0..customers).map(|_| ShopCustomer::new(&mut random)).collect();
-        OrderClerk::new(random.fork(), customers, products.clone(), now)
+        let (random, products) = (random.fork(), products.clone());
+        OrderClerk { random, customers, products, now, placing_again: Vec::new() }
     });
     let clerks = clerks.collect();
     play(size, clerks, Some(&mut WarehouseWriter::new(random.fork(), products, now)))
@@ -64,7 +62,7 @@ fn customers(rollups: &RollupSet) -> Chart {
         let cells = cells(customer, measures, &["orderCount", "lastOrderDate", "totalSpent"], "");
         chart.add_bar(cells, number(measures, "totalSpent"));
     }
-    chart.top(ROWS)
+    chart.top(CHART_ROWS)
 }
 
 fn products(outcome: &WorkloadOutcome, rollups: &RollupSet) -> Chart {
@@ -77,7 +75,7 @@ fn products(outcome: &WorkloadOutcome, rollups: &RollupSet) -> Chart {
         cells.insert(1, text_of(item, "category").to_owned());
         chart.add_bar(cells, number(measures, "ratingAvg"));
     }
-    chart.top(ROWS)
+    chart.top(CHART_ROWS)
 }
 
 /// The last hours of the sensor with the most readings.
@@ -90,7 +88,7 @@ fn hours(rollups: &RollupSet) -> Chart {
     let busiest = sensors.max_by_key(readings).unwrap_or_default();
     let columns = ["hour", "readings", "coldest", "average", "warmest"];
     let mut chart = Chart::new(format!("The last hours of {busiest} (one query)"), &columns);
-    for (hour, measures) in rollups.query(&busiest, "HOUR#").rev().take(ROWS) {
+    for (hour, measures) in rollups.query(&busiest, "HOUR#").rev().take(CHART_ROWS) {
         let names = ["readingCount", "minTemperature", "avgTemperature", "maxTemperature"];
         chart.add_bar(cells(hour, measures, &names, ""), number(measures, "readingCount"));
     }

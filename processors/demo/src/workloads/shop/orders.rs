@@ -2,10 +2,11 @@
 
 use fastrand::Rng;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::items::{CustomerOrder, OrderLine, ShopProduct, TABLE, review, review_key, user, user_key};
 use crate::exact::ExactNumber;
-use crate::item::{SdkItem, number, text, with};
+use crate::item::{SdkItem, exact, with};
 use crate::script::{PAST, ScriptLane};
 use crate::workloads::tools::{LaneWriter, chance, day, instant, moment, one_of, short_id};
 
@@ -25,24 +26,15 @@ impl ShopCustomer {
 /// Writes some of the customers, one after the other.
 #[derive(Debug)]
 pub(super) struct OrderClerk {
-    random: Rng,
-    customers: Vec<ShopCustomer>,
-    products: Vec<ShopProduct>,
-    now: Timestamp,
+    pub(super) random: Rng,
+    pub(super) customers: Vec<ShopCustomer>,
+    pub(super) products: Vec<ShopProduct>,
+    pub(super) now: Timestamp,
     /// Expired orders that are placed again under the same key.
-    placing_again: Vec<CustomerOrder>,
+    pub(super) placing_again: Vec<CustomerOrder>,
 }
 
 impl OrderClerk {
-    pub(super) fn new(
-        random: Rng,
-        customers: Vec<ShopCustomer>,
-        products: Vec<ShopProduct>,
-        now: Timestamp,
-    ) -> Self {
-        Self { random, customers, products, now, placing_again: Vec::new() }
-    }
-
     fn order(&mut self, customer: &ShopCustomer, round: usize) -> CustomerOrder {
         let count = self.random.usize(1..=4);
         let random = &mut self.random;
@@ -85,20 +77,20 @@ impl OrderClerk {
             // A refund, or a corrected date.
             50..56 => {
                 let total = order.total().minus(&ExactNumber::hundredths(self.random.i64(1..=100)));
-                lane.set(TABLE, listed, [("total", number(total))]);
+                lane.set(TABLE, listed, json!({ "total": exact(&total) }));
             }
             56..60 => {
                 let corrected = instant(moment(&mut self.random, self.now, 0));
-                lane.set(TABLE, listed, [("orderDate", text(corrected))]);
+                lane.set(TABLE, listed, json!({ "orderDate": corrected }));
             }
             // Marked as deleted, then deleted by time to live: it no longer counts, and nothing of it is settled.
-            60..66 => lane.set(TABLE, listed, [("status", text("DELETED")), ("ttl", number(PAST))]),
+            60..66 => lane.set(TABLE, listed, json!({ "status": "DELETED", "ttl": PAST })),
             // Deleted by time to live: it stays counted.
             66..74 => {
                 for line in &order.lines {
-                    lane.set(TABLE, order.line_key(line), [("ttl", number(PAST))]);
+                    lane.set(TABLE, order.line_key(line), json!({ "ttl": PAST }));
                 }
-                lane.set(TABLE, listed, [("ttl", number(PAST))]);
+                lane.set(TABLE, listed, json!({ "ttl": PAST }));
                 if self.random.bool() {
                     self.placing_again.push(order);
                 }
@@ -123,7 +115,7 @@ impl OrderClerk {
             }
             // The details are saved as a whole by a client with wrong counts of its own.
             86..92 => {
-                let wrong = [("itemCount", number(99)), ("subtotal", number(1))];
+                let wrong = json!({ "itemCount": 99, "subtotal": 1 });
                 lane.put(TABLE, with(order.details(), wrong));
             }
             _ => {}
@@ -134,11 +126,12 @@ impl OrderClerk {
         let Some(line) = order.lines.first() else { return };
         let key = order.line_key(line);
         match self.random.u8(..4) {
-            0 => lane.set(TABLE, key, [("quantity", number(self.random.i64(1..=9)))]),
+            0 => lane.set(TABLE, key, json!({ "quantity": self.random.i64(1..=9) })),
             1 => {
-                lane.set(TABLE, key, [("price", number(ExactNumber::hundredths(self.random.i64(1..=9999))))])
+                let price = ExactNumber::hundredths(self.random.i64(1..=9999));
+                lane.set(TABLE, key, json!({ "price": exact(&price) }));
             }
-            2 => lane.set(TABLE, key, [("status", text("DELETED"))]),
+            2 => lane.set(TABLE, key, json!({ "status": "DELETED" })),
             _ => lane.delete(TABLE, key),
         }
     }
@@ -150,14 +143,14 @@ impl OrderClerk {
         }
         let Some(product) = self.random.choice(&self.products) else { return };
         let at = instant(moment(&mut self.random, self.now, round));
-        let rating = |random: &mut Rng| number(ExactNumber::hundredths(50 * random.i64(2..=10)));
+        let rating = |random: &mut Rng| exact(&ExactNumber::hundredths(50 * random.i64(2..=10)));
         let key = review_key(&product.id, at.get(..10).unwrap_or_default(), &customer.id);
         let first = rating(&mut self.random);
         lane.put(TABLE, review(&product.id, &at, &customer.id, customer.is_old, first));
         match self.random.u8(..100) {
-            0..15 => lane.set(TABLE, key, [("rating", rating(&mut self.random))]),
-            15..22 => lane.set(TABLE, key, [("status", text("DELETED"))]),
-            22..30 => lane.set(TABLE, key, [("ttl", number(PAST))]),
+            0..15 => lane.set(TABLE, key, json!({ "rating": rating(&mut self.random) })),
+            15..22 => lane.set(TABLE, key, json!({ "status": "DELETED" })),
+            22..30 => lane.set(TABLE, key, json!({ "ttl": PAST })),
             30..40 => lane.delete(TABLE, key),
             _ => {}
         }
@@ -167,7 +160,7 @@ impl OrderClerk {
     fn change_customer(&mut self, customer: &ShopCustomer, lane: &mut ScriptLane) {
         match self.random.u8(..100) {
             0..4 => {
-                let stale = [("orderCount", number(99)), ("totalSpent", number(0)), ("vip", number(1))];
+                let stale = json!({ "orderCount": 99, "totalSpent": 0, "vip": 1 });
                 lane.put(TABLE, with(user(&customer.id, customer.is_old), stale));
             }
             4..6 => {
@@ -184,7 +177,7 @@ impl OrderClerk {
 fn set_statuses(order: &CustomerOrder, lane: &mut ScriptLane, statuses: &[&str]) {
     for status in statuses {
         for key in [order.listed_key(), order.details_key()] {
-            lane.set(TABLE, key, [("status", text(*status))]);
+            lane.set(TABLE, key, json!({ "status": status }));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::exact::ExactNumber;
 use crate::item::{ItemValue, SdkItem, TableItem, number_of, text_of};
-use crate::recount::{ExtremeRule, Recount, RollupSums, WorkloadOutcome, after};
+use crate::recount::{ExtremeRule, Recount, WorkloadOutcome, after};
 use crate::rollups::RollupKey;
 use crate::workloads::tools::start_of_hour;
 
@@ -10,12 +10,18 @@ const DAY_SECONDS: i64 = 86_400;
 
 pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
     let mut recount = Recount::of(outcome, |sums, TableItem { item, .. }| {
-        if is_counted(item) {
-            count(item, sums);
+        if let Some(ShopContribution { key, sums: measures, .. }) = contribution(item) {
+            sums.add(key, &measures);
         }
     });
-    let images = outcome.images.iter().map(|image| &image.item);
-    images.filter(|item| is_counted(item)).for_each(|item| see(item, &mut recount));
+    for seen in outcome.images.iter().filter_map(|image| contribution(&image.item)) {
+        for (name, value, rule) in seen.extremes {
+            recount.see(&seen.key, name, value, rule);
+        }
+        if let Some(at) = seen.expires_at {
+            recount.expire_at(seen.key, at);
+        }
+    }
     recount.drop_expired(outcome.now);
     recount.average("ratingAvg", "ratingSum", "reviewCount");
     recount.average("avgTemperature", "temperatureSum", "readingCount");
@@ -23,78 +29,46 @@ pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
     recount
 }
 
-/// The kind of a counted item, and its subject.
-enum ShopItem<'i> {
-    Order { customer: &'i str },
-    Line { order: &'i str },
-    Review { product: &'i str },
-    Reading { sensor: &'i str, hour: &'i str },
-    Other,
+/// The contribution of an item to its rollup.
+struct ShopContribution {
+    key: RollupKey,
+    sums: [(&'static str, ExactNumber); 2],
+    /// Values that never go back: the last order, and the coldest and warmest temperatures.
+    extremes: Vec<(&'static str, ItemValue, ExtremeRule)>,
+    expires_at: Option<i64>,
 }
 
-fn kind(item: &SdkItem) -> ShopItem<'_> {
-    let (partition, sort) = (text_of(item, "PK"), text_of(item, "SK"));
-    match (partition.split_once('#'), sort.split_once('#')) {
-        (Some(("USER", customer)), Some(("ORDER", _))) => ShopItem::Order { customer },
-        (Some(("ORDER", order)), Some(("ITEM", _))) => ShopItem::Line { order },
-        (Some(("PRODUCT", product)), Some(("REVIEW", _))) => ShopItem::Review { product },
-        (Some(("SENSOR", rest)), Some(("TIMESTAMP", _))) => match rest.split_once("#HOUR#") {
-            Some((sensor, hour)) => ShopItem::Reading { sensor, hour },
-            None => ShopItem::Other,
-        },
-        _ => ShopItem::Other,
-    }
-}
-
-/// Items that are marked as deleted count nowhere; nor do cancelled orders.
-fn is_counted(item: &SdkItem) -> bool {
-    match text_of(item, "status") {
-        "DELETED" => false,
-        "CANCELLED" => !matches!(kind(item), ShopItem::Order { .. }),
-        _ => true,
-    }
-}
-
-fn count(item: &SdkItem, sums: &mut RollupSums<'_>) {
+/// Reads an item's contribution. Items that are marked as deleted count nowhere; nor do cancelled orders.
+fn contribution(item: &SdkItem) -> Option<ShopContribution> {
+    let (partition, sort) = (text_of(item, "PK").split_once('#')?, text_of(item, "SK").split_once('#')?);
+    let status = text_of(item, "status");
     let sum = |name: &str| number_of(item, name).unwrap_or_default();
-    let one = ExactNumber::one();
-    match kind(item) {
-        ShopItem::Order { customer } => {
-            sums.add(orders(customer), &[("orderCount", one), ("totalSpent", sum("total"))]);
-        }
-        ShopItem::Line { order } => {
-            let subtotal = sum("quantity").times(&sum("price"));
-            sums.add(lines(order), &[("itemCount", sum("quantity")), ("subtotal", subtotal)]);
-        }
-        ShopItem::Review { product } => {
-            sums.add(reviews(product), &[("reviewCount", one), ("ratingSum", sum("rating"))]);
-        }
-        ShopItem::Reading { sensor, hour } => {
-            let measures = [("readingCount", one), ("temperatureSum", sum("temperature"))];
-            sums.add(sensor_hour(sensor, hour), &measures);
-        }
-        ShopItem::Other => {}
-    }
-}
-
-/// Sees what never goes back: the last order, and the coldest and warmest temperatures.
-fn see(item: &SdkItem, recount: &mut Recount) {
-    match kind(item) {
-        ShopItem::Order { customer } => {
+    let (one, mut extremes, mut expires_at) = (ExactNumber::one(), Vec::new(), None);
+    let (key, sums) = match (partition, sort) {
+        (("USER", customer), ("ORDER", _)) if status != "CANCELLED" => {
             let day = ItemValue::Text(text_of(item, "orderDate").get(..10).unwrap_or_default().to_owned());
-            recount.see(&orders(customer), "lastOrderDate", day, ExtremeRule::Largest);
+            extremes.push(("lastOrderDate", day, ExtremeRule::Largest));
+            (orders(customer), [("orderCount", one), ("totalSpent", sum("total"))])
         }
-        ShopItem::Reading { sensor, hour } => {
-            let key = sensor_hour(sensor, hour);
-            let temperature = ItemValue::Number(number_of(item, "temperature").unwrap_or_default());
-            recount.see(&key, "minTemperature", temperature.clone(), ExtremeRule::Smallest);
-            recount.see(&key, "maxTemperature", temperature, ExtremeRule::Largest);
-            if let Some(begun) = start_of_hour(hour) {
-                recount.expire_at(key, begun + 30 * DAY_SECONDS);
-            }
+        (("ORDER", order), ("ITEM", _)) => {
+            let subtotal = sum("quantity").times(&sum("price"));
+            (lines(order), [("itemCount", sum("quantity")), ("subtotal", subtotal)])
         }
-        ShopItem::Line { .. } | ShopItem::Review { .. } | ShopItem::Other => {}
-    }
+        (("PRODUCT", product), ("REVIEW", _)) => {
+            (reviews(product), [("reviewCount", one), ("ratingSum", sum("rating"))])
+        }
+        (("SENSOR", rest), ("TIMESTAMP", _)) => {
+            let (sensor, hour) = rest.split_once("#HOUR#")?;
+            let temperature = ItemValue::Number(sum("temperature"));
+            extremes.push(("minTemperature", temperature.clone(), ExtremeRule::Smallest));
+            extremes.push(("maxTemperature", temperature, ExtremeRule::Largest));
+            expires_at = start_of_hour(hour).map(|begun| begun + 30 * DAY_SECONDS);
+            let key = RollupKey::new(format!("SENSOR#{sensor}#AGG#HOURLY"), format!("HOUR#{hour}"));
+            (key, [("readingCount", one), ("temperatureSum", sum("temperature"))])
+        }
+        _ => return None,
+    };
+    (status != "DELETED").then_some(ShopContribution { key, sums, extremes, expires_at })
 }
 
 /// The rollup's measures that an own item of a customer, an order or a product shows: sums, and one computed value.
@@ -131,8 +105,4 @@ fn lines(order: &str) -> RollupKey {
 
 fn reviews(product: &str) -> RollupKey {
     RollupKey::new(format!("PRODUCT#{product}"), "ROLLUP#REVIEWS")
-}
-
-fn sensor_hour(sensor: &str, hour: &str) -> RollupKey {
-    RollupKey::new(format!("SENSOR#{sensor}#AGG#HOURLY"), format!("HOUR#{hour}"))
 }

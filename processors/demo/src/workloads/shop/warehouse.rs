@@ -2,10 +2,11 @@
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 use super::items::{ShopProduct, TABLE, reading, reading_key};
 use crate::exact::ExactNumber;
-use crate::item::{number, text, with};
+use crate::item::{exact, with};
 use crate::script::{PAST, ScriptLane};
 use crate::workloads::tools::{LaneWriter, days_before};
 
@@ -43,10 +44,10 @@ impl WarehouseWriter {
         lane.put(TABLE, reading(sensor, &hour, &at, &temperature));
         match self.random.u8(..100) {
             // Calibrated; the extremes see both.
-            0..8 => lane.set(TABLE, key, [("temperature", number(self.temperature()))]),
-            8..14 => lane.set(TABLE, key, [("status", text("DELETED"))]),
+            0..8 => lane.set(TABLE, key, json!({ "temperature": exact(&self.temperature()) })),
+            8..14 => lane.set(TABLE, key, json!({ "status": "DELETED" })),
             14..20 => lane.delete(TABLE, key),
-            20..30 => lane.set(TABLE, key, [("ttl", number(PAST))]),
+            20..30 => lane.set(TABLE, key, json!({ "ttl": PAST })),
             // Moved to another sensor.
             30..36 => {
                 lane.delete(TABLE, key);
@@ -66,19 +67,19 @@ impl WarehouseWriter {
         match self.random.u8(..4) {
             0 => {
                 product.category = "Bargains";
-                let category = [("category", text("Bargains")), ("GSI1PK", text("CATEGORY#Bargains"))];
+                let category = json!({ "category": "Bargains", "GSI1PK": "CATEGORY#Bargains" });
                 lane.set(TABLE, product.key(), category);
             }
             // Saved as a whole by a client with an average of its own.
             1 => {
-                let stale = [("ratingAvg", number(5)), ("reviewCount", number(1000))];
+                let stale = json!({ "ratingAvg": 5, "reviewCount": 1000 });
                 lane.put(TABLE, with(product.item(), stale));
             }
             2 => {
                 lane.delete(TABLE, product.key());
                 lane.put(TABLE, product.item());
             }
-            _ => lane.set(TABLE, product.key(), [("inventory", number(self.random.i64(0..=200)))]),
+            _ => lane.set(TABLE, product.key(), json!({ "inventory": self.random.i64(0..=200) })),
         }
     }
 }
