@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use toml::de::DeTable;
 
 use super::load::compiler::{MirroredPath, ModelCompiler};
 use super::load::problem::ProblemCode;
@@ -87,22 +86,21 @@ struct LookupVariable {
     variable: usize,
 }
 
+/// The keys of a mirror.
+pub(super) const KEYS: [&str; 3] = ["onto", "from", "attributes"];
+
 /// Compiles a mirror.
-pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &DeTable<'_>) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let owner = match table.get("onto").and_then(|name| name.get_ref().as_str()) {
-        Some(name) => format!("mirror onto `{name}`"),
-        None => "mirror".to_owned(),
-    };
-    let settings = SettingsTable::new(owner.clone(), at, table, &["onto", "from", "attributes"], problems);
     let names = [settings.required_text("onto", problems), settings.required_text("from", problems)];
     let attributes = settings.required_pairs("attributes", problems);
     let [Some(onto), Some(from)] = names else { return None };
     let names = [onto, from];
-    let entity = compiler.entity_named(&owner, onto);
-    let rollup = compiler.rollup_named(&owner, from);
+    let entity = compiler.entity_named(owner, onto);
+    let rollup = compiler.rollup_named(owner, from);
     let (Some(onto), Some(from)) = (entity, rollup) else { return Some(()) };
-    MirrorCompiler { compiler, owner, onto, from, names, attributes }.compile(at);
+    MirrorCompiler { compiler, owner: owner.clone(), onto, from, names, attributes }.compile(*at);
     Some(())
 }
 

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use afterwrite::Result;
+use afterwrite::config::EnvironmentSettings;
 use afterwrite::table::{Model, ModelProblem, ModelReport, ProblemSeverity, RelatedLocation, SourceSpan};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use clap::Args;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::ModelArgument;
-use crate::print::{json, print};
+use crate::print::{self, print};
 
 /// The page that explains the codes.
 const PROBLEMS_PAGE: &str = "docs/PROBLEMS.md";
@@ -18,7 +19,7 @@ const PROBLEMS_PAGE: &str = "docs/PROBLEMS.md";
 /// The arguments of `afterwrite model check`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each problem has a code such as AW012, which docs/PROBLEMS.md explains. Errors keep a model from loading; warnings do not.\nOn a terminal each problem is shown with its source line, in colour unless NO_COLOR is set; elsewhere each is one line of text.\n\nExamples:\n  afterwrite model check my-model.toml\n  afterwrite model check my-model.toml --deny-warnings\n  afterwrite model check my-model.toml --json | jq '.problems[] | select(.severity == \"error\") | .message'\n\nExit codes: 0 no errors, 1 errors (or warnings with --deny-warnings), 2 the model cannot be read."
+    after_help = "Each problem has a code such as AW012, which docs/PROBLEMS.md explains. Errors keep a model from loading; warnings do not.\nOn a terminal each problem is shown with its source line, in colour unless NO_COLOR is set; elsewhere each is one line of text.\n\nExamples:\n  afterwrite model check my-model.toml\n  afterwrite model check my-model.toml --deny-warnings\n  afterwrite model check my-model.toml --json | jq '.problems[].message'\n\nExit codes: 0 no errors, 1 errors (or warnings with --deny-warnings), 2 the model cannot be read."
 )]
 pub struct CheckArguments {
     #[command(flatten)]
@@ -37,10 +38,22 @@ impl CheckArguments {
     /// # Errors
     /// The model cannot be read.
     pub fn run(&self) -> Result<bool> {
-        let (file, source) = Model::source(&self.model.name())?;
+        for warning in EnvironmentSettings::from_env().warnings {
+            eprintln!("afterwrite: {warning}");
+        }
+        let name = self.model.name();
+        let (file, source) = match Model::source(&name) {
+            Ok(found) => found,
+            Err(error) if self.json => {
+                let unread = json!({ "file": name, "problems": [], "error": error.to_string() });
+                print(&print::json(&unread)?)?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
         let report = Model::check(&source, &file);
         if self.json {
-            print(&json(&ReportRecord::of(&report))?)?;
+            print(&print::json(&report_json(&report))?)?;
         } else if std::io::stdout().is_terminal() {
             print(&snippets(&report, &source, !anstyle_query::no_color()))?;
         } else {
@@ -50,59 +63,22 @@ impl CheckArguments {
     }
 }
 
-/// A report as JSON.
-#[derive(Debug, Serialize)]
-struct ReportRecord<'r> {
-    /// The file, as named on the command line.
-    file: &'r str,
-    problems: Vec<ProblemRecord<'r>>,
-}
-
-#[derive(Debug, Serialize)]
-struct ProblemRecord<'r> {
-    code: &'static str,
-    severity: &'static str,
-    #[serde(flatten)]
-    location: LocationRecord<'r>,
-    /// Other places that are involved.
-    related: Vec<LocationRecord<'r>>,
-}
-
-#[derive(Debug, Serialize)]
-struct LocationRecord<'r> {
-    file: &'r str,
-    /// From 1.
-    line: usize,
-    /// In characters, from 1.
-    column: usize,
-    /// One past the last character.
-    end_column: usize,
-    message: &'r str,
-}
-
-impl<'r> ReportRecord<'r> {
-    fn of(report: &'r ModelReport) -> Self {
-        let problems = report.problems.iter().map(|problem| ProblemRecord::of(&report.file, problem));
-        Self { file: &report.file, problems: problems.collect() }
-    }
-}
-
-impl<'r> ProblemRecord<'r> {
-    fn of(file: &'r str, problem: &'r ModelProblem) -> Self {
-        let related = problem.related.iter();
-        Self {
-            code: problem.code.code(),
-            severity: problem.severity().name(),
-            location: LocationRecord::of(file, &problem.span, &problem.message),
-            related: related.map(|other| LocationRecord::of(file, &other.span, &other.message)).collect(),
-        }
-    }
-}
-
-impl<'r> LocationRecord<'r> {
-    fn of(file: &'r str, span: &SourceSpan, message: &'r str) -> Self {
-        Self { file, line: span.line, column: span.column, end_column: span.end_column, message }
-    }
+/// A report as JSON. Lines and columns count from 1, columns in characters; `end_column` is one past the last.
+fn report_json(report: &ModelReport) -> Value {
+    let location = |span: &SourceSpan, message: &str| {
+        let SourceSpan { line, column, end_column, .. } = span;
+        json!({ "file": report.file, "line": line, "column": column, "end_column": end_column, "message": message })
+    };
+    let problem = |problem: &ModelProblem| {
+        let mut record = location(&problem.span, &problem.message);
+        record["code"] = problem.code.code().into();
+        record["severity"] = problem.severity().name().into();
+        record["related"] =
+            problem.related.iter().map(|other| location(&other.span, &other.message)).collect();
+        record
+    };
+    let problems: Vec<Value> = report.problems.iter().map(problem).collect();
+    json!({ "file": report.file, "problems": problems })
 }
 
 /// A line for each problem, and one for a model without errors.
@@ -219,10 +195,10 @@ mod tests {
     fn json_has_the_code_the_range_and_the_related_places() {
         let source = "name = \"t\"\n[tables.t]\nkey = [\"a\"]\n[tables.t]\n";
         let report = Model::check(source, "x.toml");
-        let json = serde_json::to_value(ReportRecord::of(&report)).unwrap();
+        let json = report_json(&report);
         assert_eq!(
             json,
-            serde_json::json!({ "file": "x.toml", "problems": [{
+            json!({ "file": "x.toml", "problems": [{
                 "code": "AW003", "severity": "error", "file": "x.toml", "line": 4, "column": 9, "end_column": 10,
                 "message": "`t` is defined twice; define it once",
                 "related": [{ "file": "x.toml", "line": 2, "column": 9, "end_column": 10, "message": "first defined here" }],

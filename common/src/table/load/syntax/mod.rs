@@ -41,6 +41,16 @@ pub(super) fn report_syntax_errors(source: &str, errors: &[TomlError], problems:
             problem.related(place, message);
         }
     }
+    // A header that is read as another section puts its keys there: they only seem to be defined again.
+    let headers = scan.keys.headers.iter().filter(|header| scan.line_of(header.place.start) < broken_line);
+    let misread = headers.filter_map(|header| Some((header.place.clone(), header.problem()?)));
+    let misread: Vec<_> = misread.collect();
+    for (place, (code, message)) in &misread {
+        problems.report(*code, place.clone(), message.clone()).caused_by(message.clone());
+    }
+    if !misread.is_empty() {
+        return;
+    }
     // The content of a broken line is unknown, so a key behind it may only seem to be defined again.
     let semantic = errors.iter().filter(|error| scan.errors.is_empty() || error.message() == DUPLICATE_KEY);
     for error in semantic {
