@@ -157,11 +157,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let measures: Vec<Arc<str>> = measures.map(|held| Arc::clone(&held.attribute)).collect();
         if position(&measures, measure.value).is_none() {
             let nearest = suggestion(measure.value, measures.iter().map(|name| &**name));
-            self.report(
-                ProblemCode::UndeclaredPart,
-                measure.at,
-                format!("its rollup has no measure `{}`{nearest}", measure.value),
-            );
+            let message = format!("its rollup has no measure `{}`{nearest}", measure.value);
+            self.report(ProblemCode::UndeclaredPart, measure.at, message);
         }
         if path.value.split('.').any(str::is_empty) {
             let problem = format!(
@@ -211,11 +208,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let (at, onto) = (self.names[1].at, self.names[0].value);
         let lookup = outputs.first().map(|output| output.lookup);
         if outputs.iter().any(|other| Some(other.lookup) != lookup) {
-            self.report(
-                ProblemCode::UnreachableMirror,
-                at,
-                format!("its rollup's key comes from several lookups of `{onto}`; use one"),
-            );
+            let message = format!("its rollup's key comes from several lookups of `{onto}`; use one");
+            self.report(ProblemCode::UnreachableMirror, at, message);
         }
         let model = &self.compiler.model;
         let (Some(entity), Some(rollup)) = (model.entities.get(self.onto), self.rollup()) else {

@@ -66,11 +66,9 @@ pub(super) fn read_named<T: NamedValue>(
     let written = settings.text(name, problems)?;
     let value = T::of_name(written.value);
     if value.is_none() {
-        problems.report(
-            ProblemCode::UnknownWord,
-            written.at,
-            format!("{} must be {}{}", settings.called(name), alternatives::<T>(), meant::<T>(written.value)),
-        );
+        let message =
+            format!("{} must be {}{}", settings.called(name), alternatives::<T>(), meant::<T>(written.value));
+        problems.report(ProblemCode::UnknownWord, written.at, message);
     }
     value
 }

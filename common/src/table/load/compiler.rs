@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::problem::{ProblemCode, ProblemCollector, ProblemPlace, ReportedProblem};
+use super::problem::{ProblemCode, ProblemCollector, ReportedProblem};
 use super::reader::{Located, RawValue};
 use super::scope::{EntityScope, NameScope, ResolvedName, ScopeOutput};
 use super::suggestion::{listed, suggestion};
@@ -87,13 +87,8 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         }
     }
 
-    pub(crate) fn report(
-        &mut self,
-        code: ProblemCode,
-        place: impl Into<ProblemPlace>,
-        message: impl Into<String>,
-    ) -> &mut ReportedProblem {
-        self.findings.report(code, place, message)
+    pub(crate) fn report(&mut self, code: ProblemCode, at: usize, message: String) -> &mut ReportedProblem {
+        self.findings.report(code, at, message)
     }
 
     /// Reports a name that is not made of letters, digits, `_` and `-`.
@@ -129,11 +124,8 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         let index = known.iter().position(|known| ***known == *name.value);
         if index.is_none() {
             let nearest = suggestion(name.value, known.into_iter().map(|known| &**known));
-            self.findings.report(
-                ProblemCode::UndeclaredPart,
-                name.at,
-                format!("{owner}: unknown {kind} `{}`{nearest}", name.value),
-            );
+            let message = format!("{owner}: unknown {kind} `{}`{nearest}", name.value);
+            self.findings.report(ProblemCode::UndeclaredPart, name.at, message);
         }
         index
     }
@@ -225,13 +217,8 @@ pub(crate) struct EntityContext<'p, 'c, 's> {
 }
 
 impl EntityContext<'_, '_, '_> {
-    pub(crate) fn report(
-        &mut self,
-        code: ProblemCode,
-        place: impl Into<ProblemPlace>,
-        message: impl Into<String>,
-    ) -> &mut ReportedProblem {
-        self.compiler.report(code, place, message)
+    pub(crate) fn report(&mut self, code: ProblemCode, at: usize, message: String) -> &mut ReportedProblem {
+        self.compiler.report(code, at, message)
     }
 
     /// The scope, and the interner that it resolves names with.

@@ -12,6 +12,8 @@ pub(super) struct BracketScan {
     closed: Vec<Range<usize>>,
     /// Those that nothing closes.
     pub(super) unclosed: Vec<Range<usize>>,
+    /// Closing brackets of which nothing was opened.
+    pub(super) unopened: Vec<Range<usize>>,
 }
 
 impl BracketScan {
@@ -45,9 +47,11 @@ impl BracketScan {
         scan
     }
 
-    /// Closes the innermost bracket of a kind; those within it are not closed. A closing bracket without any is ignored.
+    /// Closes the innermost bracket of a kind; those within it are not closed.
     fn close(&mut self, open: &mut Vec<&Token>, kind: TokenKind, closing: &Token) {
-        let Some(position) = open.iter().rposition(|token| token.kind() == kind) else { return };
+        let Some(position) = open.iter().rposition(|token| token.kind() == kind) else {
+            return self.unopened.push(range(closing.span()));
+        };
         let mut closed = open.drain(position..);
         if let Some(token) = closed.next() {
             self.closed.push(token.span().start()..closing.span().end());

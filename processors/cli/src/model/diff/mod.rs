@@ -4,7 +4,7 @@ mod counting;
 mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Display};
 
 use afterwrite::Result;
 use afterwrite::table::{AggregateDescription, Model, ModelDescription, NamedList};
@@ -140,6 +140,22 @@ impl Differences {
         self.changes.push(ModelChange { part, change: change.into(), consequence: consequence.into() });
     }
 
+    /// Adds a setting of a part if its values differ; returns whether they do.
+    fn setting<T: Display + PartialEq>(
+        &mut self,
+        part: &str,
+        what: &str,
+        values: [T; 2],
+        consequence: &str,
+    ) -> bool {
+        let [old, new] = values;
+        let differs = old != new;
+        if differs {
+            self.add(part.to_owned(), from_to(what, &old, &new), consequence);
+        }
+        differs
+    }
+
     /// Notes that items of an entity must be reconciled, because this aggregate counts them differently.
     fn reconcile(&mut self, entity: &str, aggregate: &AggregateDescription) {
         self.writes.entry(entity.to_owned()).or_default().add(aggregate);
@@ -237,7 +253,7 @@ fn changed_parts<'d, T: PartialEq>(
 }
 
 /// The old and the new value of a setting.
-fn from_to(what: &str, old: &str, new: &str) -> String {
+fn from_to(what: &str, old: &(impl Display + ?Sized), new: &(impl Display + ?Sized)) -> String {
     format!("{what} was {old}, is {new}")
 }
 
