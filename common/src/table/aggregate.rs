@@ -10,7 +10,7 @@ use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
 use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, SettingsTable, entries};
 use super::load::suggestion::suggestion;
-use super::measure::{self, CompiledMeasure, Measure, MeasureDescription, MeasureFunction};
+use super::measure::{self, CompiledMeasure, Measure, MeasureDescription};
 use super::named_list::NamedList;
 use super::rollup::AverageMeasure;
 use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, ValueFormat};
@@ -254,23 +254,14 @@ fn register_measures(
                 at: name.at,
             }));
             let Some(rollup) = compiler.model.rollups.get_mut(rollup) else { continue };
-            match (function, parts) {
-                (MeasureFunction::Max | MeasureFunction::Min, _) => {
-                    rollup.extremes.push(Arc::from(name.value))
-                }
-                (MeasureFunction::Average, Some([sum, count])) => rollup.averages.push(AverageMeasure {
-                    name: Arc::from(name.value),
-                    sum: Arc::from(sum.value),
-                    count: Arc::from(count.value),
-                }),
-                (
-                    MeasureFunction::Count
-                    | MeasureFunction::Sum
-                    | MeasureFunction::Histogram
-                    | MeasureFunction::Average,
-                    _,
-                ) => {}
+            if function.is_extreme() {
+                rollup.extremes.push(Arc::from(name.value));
             }
+            rollup.averages.extend(parts.map(|[sum, count]| AverageMeasure {
+                name: Arc::from(name.value),
+                sum: Arc::from(sum.value),
+                count: Arc::from(count.value),
+            }));
             if !function.is_additive() && rollup.shards > 1 {
                 let message = format!(
                     "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min` or `avg`; count them into a rollup of their own",

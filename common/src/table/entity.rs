@@ -18,7 +18,7 @@ use super::{InternedPath, LookupUse, Model, ModelNotation, Template, Term};
 use crate::record::AttributePath;
 
 /// A kind of item, recognized by its primary key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Entity {
     /// Its name.
     pub name: Arc<str>,
@@ -47,7 +47,7 @@ pub struct Entity {
 }
 
 /// The pattern of a primary key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeyPattern {
     /// Of the partition key.
     pub partition: Template,
@@ -158,12 +158,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         variables,
         derivations,
         on_expiry,
-        aggregates: Vec::new(),
-        offers: Vec::new(),
-        mirrors: Vec::new(),
-        caches: Vec::new(),
-        datasets: Vec::new(),
         secrets: secrets.iter().map(|secret| AttributePath::dotted(secret.value)).collect(),
+        ..Entity::default()
     });
     Some(())
 }

@@ -2,7 +2,7 @@
 
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::SettingsTable;
-use super::load::suggestion::did_you_mean;
+use super::load::suggestion::{did_you_mean, joined};
 
 /// An enum that [`named_values`] defines.
 pub(super) trait NamedValue: Sized + 'static {
@@ -85,9 +85,5 @@ pub(super) fn meant<T: NamedValue>(word: &str) -> String {
 
 /// All names: "`a`, `b` or `c`".
 pub(super) fn alternatives<T: NamedValue>() -> String {
-    let quoted: Vec<String> = T::NAMES.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.as_slice() {
-        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
-        _ => quoted.concat(),
-    }
+    joined(T::NAMES, "or")
 }

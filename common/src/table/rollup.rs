@@ -20,7 +20,7 @@ pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
 const MAX_SHARDS: i64 = 1000;
 
 /// An item of the state table that holds measures.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rollup {
     /// Its name in the model.
     pub name: Arc<str>,
@@ -142,11 +142,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         variables,
         shards: u32::try_from(shards).unwrap_or(1),
         lifetime: lifetime.map(|(lifetime, _)| lifetime),
-        averages: Vec::new(),
-        extremes: Vec::new(),
-        mirrors: Vec::new(),
-        shown: Vec::new(),
-        overlaps: Vec::new(),
+        ..Rollup::default()
     });
     Some(())
 }

@@ -13,6 +13,9 @@ pub(crate) struct Located<T> {
     pub(crate) at: usize,
 }
 
+/// Names and texts in the order of the file.
+pub(crate) type LocatedPairs<'d> = Vec<(Located<&'d str>, Located<&'d str>)>;
+
 /// A value as TOML has it; floats and integers keep their text.
 pub(crate) type RawValue<'d> = &'d Spanned<DeValue<'d>>;
 
@@ -75,7 +78,7 @@ pub(crate) fn pairs<'d>(
     what: &str,
     value: RawValue<'d>,
     problems: &mut ProblemCollector<'_>,
-) -> Vec<(Located<&'d str>, Located<&'d str>)> {
+) -> LocatedPairs<'d> {
     let Some(table) = table(what, value, problems) else { return Vec::new() };
     let pairs = entries(table).into_iter();
     pairs
@@ -209,21 +212,13 @@ impl<'d> SettingsTable<'d> {
         value.map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
 
-    pub(crate) fn required_pairs(
-        &self,
-        name: &str,
-        problems: &mut ProblemCollector<'_>,
-    ) -> Vec<(Located<&'d str>, Located<&'d str>)> {
+    pub(crate) fn required_pairs(&self, name: &str, problems: &mut ProblemCollector<'_>) -> LocatedPairs<'d> {
         let value = self.require(name, problems);
         value.map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
     /// Names and texts, if the setting is there.
-    pub(crate) fn pairs(
-        &self,
-        name: &str,
-        problems: &mut ProblemCollector<'_>,
-    ) -> Vec<(Located<&'d str>, Located<&'d str>)> {
+    pub(crate) fn pairs(&self, name: &str, problems: &mut ProblemCollector<'_>) -> LocatedPairs<'d> {
         self.get(name).map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 

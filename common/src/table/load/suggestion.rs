@@ -7,11 +7,11 @@ pub(crate) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str
     let mut known: Vec<&str> = known.into_iter().filter(|name| !name.is_empty()).collect();
     known.sort_unstable();
     known.dedup();
-    match nearest(name, known.iter().copied()) {
-        Some(nearest) => format!("; did you mean `{nearest}`?"),
-        None if known.is_empty() => "; none is declared".to_owned(),
-        None if known.len() <= 12 => format!("; known are {}", listed(&known)),
-        None => String::new(),
+    match did_you_mean(name, known.iter().copied()) {
+        meant if !meant.is_empty() => meant,
+        _ if known.is_empty() => "; none is declared".to_owned(),
+        _ if known.len() <= 12 => format!("; known are {}", listed(&known)),
+        none => none,
     }
 }
 
@@ -36,11 +36,15 @@ pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Opti
 
 /// "`a`, `b` and `c`".
 pub(crate) fn listed(names: &[&str]) -> String {
+    joined(names, "and")
+}
+
+/// The same with another word before the last name.
+pub(crate) fn joined(names: &[&str], word: &str) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.as_slice() {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        [first @ .., last] if !first.is_empty() => format!("{} {word} {last}", first.join(", ")),
+        _ => quoted.concat(),
     }
 }
 
