@@ -1,6 +1,5 @@
 //! `afterwrite model check`: every problem of a model file, each with its code, its place and a fix.
 
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use afterwrite::Result;
@@ -54,10 +53,13 @@ impl CheckArguments {
         let report = Model::check(&source, &file);
         if self.json {
             print(&print::json(&report_json(&report))?)?;
-        } else if std::io::stdout().is_terminal() {
-            print(&snippets(&report, &source, !anstyle_query::no_color()))?;
         } else {
-            print(&lines(&report))?;
+            let problems = match std::io::stdout().is_terminal() {
+                true => snippets(&report, &source, !anstyle_query::no_color()),
+                false => lines(&report),
+            };
+            let model = report.model.iter().map(|model| format!("{}: {}\n", report.file, extent(model)));
+            print(&(problems + &model.collect::<String>()))?;
         }
         Ok(if self.deny_warnings { report.problems.is_empty() } else { report.model.is_some() })
     }
@@ -81,40 +83,34 @@ fn report_json(report: &ModelReport) -> Value {
     json!({ "file": report.file, "problems": problems })
 }
 
-/// A line for each problem, and one for a model without errors.
+/// A line for each problem.
 fn lines(report: &ModelReport) -> String {
-    let mut text = String::new();
-    for problem in &report.problems {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}:{}:{}: {problem}", report.file, problem.span.line, problem.span.column);
-    }
-    if let Some(model) = &report.model {
-        let _ = writeln!(text, "{}: {}", report.file, extent(model));
-    }
-    text
+    let place = |span: &SourceSpan| format!("{}:{}:{}", report.file, span.line, span.column);
+    report.problems.iter().map(|problem| format!("{}: {problem}\n", place(&problem.span))).collect()
 }
 
 /// Each problem with its source line, then the number of problems.
 fn snippets(report: &ModelReport, source: &str, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    let mut text = String::new();
-    for problem in &report.problems {
-        let _ = writeln!(text, "{}\n", renderer.render(&[snippet(report, problem, source)]));
-    }
-    let count = |severity| report.problems.iter().filter(|problem| problem.severity() == severity).count();
-    let counts = [(count(ProblemSeverity::Error), "error"), (count(ProblemSeverity::Warning), "warning")];
-    let counts: Vec<String> = counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{count} {name}{}", if *count == 1 { "" } else { "s" }))
+    let problems = report.problems.iter();
+    let mut text: String = problems
+        .map(|problem| format!("{}\n\n", renderer.render(&[snippet(report, problem, source)])))
         .collect();
+    let count = |severity| report.problems.iter().filter(|problem| problem.severity() == severity).count();
+    let counts = counted(&[
+        (count(ProblemSeverity::Error), "error", "errors"),
+        (count(ProblemSeverity::Warning), "warning", "warnings"),
+    ]);
     if !counts.is_empty() {
-        let _ = writeln!(text, "{}; {PROBLEMS_PAGE} explains each code", counts.join(" and "));
-    }
-    if let Some(model) = &report.model {
-        let _ = writeln!(text, "{}: {}", report.file, extent(model));
+        text += &format!("{}; {PROBLEMS_PAGE} explains each code\n", counts.join(" and "));
     }
     text
+}
+
+/// "1 lookup", "2 rollups"; what there is none of is left out.
+fn counted(parts: &[(usize, &str, &str)]) -> Vec<String> {
+    let parts = parts.iter().filter(|(count, ..)| *count > 0);
+    parts.map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many })).collect()
 }
 
 fn snippet<'r>(
@@ -148,12 +144,7 @@ fn extent(model: &Model) -> String {
         (model.datasets.len(), "dataset", "datasets"),
         (model.queries.len(), "saved query", "saved queries"),
     ];
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(count, ..)| *count > 0)
-        .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }))
-        .collect();
-    format!("no errors. {}, generation {}: {}", model.name, model.generation, parts.join(", "))
+    format!("no errors. {}, generation {}: {}", model.name, model.generation, counted(&parts).join(", "))
 }
 
 #[cfg(test)]
