@@ -72,12 +72,13 @@ fn report_json(report: &ModelReport) -> Value {
         json!({ "file": report.file, "line": line, "column": column, "end_column": end_column, "message": message })
     };
     let problem = |problem: &ModelProblem| {
-        let mut record = location(&problem.span, &problem.message);
-        record["code"] = problem.code.code().into();
-        record["severity"] = problem.severity().name().into();
-        record["related"] =
-            problem.related.iter().map(|other| location(&other.span, &other.message)).collect();
-        record
+        let related = problem.related.iter().map(|other| location(&other.span, &other.message));
+        let SourceSpan { line, column, end_column, .. } = problem.span;
+        json!({
+            "code": problem.code.code(), "severity": problem.severity().name(), "file": report.file,
+            "line": line, "column": column, "end_column": end_column, "message": problem.message,
+            "related": related.collect::<Vec<_>>(),
+        })
     };
     let problems: Vec<Value> = report.problems.iter().map(problem).collect();
     json!({ "file": report.file, "problems": problems })

@@ -143,10 +143,9 @@ fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differen
         "Applies to rollup items that are written from now on; other items keep the time they have.";
     differences.setting(&part, "expires", expires, consequence);
     let consequence = "Items stay on the shard that they were counted on; new items use all shards.";
-    if differences.setting(&part, "shards", [old.shards, new.shards], consequence) {
-        if new.shards < old.shards {
-            differences.problems.push(format!("rollup {name}: shards can only grow, because readers add up as many as the model has. Leave it at {} or more.", old.shards));
-        }
+    differences.setting(&part, "shards", [old.shards, new.shards], consequence);
+    if new.shards < old.shards {
+        differences.problems.push(format!("rollup {name}: shards can only grow, because readers add up as many as the model has. Leave it at {} or more.", old.shards));
     }
 }
 
