@@ -14,7 +14,7 @@ pub(crate) fn pair(written: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// The error of a name that does not exist: `what` says of what, and the hint lists those that exist.
+/// The error of a name that does not exist, with the names that exist; `what` describes it: "a table that the model does not have".
 pub(crate) fn unknown<'n>(what: &str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Error {
     let known: Vec<&str> = known.into_iter().collect();
     let hint = match nearest_name(name, known.iter().copied()) {

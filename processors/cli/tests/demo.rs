@@ -108,7 +108,7 @@ fn help_has_an_example_and_wrong_usage_has_its_own_exit_code() {
 }
 
 #[test]
-fn a_model_that_cannot_be_read_is_json_if_json_is_asked_for() {
+fn with_json_a_model_that_cannot_be_read_is_reported_as_json() {
     let refused = afterwrite(&["model", "check", "glda", "--json"]);
     assert_eq!(refused.status.code(), Some(2));
     let report: Value = serde_json::from_slice(&refused.stdout).unwrap();
@@ -128,7 +128,7 @@ fn checking_a_model_warns_of_variables_that_nothing_reads() {
 }
 
 #[test]
-fn compaction_checks_its_arguments_before_it_asks_for_a_region() {
+fn compaction_checks_its_arguments_before_it_needs_a_region() {
     let refused = afterwrite(&["compact", "--bucket", "b", "--dataset", "atempts"]);
     assert_eq!(refused.status.code(), Some(2));
     let error = String::from_utf8(refused.stderr).unwrap();

@@ -30,7 +30,7 @@ const MAX_DEPTH: u32 = 80;
 /// The parser's description of a value that is neither a string nor anything else.
 const UNQUOTED: &str = "string values must be quoted";
 
-/// The message about a line that begins like a header and is none.
+/// The message about a line that begins with `[` and cannot be read as a header.
 const HALF_HEADER: &str = "a header has as many brackets at its end as at its beginning, and a line of its own: `[rollups.<name>]`, `[[aggregates]]`";
 
 /// The message of `toml` for a key that is defined again.
@@ -211,7 +211,7 @@ impl<'s> SyntaxScan<'s> {
 /// An error in words; those of the parser name what it could read next, which is seldom what is missing.
 fn described(error: &ParseError, found: &str) -> String {
     match error.description() {
-        UNQUOTED => format!("`{found}` is no value; a string is written in quotes: `\"{found}\"`"),
+        UNQUOTED => format!("`{found}` is not a value; a string is written in quotes: `\"{found}\"`"),
         "missing opening quote" => "the opening quote of this string is missing; add it".to_owned(),
         "missing comma between array elements" | "missing comma between key-value pairs" => {
             "a `,` is missing here, or a quote before it; add it".to_owned()
