@@ -11,7 +11,7 @@ use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::EntityScope;
 use super::load::suggestion::listed;
-use super::named::{NamedValue as _, meant, named_values, read_named};
+use super::named::{named_values, parse_named, read_named};
 use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
 use super::{InternedPath, LookupUse, Model, ModelNotation, Template, Term};
@@ -168,21 +168,13 @@ fn read_attributes(
     settings: &SettingsTable<'_>,
     problems: &mut ProblemCollector<'_>,
 ) -> Vec<(Arc<str>, ValueType)> {
-    let mut attributes = Vec::new();
-    for (attribute, declared) in settings.pairs("attributes", problems) {
-        let declared_type = DeclaredType::of_name(declared.value);
-        if declared_type.is_none() {
-            let (known, meant) = (listed(DeclaredType::NAMES), meant::<DeclaredType>(declared.value));
-            let message = format!(
-                "{}: attribute `{}`: unknown type `{}`; known types are {known}{meant}",
-                settings.owner, attribute.value, declared.value
-            );
-            problems.report(ProblemCode::UnknownWord, declared.at, message);
-        }
-        let value_type = declared_type.unwrap_or(DeclaredType::Any).value_type();
-        attributes.push((Arc::from(attribute.value), value_type));
-    }
-    attributes
+    let attributes = settings.pairs("attributes", problems).into_iter();
+    let attributes = attributes.map(|(name, written)| {
+        let called = format!("{}: the type of attribute `{}`", settings.owner, name.value);
+        let declared = parse_named(&called, written, problems).unwrap_or(DeclaredType::Any);
+        (Arc::from(name.value), declared.value_type())
+    });
+    attributes.collect()
 }
 
 fn table_of(

@@ -6,7 +6,7 @@ use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
 use super::load::reader::{SettingsTable, place};
 use super::load::suggestion::suggestion;
-use super::named::{NamedValue as _, alternatives, meant, named_values};
+use super::named::{named_values, parse_named};
 
 /// A source table.
 #[derive(Debug)]
@@ -89,15 +89,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
             let message = format!("{owner}: `{name}` is not a key attribute of this table{nearest}");
             problems.report(ProblemCode::KeyMismatch, attribute.at, message);
         }
-        let key_type = KeyType::of_name(written.value);
-        if key_type.is_none() {
-            let (known, meant) = (alternatives::<KeyType>(), meant::<KeyType>(written.value));
-            let message = format!(
-                "{}: unknown type `{}`; the type of a key attribute is {known}{meant}",
-                settings.owner, written.value
-            );
-            problems.report(ProblemCode::UnknownWord, written.at, message);
-        }
+        let called = format!("{}: the type of `{}`", settings.owner, attribute.value);
+        let key_type = parse_named(&called, written, problems);
         if let (Some(schema), Some(key_type)) = (schema, key_type) {
             schema.key_type = key_type;
         }
