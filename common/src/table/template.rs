@@ -433,6 +433,9 @@ mod tests {
         }
         assert_eq!(problem("A#{}"), NotATemplate::Nameless);
         assert_eq!(problem("A#{:day}"), NotATemplate::Nameless);
+        for name in ["task id", "a\tb", "a/b", " a"] {
+            assert_eq!(problem(&format!("A#{{{name}}}")), NotATemplate::InvalidName(name.into()));
+        }
         assert_eq!(problem("{a}{b:day}"), NotATemplate::Neighbours("a".into(), "b:day".into()));
         assert_eq!(problem("{a:dya}"), NotATemplate::UnknownFormat("dya".into()));
     }
