@@ -211,6 +211,50 @@ fn a_section_in_the_form_of_another_is_one_problem() {
 }
 
 #[test]
+fn a_suggestion_ends_the_message() {
+    let problem = problem(
+        "[datasets.books]\nof = \"book\"\npartition = \"bougt_at:day\"\ncolumns = { bought_at = \"timestamp\" }\n",
+    );
+    assert_eq!(problem.code, ProblemCode::UndeclaredPartition);
+    assert!(problem.message.ends_with("; did you mean `bought_at`?"), "{problem}");
+}
+
+#[test]
+fn a_wrong_key_of_a_table_is_one_problem_in_a_large_model() {
+    let source = Model::built_in(Model::DEFAULT_NAME).expect("a built-in model");
+    let broken = source.replacen("key = [\"PK\", \"SK\"]", "key = [\"PK\"]", 1);
+    assert_ne!(broken, source);
+    let problems = Model::check(&broken, "model.toml").problems;
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    assert_eq!(problems[0].code, ProblemCode::KeyMismatch);
+}
+
+#[test]
+fn one_wrong_header_in_a_large_model_is_one_problem_at_the_header() {
+    let source = Model::built_in(Model::DEFAULT_NAME).expect("a built-in model");
+    for (right, wrong) in [
+        ("[[aggregates]]", "[[agregates]]"),
+        ("[[aggregates]]", "[aggregates]"),
+        ("[aggregates.measures]", "[agregates.measures]"),
+        ("[[caches]]", "[caches]"),
+        ("[[caches]]", "[[cahces]]"),
+        ("[rollups.", "[rolups."),
+        ("[entities.", "[entites."),
+    ] {
+        let lines = source.lines().enumerate().filter(|(_, line)| line.starts_with(right));
+        for (number, line) in lines {
+            let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();
+            lines[number] = line.replacen(right, wrong, 1);
+            let problems = Model::check(&lines.join("\n"), "model.toml").problems;
+            assert_eq!(problems.len(), 1, "line {number}: {wrong}: {problems:#?}");
+            assert_eq!(problems[0].span.line, number + 1, "{wrong}: {problems:#?}");
+            let header = right.trim_end_matches('.');
+            assert!(problems[0].message.contains(header), "{wrong}: {problems:#?}");
+        }
+    }
+}
+
+#[test]
 fn a_conflict_has_two_places() {
     let conflicts = [
         ProblemCode::DuplicateKey,

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use toml::de::DeTable;
 
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
 use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, SettingsTable, entries};
 use super::load::suggestion::suggestion;
-use super::measure::{self, CompiledMeasure, Measure, MeasureDescription, MeasureFunction};
+use super::measure::{self, CompiledMeasure, Measure, MeasureDescription};
 use super::named_list::NamedList;
 use super::rollup::AverageMeasure;
 use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, ValueFormat};
@@ -120,41 +119,36 @@ impl AggregateDescription {
     }
 }
 
+/// The keys of an aggregate.
+pub(super) const KEYS: [&str; 6] = ["name", "of", "lookup", "when", "into", "measures"];
+
 /// Compiles an aggregate.
-pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &DeTable<'_>) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let known = ["name", "of", "lookup", "when", "into", "measures"];
-    let owner = match table.get("name").and_then(|name| name.get_ref().as_str()) {
-        Some(name) => format!("aggregate `{name}`"),
-        None => "aggregate".to_owned(),
-    };
-    let settings = SettingsTable::new(owner.clone(), at, table, &known, problems);
     let name = settings.required_text("name", problems);
     let of = settings.required_text("of", problems);
     let into = settings.required_texts("into", problems);
     let measures = settings.require("measures", problems);
     if settings.is_empty_list("into") {
-        problems.report(ProblemCode::EmptySetting, at, format!("{owner}: `into` is empty; name a rollup"));
+        problems.report(ProblemCode::EmptySetting, *at, format!("{owner}: `into` is empty; name a rollup"));
         problems.mark_incomplete();
     }
     if measures.and_then(|value| value.get_ref().as_table()).is_some_and(|table| table.is_empty()) {
-        problems.report(
-            ProblemCode::EmptySetting,
-            at,
-            format!("{owner}: `measures` is empty; declare what to count"),
-        );
+        let message = format!("{owner}: `measures` is empty; declare what to count");
+        problems.report(ProblemCode::EmptySetting, *at, message);
     }
     let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
     let lookups = settings.texts("lookup", problems);
     if let Some(name) = name {
         check_names(compiler, name, &into);
     }
-    let entity = of.and_then(|of| compiler.entity_named(&owner, of));
+    let entity = of.and_then(|of| compiler.entity_named(owner, of));
     let rollups: Vec<(usize, usize)> =
-        into.iter().filter_map(|name| Some((compiler.rollup_named(&owner, *name)?, name.at))).collect();
-    let mut context = compiler.context(&owner, entity);
+        into.iter().filter_map(|name| Some((compiler.rollup_named(owner, *name)?, name.at))).collect();
+    let mut context = compiler.context(owner, entity);
     let uses = context.lookups(&lookups);
-    let when = context.pattern(&owner, settings.get("when"));
+    let when = context.pattern(owner, settings.get("when"));
     let destinations = rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at)).collect();
     let mut compiled = Vec::new();
     for (name, value) in measures.map(entries).unwrap_or_default() {
@@ -164,7 +158,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
         }
     }
     let (name, _) = (name?, of?);
-    register_measures(compiler, &owner, &compiled, &rollups);
+    register_measures(compiler, owner, &compiled, &rollups);
     let index = compiler.model.aggregates.len();
     if let Some(entity) = entity.and_then(|entity| compiler.model.entities.get_mut(entity)) {
         entity.aggregates.push(index);
@@ -179,7 +173,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
     };
     let mut used = BTreeSet::new();
     aggregate.each_term(&mut |term| used.extend(term.output_lookup()));
-    compiler.check_outputs(&owner, &lookups, &used);
+    compiler.check_outputs(owner, &lookups, &used);
     compiler.places.aggregates.push(name.at);
     compiler.model.aggregates.push(aggregate);
     Some(())
@@ -260,23 +254,14 @@ fn register_measures(
                 at: name.at,
             }));
             let Some(rollup) = compiler.model.rollups.get_mut(rollup) else { continue };
-            match (function, parts) {
-                (MeasureFunction::Max | MeasureFunction::Min, _) => {
-                    rollup.extremes.push(Arc::from(name.value))
-                }
-                (MeasureFunction::Average, Some([sum, count])) => rollup.averages.push(AverageMeasure {
-                    name: Arc::from(name.value),
-                    sum: Arc::from(sum.value),
-                    count: Arc::from(count.value),
-                }),
-                (
-                    MeasureFunction::Count
-                    | MeasureFunction::Sum
-                    | MeasureFunction::Histogram
-                    | MeasureFunction::Average,
-                    _,
-                ) => {}
+            if function.is_extreme() {
+                rollup.extremes.push(Arc::from(name.value));
             }
+            rollup.averages.extend(parts.map(|[sum, count]| AverageMeasure {
+                name: Arc::from(name.value),
+                sum: Arc::from(sum.value),
+                count: Arc::from(count.value),
+            }));
             if !function.is_additive() && rollup.shards > 1 {
                 let message = format!(
                     "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min` or `avg`; count them into a rollup of their own",

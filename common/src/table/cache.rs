@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use toml::de::DeTable;
 
 use super::duration::{duration, parse_short};
 use super::load::compiler::{EntityContext, ModelCompiler};
 use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, place};
 use super::named::{NamedValue as _, alternatives, meant, named_values};
-use super::{BoundTemplate, InternedPath, Model, ModelNotation, Pattern, Template, Term, ValueFormat};
+use super::{BoundTemplate, InternedPath, Model, ModelNotation, Pattern, Term, ValueFormat};
 
 /// Readers find nothing cached while a tombstone stands: for longer than an hour the cache would be of no use.
 const LONGEST_TOMBSTONE: Duration = Duration::from_secs(60 * 60);
@@ -131,28 +130,22 @@ pub struct CacheDescription {
     pub remedy: String,
 }
 
+/// The keys of a cache rule.
+pub(super) const KEYS: [&str; 6] = ["of", "keys", "paths", "when", "depends_on", "remedy"];
+
 /// Compiles a cache rule, for each of its entities.
-pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &DeTable<'_>) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let known = ["of", "keys", "paths", "when", "depends_on", "remedy"];
-    let owner = match table.get("of").and_then(|name| name.get_ref().as_str()) {
-        Some(name) => format!("cache of `{name}`"),
-        None => "cache".to_owned(),
-    };
-    let settings = SettingsTable::new(owner, at, table, &known, problems);
-    let owner = &settings.owner;
     let of = settings.required_texts("of", problems);
     if settings.is_empty_list("of") {
-        problems.report(ProblemCode::EmptySetting, at, format!("{owner}: `of` is empty; name an entity"));
+        problems.report(ProblemCode::EmptySetting, *at, format!("{owner}: `of` is empty; name an entity"));
     }
     let (keys, paths) = (settings.texts("keys", problems), settings.texts("paths", problems));
     let names_any = |name| settings.get(name).is_some() && !settings.is_empty_list(name);
     if !names_any("keys") && !names_any("paths") {
-        problems.report(
-            ProblemCode::EmptySetting,
-            at,
-            format!("{owner}: it names neither `keys` nor `paths`; name one"),
-        );
+        let message = format!("{owner}: it names neither `keys` nor `paths`; name one");
+        problems.report(ProblemCode::EmptySetting, *at, message);
     }
     let remedy = settings.get("remedy").map_or(CacheRemedy::Delete, |value| {
         if !names_any("keys") {
@@ -189,7 +182,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &D
         if let Some(entity) = compiler.model.entities.get_mut(entity) {
             entity.caches.push(index);
         }
-        compiler.places.caches.push(at);
+        compiler.places.caches.push(*at);
         compiler.model.caches.push(CacheRule { of: entity, keys, paths, when, depends_on, remedy });
     }
     Some(())
@@ -227,13 +220,8 @@ fn read_remedy(called: &str, value: RawValue<'_>, problems: &mut ProblemCollecto
 impl EntityContext<'_, '_, '_> {
     fn cache_template(&mut self, text: Located<&str>) -> Option<BoundTemplate> {
         let (owner, mut variables) = (self.owner.clone(), Vec::new());
-        match Template::compile(text.value, &mut variables) {
-            Ok(template) => Some(self.bind(&owner, text.at, &template, &variables)),
-            Err(problem) => {
-                self.report(problem.code(), text.at, format!("{owner}: {problem}"));
-                None
-            }
-        }
+        let template = self.compiler.template(&owner, text, &mut variables)?;
+        Some(self.bind(&owner, text.at, &template, &variables))
     }
 
     /// CloudFront takes paths in the form that URLs have, with a wildcard only at the end.

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use toml::de::DeTable;
 
 use super::column_type::{ColumnType, is_column_name};
 use super::load::compiler::{EntityContext, ModelCompiler};
-use super::load::problem::ProblemCode;
+use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, RawValue, SettingsTable, entries, place, table};
 use super::load::scope::{ResolvedName, base_name, interned_path, position};
 use super::load::suggestion::{did_you_mean, listed, suggestion};
@@ -154,26 +153,23 @@ pub(super) fn attributes_of_days(model: &Model) -> impl Iterator<Item = Attribut
     })
 }
 
+/// The keys of a dataset.
+pub(super) const KEYS: [&str; 7] = ["of", "partition", "days", "lookup", "columns", "sort", "history"];
+
 /// Compiles a dataset.
-pub(super) fn compile(
-    compiler: &mut ModelCompiler<'_, '_>,
-    name: Located<&str>,
-    value: &DeTable<'_>,
-) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let known = ["of", "partition", "days", "lookup", "columns", "sort", "history"];
-    let settings = SettingsTable::new(format!("dataset `{}`", name.value), name.at, value, &known, problems);
-    let owner = settings.owner.clone();
     let of = settings.required_text("of", problems);
     let partition = settings.required_text("partition", problems);
-    let history = read_named(&settings, "history", problems).unwrap_or_default();
+    let history = read_named(settings, "history", problems).unwrap_or_default();
     let (lookups, sort) = (settings.texts("lookup", problems), settings.texts("sort", problems));
     let columns = settings.require("columns", problems);
     let columns = columns.and_then(|value| table(&settings.called("columns"), value, problems));
-    let days = read_days(&settings, compiler);
-    check_dataset_name(compiler, &owner, name);
-    let entity = of.and_then(|of| compiler.entity_named(&owner, of));
-    let mut context = compiler.context(&owner, entity);
+    let days = read_days(settings, problems);
+    check_dataset_name(compiler, owner, settings.located_name());
+    let entity = of.and_then(|of| compiler.entity_named(owner, of));
+    let mut context = compiler.context(owner, entity);
     let uses = context.lookups(&lookups);
     let from = partition.and_then(|partition| context.partition(partition));
     let columns = columns.map(entries).unwrap_or_default().into_iter();
@@ -189,9 +185,9 @@ pub(super) fn compile(
     if let Some(entity) = compiler.model.entities.get_mut(of) {
         entity.datasets.push(index);
     }
-    compiler.places.datasets.push(name.at);
+    compiler.places.datasets.push(*at);
     let dataset = Dataset {
-        name: Arc::from(name.value),
+        name: Arc::from(settings.name),
         of,
         partition: from.unwrap_or((Term::Key(0), ValueFormat::Day)),
         partition_source: Arc::from(partition.value),
@@ -203,13 +199,12 @@ pub(super) fn compile(
         history,
     };
     let used = dataset.terms().filter_map(Term::output_lookup).collect();
-    compiler.check_outputs(&owner, &lookups, &used);
+    compiler.check_outputs(owner, &lookups, &used);
     compiler.model.datasets.push(dataset);
     Some(())
 }
 
-fn read_days(settings: &SettingsTable<'_>, compiler: &mut ModelCompiler<'_, '_>) -> (Arc<str>, Arc<str>) {
-    let problems = &mut *compiler.problems;
+fn read_days(settings: &SettingsTable<'_>, problems: &mut ProblemCollector<'_>) -> (Arc<str>, Arc<str>) {
     let is_day = |day: &str| day.len() == 10 && day.parse::<jiff::civil::Date>().is_ok();
     let days = settings.get("days").map(|value| (value, settings.texts("days", problems)));
     match days.as_ref().map(|(value, days)| (value, days.as_slice())) {
@@ -268,7 +263,7 @@ impl EntityContext<'_, '_, '_> {
         let attributes = self.scope.attributes.iter().map(|(name, _)| name);
         let known = attributes.chain(columns.iter().map(|column| &column.source)).map(|name| &**name);
         let message = format!(
-            "{}: `partition`: `{base}` is neither declared nor a column{}; declare it if it is right",
+            "{}: `partition`: `{base}` is neither declared nor a column; declare it if it is right{}",
             self.owner,
             did_you_mean(base, known)
         );
@@ -306,11 +301,8 @@ impl EntityContext<'_, '_, '_> {
                 self.report(ProblemCode::UnusableFormat, source.at, message);
             }
             if *value_type == ValueType::Ratio && column_type != ColumnType::Double {
-                self.report(
-                    ProblemCode::InvalidDataset,
-                    source.at,
-                    format!("{owner}: a percentage is a `double`"),
-                );
+                let message = format!("{owner}: a percentage is a `double`");
+                self.report(ProblemCode::InvalidDataset, source.at, message);
             }
         }
         Some(Column {
@@ -331,11 +323,8 @@ impl EntityContext<'_, '_, '_> {
             );
             self.report(ProblemCode::InvalidName, name.at, message);
         } else if name.value == PARTITION {
-            self.report(
-                ProblemCode::ReservedName,
-                name.at,
-                format!("{owner}: the partition has this name; choose another"),
-            );
+            let message = format!("{owner}: the partition has this name; choose another");
+            self.report(ProblemCode::ReservedName, name.at, message);
         }
     }
 
@@ -369,11 +358,8 @@ impl EntityContext<'_, '_, '_> {
             let index = position(&known, name.value);
             let Some((index, column)) = index.and_then(|index| Some((index, columns.get(index)?))) else {
                 let nearest = suggestion(name.value, known.iter().map(|name| &**name));
-                self.report(
-                    ProblemCode::UndeclaredPart,
-                    name.at,
-                    format!("{owner}: unknown column `{}`{nearest}", name.value),
-                );
+                let message = format!("{owner}: unknown column `{}`{nearest}", name.value);
+                self.report(ProblemCode::UndeclaredPart, name.at, message);
                 continue;
             };
             if sort.contains(&index) || !column.column_type.is_sortable() {
@@ -419,21 +405,22 @@ fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> 
     key
 }
 
+/// The keys of a saved query.
+pub(super) const QUERY_KEYS: [&str; 2] = ["about", "sql"];
+
 /// Compiles a saved query.
 pub(super) fn compile_query(
     compiler: &mut ModelCompiler<'_, '_>,
-    name: Located<&str>,
-    value: &DeTable<'_>,
+    settings: &SettingsTable<'_>,
 ) -> Option<()> {
+    let SettingsTable { owner, name, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let owner = format!("query `{}`", name.value);
-    let settings = SettingsTable::new(owner.clone(), name.at, value, &["about", "sql"], problems);
     let (about, sql) = (settings.required_text("about", problems)?, settings.required_text("sql", problems)?);
     let text = sql.value.trim();
-    if !is_column_name(name.value) {
+    if !is_column_name(name) {
         let message =
             format!("{owner}: a name is made of lower-case letters, digits and `_`, a letter first");
-        compiler.report(ProblemCode::InvalidName, name.at, message);
+        compiler.report(ProblemCode::InvalidName, *at, message);
     }
     let is_select = ["select", "with"]
         .iter()
@@ -442,9 +429,9 @@ pub(super) fn compile_query(
         let message = format!("{owner}: `sql` must be one SELECT (or WITH … SELECT), without a `;`");
         compiler.report(ProblemCode::InvalidQuery, sql.at, message);
     }
-    check_query(compiler, &owner, sql.at, text);
+    check_query(compiler, owner, sql.at, text);
     compiler.model.queries.push(SavedQuery {
-        name: Arc::from(name.value),
+        name: Arc::from(*name),
         about: Arc::from(about.value),
         sql: Arc::from(text),
     });

@@ -147,11 +147,8 @@ fn derivation(
     let named: Vec<&&str> = named.collect();
     let [function] = named.as_slice() else {
         let functions = listed(DerivationFunction::NAMES);
-        problems.report(
-            ProblemCode::InvalidDerivation,
-            name.at,
-            format!("{}: name exactly one of {functions}", settings.owner),
-        );
+        let message = format!("{}: name exactly one of {functions}", settings.owner);
+        problems.report(ProblemCode::InvalidDerivation, name.at, message);
         return None;
     };
     let function = DerivationFunction::of_name(function)?;
@@ -189,11 +186,8 @@ impl EntityContext<'_, '_, '_> {
         let owner = self.owner.clone();
         let resolved = self.resolve(&owner, name)?;
         if resolved.format != ValueFormat::Plain {
-            self.report(
-                ProblemCode::UnusableFormat,
-                name.at,
-                format!("{owner}: derived values take no formats; leave it out"),
-            );
+            let message = format!("{owner}: derived values take no formats; leave it out");
+            self.report(ProblemCode::UnusableFormat, name.at, message);
         }
         Some(resolved)
     }

@@ -4,22 +4,21 @@ use std::iter;
 use std::sync::Arc;
 
 use serde::Serialize;
-use toml::de::DeTable;
 
 use super::derivation::{self, Derivation};
 use super::load::compiler::ModelCompiler;
-use super::load::problem::ProblemCode;
+use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{Located, SettingsTable};
 use super::load::scope::EntityScope;
 use super::load::suggestion::listed;
-use super::named::{NamedValue as _, meant, named_values, read_named};
+use super::named::{named_values, parse_named, read_named};
 use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
 use super::{InternedPath, LookupUse, Model, ModelNotation, Template, Term};
 use crate::record::AttributePath;
 
 /// A kind of item, recognized by its primary key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Entity {
     /// Its name.
     pub name: Arc<str>,
@@ -48,7 +47,7 @@ pub struct Entity {
 }
 
 /// The pattern of a primary key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeyPattern {
     /// Of the partition key.
     pub partition: Template,
@@ -119,99 +118,71 @@ pub struct EntityDescription {
     pub secret: Vec<String>,
 }
 
+/// The keys of an entity.
+pub(super) const KEYS: [&str; 6] = ["table", "key", "attributes", "derive", "secret", "on_expiry"];
+
 /// Compiles an entity.
-pub(super) fn compile(
-    compiler: &mut ModelCompiler<'_, '_>,
-    name: Located<&str>,
-    table: &DeTable<'_>,
-) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let known = ["table", "key", "attributes", "derive", "secret", "on_expiry"];
-    let settings = SettingsTable::new(format!("entity `{}`", name.value), name.at, table, &known, problems);
-    let owner = settings.owner.clone();
     let key = settings.required_pairs("key", problems);
-    let attributes = read_attributes(&settings, compiler);
-    let problems = &mut *compiler.problems;
-    let on_expiry = read_named(&settings, "on_expiry", problems).unwrap_or_default();
+    let attributes = read_attributes(settings, problems);
+    let on_expiry = read_named(settings, "on_expiry", problems).unwrap_or_default();
     let (table, secrets) = (settings.text("table", problems), settings.texts("secret", problems));
-    compiler.check_name("entity", name);
-    let table = table_of(compiler, &owner, name, table);
-    let wanted: Vec<Arc<str>> = table
-        .and_then(|table| compiler.model.tables.get(table))
-        .into_iter()
-        .flat_map(|table| table.key().map(|key| Arc::clone(&key.name)))
-        .collect();
-    let wanted: Vec<&str> = wanted.iter().map(|name| &**name).collect();
-    let mut scope = EntityScope { name: Arc::from(name.value), attributes, ..EntityScope::default() };
-    let mut templates = match table {
-        Some(_) => compiler.key(&owner, &key, &wanted, name.at, &mut scope.variables).into_iter(),
-        None => Vec::new().into_iter(),
-    };
-    // A wrong template still names its variables; one that is missing, or of an attribute too many, does not.
-    let is_known = |name: &&str| key.iter().any(|(attribute, _)| attribute.value == *name);
-    scope.is_incomplete = table.is_none()
-        || !wanted.iter().all(is_known)
-        || !key.iter().all(|(attribute, _)| wanted.contains(&attribute.value));
+    compiler.check_name("entity", settings.located_name());
+    let table = table_of(compiler, settings, table);
+    let name: Arc<str> = Arc::from(settings.name);
+    let mut scope = EntityScope { name: Arc::clone(&name), attributes, ..EntityScope::default() };
+    let templates = table.and_then(|table| {
+        let table = compiler.model.tables.get(table)?;
+        let wanted: Vec<Arc<str>> = table.key().map(|key| Arc::clone(&key.name)).collect();
+        let wanted: Vec<&str> = wanted.iter().map(|name| &**name).collect();
+        let table = format!("table `{}`", table.name);
+        compiler.key(owner, &key, (&table, &wanted), *at, &mut scope.variables)
+    });
+    // A key that is wrong may have other variables than those that could be read.
+    scope.is_incomplete = templates.is_none();
+    let mut templates = templates.into_iter().flatten();
     let variables = scope.variables.clone();
-    let (derivations, scope) = derivation::compile(compiler, &settings, scope);
+    let (derivations, scope) = derivation::compile(compiler, settings, scope);
     let index = compiler.model.entities.len();
     for secret in &secrets {
         compiler.secrets.push((index, AttributePath::dotted(secret.value), secret.at));
     }
     compiler.scopes.push(Arc::new(scope));
-    compiler.places.entities.push(name.at);
+    compiler.places.entities.push(*at);
     compiler.model.entities.push(Entity {
-        name: Arc::from(name.value),
+        name,
         table: table.unwrap_or(0),
         key: KeyPattern { partition: templates.next().unwrap_or_default(), sort: templates.next() },
         variables,
         derivations,
         on_expiry,
-        aggregates: Vec::new(),
-        offers: Vec::new(),
-        mirrors: Vec::new(),
-        caches: Vec::new(),
-        datasets: Vec::new(),
         secrets: secrets.iter().map(|secret| AttributePath::dotted(secret.value)).collect(),
+        ..Entity::default()
     });
     Some(())
 }
 
 fn read_attributes(
     settings: &SettingsTable<'_>,
-    compiler: &mut ModelCompiler<'_, '_>,
+    problems: &mut ProblemCollector<'_>,
 ) -> Vec<(Arc<str>, ValueType)> {
-    let problems = &mut *compiler.problems;
-    let mut attributes = Vec::new();
-    for (attribute, declared) in settings.pairs("attributes", problems) {
-        let declared_type = DeclaredType::of_name(declared.value);
-        if declared_type.is_none() {
-            problems.report(
-                ProblemCode::UnknownWord,
-                declared.at,
-                format!(
-                    "{}: attribute `{}`: unknown type `{}`; known types are {}{}",
-                    settings.owner,
-                    attribute.value,
-                    declared.value,
-                    listed(DeclaredType::NAMES),
-                    meant::<DeclaredType>(declared.value),
-                ),
-            );
-        }
-        let value_type = declared_type.unwrap_or(DeclaredType::Any).value_type();
-        attributes.push((Arc::from(attribute.value), value_type));
-    }
-    attributes
+    let attributes = settings.pairs("attributes", problems).into_iter();
+    let attributes = attributes.map(|(name, written)| {
+        let called = format!("{}: the type of attribute `{}`", settings.owner, name.value);
+        let declared = parse_named(&called, written, problems).unwrap_or(DeclaredType::Any);
+        (Arc::from(name.value), declared.value_type())
+    });
+    attributes.collect()
 }
 
 fn table_of(
     compiler: &mut ModelCompiler<'_, '_>,
-    owner: &str,
-    entity: Located<&str>,
+    entity: &SettingsTable<'_>,
     table: Option<Located<&str>>,
 ) -> Option<usize> {
-    let tables = &compiler.model.tables;
+    let (tables, owner) = (&compiler.model.tables, &entity.owner);
     match (table, tables.len()) {
         (Some(name), _) => compiler.table_named(owner, name),
         (None, 1) => Some(0),

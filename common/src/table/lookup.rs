@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use toml::de::DeTable;
 
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
@@ -77,16 +76,13 @@ impl Lookup {
     }
 }
 
+/// The keys of a lookup.
+pub(super) const KEYS: [&str; 4] = ["of", "index", "key", "gives"];
+
 /// Compiles a lookup.
-pub(super) fn compile(
-    compiler: &mut ModelCompiler<'_, '_>,
-    name: Located<&str>,
-    table: &DeTable<'_>,
-) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let known = ["of", "index", "key", "gives"];
-    let settings = SettingsTable::new(format!("lookup `{}`", name.value), name.at, table, &known, problems);
-    let owner = settings.owner.clone();
     let of = settings.required_text("of", problems);
     let index = settings.required_text("index", problems);
     let key = settings.required_pairs("key", problems);
@@ -95,31 +91,28 @@ pub(super) fn compile(
         let message = format!(
             "{owner}: `key` holds the index's partition key and, if the query names one, its sort key"
         );
-        problems.report(ProblemCode::KeyMismatch, name.at, message);
+        problems.report(ProblemCode::KeyMismatch, *at, message);
     }
     if settings.is_empty_list("gives") {
-        problems.report(
-            ProblemCode::EmptySetting,
-            name.at,
-            format!("{owner}: `gives` is empty; name the values to look up"),
-        );
+        let message = format!("{owner}: `gives` is empty; name the values to look up");
+        problems.report(ProblemCode::EmptySetting, *at, message);
         problems.mark_incomplete();
     }
     let (of, index) = (of?, index?);
-    compiler.check_name("lookup", name);
-    let entity = compiler.entity_named(&owner, of);
+    compiler.check_name("lookup", settings.located_name());
+    let entity = compiler.entity_named(owner, of);
     let mut inputs = Vec::new();
     let mut templates = Vec::new();
     for (attribute, text) in &key {
-        let template = compiler.template(&owner, *text, &mut inputs).unwrap_or_default();
+        let template = compiler.template(owner, *text, &mut inputs).unwrap_or_default();
         templates.push((Arc::from(attribute.value), template));
     }
-    let at = key.first().map_or(name.at, |(_, text)| text.at);
-    add_offer(compiler, &owner, entity, (&inputs, at), &gives);
+    let key_at = key.first().map_or(*at, |(_, text)| text.at);
+    add_offer(compiler, owner, entity, (&inputs, key_at), &gives);
     let mut templates = templates.into_iter();
-    compiler.places.lookups.push(name.at);
+    compiler.places.lookups.push(*at);
     compiler.model.lookups.push(Lookup {
-        name: Arc::from(name.value),
+        name: Arc::from(settings.name),
         of: entity.unwrap_or(0),
         index: Arc::from(index.value),
         partition: templates.next().unwrap_or_else(|| (Arc::from(""), Template::default())),
@@ -145,11 +138,8 @@ fn add_offer(
         .cloned()
         .partition(|input| split_format(input).is_ok_and(|(_, format)| format != ValueFormat::Plain));
     for input in formatted {
-        context.report(
-            ProblemCode::UnusableFormat,
-            at,
-            format!("{owner}: `{{{input}}}`: the key of a lookup takes no formats"),
-        );
+        let message = format!("{owner}: `{{{input}}}`: the key of a lookup takes no formats");
+        context.report(ProblemCode::UnusableFormat, at, message);
     }
     let terms = context.lookup_inputs(owner, &plain, at);
     let mut outputs = Vec::new();

@@ -271,38 +271,26 @@ pub(super) fn compile<'d>(
     match function {
         MeasureFunction::Count => {
             if settings.get("count").and_then(|value| value.get_ref().as_bool()) != Some(true) {
-                problems.report(
-                    ProblemCode::UnknownMeasureKind,
-                    name.at,
-                    format!("{}: `count` must be true", settings.owner),
-                );
+                let message = format!("{}: `count` must be true", settings.owner);
+                problems.report(ProblemCode::UnknownMeasureKind, name.at, message);
             }
             Some(CompiledMeasure::new(name, function, Some(MeasureKind::Count), when))
         }
         MeasureFunction::Sum => {
             let factors = settings.required_texts("sum", problems);
             if settings.is_empty_list("sum") {
-                problems.report(
-                    ProblemCode::EmptySetting,
-                    name.at,
-                    format!("{}: `sum` is empty; name an attribute", settings.owner),
-                );
+                let message = format!("{}: `sum` is empty; name an attribute", settings.owner);
+                problems.report(ProblemCode::EmptySetting, name.at, message);
             }
             let factors = factors.into_iter();
             let terms = factors.filter_map(|name| context.number(&settings.owner, name, function));
             let kind = MeasureKind::Sum(terms.collect());
             Some(CompiledMeasure::new(name, function, Some(kind), when))
         }
-        MeasureFunction::Max => {
+        MeasureFunction::Max | MeasureFunction::Min => {
             let of = settings.required_text(function.name(), problems)?;
-            let kind =
-                context.ordered(&settings.owner, of).map(|(term, format)| MeasureKind::Max(term, format));
-            Some(CompiledMeasure::new(name, function, kind, when))
-        }
-        MeasureFunction::Min => {
-            let of = settings.required_text(function.name(), problems)?;
-            let kind =
-                context.ordered(&settings.owner, of).map(|(term, format)| MeasureKind::Min(term, format));
+            let extreme = if function == MeasureFunction::Max { MeasureKind::Max } else { MeasureKind::Min };
+            let kind = context.ordered(&settings.owner, of).map(|(term, format)| extreme(term, format));
             Some(CompiledMeasure::new(name, function, kind, when))
         }
         MeasureFunction::Histogram => {
@@ -352,11 +340,8 @@ impl EntityContext<'_, '_, '_> {
             let message = format!("{owner}: `{}` is {described}; a {function} is of numbers", name.value);
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         } else if resolved.format != ValueFormat::Plain {
-            self.report(
-                ProblemCode::UnusableFormat,
-                name.at,
-                format!("{owner}: `{}`: numbers take no formats; leave it out", name.value),
-            );
+            let message = format!("{owner}: `{}`: numbers take no formats; leave it out", name.value);
+            self.report(ProblemCode::UnusableFormat, name.at, message);
         }
         Some(resolved.term)
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use toml::de::DeTable;
 
 use super::load::compiler::{MirroredPath, ModelCompiler};
 use super::load::problem::{ProblemCode, ReportedProblem};
@@ -90,22 +89,21 @@ struct LookupVariable {
     variable: usize,
 }
 
+/// The keys of a mirror.
+pub(super) const KEYS: [&str; 3] = ["onto", "from", "attributes"];
+
 /// Compiles a mirror.
-pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, at: usize, table: &DeTable<'_>) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let owner = match table.get("onto").and_then(|name| name.get_ref().as_str()) {
-        Some(name) => format!("mirror onto `{name}`"),
-        None => "mirror".to_owned(),
-    };
-    let settings = SettingsTable::new(owner.clone(), at, table, &["onto", "from", "attributes"], problems);
     let names = [settings.required_text("onto", problems), settings.required_text("from", problems)];
     let attributes = settings.required_pairs("attributes", problems);
     let [Some(onto), Some(from)] = names else { return None };
     let names = [onto, from];
-    let entity = compiler.entity_named(&owner, onto);
-    let rollup = compiler.rollup_named(&owner, from);
+    let entity = compiler.entity_named(owner, onto);
+    let rollup = compiler.rollup_named(owner, from);
     let (Some(onto), Some(from)) = (entity, rollup) else { return Some(()) };
-    MirrorCompiler { compiler, owner, onto, from, names, attributes }.compile(at);
+    MirrorCompiler { compiler, owner: owner.clone(), onto, from, names, attributes }.compile(*at);
     Some(())
 }
 
@@ -162,11 +160,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let measures: Vec<Arc<str>> = measures.map(|held| Arc::clone(&held.attribute)).collect();
         if position(&measures, measure.value).is_none() {
             let nearest = suggestion(measure.value, measures.iter().map(|name| &**name));
-            self.report(
-                ProblemCode::UndeclaredPart,
-                measure.at,
-                format!("its rollup has no measure `{}`{nearest}", measure.value),
-            );
+            let message = format!("its rollup has no measure `{}`{nearest}", measure.value);
+            self.report(ProblemCode::UndeclaredPart, measure.at, message);
         }
         if path.value.split('.').any(str::is_empty) {
             let problem = format!(
@@ -259,11 +254,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let (at, onto) = (self.names[1].at, self.names[0].value);
         let lookup = outputs.first().map(|output| output.lookup);
         if outputs.iter().any(|other| Some(other.lookup) != lookup) {
-            self.report(
-                ProblemCode::UnreachableMirror,
-                at,
-                format!("its rollup's key comes from several lookups of `{onto}`; use one"),
-            );
+            let message = format!("its rollup's key comes from several lookups of `{onto}`; use one");
+            self.report(ProblemCode::UnreachableMirror, at, message);
         }
         let model = &self.compiler.model;
         let (Some(entity), Some(rollup)) = (model.entities.get(self.onto), self.rollup()) else {

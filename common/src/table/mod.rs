@@ -162,9 +162,9 @@ pub use derivation::{Derivation, DerivationKind};
 pub use description::ModelDescription;
 pub use duration::duration;
 pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
-pub(crate) use load::nearest_name;
 pub use load::{
     ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
+    nearest_name,
 };
 pub use lookup::{Lookup, LookupDescription, LookupUse};
 pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};

@@ -1,8 +1,8 @@
 //! Enums whose values have names in model files: one list of variant and name, from which parsing, display, the known names and "did you mean" come.
 
 use super::load::problem::{ProblemCode, ProblemCollector};
-use super::load::reader::SettingsTable;
-use super::load::suggestion::did_you_mean;
+use super::load::reader::{Located, SettingsTable};
+use super::load::suggestion::{did_you_mean, joined};
 
 /// An enum that [`named_values`] defines.
 pub(super) trait NamedValue: Sized + 'static {
@@ -64,13 +64,19 @@ pub(super) fn read_named<T: NamedValue>(
     problems: &mut ProblemCollector<'_>,
 ) -> Option<T> {
     let written = settings.text(name, problems)?;
+    parse_named(&settings.called(name), written, problems)
+}
+
+/// The value of a name; another text is reported.
+pub(super) fn parse_named<T: NamedValue>(
+    called: &str,
+    written: Located<&str>,
+    problems: &mut ProblemCollector<'_>,
+) -> Option<T> {
     let value = T::of_name(written.value);
     if value.is_none() {
-        problems.report(
-            ProblemCode::UnknownWord,
-            written.at,
-            format!("{} must be {}{}", settings.called(name), alternatives::<T>(), meant::<T>(written.value)),
-        );
+        let message = format!("{called} must be {}{}", alternatives::<T>(), meant::<T>(written.value));
+        problems.report(ProblemCode::UnknownWord, written.at, message);
     }
     value
 }
@@ -87,9 +93,5 @@ pub(super) fn meant<T: NamedValue>(word: &str) -> String {
 
 /// All names: "`a`, `b` or `c`".
 pub(super) fn alternatives<T: NamedValue>() -> String {
-    let quoted: Vec<String> = T::NAMES.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.as_slice() {
-        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
-        _ => quoted.concat(),
-    }
+    joined(T::NAMES, "or")
 }

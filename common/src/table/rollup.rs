@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use toml::de::DeTable;
 
 use super::duration::{duration, parse};
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
-use super::load::reader::{self, Located, SettingsTable, place};
+use super::load::reader::{self, SettingsTable, place};
 use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;
 use super::{Template, TemplatePiece, ValueFormat};
@@ -21,7 +20,7 @@ pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
 const MAX_SHARDS: i64 = 1000;
 
 /// An item of the state table that holds measures.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rollup {
     /// Its name in the model.
     pub name: Arc<str>,
@@ -120,45 +119,39 @@ pub struct RollupDescription {
     pub expires: Option<String>,
 }
 
+/// The keys of a rollup.
+pub(super) const KEYS: [&str; 3] = ["key", "shards", "expires"];
+
 /// Compiles a rollup.
-pub(super) fn compile(
-    compiler: &mut ModelCompiler<'_, '_>,
-    name: Located<&str>,
-    table: &DeTable<'_>,
-) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
+    let SettingsTable { owner, at, .. } = settings;
     let problems = &mut *compiler.problems;
-    let known = ["key", "shards", "expires"];
-    let settings = SettingsTable::new(format!("rollup `{}`", name.value), name.at, table, &known, problems);
     let key = settings.required_pairs("key", problems);
     let shards = settings.integer("shards", 1..=MAX_SHARDS, problems).unwrap_or(1);
-    compiler.check_name("rollup", name);
+    compiler.check_name("rollup", settings.located_name());
     let mut variables = Vec::new();
-    let templates = compiler.key(&settings.owner, &key, &STATE_KEY, name.at, &mut variables);
-    let lifetime = lifetime(compiler, &settings, &variables);
-    let mut templates = templates.into_iter();
-    compiler.places.rollups.push(name.at);
-    compiler.places.lifetimes.push(lifetime.map_or(name.at, |(_, at)| at));
+    let templates = compiler.key(owner, &key, ("the state table", &STATE_KEY), *at, &mut variables);
+    let lifetime = lifetime(compiler, settings, templates.is_some().then_some(&variables));
+    let mut templates = templates.into_iter().flatten();
+    compiler.places.rollups.push(*at);
+    compiler.places.lifetimes.push(lifetime.map_or(*at, |(_, at)| at));
     compiler.model.rollups.push(Rollup {
-        name: Arc::from(name.value),
+        name: Arc::from(settings.name),
         partition: templates.next().unwrap_or_default(),
         sort: templates.next().unwrap_or_default(),
         variables,
         shards: u32::try_from(shards).unwrap_or(1),
         lifetime: lifetime.map(|(lifetime, _)| lifetime),
-        averages: Vec::new(),
-        extremes: Vec::new(),
-        mirrors: Vec::new(),
-        shown: Vec::new(),
-        overlaps: Vec::new(),
+        ..Rollup::default()
     });
     Some(())
 }
 
-/// When the rollup expires, and where the model file names the variable.
+/// When the rollup expires, and where the model file names the variable; nothing is known of the variables of a wrong key.
 fn lifetime(
     compiler: &mut ModelCompiler<'_, '_>,
     rollup: &SettingsTable<'_>,
-    variables: &[Arc<str>],
+    variables: Option<&Vec<Arc<str>>>,
 ) -> Option<(RollupLifetime, usize)> {
     let problems = &mut *compiler.problems;
     let value = rollup.get("expires")?;
@@ -174,6 +167,7 @@ fn lifetime(
         );
         problems.report(ProblemCode::InvalidTime, after.at, message);
     }
+    let variables = variables?;
     let variable = position(variables, of.value)
         .or_else(|| variables.iter().position(|variable| base_name(variable) == of.value));
     if variable.is_none() {

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use toml::de::DeTable;
-
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
-use super::load::reader::{Located, SettingsTable, place};
+use super::load::reader::{SettingsTable, place};
 use super::load::suggestion::suggestion;
-use super::named::{NamedValue as _, alternatives, meant, named_values};
+use super::named::{named_values, parse_named};
 
 /// A source table.
 #[derive(Debug)]
@@ -61,15 +59,12 @@ named_values! {
     }
 }
 
+/// The keys of a source table.
+pub(super) const KEYS: [&str; 2] = ["key", "types"];
+
 /// Compiles a source table.
-pub(super) fn compile(
-    compiler: &mut ModelCompiler<'_, '_>,
-    name: Located<&str>,
-    table: &DeTable<'_>,
-) -> Option<()> {
+pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
     let problems = &mut *compiler.problems;
-    let settings =
-        SettingsTable::new(format!("table `{}`", name.value), name.at, table, &["key", "types"], problems);
     let key = settings.required_texts("key", problems);
     let problem = match key.as_slice() {
         [partition, sort] if partition.value == sort.value => {
@@ -90,36 +85,19 @@ pub(super) fn compile(
         let schema = schemas.iter_mut().find(|schema| *schema.name == *attribute.value);
         if schema.is_none() {
             let nearest = suggestion(attribute.value, key.iter().map(|known| known.value));
-            let message = format!(
-                "{}: `{}` is not a key attribute of this table{nearest}",
-                settings.owner, attribute.value
-            );
+            let (owner, name) = (&settings.owner, attribute.value);
+            let message = format!("{owner}: `{name}` is not a key attribute of this table{nearest}");
             problems.report(ProblemCode::KeyMismatch, attribute.at, message);
         }
-        let key_type = KeyType::of_name(written.value);
-        if key_type.is_none() {
-            problems.report(
-                ProblemCode::UnknownWord,
-                written.at,
-                format!(
-                    "{}: unknown type `{}`; the type of a key attribute is {}{}",
-                    settings.owner,
-                    written.value,
-                    alternatives::<KeyType>(),
-                    meant::<KeyType>(written.value)
-                ),
-            );
-        }
+        let called = format!("{}: the type of `{}`", settings.owner, attribute.value);
+        let key_type = parse_named(&called, written, problems);
         if let (Some(schema), Some(key_type)) = (schema, key_type) {
             schema.key_type = key_type;
         }
     }
     let mut schemas = schemas.into_iter();
     let partition_key = schemas.next()?;
-    compiler.model.tables.push(Table {
-        name: Arc::from(name.value),
-        partition_key,
-        sort_key: schemas.next(),
-    });
+    let name = Arc::from(settings.name);
+    compiler.model.tables.push(Table { name, partition_key, sort_key: schemas.next() });
     Some(())
 }

@@ -83,6 +83,8 @@ pub(super) enum NotATemplate {
     Braces,
     /// `{}`.
     Nameless,
+    /// A variable whose name has a space or another character that names do not have.
+    InvalidName(String),
     /// Two variables follow each other.
     Neighbours(String, String),
     /// `{variable:format}` with a format that does not exist.
@@ -95,6 +97,10 @@ impl fmt::Display for NotATemplate {
             Self::Empty => f.write_str("a key template must not be empty"),
             Self::Braces => f.write_str("unbalanced braces in the template; variables are written `{name}`"),
             Self::Nameless => f.write_str("a variable without a name; variables are written `{name}`"),
+            Self::InvalidName(name) => write!(
+                f,
+                "`{{{name}}}`: the name of a variable is made of letters, digits, `_`, `-` and `.`; correct it"
+            ),
             Self::Neighbours(first, second) => write!(
                 f,
                 "`{{{first}}}` and `{{{second}}}` follow each other, and a key could be split in several ways; put text between them"
@@ -112,6 +118,7 @@ impl NotATemplate {
     pub(super) fn code(&self) -> ProblemCode {
         match self {
             Self::UnknownFormat(_) => ProblemCode::UnknownFormat,
+            Self::InvalidName(_) => ProblemCode::InvalidName,
             Self::Empty | Self::Braces | Self::Nameless | Self::Neighbours(..) => {
                 ProblemCode::InvalidTemplate
             }
@@ -154,7 +161,10 @@ impl Template {
             if let Some(previous) = previous {
                 return Err(NotATemplate::Neighbours(previous.to_owned(), name.to_owned()));
             }
-            let (_, format) = split_format(name)?;
+            let (base, format) = split_format(name)?;
+            if !base.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) {
+                return Err(NotATemplate::InvalidName(base.to_owned()));
+            }
             pieces.push(TemplatePiece::Variable(index_of(name, variables), format));
             previous = Some(name);
             rest = after;
@@ -423,6 +433,9 @@ mod tests {
         }
         assert_eq!(problem("A#{}"), NotATemplate::Nameless);
         assert_eq!(problem("A#{:day}"), NotATemplate::Nameless);
+        for name in ["task id", "a\tb", "a/b", " a"] {
+            assert_eq!(problem(&format!("A#{{{name}}}")), NotATemplate::InvalidName(name.into()));
+        }
         assert_eq!(problem("{a}{b:day}"), NotATemplate::Neighbours("a".into(), "b:day".into()));
         assert_eq!(problem("{a:dya}"), NotATemplate::UnknownFormat("dya".into()));
     }

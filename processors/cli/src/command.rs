@@ -99,6 +99,35 @@ mod tests {
     }
 
     #[test]
+    fn every_help_text_has_exit_codes_and_examples_that_fit_a_terminal() {
+        let mut open = vec![Cli::command()];
+        while let Some(command) = open.pop() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let has_subcommands = command.get_subcommands().next().is_some();
+            assert!(has_subcommands || help.contains("Exit codes: 0 "), "{}", command.get_name());
+            for example in help.lines().filter(|line| line.starts_with("  ")) {
+                assert!(example.chars().count() <= 80, "{example}");
+            }
+            open.extend(command.get_subcommands().cloned());
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_rejected_in_our_own_words() {
+        for (line, message) in [
+            ("demo --seed x", "write a whole number"),
+            ("demo --attempts 0", "write a whole number from 1 to 1000000"),
+            ("compact --dt 2026-2-6", "write the day as yyyy-mm-dd"),
+            ("model diff a b --items e=x", "write a whole number"),
+            ("model diff a b --items e", "write a name, `=` and a value"),
+        ] {
+            let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
+            let error = Cli::try_parse_from(line).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
     fn wrong_usage_is_rejected() {
         for line in [
             "",

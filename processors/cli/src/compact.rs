@@ -5,11 +5,14 @@ use std::sync::Arc;
 use afterwrite::Result;
 use afterwrite::clock::SystemClock;
 use afterwrite::config::{EnvironmentSettings, s3_client};
+use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite::table::NO_DAY;
 use afterwrite_datasets::compact::{CompactionOptions, CompactionTotals, DatasetCompactor};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
+use crate::arguments::unknown;
 use crate::print::{align_right, json, new_table, print};
 
 /// The arguments of `afterwrite compact`.
@@ -22,7 +25,7 @@ pub struct CompactArguments {
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// Compact only the partition of this day, yyyy-mm-dd; default: all partitions with files to compact.
-    #[arg(long, value_name = "DAY")]
+    #[arg(long, value_name = "DAY", value_parser = day)]
     dt: Option<String>,
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
     #[arg(long)]
@@ -42,6 +45,10 @@ impl CompactArguments {
     /// An unknown dataset or day; a bucket that cannot be reached; a file or manifest that cannot be read.
     pub async fn run(&self) -> Result<bool> {
         let model = Arc::new(crate::model::load(self.model.as_deref())?);
+        let names = || model.datasets.iter().map(|dataset| &*dataset.name);
+        if let Some(name) = self.dataset.as_deref().filter(|name| !names().any(|known| known == *name)) {
+            return Err(unknown("a dataset that the model does not have", name, names()));
+        }
         let mut settings = EnvironmentSettings::from_env();
         settings.bucket = self.bucket.clone().or(settings.bucket);
         let name = settings.required_bucket()?;
@@ -57,6 +64,12 @@ impl CompactArguments {
         print(&if self.json { json(&compacted)? } else { table(&compacted) })?;
         Ok(compacted.files_left_alone == 0)
     }
+}
+
+/// A day, as partitions are named.
+fn day(written: &str) -> std::result::Result<String, String> {
+    let has_form = written.len() == NO_DAY.len() && Timestamp::parse(written).is_some();
+    has_form.then(|| written.to_owned()).ok_or_else(|| "write the day as yyyy-mm-dd".to_owned())
 }
 
 fn table(compacted: &CompactionTotals) -> String {

@@ -1,5 +1,6 @@
 //! Afterwrite's command line.
 
+mod arguments;
 pub mod command;
 pub mod compact;
 mod demo;

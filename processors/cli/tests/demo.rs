@@ -106,3 +106,31 @@ fn help_has_an_example_and_wrong_usage_has_its_own_exit_code() {
         assert!(refused.stdout.is_empty());
     }
 }
+
+#[test]
+fn with_json_a_model_that_cannot_be_read_is_reported_as_json() {
+    let refused = afterwrite(&["model", "check", "glda", "--json"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let report: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!((&report["file"], &report["problems"]), (&"glda".into(), &Value::Array(Vec::new())));
+    let error = report["error"].as_str().unwrap();
+    assert!(error.contains("Did you mean `glad`?"), "{error}");
+    assert!(String::from_utf8(refused.stderr).unwrap().contains(error));
+}
+
+#[test]
+fn checking_a_model_warns_of_variables_that_nothing_reads() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_afterwrite"));
+    let checked = command.args(["model", "check", "glad"]).env("AFTERWRITE_MODLE", "shop").output().unwrap();
+    assert_eq!(checked.status.code(), Some(0));
+    let warnings = String::from_utf8(checked.stderr).unwrap();
+    assert!(warnings.contains("did you mean AFTERWRITE_MODEL?"), "{warnings}");
+}
+
+#[test]
+fn compaction_checks_its_arguments_before_it_needs_a_region() {
+    let refused = afterwrite(&["compact", "--bucket", "b", "--dataset", "atempts"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(error.contains("Did you mean attempts?"), "{error}");
+}

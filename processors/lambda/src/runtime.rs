@@ -84,10 +84,7 @@ where
     F: LambdaFunction,
     S: Future<Output = Result<F>>,
 {
-    if settings.runtime_api.is_none() {
-        return Err(Error::new(ErrorKind::Configuration, "AWS_LAMBDA_RUNTIME_API is not set")
-            .hint("This program is a Lambda function: deploy it, and Lambda sets the variable"));
-    }
+    check_runtime_api(settings.runtime_api.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| unavailable("the async runtime cannot be started", error))?;
     runtime.block_on(async {
@@ -101,6 +98,17 @@ where
         let serving = lambda_runtime::run(service_fn(|event| handle(&function, event)));
         serving.await.map_err(|error| unavailable("the Lambda Runtime API cannot be reached", error))
     })
+}
+
+/// The runtime panics if the address of its API is not one.
+fn check_runtime_api(address: Option<&str>) -> Result<()> {
+    let problem = match address.map(|address| build_request().uri(address)) {
+        None => "is not set",
+        Some(request) if request.uri_ref().is_some_and(|uri| uri.authority().is_some()) => return Ok(()),
+        Some(_) => "is not a host and a port",
+    };
+    Err(Error::new(ErrorKind::Configuration, format!("AWS_LAMBDA_RUNTIME_API {problem}"))
+        .hint("This program is a Lambda function: deploy it, and Lambda sets the variable"))
 }
 
 async fn handle<F: LambdaFunction>(
@@ -132,4 +140,21 @@ async fn report_failed_start(error: &Error) {
 
 fn unavailable(message: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(ErrorKind::Unavailable, message).caused_by(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_the_runtime_api_is_a_host_and_a_port() {
+        for address in ["127.0.0.1:9001", "localhost:80", "http://[::1]:9001"] {
+            assert!(check_runtime_api(Some(address)).is_ok(), "{address}");
+        }
+        for address in [None, Some("a b"), Some("/path"), Some("host:1:2"), Some("http://"), Some("::")] {
+            let error = check_runtime_api(address).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Configuration);
+            assert!(error.to_string().starts_with("AWS_LAMBDA_RUNTIME_API is not "), "{error}");
+        }
+    }
 }

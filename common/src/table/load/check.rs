@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::compiler::ModelCompiler;
 use super::key_overlap;
 use super::problem::ProblemCode;
-use crate::record::{AttributeInterner, AttributePath};
-use crate::table::{Entity, InternedPath, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
+use crate::record::AttributePath;
+use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
 /// A transaction's actions: DynamoDB's limit.
 const MAX_ACTIONS: usize = 100;
@@ -193,15 +193,21 @@ struct AttributeRead {
     place: usize,
 }
 
+impl AttributeRead {
+    fn of(model: &Model, reader: &str, path: &InternedPath, place: Option<&usize>) -> Self {
+        let root = Arc::clone(model.row_attributes.name(path.root));
+        let path = AttributePath::nested(root, path.within.iter().cloned());
+        Self { reader: reader.to_owned(), path, place: place.copied().unwrap_or(0) }
+    }
+}
+
 /// The attributes that decide what an entity's items contribute.
 fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> {
     let ModelCompiler { model, places, .. } = compiler;
     let Some(compiled) = model.entities.get(entity) else { return Vec::new() };
     let mut reads = Vec::new();
     let mut read = |reader: &str, place: Option<&usize>, term: &Term| {
-        let path = term.attribute().map(|path| whole_path(&model.row_attributes, path));
-        let place = place.copied().unwrap_or(0);
-        reads.extend(path.map(|path| AttributeRead { reader: reader.to_owned(), path, place }));
+        reads.extend(term.attribute().map(|path| AttributeRead::of(model, reader, path, place)));
     };
     let derivation_places = places.derivations.get(entity).into_iter().flatten();
     for (derivation, at) in compiled.derivations.iter().zip(derivation_places) {
@@ -224,14 +230,11 @@ fn reads(compiler: &ModelCompiler<'_, '_>, entity: usize) -> Vec<AttributeRead> 
 /// The attributes that an entity's cache rules read.
 fn cache_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<AttributeRead> {
     let ModelCompiler { model, places, .. } = compiler;
-    let mut reads = Vec::new();
+    let (reader, mut reads) = (format!("cache of `{}`", entity.name), Vec::new());
     for index in &entity.caches {
-        let Some(rule) = model.caches.get(*index) else { continue };
-        let place = places.caches.get(*index).copied().unwrap_or(0);
-        rule.each_attribute(&mut |path| {
-            let reader = format!("cache of `{}`", entity.name);
-            reads.push(AttributeRead { reader, path: whole_path(&model.row_attributes, path), place });
-        });
+        let mut read =
+            |path: &_| reads.push(AttributeRead::of(model, &reader, path, places.caches.get(*index)));
+        model.caches.get(*index).into_iter().for_each(|rule| rule.each_attribute(&mut read));
     }
     reads
 }
@@ -241,15 +244,8 @@ fn dataset_reads(compiler: &ModelCompiler<'_, '_>, entity: &Entity) -> Vec<Attri
     let ModelCompiler { model, places, .. } = compiler;
     let mut reads = Vec::new();
     for (index, dataset) in model.datasets_of(entity) {
-        let place = places.datasets.get(index).copied().unwrap_or(0);
-        dataset.each_attribute(&mut |path| {
-            let reader = format!("dataset `{}`", dataset.name);
-            reads.push(AttributeRead { reader, path: whole_path(&model.row_attributes, path), place });
-        });
+        let (reader, place) = (format!("dataset `{}`", dataset.name), places.datasets.get(index));
+        dataset.each_attribute(&mut |path| reads.push(AttributeRead::of(model, &reader, path, place)));
     }
     reads
-}
-
-fn whole_path(interner: &AttributeInterner, path: &InternedPath) -> AttributePath {
-    AttributePath::nested(Arc::clone(interner.name(path.root)), path.within.iter().cloned())
 }

@@ -7,26 +7,14 @@ use toml::de::DeTable;
 use super::compiler::ModelCompiler;
 use super::problem::{ProblemCode, ProblemCollector};
 use super::reader::{self, Located, RawValue, SettingsTable, entries, place};
+use super::sections::{read_sections, wrong_form};
 use super::{check, warnings};
 use crate::table::fingerprint::fingerprint;
 use crate::table::named::read_named;
 use crate::table::{Model, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table};
 
-/// The sections of a model file, in the order in which they are documented, and how each is written.
-const SECTIONS: [(&str, &str); 12] = [
-    ("name", "name"),
-    ("generation", "generation"),
-    ("tables", "[tables.<name>]"),
-    ("entities", "[entities.<name>]"),
-    ("lookups", "[lookups.<name>]"),
-    ("rollups", "[rollups.<name>]"),
-    ("aggregates", "[[aggregates]]"),
-    ("mirrors", "[[mirrors]]"),
-    ("caches", "[[caches]]"),
-    ("datasets", "[datasets.<name>]"),
-    ("queries", "[queries.<name>]"),
-    ("archive", "archive"),
-];
+/// Compiles a part of the model from its settings; `None` if it cannot be read.
+type CompilePart = fn(&mut ModelCompiler<'_, '_>, &SettingsTable<'_>) -> Option<()>;
 
 /// Compiles a model; `None` if it cannot be read. The result is a model only if no problem was reported.
 pub(super) fn compile<'s>(
@@ -34,9 +22,7 @@ pub(super) fn compile<'s>(
     source: &'s str,
     problems: &mut ProblemCollector<'s>,
 ) -> Option<Model> {
-    let known: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
-    let form = |name: &str| SECTIONS.iter().find(|(known, _)| *known == name).map_or("", |(_, form)| *form);
-    let settings = SettingsTable::with_forms("model".to_owned(), 0, root, &known, form, problems);
+    let settings = read_sections(root, problems)?;
     let name = settings.required_text("name", problems).unwrap_or(Located { value: "", at: 0 });
     settings.require("generation", problems);
     let generation = settings.integer("generation", 1..=i64::MAX, problems);
@@ -48,26 +34,8 @@ pub(super) fn compile<'s>(
     };
     let mut compiler = ModelCompiler::new(problems, source, model);
     compiler.check_name("model", name);
-    each_named(&mut compiler, &settings, "tables", source_table::compile);
-    if settings.get("tables").is_none_or(|tables| tables.get_ref().as_table().is_some_and(DeTable::is_empty))
-    {
-        let message = "model: no source table; declare one: `[tables.<name>]` with `key = [\"PK\", \"SK\"]`";
-        compiler.problems.report(ProblemCode::MissingKey, 0, message);
-        compiler.problems.mark_incomplete();
-    }
-    each_named(&mut compiler, &settings, "entities", entity::compile);
-    each_named(&mut compiler, &settings, "lookups", lookup::compile);
-    each_named(&mut compiler, &settings, "rollups", rollup::compile);
-    each_listed(&mut compiler, &settings, "aggregates", aggregate::compile);
-    each_listed(&mut compiler, &settings, "mirrors", mirror::compile);
-    each_listed(&mut compiler, &settings, "caches", cache::compile);
-    // Datasets read attributes that nothing else does; a function that makes no rows need not decode them.
-    let interner = compiler.model.attributes.clone();
-    each_named(&mut compiler, &settings, "datasets", dataset::compile);
-    let row_attributes = std::mem::replace(&mut compiler.model.attributes, interner);
-    compiler.model.row_attributes =
-        row_attributes.with_eager_fields(dataset::attributes_of_days(&compiler.model));
-    each_named(&mut compiler, &settings, "queries", dataset::compile_query);
+    let sections = SectionCompiler { settings: &settings, compiler: &mut compiler };
+    sections.compile();
     check::check_model(&mut compiler);
     warnings::report_unused(&mut compiler);
     compiler.model.fingerprint = fingerprint(&compiler.model);
@@ -79,60 +47,84 @@ pub(super) fn compile<'s>(
     None
 }
 
-/// Compiles `[<section>.<name>]` for every name. One that cannot be read leaves the model incomplete: names that refer to it
-/// would only add noise.
-fn each_named(
-    compiler: &mut ModelCompiler<'_, '_>,
-    model: &SettingsTable<'_>,
-    section: &str,
-    compile: impl Fn(&mut ModelCompiler<'_, '_>, Located<&str>, &DeTable<'_>) -> Option<()>,
-) {
-    let Some(value) = model.get(section) else { return };
-    let Some(parts) = value.get_ref().as_table() else {
-        report_form(compiler, model, section, value, &format!("tables with names: `[{section}.<name>]`"));
-        return;
-    };
-    for (name, value) in entries(parts) {
-        let called = format!("`{section}.{}`", name.value);
-        let part = reader::table(&called, value, compiler.problems);
-        if part.and_then(|part| compile(compiler, name, part)).is_none() {
-            compiler.problems.mark_incomplete();
-        }
-    }
+/// Compiles the sections that hold parts. A part that cannot be read leaves the model incomplete: names that refer to it would
+/// only add noise.
+struct SectionCompiler<'p, 'c, 's, 'd> {
+    settings: &'p SettingsTable<'d>,
+    compiler: &'p mut ModelCompiler<'c, 's>,
 }
 
-/// Reports a section that is written in the form of another kind of section. A misspelt one was reported with its form.
-fn report_form(
-    compiler: &mut ModelCompiler<'_, '_>,
-    model: &SettingsTable<'_>,
-    section: &str,
-    value: RawValue<'_>,
-    form: &str,
-) {
-    if !model.is_misspelt(section) {
-        let message = format!("`{section}` must be {form}");
-        compiler.problems.report(ProblemCode::WrongType, place(value), message);
-    }
-    compiler.problems.mark_incomplete();
-}
-
-/// The same of `[[<section>]]`, each with its place.
-fn each_listed(
-    compiler: &mut ModelCompiler<'_, '_>,
-    model: &SettingsTable<'_>,
-    section: &str,
-    compile: impl Fn(&mut ModelCompiler<'_, '_>, usize, &DeTable<'_>) -> Option<()>,
-) {
-    let Some(value) = model.get(section) else { return };
-    let Some(parts) = value.get_ref().as_array() else {
-        report_form(compiler, model, section, value, &format!("a list of tables: `[[{section}]]`"));
-        return;
-    };
-    for value in parts.iter() {
-        let called = format!("an entry of `{section}`");
-        let part = reader::table(&called, value, compiler.problems);
-        if part.and_then(|part| compile(compiler, place(value), part)).is_none() {
-            compiler.problems.mark_incomplete();
+impl<'d> SectionCompiler<'_, '_, '_, 'd> {
+    fn compile(mut self) {
+        self.named("tables", "table", &source_table::KEYS, source_table::compile);
+        let tables = self.settings.get("tables").map(|tables| tables.get_ref().as_table());
+        if tables.is_none_or(|tables| tables.is_some_and(DeTable::is_empty)) {
+            let message =
+                "model: no source table; declare one: `[tables.<name>]` with `key = [\"PK\", \"SK\"]`";
+            self.compiler.problems.report(ProblemCode::MissingKey, 0, message);
+            self.compiler.problems.mark_incomplete();
         }
+        self.named("entities", "entity", &entity::KEYS, entity::compile);
+        self.named("lookups", "lookup", &lookup::KEYS, lookup::compile);
+        self.named("rollups", "rollup", &rollup::KEYS, rollup::compile);
+        self.listed("aggregates", ("aggregate", "name"), &aggregate::KEYS, aggregate::compile);
+        self.listed("mirrors", ("mirror onto", "onto"), &mirror::KEYS, mirror::compile);
+        self.listed("caches", ("cache of", "of"), &cache::KEYS, cache::compile);
+        // Datasets read attributes that nothing else does; a function that makes no rows need not decode them.
+        let interner = self.compiler.model.attributes.clone();
+        self.named("datasets", "dataset", &dataset::KEYS, dataset::compile);
+        let model = &mut self.compiler.model;
+        let row_attributes = std::mem::replace(&mut model.attributes, interner);
+        model.row_attributes = row_attributes.with_eager_fields(dataset::attributes_of_days(model));
+        self.named("queries", "query", &dataset::QUERY_KEYS, dataset::compile_query);
+    }
+
+    /// Compiles `[<section>.<name>]` for every name.
+    fn named(&mut self, section: &str, kind: &str, keys: &[&str], compile: CompilePart) {
+        let Some(value) = self.settings.get(section) else { return };
+        let Some(parts) = value.get_ref().as_table() else { return self.report_form(section, value) };
+        for (name, value) in entries(parts) {
+            let called = format!("`{section}.{}`", name.value);
+            let owner = format!("{kind} `{}`", name.value);
+            self.part((&called, &owner, name), value, keys, compile);
+        }
+    }
+
+    /// Compiles the entries of `[[<section>]]`. Errors call each by the name in one of its settings.
+    fn listed(&mut self, section: &str, (kind, key): (&str, &str), keys: &[&str], compile: CompilePart) {
+        let Some(value) = self.settings.get(section) else { return };
+        let Some(parts) = value.get_ref().as_array() else { return self.report_form(section, value) };
+        for value in parts.iter() {
+            let name = value.get_ref().get(key).and_then(|name| name.get_ref().as_str());
+            let unnamed = || kind.split(' ').next().unwrap_or_default().to_owned();
+            let owner = name.map_or_else(unnamed, |name| format!("{kind} `{name}`"));
+            let place = Located { value: "", at: place(value) };
+            self.part((&format!("an entry of `{section}`"), &owner, place), value, keys, compile);
+        }
+    }
+
+    fn part(
+        &mut self,
+        (called, owner, name): (&str, &str, Located<&'d str>),
+        value: RawValue<'d>,
+        keys: &[&str],
+        compile: CompilePart,
+    ) {
+        let problems = &mut *self.compiler.problems;
+        let table = reader::table(called, value, problems);
+        let settings =
+            table.map(|table| SettingsTable::new(owner.to_owned(), name.at, table, keys, problems));
+        let settings = settings.map(|settings| settings.of_part(name.value));
+        if settings.and_then(|settings| compile(self.compiler, &settings)).is_none() {
+            self.compiler.problems.mark_incomplete();
+        }
+    }
+
+    /// Reports a section that is written in the form of another kind of section. A misspelt one was reported with its form.
+    fn report_form(&mut self, section: &str, value: RawValue<'_>) {
+        if !self.settings.is_misspelt(section) {
+            self.compiler.problems.report(ProblemCode::WrongType, place(value), wrong_form(section));
+        }
+        self.compiler.problems.mark_incomplete();
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::problem::{ProblemCode, ProblemCollector, ProblemPlace, ReportedProblem};
+use super::problem::{ProblemCode, ProblemCollector, ReportedProblem};
 use super::reader::{Located, RawValue};
 use super::scope::{EntityScope, NameScope, ResolvedName, ScopeOutput};
 use super::suggestion::{listed, suggestion};
@@ -99,13 +99,8 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         }
     }
 
-    pub(crate) fn report(
-        &mut self,
-        code: ProblemCode,
-        place: impl Into<ProblemPlace>,
-        message: impl Into<String>,
-    ) -> &mut ReportedProblem {
-        self.findings.report(code, place, message)
+    pub(crate) fn report(&mut self, code: ProblemCode, at: usize, message: String) -> &mut ReportedProblem {
+        self.findings.report(code, at, message)
     }
 
     /// Reports a name that is not made of letters, digits, `_` and `-`.
@@ -141,11 +136,8 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         let index = known.iter().position(|known| ***known == *name.value);
         if index.is_none() {
             let nearest = suggestion(name.value, known.into_iter().map(|known| &**known));
-            self.findings.report(
-                ProblemCode::UndeclaredPart,
-                name.at,
-                format!("{owner}: unknown {kind} `{}`{nearest}", name.value),
-            );
+            let message = format!("{owner}: unknown {kind} `{}`{nearest}", name.value);
+            self.findings.report(ProblemCode::UndeclaredPart, name.at, message);
         }
         index
     }
@@ -172,59 +164,43 @@ impl<'c, 's> ModelCompiler<'c, 's> {
         })
     }
 
-    /// Compiles a template and reports what is wrong with it. The variables of a wrong one are added as well: names that it
-    /// defines are not reported as undefined.
+    /// Compiles a template and reports what is wrong with it.
     pub(crate) fn template(
         &mut self,
         owner: &str,
         text: Located<&str>,
         variables: &mut Vec<Arc<str>>,
     ) -> Option<Template> {
-        match Template::compile(text.value, variables) {
-            Ok(template) => Some(template),
-            Err(problem) => {
-                self.report(problem.code(), text.at, format!("{owner}: {problem}"));
-                let names = text.value.split('{').skip(1);
-                for name in names.filter_map(|rest| rest.split('}').next()) {
-                    if variables.iter().all(|known| **known != *name) {
-                        variables.push(Arc::from(name));
-                    }
-                }
-                None
-            }
-        }
+        let template = Template::compile(text.value, variables);
+        template.map_err(|problem| self.report(problem.code(), text.at, format!("{owner}: {problem}"))).ok()
     }
 
-    /// The templates of a primary key, in the order of the attributes that it must have; those that are missing or wrong are
-    /// empty.
+    /// The templates of a primary key, in the order of the attributes that it must have; `None` if one is missing or wrong. Parts
+    /// that are wrong in the same way are one problem: the key of their table may be.
     pub(crate) fn key(
         &mut self,
         owner: &str,
         key: &[(Located<&str>, Located<&str>)],
-        attributes: &[&str],
+        (table, attributes): (&str, &[&str]),
         at: usize,
         variables: &mut Vec<Arc<str>>,
-    ) -> Vec<Template> {
-        for (name, _) in key {
-            if !attributes.contains(&name.value) {
-                let attributes = listed(attributes);
-                self.report(
-                    ProblemCode::KeyMismatch,
-                    name.at,
-                    format!("{owner}: `{}` is not a key attribute here; the key is {attributes}", name.value),
-                );
-            }
-        }
-        let mut templates = Vec::new();
-        for attribute in attributes {
-            let template = key.iter().find(|(name, _)| name.value == *attribute);
-            if template.is_none() && !key.is_empty() {
-                self.report(ProblemCode::KeyMismatch, at, format!("{owner}: the key lacks `{attribute}`"));
-            }
-            let template = template.and_then(|(_, text)| self.template(owner, *text, variables));
-            templates.push(template.unwrap_or_default());
-        }
-        templates
+    ) -> Option<Vec<Template>> {
+        let templates =
+            attributes.iter().map(|attribute| key.iter().find(|(name, _)| name.value == *attribute));
+        let templates = templates.collect::<Option<Vec<_>>>().filter(|found| found.len() == key.len());
+        let Some(templates) = templates else {
+            let unknown = key.iter().find(|(name, _)| !attributes.contains(&name.value));
+            let at = unknown.map_or(at, |(name, _)| name.at);
+            let names: Vec<&str> = key.iter().map(|(name, _)| name.value).collect();
+            let names = if names.is_empty() { "nothing".to_owned() } else { listed(&names) };
+            let message =
+                format!("{owner}: its key is {names}; the key of {table} is {}", listed(attributes));
+            self.report(ProblemCode::KeyMismatch, at, message).caused_by(format!("{table}: {names}"));
+            return None;
+        };
+        let templates = templates.into_iter().map(|(_, text)| self.template(owner, *text, variables));
+        // Every wrong one is reported.
+        templates.collect::<Vec<_>>().into_iter().collect()
     }
 
     /// The context for a part that is compiled in the scope of one entity. For an unknown entity no name is defined, and no name is
@@ -253,13 +229,8 @@ pub(crate) struct EntityContext<'p, 'c, 's> {
 }
 
 impl EntityContext<'_, '_, '_> {
-    pub(crate) fn report(
-        &mut self,
-        code: ProblemCode,
-        place: impl Into<ProblemPlace>,
-        message: impl Into<String>,
-    ) -> &mut ReportedProblem {
-        self.compiler.report(code, place, message)
+    pub(crate) fn report(&mut self, code: ProblemCode, at: usize, message: String) -> &mut ReportedProblem {
+        self.compiler.report(code, at, message)
     }
 
     /// The scope, and the interner that it resolves names with.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! syntax     the cause among the errors of a file that is not TOML
+//! sections   which sections there are, and headers that name none
 //! reader     single settings of the TOML, each with its place
 //! scope      which value a name means
 //! compiler   what the parts are compiled with; each part's own file compiles it
@@ -21,6 +22,7 @@ mod key_overlap;
 pub(super) mod problem;
 pub(super) mod reader;
 pub(super) mod scope;
+mod sections;
 mod source;
 pub(super) mod suggestion;
 mod syntax;
@@ -36,7 +38,7 @@ pub use self::problem::{
     ModelErrors, ModelProblem, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
 };
 use self::suggestion::listed;
-pub(crate) use self::suggestion::nearest as nearest_name;
+pub use self::suggestion::nearest as nearest_name;
 use super::Model;
 use crate::{Error, ErrorKind, Result};
 
@@ -79,6 +81,8 @@ impl Model {
         }
         let source = fs::read_to_string(name_or_path).map_err(|error| {
             let names: Vec<&str> = Self::built_in_names().collect();
+            let meant = nearest_name(name_or_path, names.iter().copied());
+            let meant = meant.map(|name| format!("Did you mean `{name}`? ")).unwrap_or_default();
             let message = if error.kind() == io::ErrorKind::NotFound {
                 "there is no such table model"
             } else {
@@ -86,7 +90,7 @@ impl Model {
             };
             Error::new(ErrorKind::Configuration, message)
                 .with("model", name_or_path)
-                .hint(format!("Name a built-in model ({}) or the path of a TOML file", listed(&names)))
+                .hint(format!("{meant}Name a built-in model ({}) or the path of a TOML file", listed(&names)))
                 .caused_by(error)
         })?;
         Ok((name_or_path.to_owned(), Cow::Owned(source)))
@@ -97,9 +101,8 @@ impl Model {
     /// # Errors
     /// Every error of the file.
     pub fn parse(source: &str, file: &str) -> std::result::Result<Self, ModelErrors> {
-        let mut problems = ProblemCollector::of(source);
-        let model = compile(source, &mut problems).filter(|_| !problems.has_errors());
-        model.ok_or_else(|| ModelErrors { file: file.to_owned(), problems: problems.finish() })
+        let ModelReport { file, model, problems } = Self::check(source, file);
+        model.ok_or(ModelErrors { file, problems })
     }
 
     /// Checks a model: its errors or, if it has none, the model and its warnings.

@@ -13,6 +13,9 @@ pub(crate) struct Located<T> {
     pub(crate) at: usize,
 }
 
+/// Names and texts in the order of the file.
+pub(crate) type LocatedPairs<'d> = Vec<(Located<&'d str>, Located<&'d str>)>;
+
 /// A value as TOML has it; floats and integers keep their text.
 pub(crate) type RawValue<'d> = &'d Spanned<DeValue<'d>>;
 
@@ -75,7 +78,7 @@ pub(crate) fn pairs<'d>(
     what: &str,
     value: RawValue<'d>,
     problems: &mut ProblemCollector<'_>,
-) -> Vec<(Located<&'d str>, Located<&'d str>)> {
+) -> LocatedPairs<'d> {
     let Some(table) = table(what, value, problems) else { return Vec::new() };
     let pairs = entries(table).into_iter();
     pairs
@@ -88,18 +91,26 @@ pub(crate) fn pairs<'d>(
 pub(crate) fn wrong_type(what: &str, wanted: &str, value: RawValue<'_>, problems: &mut ProblemCollector<'_>) {
     let found = value.get_ref().type_str();
     let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
-    problems.report(
-        ProblemCode::WrongType,
-        place(value),
-        format!("{what} must be {wanted}, not {article} {found}"),
-    );
+    let message = format!("{what} must be {wanted}, not {article} {found}");
+    problems.report(ProblemCode::WrongType, place(value), message);
     problems.mark_incomplete();
+}
+
+/// The message about a key that is not known; `meant` is how the one is written that was probably meant.
+pub(crate) fn unknown_key(owner: &str, name: &str, meant: Option<&str>, known: &[&str]) -> String {
+    let all = listed(known);
+    match meant {
+        Some(meant) => format!("{owner}: unknown key `{name}`; did you mean `{meant}`? Known keys are {all}"),
+        None => format!("{owner}: unknown key `{name}`; known keys are {all}"),
+    }
 }
 
 /// The settings of one thing (an entity, a measure), all of whose names are known.
 pub(crate) struct SettingsTable<'d> {
     /// How errors call the thing: "entity `project`".
     pub(crate) owner: String,
+    /// Its name, if it is a part like `[entities.<name>]`; otherwise empty.
+    pub(crate) name: &'d str,
     /// Where it stands.
     pub(crate) at: usize,
     table: &'d DeTable<'d>,
@@ -116,40 +127,35 @@ impl<'d> SettingsTable<'d> {
         known: &[&str],
         problems: &mut ProblemCollector<'_>,
     ) -> Self {
-        Self::with_forms(owner, at, table, known, |name| name, problems)
-    }
-
-    /// The same, for settings that are not all written by their name alone: a suggestion shows the form.
-    pub(crate) fn with_forms<'f>(
-        owner: String,
-        at: usize,
-        table: &'d DeTable<'d>,
-        known: &[&'f str],
-        form: impl Fn(&'f str) -> &'f str,
-        problems: &mut ProblemCollector<'_>,
-    ) -> Self {
         let mut misspelt = Vec::new();
         for (name, value) in entries(table).into_iter().filter(|(name, _)| !known.contains(&name.value)) {
-            let all = listed(known);
             let missing = known.iter().copied().filter(|known| !table.contains_key(*known));
-            let hint = if let Some(nearest) = nearest(name.value, missing) {
-                misspelt.push((nearest.to_owned(), value));
-                format!("; did you mean `{}`? Known keys are {all}", form(nearest))
-            } else {
-                format!("; known keys are {all}")
-            };
-            problems.report(
-                ProblemCode::UnknownKey,
-                name.at,
-                format!("{owner}: unknown key `{}`{hint}", name.value),
-            );
+            let meant = nearest(name.value, missing);
+            let message = unknown_key(&owner, name.value, meant, known);
+            problems.report(ProblemCode::UnknownKey, name.at, message);
+            misspelt.extend(meant.map(|meant| (meant.to_owned(), value)));
         }
-        Self { owner, at, table, misspelt }
+        Self { owner, name: "", at, table, misspelt }
+    }
+
+    /// The model's own sections, which were checked before.
+    pub(crate) fn of_model(table: &'d DeTable<'d>, misspelt: Vec<(String, RawValue<'d>)>) -> Self {
+        Self { owner: "model".to_owned(), name: "", at: 0, table, misspelt }
     }
 
     /// Whether a setting is read from a misspelt name, which was reported.
     pub(crate) fn is_misspelt(&self, name: &str) -> bool {
-        !self.table.contains_key(name) && self.misspelt.iter().any(|(meant, _)| meant == name)
+        self.misspelt.iter().any(|(meant, _)| meant == name)
+    }
+
+    /// The same, as the settings of a part with this name.
+    pub(crate) fn of_part(self, name: &'d str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Its name and place.
+    pub(crate) fn located_name(&self) -> Located<&'d str> {
+        Located { value: self.name, at: self.at }
     }
 
     /// The value of a setting, if it is there.
@@ -164,11 +170,8 @@ impl<'d> SettingsTable<'d> {
     pub(crate) fn require(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<RawValue<'d>> {
         let value = self.get(name);
         if value.is_none() {
-            problems.report(
-                ProblemCode::MissingKey,
-                self.at,
-                format!("{}: `{name}` is missing; add it", self.owner),
-            );
+            let message = format!("{}: `{name}` is missing; add it", self.owner);
+            problems.report(ProblemCode::MissingKey, self.at, message);
             problems.mark_incomplete();
         }
         value
@@ -209,21 +212,13 @@ impl<'d> SettingsTable<'d> {
         value.map(|value| texts(&self.called(name), value, problems)).unwrap_or_default()
     }
 
-    pub(crate) fn required_pairs(
-        &self,
-        name: &str,
-        problems: &mut ProblemCollector<'_>,
-    ) -> Vec<(Located<&'d str>, Located<&'d str>)> {
+    pub(crate) fn required_pairs(&self, name: &str, problems: &mut ProblemCollector<'_>) -> LocatedPairs<'d> {
         let value = self.require(name, problems);
         value.map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
     /// Names and texts, if the setting is there.
-    pub(crate) fn pairs(
-        &self,
-        name: &str,
-        problems: &mut ProblemCollector<'_>,
-    ) -> Vec<(Located<&'d str>, Located<&'d str>)> {
+    pub(crate) fn pairs(&self, name: &str, problems: &mut ProblemCollector<'_>) -> LocatedPairs<'d> {
         self.get(name).map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
@@ -255,11 +250,8 @@ impl<'d> SettingsTable<'d> {
                 let called = self.called(name);
                 let wanted =
                     if *high == i64::MAX { format!("{low} or more") } else { format!("{low} to {high}") };
-                problems.report(
-                    ProblemCode::NumberOutOfRange,
-                    place(value),
-                    format!("{called} must be a whole number, {wanted}"),
-                );
+                let message = format!("{called} must be a whole number, {wanted}");
+                problems.report(ProblemCode::NumberOutOfRange, place(value), message);
                 None
             }
         }

@@ -1,15 +1,17 @@
 //! "did you mean": which known name was probably meant by an unknown one.
 
+use strsim::osa_distance;
+
 /// The end of a message about an unknown name: the nearest known name, or all of them if there are few.
 pub(crate) fn suggestion<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
-    let mut known: Vec<&str> = known.into_iter().collect();
+    let mut known: Vec<&str> = known.into_iter().filter(|name| !name.is_empty()).collect();
     known.sort_unstable();
     known.dedup();
-    match nearest(name, known.iter().copied()) {
-        Some(nearest) => format!("; did you mean `{nearest}`?"),
-        None if known.is_empty() => "; none is declared".to_owned(),
-        None if known.len() <= 12 => format!("; known are {}", listed(&known)),
-        None => String::new(),
+    match did_you_mean(name, known.iter().copied()) {
+        meant if !meant.is_empty() => meant,
+        _ if known.is_empty() => "; none is declared".to_owned(),
+        _ if known.len() <= 12 => format!("; known are {}", listed(&known)),
+        none => none,
     }
 }
 
@@ -20,11 +22,12 @@ pub(crate) fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n s
 }
 
 /// The known name that was probably meant. Case differences cost nothing.
-pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+#[must_use]
+pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let length = name.chars().count();
     let lower = name.to_lowercase();
     let distances = known.into_iter().map(|known| {
-        let distance = edit_distance(name, known).min(edit_distance(&lower, &known.to_lowercase()));
+        let distance = osa_distance(name, known).min(osa_distance(&lower, &known.to_lowercase()));
         (distance, known)
     });
     let (distance, nearest) = distances.min()?;
@@ -33,35 +36,16 @@ pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) 
 
 /// "`a`, `b` and `c`".
 pub(crate) fn listed(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.as_slice() {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
+    joined(names, "and")
 }
 
-/// How many characters must be inserted, deleted, replaced or swapped with their neighbour to make one name the other.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut previous: Vec<usize> = (0..=b.len()).collect();
-    for (i, character) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, other) in b.iter().enumerate() {
-            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX - 1);
-            let mut cost = (at(&previous, j) + usize::from(character != other))
-                .min(at(&previous, j + 1) + 1)
-                .min(at(&row, j) + 1);
-            let is_swap = i > 0 && j > 0 && a.get(i - 1) == Some(other) && b.get(j - 1) == Some(character);
-            if is_swap {
-                cost = cost.min(at(&before, j - 1) + 1);
-            }
-            row.push(cost);
-        }
-        before = std::mem::replace(&mut previous, row);
+/// The same with another word before the last name.
+pub(crate) fn joined(names: &[&str], word: &str) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} {word} {last}", first.join(", ")),
+        _ => quoted.concat(),
     }
-    previous.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -69,24 +53,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_count_single_slips() {
-        for (a, b, distance) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("admin", "admin", 0),
-            ("admin_dya", "admin_day", 1),
-            ("kitten", "sitting", 3),
-        ] {
-            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
-            assert_eq!(edit_distance(b, a), distance, "{b} {a}");
-        }
-    }
-
-    #[test]
     fn a_near_name_is_suggested_and_few_names_are_listed() {
-        assert_eq!(suggestion("admin_dya", ["admin", "admin_day"]), "; did you mean `admin_day`?");
         assert_eq!(suggestion("zzzzz", ["b", "a"]), "; known are `a` and `b`");
-        assert_eq!(suggestion("zzzzz", []), "; none is declared");
+        assert_eq!(suggestion("admin_dya", ["admin", "admin_day"]), "; did you mean `admin_day`?");
+        for none in [&[][..], &[""]] {
+            assert_eq!(suggestion("zzzzz", none.iter().copied()), "; none is declared");
+        }
         assert_eq!(did_you_mean("strng", ["string", "int64"]), "; did you mean `string`?");
         assert_eq!(did_you_mean("zzzzz", ["string", "int64"]), "");
     }

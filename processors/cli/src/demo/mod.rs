@@ -10,12 +10,16 @@ use afterwrite_demo::report::DemoReport;
 use afterwrite_demo::{Demo, workloads};
 use clap::Args;
 
+use crate::arguments::whole_number;
 use crate::print::{json, print};
 use crate::query::{Layout, Place, run_query};
 
+/// The size of the largest run.
+const LARGEST_RUN: u64 = 1_000_000;
+
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite demo\n  afterwrite demo --model shop\n  afterwrite demo --seed 7 --attempts 500\n  afterwrite demo --model glad --json | jq .cost"
+    after_help = "Examples:\n  afterwrite demo\n  afterwrite demo --model shop\n  afterwrite demo --seed 7 --attempts 500\n  afterwrite demo --model glad --json | jq .cost\n\nExit codes: 0 every number is right, 1 a number is wrong, 2 wrong usage or configuration, 3 the demo could not finish."
 )]
 pub(crate) struct DemoArguments {
     /// The built-in model whose application is run: exambuddy (exams), algoitny (a judge of algorithms), quiz (a quiz in five
@@ -23,11 +27,11 @@ pub(crate) struct DemoArguments {
     #[arg(long, value_name = "NAME", default_value = Model::DEFAULT_NAME)]
     model: String,
     /// Random seed.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, value_parser = whole_number)]
     seed: u64,
     /// The size of the run: attempts at exams (exambuddy), runs of solutions (algoitny), answers (quiz), orders (shop), or
-    /// skills that people add (glad) [default: 2000, but 1000 orders].
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    /// skills that people add (glad) [default: 1000 for shop, 2000 for the others].
+    #[arg(long, value_name = "NUMBER", value_parser = run_size)]
     attempts: Option<u64>,
     /// The folder for the datasets, as Parquet; those of an earlier demo are replaced [default: afterwrite-demo in the
     /// folder for temporary files].
@@ -36,6 +40,11 @@ pub(crate) struct DemoArguments {
     /// Print the results as one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+fn run_size(written: &str) -> std::result::Result<u64, String> {
+    let size = whole_number(written).ok().filter(|size| (1..=LARGEST_RUN).contains(size));
+    size.ok_or_else(|| format!("write a whole number from 1 to {LARGEST_RUN}"))
 }
 
 impl DemoArguments {

@@ -1,16 +1,16 @@
 //! `afterwrite model check`: every problem of a model file, each with its code, its place and a fix.
 
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use afterwrite::Result;
+use afterwrite::config::EnvironmentSettings;
 use afterwrite::table::{Model, ModelProblem, ModelReport, ProblemSeverity, RelatedLocation, SourceSpan};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use clap::Args;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::ModelArgument;
-use crate::print::{json, print};
+use crate::print::{self, print};
 
 /// The page that explains the codes.
 const PROBLEMS_PAGE: &str = "docs/PROBLEMS.md";
@@ -18,7 +18,7 @@ const PROBLEMS_PAGE: &str = "docs/PROBLEMS.md";
 /// The arguments of `afterwrite model check`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each problem has a code such as AW012, which docs/PROBLEMS.md explains. Errors keep a model from loading; warnings do not.\nOn a terminal each problem is shown with its source line, in colour unless NO_COLOR is set; elsewhere each is one line of text.\n\nExamples:\n  afterwrite model check my-model.toml\n  afterwrite model check my-model.toml --deny-warnings\n  afterwrite model check my-model.toml --json | jq '.problems[] | select(.severity == \"error\") | .message'\n\nExit codes: 0 no errors, 1 errors (or warnings with --deny-warnings), 2 the model cannot be read."
+    after_help = "Each problem has a code such as AW012, which docs/PROBLEMS.md explains. Errors keep a model from loading; warnings do not.\nOn a terminal each problem is shown with its source line, in colour unless NO_COLOR is set; elsewhere each is one line of text.\n\nExamples:\n  afterwrite model check my-model.toml\n  afterwrite model check my-model.toml --deny-warnings\n  afterwrite model check my-model.toml --json | jq '.problems[].message'\n\nExit codes: 0 no errors, 1 errors (or warnings with --deny-warnings), 2 the model cannot be read."
 )]
 pub struct CheckArguments {
     #[command(flatten)]
@@ -37,108 +37,81 @@ impl CheckArguments {
     /// # Errors
     /// The model cannot be read.
     pub fn run(&self) -> Result<bool> {
-        let (file, source) = Model::source(&self.model.name())?;
+        for warning in EnvironmentSettings::from_env().warnings {
+            eprintln!("afterwrite: {warning}");
+        }
+        let name = self.model.name();
+        let (file, source) = match Model::source(&name) {
+            Ok(found) => found,
+            Err(error) if self.json => {
+                let unread = json!({ "file": name, "problems": [], "error": error.to_string() });
+                print(&print::json(&unread)?)?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
         let report = Model::check(&source, &file);
         if self.json {
-            print(&json(&ReportRecord::of(&report))?)?;
-        } else if std::io::stdout().is_terminal() {
-            print(&snippets(&report, &source, !anstyle_query::no_color()))?;
+            print(&print::json(&report_json(&report))?)?;
         } else {
-            print(&lines(&report))?;
+            let problems = match std::io::stdout().is_terminal() {
+                true => snippets(&report, &source, !anstyle_query::no_color()),
+                false => lines(&report),
+            };
+            let model = report.model.iter().map(|model| format!("{}: {}\n", report.file, extent(model)));
+            print(&(problems + &model.collect::<String>()))?;
         }
         Ok(if self.deny_warnings { report.problems.is_empty() } else { report.model.is_some() })
     }
 }
 
-/// A report as JSON.
-#[derive(Debug, Serialize)]
-struct ReportRecord<'r> {
-    /// The file, as named on the command line.
-    file: &'r str,
-    problems: Vec<ProblemRecord<'r>>,
+/// A report as JSON. Lines and columns count from 1, columns in characters; `end_column` is one past the last.
+fn report_json(report: &ModelReport) -> Value {
+    let location = |span: &SourceSpan, message: &str| {
+        let SourceSpan { line, column, end_column, .. } = span;
+        json!({ "file": report.file, "line": line, "column": column, "end_column": end_column, "message": message })
+    };
+    let problem = |problem: &ModelProblem| {
+        let related = problem.related.iter().map(|other| location(&other.span, &other.message));
+        let SourceSpan { line, column, end_column, .. } = problem.span;
+        json!({
+            "code": problem.code.code(), "severity": problem.severity().name(), "file": report.file,
+            "line": line, "column": column, "end_column": end_column, "message": problem.message,
+            "related": related.collect::<Vec<_>>(),
+        })
+    };
+    let problems: Vec<Value> = report.problems.iter().map(problem).collect();
+    json!({ "file": report.file, "problems": problems })
 }
 
-#[derive(Debug, Serialize)]
-struct ProblemRecord<'r> {
-    code: &'static str,
-    severity: &'static str,
-    #[serde(flatten)]
-    location: LocationRecord<'r>,
-    /// Other places that are involved.
-    related: Vec<LocationRecord<'r>>,
-}
-
-#[derive(Debug, Serialize)]
-struct LocationRecord<'r> {
-    file: &'r str,
-    /// From 1.
-    line: usize,
-    /// In characters, from 1.
-    column: usize,
-    /// One past the last character.
-    end_column: usize,
-    message: &'r str,
-}
-
-impl<'r> ReportRecord<'r> {
-    fn of(report: &'r ModelReport) -> Self {
-        let problems = report.problems.iter().map(|problem| ProblemRecord::of(&report.file, problem));
-        Self { file: &report.file, problems: problems.collect() }
-    }
-}
-
-impl<'r> ProblemRecord<'r> {
-    fn of(file: &'r str, problem: &'r ModelProblem) -> Self {
-        let related = problem.related.iter();
-        Self {
-            code: problem.code.code(),
-            severity: problem.severity().name(),
-            location: LocationRecord::of(file, &problem.span, &problem.message),
-            related: related.map(|other| LocationRecord::of(file, &other.span, &other.message)).collect(),
-        }
-    }
-}
-
-impl<'r> LocationRecord<'r> {
-    fn of(file: &'r str, span: &SourceSpan, message: &'r str) -> Self {
-        Self { file, line: span.line, column: span.column, end_column: span.end_column, message }
-    }
-}
-
-/// A line for each problem, and one for a model without errors.
+/// A line for each problem.
 fn lines(report: &ModelReport) -> String {
-    let mut text = String::new();
-    for problem in &report.problems {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}:{}:{}: {problem}", report.file, problem.span.line, problem.span.column);
-    }
-    if let Some(model) = &report.model {
-        let _ = writeln!(text, "{}: {}", report.file, extent(model));
-    }
-    text
+    let place = |span: &SourceSpan| format!("{}:{}:{}", report.file, span.line, span.column);
+    report.problems.iter().map(|problem| format!("{}: {problem}\n", place(&problem.span))).collect()
 }
 
 /// Each problem with its source line, then the number of problems.
 fn snippets(report: &ModelReport, source: &str, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    let mut text = String::new();
-    for problem in &report.problems {
-        let _ = writeln!(text, "{}\n", renderer.render(&[snippet(report, problem, source)]));
-    }
-    let count = |severity| report.problems.iter().filter(|problem| problem.severity() == severity).count();
-    let counts = [(count(ProblemSeverity::Error), "error"), (count(ProblemSeverity::Warning), "warning")];
-    let counts: Vec<String> = counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{count} {name}{}", if *count == 1 { "" } else { "s" }))
+    let problems = report.problems.iter();
+    let mut text: String = problems
+        .map(|problem| format!("{}\n\n", renderer.render(&[snippet(report, problem, source)])))
         .collect();
+    let count = |severity| report.problems.iter().filter(|problem| problem.severity() == severity).count();
+    let counts = counted(&[
+        (count(ProblemSeverity::Error), "error", "errors"),
+        (count(ProblemSeverity::Warning), "warning", "warnings"),
+    ]);
     if !counts.is_empty() {
-        let _ = writeln!(text, "{}; {PROBLEMS_PAGE} explains each code", counts.join(" and "));
-    }
-    if let Some(model) = &report.model {
-        let _ = writeln!(text, "{}: {}", report.file, extent(model));
+        text += &format!("{}; {PROBLEMS_PAGE} explains each code\n", counts.join(" and "));
     }
     text
+}
+
+/// "1 lookup", "2 rollups"; zeros are left out.
+fn counted(parts: &[(usize, &str, &str)]) -> Vec<String> {
+    let parts = parts.iter().filter(|(count, ..)| *count > 0);
+    parts.map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many })).collect()
 }
 
 fn snippet<'r>(
@@ -172,12 +145,7 @@ fn extent(model: &Model) -> String {
         (model.datasets.len(), "dataset", "datasets"),
         (model.queries.len(), "saved query", "saved queries"),
     ];
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(count, ..)| *count > 0)
-        .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }))
-        .collect();
-    format!("no errors. {}, generation {}: {}", model.name, model.generation, parts.join(", "))
+    format!("no errors. {}, generation {}: {}", model.name, model.generation, counted(&parts).join(", "))
 }
 
 #[cfg(test)]
@@ -219,10 +187,10 @@ mod tests {
     fn json_has_the_code_the_range_and_the_related_places() {
         let source = "name = \"t\"\n[tables.t]\nkey = [\"a\"]\n[tables.t]\n";
         let report = Model::check(source, "x.toml");
-        let json = serde_json::to_value(ReportRecord::of(&report)).unwrap();
+        let json = report_json(&report);
         assert_eq!(
             json,
-            serde_json::json!({ "file": "x.toml", "problems": [{
+            json!({ "file": "x.toml", "problems": [{
                 "code": "AW003", "severity": "error", "file": "x.toml", "line": 4, "column": 9, "end_column": 10,
                 "message": "`t` is defined twice; define it once",
                 "related": [{ "file": "x.toml", "line": 2, "column": 9, "end_column": 10, "message": "first defined here" }],

@@ -14,7 +14,7 @@ use crate::print::print;
 /// The arguments of `afterwrite model ddl`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model ddl\n  afterwrite model ddl exambuddy --out infra/athena/exambuddy\n  afterwrite model ddl my-model.toml --bucket my-bucket --out sql"
+    after_help = "Examples:\n  afterwrite model ddl\n  afterwrite model ddl exambuddy --out infra/athena/exambuddy\n  afterwrite model ddl my-model.toml --bucket my-bucket --out sql\n\nExit codes: 0 success, 2 the model has errors or a file cannot be written."
 )]
 pub struct DdlArguments {
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::print::{json, print};
 /// The arguments of `afterwrite model show`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model show\n  afterwrite model show shop\n  afterwrite model show my-model.toml --json | jq '.aggregates | keys'"
+    after_help = "Examples:\n  afterwrite model show\n  afterwrite model show shop\n  afterwrite model show my-model.toml --json | jq '.aggregates | keys'\n\nExit codes: 0 success, 2 the model has errors or cannot be read."
 )]
 pub struct ShowArguments {
     #[command(flatten)]

@@ -25,6 +25,7 @@ use object_store::local::LocalFileSystem;
 
 use super::objects::ReadOnlyBucket;
 use super::{DATASETS, Place};
+use crate::arguments;
 
 /// The engine's URL for the location of the datasets, for a folder and for a bucket.
 const STORE: &str = "afterwrite://bucket";
@@ -119,12 +120,8 @@ impl Engine {
         let named = state.resolve_table_references(&statement).map_err(|error| wrong(&error))?;
         let unknown = named.iter().find(|name| !self.names.iter().any(|known| known == name.table()));
         unknown.map_or(Ok(()), |unknown| {
-            Err(Error::new(
-                ErrorKind::Configuration,
-                "the query names a dataset that the model does not have",
-            )
-            .with("dataset", unknown.table())
-            .hint(format!("Available: {}", self.names.join(", "))))
+            let names = self.names.iter().map(String::as_str);
+            Err(arguments::unknown("a dataset that the model does not have", unknown.table(), names))
         })
     }
 }
@@ -165,14 +162,17 @@ fn wrong(error: &DataFusionError) -> Error {
         }
         cause = inner.source();
     }
-    let message = if kind == ErrorKind::Unavailable {
-        "the datasets cannot be read"
+    let root = error.find_root();
+    let (message, cause) = if kind == ErrorKind::Unavailable {
+        ("the datasets cannot be read", root.message())
     } else if kind == ErrorKind::State {
-        "a file of the datasets is not valid Parquet, or has another schema"
+        ("a file of the datasets is not valid Parquet, or has another schema", root.message())
+    } else if let DataFusionError::SQL(parser, _) = root {
+        ("the query is not valid SQL", parser.to_string().into())
     } else {
-        "the query failed"
+        ("the query failed", root.message())
     };
-    Error::new(kind, format!("{message}: {}", error.strip_backtrace()))
+    Error::new(kind, format!("{message}: {}", cause.trim_start_matches("sql parser error: ")))
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use clap::{ArgGroup, Args};
 
+use crate::arguments::unknown;
 use crate::print::{json, new_table, print};
 
 /// The folder of a bucket that holds the datasets.
@@ -30,7 +31,7 @@ const DATASETS: &str = "datasets";
 /// The arguments of `afterwrite query`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite query --list\n  afterwrite query --saved pass_rate_by_week --datasets bucket-copy\n  afterwrite query \"SELECT status, count(*) FROM attempts WHERE dt >= '2026-02-01' GROUP BY status\" --bucket my-bucket --csv\n\nA dataset NAME has a view NAME with one row for each item, and a table NAME_log with one row for each change. With a condition on dt, only the files of those days are read.\nRequires a build with the cargo feature `sql`.",
+    after_help = "Examples:\n  afterwrite query --list\n  afterwrite query --saved pass_rate_by_week --datasets bucket-copy\n  afterwrite query \"SELECT count(*) FROM attempts\" --bucket my-bucket --csv\n\nA dataset NAME has a view NAME with one row for each item, and a table NAME_log with one row for each change. With a condition on dt, only the files of those days are read.\nRequires a build with the cargo feature `sql`.\n\nExit codes: 0 success, 2 wrong SQL, usage or configuration, 3 the datasets cannot be read.",
     group = ArgGroup::new("source").required(true)
 )]
 pub struct QueryArguments {
@@ -137,17 +138,10 @@ fn no_datasets(folder: &Path) -> Error {
 
 fn saved<'m>(model: &'m Model, name: &str) -> Result<&'m str> {
     let query = model.queries.iter().find(|query| *query.name == *name);
-    query.map(|query| &*query.sql).ok_or_else(|| {
-        let names: Vec<&str> = model.queries.iter().map(|query| &*query.name).collect();
-        let hint = match names.as_slice() {
-            [] => "The model has no saved queries; pass the SQL instead".to_owned(),
-            names => format!("Available: {}", names.join(", ")),
-        };
-        Error::new(ErrorKind::Configuration, "there is no saved query of this name")
-            .with("name", name)
-            .with("model", &*model.name)
-            .hint(hint)
-    })
+    let names = model.queries.iter().map(|query| &*query.name);
+    query
+        .map(|query| &*query.sql)
+        .ok_or_else(|| unknown("a saved query that the model does not have", name, names))
 }
 
 fn saved_queries(model: &Model, as_json: bool) -> Result<String> {

@@ -3,17 +3,17 @@
 //! Times are RFC 3339 in UTC, days `yyyy-mm-dd`, bytes hexadecimal. In JSON, numbers keep all their digits; `NaN` and
 //! infinities are null.
 
-use std::fmt::Write as _;
-
 use afterwrite::{Error, ErrorKind, Result};
-use comfy_table::{CellAlignment, Table, presets};
-use datafusion::arrow::array::{Array, AsArray as _, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
+use comfy_table::CellAlignment;
+use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::json::WriterBuilder;
+use datafusion::arrow::json::writer::LineDelimited;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::Layout;
 use super::engine::QueryResult;
+use crate::print::new_table;
 
 /// A result in its printed form.
 pub(super) fn text(result: &QueryResult, layout: Layout) -> Result<String> {
@@ -53,9 +53,8 @@ fn each_row(
 }
 
 fn table(result: &QueryResult) -> Result<String, ArrowError> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(result.schema.fields().iter().map(|field| field.name()));
+    let names: Vec<&str> = result.schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let mut table = new_table(&names);
     let mut rows: usize = 0;
     each_row(result, |fields| {
         table.add_row(fields.map(Option::unwrap_or_default));
@@ -92,94 +91,12 @@ fn csv_field(text: Option<&str>) -> String {
 }
 
 fn json(result: &QueryResult) -> Result<String, ArrowError> {
-    let mut rows = Vec::new();
-    for batch in &result.batches {
-        let names: Vec<&Field> = result.schema.fields().iter().map(AsRef::as_ref).collect();
-        let columns: Vec<Vec<String>> =
-            batch.columns().iter().map(|column| column_json(column)).collect::<Result<_, _>>()?;
-        for index in 0..batch.num_rows() {
-            let members =
-                names.iter().zip(&columns).filter_map(|(field, column)| Some((field, column.get(index)?)));
-            rows.push(object(members.map(|(field, value)| (field.name().as_str(), value.as_str()))));
-        }
-    }
-    Ok(if rows.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", rows.join(",\n")) })
-}
-
-/// The values of a column as JSON.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "Arrow has dozens of plain types, and more to come; all have a text"
-)]
-fn column_json(column: &dyn Array) -> Result<Vec<String>, ArrowError> {
-    let values = match column.data_type() {
-        // The text of a float, such as `NaN`, may not be a valid JSON number.
-        DataType::Float64 => {
-            let numbers = column.as_primitive::<Float64Type>().iter();
-            let number = |number: Option<f64>| number.and_then(serde_json::Number::from_f64);
-            return Ok(numbers.map(|it| number(it).map_or_else(null, |it| it.to_string())).collect());
-        }
-        DataType::List(_) => {
-            let list = column.as_list::<i32>();
-            let element = |row: usize| {
-                let values = column_json(&list.value(row))?;
-                Ok(format!("[{}]", values.join(",")))
-            };
-            (0..column.len()).map(element).collect::<Result<Vec<_>, ArrowError>>()?
-        }
-        DataType::Struct(fields) => {
-            let members = column.as_struct().columns();
-            let members: Vec<Vec<String>> =
-                members.iter().map(|member| column_json(member)).collect::<Result<_, _>>()?;
-            let value = |row: usize| {
-                let members = fields.iter().zip(&members);
-                let members = members.filter_map(|(field, member)| Some((field, member.get(row)?)));
-                object(members.map(|(field, value)| (field.name().as_str(), value.as_str())))
-            };
-            (0..column.len()).map(value).collect()
-        }
-        DataType::Map(..) => {
-            let map = column.as_map();
-            let value = |row: usize| {
-                let entries = map.value(row);
-                let keys = column_texts(entries.column(0))?;
-                let values = column_json(entries.column(1))?;
-                let entries = keys.iter().flatten().zip(&values);
-                Ok(object(entries.map(|(key, value)| (key.as_str(), value.as_str()))))
-            };
-            (0..column.len()).map(value).collect::<Result<Vec<_>, ArrowError>>()?
-        }
-        plain => {
-            let is_bare = plain.is_integer() || plain.is_decimal() || *plain == DataType::Boolean;
-            let value = |text: Option<String>| match text {
-                None => null(),
-                Some(text) if is_bare => text,
-                Some(text) => json_text(&text),
-            };
-            return Ok(column_texts(column)?.into_iter().map(value).collect());
-        }
-    };
-    let value = |(row, value)| if column.is_null(row) { null() } else { value };
-    Ok(values.into_iter().enumerate().map(value).collect())
-}
-
-fn object<'m>(members: impl Iterator<Item = (&'m str, &'m str)>) -> String {
-    let mut object = String::from("{");
-    for (name, value) in members {
-        let comma = if object.len() == 1 { "" } else { "," };
-        // Writing to a String cannot fail.
-        let _ = write!(object, "{comma}{}:{value}", json_text(name));
-    }
-    object.push('}');
-    object
-}
-
-fn json_text(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
-fn null() -> String {
-    "null".to_owned()
+    let mut writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(Vec::new());
+    result.batches.iter().try_for_each(|batch| writer.write(batch))?;
+    writer.finish()?;
+    let lines = String::from_utf8(writer.into_inner()).unwrap_or_default();
+    let rows = lines.trim_end().replace('\n', ",\n");
+    Ok(if rows.is_empty() { "[]\n".to_owned() } else { format!("[\n{rows}\n]\n") })
 }
 
 #[cfg(test)]

@@ -5,6 +5,12 @@ use std::ops::Range;
 use toml_parser::Span;
 use toml_parser::lexer::{Token, TokenKind};
 
+/// Opening brackets, each with the one that closes it.
+const PAIRS: [(TokenKind, TokenKind); 2] = [
+    (TokenKind::LeftSquareBracket, TokenKind::RightSquareBracket),
+    (TokenKind::LeftCurlyBracket, TokenKind::RightCurlyBracket),
+];
+
 /// The brackets of values: `{` of inline tables and `[` of lists, not those of section headers.
 #[derive(Default)]
 pub(super) struct BracketScan {
@@ -12,6 +18,8 @@ pub(super) struct BracketScan {
     closed: Vec<Range<usize>>,
     /// Those that nothing closes.
     pub(super) unclosed: Vec<Range<usize>>,
+    /// Closing brackets of which nothing was opened.
+    pub(super) unopened: Vec<Range<usize>>,
 }
 
 impl BracketScan {
@@ -34,10 +42,11 @@ impl BracketScan {
             if is_header {
                 continue;
             }
-            match bracket_of(kind) {
-                Some(Bracket::Opening) => open.push(token),
-                Some(Bracket::Closing(opening)) => scan.close(&mut open, opening, token),
-                None => {}
+            if PAIRS.iter().any(|(opening, _)| *opening == kind) {
+                open.push(token);
+            }
+            if let Some((opening, _)) = PAIRS.iter().find(|(_, closing)| *closing == kind) {
+                scan.close(&mut open, *opening, token);
             }
         }
         scan.unclosed.extend(open.into_iter().map(|token| range(token.span())));
@@ -45,9 +54,11 @@ impl BracketScan {
         scan
     }
 
-    /// Closes the innermost bracket of a kind; those within it are not closed. A closing bracket without any is ignored.
+    /// Closes the innermost bracket of a kind; those within it are not closed.
     fn close(&mut self, open: &mut Vec<&Token>, kind: TokenKind, closing: &Token) {
-        let Some(position) = open.iter().rposition(|token| token.kind() == kind) else { return };
+        let Some(position) = open.iter().rposition(|token| token.kind() == kind) else {
+            return self.unopened.push(range(closing.span()));
+        };
         let mut closed = open.drain(position..);
         if let Some(token) = closed.next() {
             self.closed.push(token.span().start()..closing.span().end());
@@ -60,23 +71,6 @@ impl BracketScan {
         let around = self.closed.iter().filter(|bracket| bracket.start < at && at < bracket.end);
         around.map(|bracket| bracket.start).max()
     }
-}
-
-enum Bracket {
-    Opening,
-    /// With the kind that it closes.
-    Closing(TokenKind),
-}
-
-fn bracket_of(kind: TokenKind) -> Option<Bracket> {
-    let pairs = [
-        (TokenKind::LeftSquareBracket, TokenKind::RightSquareBracket),
-        (TokenKind::LeftCurlyBracket, TokenKind::RightCurlyBracket),
-    ];
-    pairs.into_iter().find_map(|(opening, closing)| {
-        let closes = (kind == closing).then_some(Bracket::Closing(opening));
-        if kind == opening { Some(Bracket::Opening) } else { closes }
-    })
 }
 
 pub(super) fn range(span: Span) -> Range<usize> {

@@ -7,6 +7,7 @@ use toml_parser::decoder::Encoding;
 use toml_parser::parser::EventReceiver;
 use toml_parser::{ErrorSink, ParseError, Raw, Source, Span};
 
+use super::super::sections::SectionHeader;
 use super::brackets::range;
 
 /// Where keys and sections are defined.
@@ -17,14 +18,16 @@ pub(super) struct KeyScan<'s> {
     /// The first definition of a key, by where a later one begins.
     pub(super) repeated: HashMap<usize, Range<usize>>,
     pub(super) unclosed_strings: Vec<Range<usize>>,
+    pub(super) headers: Vec<SectionHeader>,
     /// The contents of sections that were defined before: their keys repeat because the section does.
     repeated_sections: Vec<Range<usize>>,
     /// The path of each `[[list]]`'s newest entry.
     entries: HashMap<Vec<String>, String>,
     section: Vec<String>,
     inline_tables: Vec<Vec<String>>,
-    /// The keys that were read since the last definition, with the place of the last.
+    /// The keys that were read since the last definition, with the places of the first and the last.
     pending: Vec<String>,
+    first_key: Range<usize>,
     last_key: Range<usize>,
     unnamed: usize,
 }
@@ -36,11 +39,13 @@ impl<'s> KeyScan<'s> {
             defined: HashMap::new(),
             repeated: HashMap::new(),
             unclosed_strings: Vec::new(),
+            headers: Vec::new(),
             repeated_sections: Vec::new(),
             entries: HashMap::new(),
             section: Vec::new(),
             inline_tables: Vec::new(),
             pending: Vec::new(),
+            first_key: 0..0,
             last_key: 0..0,
             unnamed: 0,
         }
@@ -76,9 +81,10 @@ impl<'s> KeyScan<'s> {
         }
     }
 
-    /// The path of a header, through the newest entries of the lists that it names.
-    fn header_path(&mut self) -> Vec<String> {
+    /// Notes a header; returns its path, through the newest entries of the lists that it names.
+    fn close_header(&mut self, is_list: bool) -> Vec<String> {
         let names = std::mem::take(&mut self.pending);
+        self.headers.push(SectionHeader { place: self.first_key.clone(), names: names.clone(), is_list });
         let last = names.len().saturating_sub(1);
         let mut path = Vec::new();
         for (position, name) in names.into_iter().enumerate() {
@@ -105,7 +111,7 @@ impl EventReceiver for KeyScan<'_> {
     }
 
     fn std_table_close(&mut self, span: Span, _error: &mut dyn ErrorSink) {
-        let path = self.header_path();
+        let path = self.close_header(false);
         if self.define(path.clone()) {
             self.repeated_sections.push(span.end()..usize::MAX);
         }
@@ -117,7 +123,7 @@ impl EventReceiver for KeyScan<'_> {
     }
 
     fn array_table_close(&mut self, _span: Span, _error: &mut dyn ErrorSink) {
-        let path = self.header_path();
+        let path = self.close_header(true);
         let entry = self.unnamed();
         self.entries.insert(path.clone(), entry.clone());
         self.section = path;
@@ -141,6 +147,9 @@ impl EventReceiver for KeyScan<'_> {
         raw.decode_key(&mut name, &mut errors);
         self.check_string(span, encoding, &errors);
         errors.into_iter().for_each(|one| error.report_error(one));
+        if self.pending.is_empty() {
+            self.first_key = range(span);
+        }
         self.pending.push(name);
         self.last_key = range(span);
     }

@@ -27,6 +27,12 @@ use super::problem::{ProblemCode, ProblemCollector};
 /// How deep values may lie within one another: the limit of `toml`.
 const MAX_DEPTH: u32 = 80;
 
+/// The parser's description of a value that is neither a string nor anything else.
+const UNQUOTED: &str = "string values must be quoted";
+
+/// The message about a line that begins with `[` and cannot be read as a header.
+const HALF_HEADER: &str = "a header has as many brackets at its end as at its beginning, and a line of its own: `[rollups.<name>]`, `[[aggregates]]`";
+
 /// The message of `toml` for a key that is defined again.
 const DUPLICATE_KEY: &str = "duplicate key";
 
@@ -40,6 +46,16 @@ pub(super) fn report_syntax_errors(source: &str, errors: &[TomlError], problems:
         for (place, message) in cause.related {
             problem.related(place, message);
         }
+    }
+    // A header that is read as another section puts its keys there: they only seem to be defined again.
+    let headers = scan.keys.headers.iter().filter(|header| scan.line_of(header.place.start) < broken_line);
+    let misread = headers.filter_map(|header| Some((header.place.clone(), header.problem()?)));
+    let misread: Vec<_> = misread.collect();
+    for (place, (code, message)) in &misread {
+        problems.report(*code, place.clone(), message.clone()).caused_by(message.clone());
+    }
+    if !misread.is_empty() {
+        return;
     }
     // The content of a broken line is unknown, so a key behind it may only seem to be defined again.
     let semantic = errors.iter().filter(|error| scan.errors.is_empty() || error.message() == DUPLICATE_KEY);
@@ -118,7 +134,11 @@ impl<'s> SyntaxScan<'s> {
                 .entry(self.line_of(string.start))
                 .or_insert_with(|| self.unclosed_string((*string).clone()));
         }
-        for (error, place) in errors.into_iter().filter(|(_, place)| place.start <= barrier) {
+        // A value without its quotes may hold a `#`, which hides the rest of its line.
+        let is_cause = |error: &ParseError, at: usize| {
+            at <= barrier || (error.description() == UNQUOTED && self.line_of(at) == self.line_of(barrier))
+        };
+        for (error, place) in errors.into_iter().filter(|(error, place)| is_cause(error, place.start)) {
             let is_new = self.brackets.enclosing(place.start).is_none_or(|bracket| brackets.insert(bracket));
             if is_new {
                 causes.entry(self.line_of(place.start)).or_insert_with(|| self.invalid(error, place));
@@ -134,14 +154,27 @@ impl<'s> SyntaxScan<'s> {
     }
 
     fn invalid(&self, error: &ParseError, place: Range<usize>) -> SyntaxCause {
-        let mut message = error.description().to_owned();
-        let expected: Vec<String> =
-            error.expected().into_iter().flatten().filter_map(expected_character).collect();
-        if !expected.is_empty() {
-            message.push_str("; expected ");
-            message.push_str(&expected.join(" or "));
-        }
+        let line = self.line_of(place.start);
+        let unopened = self.brackets.unopened.iter().find(|bracket| self.line_of(bracket.start) == line);
+        let (place, message) = match unopened {
+            Some(bracket) => (bracket.clone(), self.unopened_bracket(bracket)),
+            None if self.is_header(place.start) => (place, HALF_HEADER.to_owned()),
+            None => (place.clone(), described(error, self.source.get(place).unwrap_or_default())),
+        };
         SyntaxCause { code: ProblemCode::SyntaxError, place, message, related: Vec::new() }
+    }
+
+    fn unopened_bracket(&self, bracket: &Range<usize>) -> String {
+        let (closing, opening) =
+            if self.source.get(bracket.clone()) == Some("}") { ('}', '{') } else { (']', '[') };
+        format!("this `{closing}` closes nothing; add the missing `{opening}`, or remove it")
+    }
+
+    /// Whether a place is behind the `[` with which its line begins, and in no list.
+    fn is_header(&self, at: usize) -> bool {
+        let before = self.source.get(..at).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        line.trim_start().starts_with('[') && self.brackets.enclosing(at).is_none()
     }
 
     fn unclosed_string(&self, place: Range<usize>) -> SyntaxCause {
@@ -172,6 +205,25 @@ impl<'s> SyntaxScan<'s> {
 
     fn line_of(&self, at: usize) -> usize {
         self.source.get(..at).map_or(usize::MAX, |before| before.matches('\n').count())
+    }
+}
+
+/// An error in words; those of the parser name what it could read next, which is seldom what is missing.
+fn described(error: &ParseError, found: &str) -> String {
+    match error.description() {
+        UNQUOTED => format!("`{found}` is not a value; a string is written in quotes: `\"{found}\"`"),
+        "missing opening quote" => "the opening quote of this string is missing; add it".to_owned(),
+        "missing comma between array elements" | "missing comma between key-value pairs" => {
+            "a `,` is missing here, or a quote before it; add it".to_owned()
+        }
+        "unexpected key or value" => {
+            "the value ends before this; write several values as a list, `[1, 2]`, and several keys as an inline table, `{ a = 1, b = 2 }`".to_owned()
+        }
+        other => {
+            let expected: Vec<String> = error.expected().into_iter().flatten().filter_map(expected_character).collect();
+            let expected = if expected.is_empty() { String::new() } else { format!("; expected {}", expected.join(" or ")) };
+            format!("{other}{expected}")
+        }
     }
 }
 
@@ -248,7 +300,7 @@ mod tests {
     #[test]
     fn a_quote_in_the_wrong_place_is_one_problem() {
         let reported = reported("x = 1\nk = { PK = \"a, SK = \"b\" }\ny = { z = 1 }\n");
-        assert_eq!(reported, ["2:22 error[AW001]: missing comma between key-value pairs; expected `,`"]);
+        assert_eq!(reported, ["2:22 error[AW001]: a `,` is missing here, or a quote before it; add it"]);
     }
 
     #[test]
@@ -258,7 +310,7 @@ mod tests {
             [
                 "1:4 error[AW001]: a value is missing",
                 "3:3 error[AW001]: key with no value; expected `=`",
-                "4:14 error[AW001]: missing comma between key-value pairs; expected `,`",
+                "4:14 error[AW001]: a `,` is missing here, or a quote before it; add it",
                 "5:5 error[AW001]: unexpected leading zero",
             ]
         );

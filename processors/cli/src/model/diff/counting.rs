@@ -50,25 +50,18 @@ fn entity(
     models: [&ModelDescription; 2],
     differences: &mut Differences,
 ) {
-    let part = || format!("entity {name}");
-    if (&old.table, &old.key) != (&new.table, &new.key) {
-        differences.add(
-            part(),
-            from_to("its key", &format!("{}: {}", old.table, old.key), &format!("{}: {}", new.table, new.key)),
-            "Items that match only the old key are unmatched from now on; items that match only the new key begin to count.",
-        );
+    let part = format!("entity {name}");
+    let keys = [old, new].map(|entity| format!("{}: {}", entity.table, entity.key));
+    if differences.setting(&part, "its key", keys, "Items that match only the old key are unmatched from now on; items that match only the new key begin to count.") {
         differences
             .orphaned
             .push(format!("the contributions of items {} that are not {} ({name})", old.key, new.key));
         recount(name, models, differences);
     }
-    if old.on_expiry != new.on_expiry {
-        differences.add(
-            part(),
-            from_to("on_expiry", old.on_expiry.name(), new.on_expiry.name()),
-            "Applies to items that TTL deletes from now on; what was settled or subtracted before stays.",
-        );
-    }
+    let effects = [old, new].map(|entity| entity.on_expiry.name());
+    let consequence =
+        "Applies to items that TTL deletes from now on; what was settled or subtracted before stays.";
+    differences.setting(&part, "on_expiry", effects, consequence);
     for (value, change) in changed_parts(&old.derived, &new.derived) {
         let change = match change {
             PartChange::Added(how) => format!("derived value {value} added: {how}"),
@@ -78,23 +71,12 @@ fn entity(
                 from_to(&format!("derived value {value}"), before, now)
             }
         };
-        differences.add(
-            part(),
-            change,
-            "Measures and keys that use it change once an item changes or is reconciled.",
-        );
+        let consequence = "Measures and keys that use it change once an item changes or is reconciled.";
+        differences.add(part.clone(), change, consequence);
     }
-    if old.secret != new.secret {
-        differences.add(
-            part(),
-            from_to(
-                "secret",
-                &format!("[{}]", old.secret.join(", ")),
-                &format!("[{}]", new.secret.join(", ")),
-            ),
-            "Applies to what is archived from now on; the archive keeps what it has.",
-        );
-    }
+    let secrets = [old, new].map(|entity| format!("[{}]", entity.secret.join(", ")));
+    let consequence = "Applies to what is archived from now on; the archive keeps what it has.";
+    differences.setting(&part, "secret", secrets, consequence);
 }
 
 /// Everything that is counted of an entity may change.
@@ -150,35 +132,23 @@ fn rollups(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
 }
 
 fn rollup(name: &str, old: &RollupDescription, new: &RollupDescription, differences: &mut Differences) {
-    let part = || format!("rollup {name}");
-    if old.key != new.key {
-        differences.add(
-            part(),
-            from_to("its key", &old.key, &new.key),
-            "Reconciling moves the contributions; what TTL has settled, and max and min, stay in the old items.",
-        );
+    let part = format!("rollup {name}");
+    let consequence =
+        "Reconciling moves the contributions; what TTL has settled, and max and min, stay in the old items.";
+    if differences.setting(&part, "its key", [&old.key, &new.key], consequence) {
         differences.orphaned.push(format!("the items {} of rollup {name}", old.key));
     }
-    if old.expires != new.expires {
-        let never = || "never".to_owned();
-        let [before, now] = [&old.expires, &new.expires].map(|after| after.clone().unwrap_or_else(never));
-        differences.add(
-            part(),
-            from_to("expires", &before, &now),
-            "Applies to rollup items that are written from now on; other items keep the time they have.",
-        );
-    }
+    let expires = [old, new].map(|rollup| rollup.expires.as_deref().unwrap_or("never"));
+    let consequence =
+        "Applies to rollup items that are written from now on; other items keep the time they have.";
+    differences.setting(&part, "expires", expires, consequence);
+    let consequence = if (old.shards == 1) == (new.shards == 1) {
+        "Items stay on the shard that they were counted on; new items use all shards."
+    } else {
+        "Contributions move between the one item and the shards when their items change or are reconciled."
+    };
+    differences.setting(&part, "shards", [old.shards, new.shards], consequence);
     if old.shards != new.shards {
-        let is_moved = (old.shards == 1) != (new.shards == 1);
-        differences.add(
-            part(),
-            from_to("shards", &old.shards.to_string(), &new.shards.to_string()),
-            if is_moved {
-                "Contributions move between the one item and the shards when their items change or are reconciled."
-            } else {
-                "Items stay on the shard that they were counted on; new items use all shards."
-            },
-        );
         differences.problems.extend(sharding_problem(name, old.shards, new.shards));
     }
 }

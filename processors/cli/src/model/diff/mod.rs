@@ -4,13 +4,14 @@ mod counting;
 mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Display};
 
+use afterwrite::Result;
 use afterwrite::table::{AggregateDescription, Model, ModelDescription, NamedList};
-use afterwrite::{Error, ErrorKind, Result};
 use clap::Args;
 use serde::Serialize;
 
+use crate::arguments::{pair, unknown, whole_number};
 use crate::print::{align_right, json, new_table, print};
 
 /// The arguments of `afterwrite model diff`.
@@ -32,9 +33,8 @@ pub struct DiffArguments {
 }
 
 fn count(written: &str) -> std::result::Result<(String, u64), String> {
-    let (entity, count) = written.split_once('=').ok_or("write ENTITY=COUNT")?;
-    let count = count.parse().map_err(|_| format!("`{count}` is not a whole number"))?;
-    Ok((entity.to_owned(), count))
+    let (entity, count) = pair(written)?;
+    Ok((entity, whole_number(&count)?))
 }
 
 /// The differences of a new model from an old one.
@@ -140,6 +140,22 @@ impl Differences {
         self.changes.push(ModelChange { part, change: change.into(), consequence: consequence.into() });
     }
 
+    /// Adds a setting of a part if its values differ; returns whether they do.
+    fn setting<T: Display + PartialEq>(
+        &mut self,
+        part: &str,
+        what: &str,
+        values: [T; 2],
+        consequence: &str,
+    ) -> bool {
+        let [old, new] = values;
+        let differs = old != new;
+        if differs {
+            self.add(part.to_owned(), from_to(what, &old, &new), consequence);
+        }
+        differs
+    }
+
     /// Notes that items of an entity must be reconciled, because this aggregate counts them differently.
     fn reconcile(&mut self, entity: &str, aggregate: &AggregateDescription) {
         self.writes.entry(entity.to_owned()).or_default().add(aggregate);
@@ -155,17 +171,8 @@ impl Differences {
     fn count(&mut self, items: &[(String, u64)]) -> Result<()> {
         for (entity, count) in items {
             let Some(known) = self.reconcile.iter_mut().find(|known| known.entity == *entity) else {
-                let known: Vec<&str> = self.reconcile.iter().map(|known| &*known.entity).collect();
-                return Err(Error::new(
-                    ErrorKind::Configuration,
-                    "--items names an entity that does not need to be reconciled",
-                )
-                .with("entity", entity)
-                .hint(if known.is_empty() {
-                    "Leave --items out: nothing needs to be reconciled".to_owned()
-                } else {
-                    format!("Entities to reconcile: {}", known.join(", "))
-                }));
+                let known = self.reconcile.iter().map(|known| &*known.entity);
+                return Err(unknown("an entity whose items need not be reconciled", entity, known));
             };
             known.items = Some(*count);
             known.write_units = Some(count.saturating_mul(known.write_units_an_item));
@@ -246,7 +253,7 @@ fn changed_parts<'d, T: PartialEq>(
 }
 
 /// The old and the new value of a setting.
-fn from_to(what: &str, old: &str, new: &str) -> String {
+fn from_to(what: &str, old: &(impl Display + ?Sized), new: &(impl Display + ?Sized)) -> String {
     format!("{what} was {old}, is {new}")
 }
 

@@ -9,13 +9,9 @@ use super::{Differences, PartChange, changed_parts, from_to};
 pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
     mirrors(old, new, differences);
     caches(old, new, differences);
-    if old.archive != new.archive {
-        differences.add(
-            "archive".to_owned(),
-            from_to("scope", old.archive.name(), new.archive.name()),
-            "Applies from now on; nothing is removed from the archive.",
-        );
-    }
+    let scopes = [old, new].map(|model| model.archive.name());
+    let consequence = "Applies from now on; nothing is removed from the archive.";
+    differences.setting("archive", "scope", scopes, consequence);
     for (name, change) in changed_parts(&old.datasets, &new.datasets) {
         match change {
             PartChange::Added(_) => differences.add(
@@ -85,16 +81,13 @@ fn caches(old: &ModelDescription, new: &ModelDescription, differences: &mut Diff
 }
 
 fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, differences: &mut Differences) {
-    let part = || format!("dataset {name}");
-    if (&old.of, &old.partition) != (&new.of, &new.partition) {
-        let [before, now] = [old, new].map(|dataset| format!("{} by {}", dataset.of, dataset.partition));
-        differences.add(part(), from_to("its rows", &before, &now), "Old rows stay in their partitions.");
+    let part = format!("dataset {name}");
+    let rows = [old, new].map(|dataset| format!("{} by {}", dataset.of, dataset.partition));
+    if differences.setting(&part, "its rows", rows, "Old rows stay in their partitions.") {
         differences.problems.push(format!("dataset {name}: rows of one item would be in two partitions, and the view would show it twice. Give the dataset another name and export the archive again."));
     }
-    if old.days != new.days {
-        let [before, now] = [old, new].map(|dataset| format!("{} to {}", dataset.days.0, dataset.days.1));
-        differences.add(part(), from_to("days", &before, &now), "Old rows of days that had no partition stay in the partition of no day; run the new SQL of `afterwrite model ddl`.");
-    }
+    let days = [old, new].map(|dataset| format!("{} to {}", dataset.days.0, dataset.days.1));
+    differences.setting(&part, "days", days, "Old rows of days that had no partition stay in the partition of no day; run the new SQL of `afterwrite model ddl`.");
     for (column, change) in changed_parts(&old.columns, &new.columns) {
         let (change, consequence) = match change {
             PartChange::Added(column_type) => (
@@ -113,7 +106,7 @@ fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, diffe
                 )
             }
         };
-        differences.add(part(), change, consequence);
+        differences.add(part.clone(), change, consequence);
     }
     for (column, change) in changed_parts(&old.sources, &new.sources) {
         if old.columns.get(column).is_some() && new.columns.get(column).is_some() {
@@ -123,14 +116,15 @@ fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, diffe
                 PartChange::Removed(before) => (before, &own),
                 PartChange::Changed(before, now) => (before, now),
             };
-            differences.add(
-                part(),
-                from_to(&format!("column {column}"), before, now),
+            differences.setting(
+                &part,
+                &format!("column {column}"),
+                [before, now],
                 "Applies to rows from now on.",
             );
         }
     }
     if (&old.sort, old.history) != (&new.sort, new.history) {
-        differences.add(part(), "sort or history changed", "Compaction applies it from now on.");
+        differences.add(part, "sort or history changed", "Compaction applies it from now on.");
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 
 use afterwrite::table::Table;
 use afterwrite::{Error, ErrorKind, Result};
-use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 /// DynamoDB's type names.
@@ -56,43 +56,22 @@ impl ItemFile {
 
     /// The record of the item in the stream of this table; `None` if the item lacks the table's key.
     pub(super) fn record(&self, table: &Table) -> Option<String> {
-        let keys = table.key().map(|key| Some((&*key.name, &**self.0.get(&*key.name)?)));
-        let record = InsertRecord {
-            event_id: "explained",
-            event_name: "INSERT",
-            event_source_arn: format!(
-                "arn:aws:dynamodb:eu-west-1:000000000000:table/{}/stream/2026-01-01T00:00:00.000",
-                table.name
-            ),
-            dynamodb: ChangeFields {
-                keys: keys.collect::<Option<_>>()?,
-                new_image: &self.0,
-                sequence_number: "1",
-                stream_view_type: "NEW_AND_OLD_IMAGES",
+        let keys = table.key().map(|key| Some((&*key.name, self.0.get(&*key.name)?)));
+        let keys: BTreeMap<_, _> = keys.collect::<Option<_>>()?;
+        let stream = format!("table/{}/stream/2026-01-01T00:00:00.000", table.name);
+        let record = json!({
+            "eventID": "explained",
+            "eventName": "INSERT",
+            "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:000000000000:{stream}"),
+            "dynamodb": {
+                "Keys": keys,
+                "NewImage": self.0,
+                "SequenceNumber": "1",
+                "StreamViewType": "NEW_AND_OLD_IMAGES",
             },
-        };
-        serde_json::to_string(&record).ok()
+        });
+        Some(record.to_string())
     }
-}
-
-#[derive(Serialize)]
-struct InsertRecord<'i> {
-    #[serde(rename = "eventID")]
-    event_id: &'static str,
-    #[serde(rename = "eventName")]
-    event_name: &'static str,
-    #[serde(rename = "eventSourceARN")]
-    event_source_arn: String,
-    dynamodb: ChangeFields<'i>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct ChangeFields<'i> {
-    keys: BTreeMap<&'i str, &'i RawValue>,
-    new_image: &'i Members,
-    sequence_number: &'static str,
-    stream_view_type: &'static str,
 }
 
 /// Whether every attribute has a type, as in DynamoDB's JSON.

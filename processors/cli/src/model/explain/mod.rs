@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use afterwrite::Result;
 use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
 use clap::Args;
 use comfy_table::Table;
 use serde::Serialize;
@@ -16,12 +16,13 @@ use serde::Serialize;
 use self::consequences::{Consequences, LookupResult, LookupValues, consequences};
 use self::item::ItemFile;
 use super::{ModelArgument, fitted_table};
+use crate::arguments::{pair, unknown};
 use crate::print::{json, print};
 
 /// The arguments of `afterwrite model explain`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite model explain my-model.toml --item item.json\n  afterwrite model explain --item item.json --given admin_id=a-1 --json\n  aws dynamodb get-item --table-name ExamBuddyTable --key file://key.json | afterwrite model explain --item -\n\nExit codes: 0 explained, 1 the item matches no entity or its record would fail."
+    after_help = "Examples:\n  afterwrite model explain my-model.toml --item item.json\n  afterwrite model explain --item item.json --given admin_id=a-1 --json\n  aws dynamodb get-item --table-name ExamBuddyTable --key file://key.json |\n    afterwrite model explain --item -\n\nExit codes: 0 explained, 1 the item matches no entity or its record would fail."
 )]
 pub struct ExplainArguments {
     #[command(flatten)]
@@ -33,16 +34,11 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
     /// The output of a lookup; default: the output's name in angle brackets. Can be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = output)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     given: Vec<(String, String)>,
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-fn output(written: &str) -> std::result::Result<(String, String), String> {
-    let (name, value) = written.split_once('=').ok_or("write NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// The item in each table in which it matches an entity.
@@ -73,11 +69,8 @@ impl ExplainArguments {
         for name in given.keys() {
             let known = || model.lookups.iter().flat_map(|lookup| &lookup.outputs);
             if !known().any(|output| **output == **name) {
-                return Err(unknown(
-                    "a value that is not the output of a lookup",
-                    name,
-                    known().map(|output| &**output),
-                ));
+                let known = known().map(|output| &**output);
+                return Err(unknown("a value that is not the output of a lookup", name, known));
             }
         }
         let names = || model.tables.iter().map(|table| &*table.name);
@@ -95,16 +88,6 @@ impl ExplainArguments {
         let none_of = if items.is_empty() { keys(model) } else { Vec::new() };
         Ok(Explanation { items, none_of })
     }
-}
-
-fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Error {
-    let known: Vec<&str> = known.collect();
-    let hint = if known.is_empty() {
-        "The model has none".to_owned()
-    } else {
-        format!("Available: {}", known.join(", "))
-    };
-    Error::new(ErrorKind::Configuration, format!("the command names {what}")).with("name", name).hint(hint)
 }
 
 fn keys(model: &Model) -> Vec<(String, String)> {

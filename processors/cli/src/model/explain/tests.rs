@@ -1,3 +1,4 @@
+use afterwrite::ErrorKind;
 use serde_json::json;
 
 use super::*;
@@ -78,7 +79,7 @@ fn unknown_tables_and_outputs_are_rejected() {
         model: ModelArgument { model: None },
         item: "-".to_owned(),
         table: table.map(str::to_owned),
-        given: given.iter().map(|given| output(given).unwrap()).collect(),
+        given: given.iter().map(|given| pair(given).unwrap()).collect(),
         json: false,
     };
     let folder = tempfile::tempdir().unwrap();
@@ -89,5 +90,5 @@ fn unknown_tables_and_outputs_are_rejected() {
         let error = arguments.explain(&model, &item).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
     }
-    assert!(output("no value").is_err());
+    assert!(pair("no value").is_err());
 }

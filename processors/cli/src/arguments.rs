@@ -1,0 +1,26 @@
+//! Values on the command line: the forms of numbers and pairs, and names that do not exist.
+
+use afterwrite::table::nearest_name;
+use afterwrite::{Error, ErrorKind};
+
+/// A whole number.
+pub(crate) fn whole_number(written: &str) -> Result<u64, String> {
+    written.parse().map_err(|_| "write a whole number, such as 42".to_owned())
+}
+
+/// The two sides of `NAME=VALUE`.
+pub(crate) fn pair(written: &str) -> Result<(String, String), String> {
+    let (name, value) = written.split_once('=').ok_or("write a name, `=` and a value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// The error of a name that does not exist, with the names that exist; `what` describes it: "a table that the model does not have".
+pub(crate) fn unknown<'n>(what: &str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Error {
+    let known: Vec<&str> = known.into_iter().collect();
+    let hint = match nearest_name(name, known.iter().copied()) {
+        Some(nearest) => format!("Did you mean {nearest}? Available: {}", known.join(", ")),
+        None if known.is_empty() => "The model has none".to_owned(),
+        None => format!("Available: {}", known.join(", ")),
+    };
+    Error::new(ErrorKind::Configuration, format!("the command names {what}")).with("name", name).hint(hint)
+}
