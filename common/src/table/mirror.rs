@@ -13,6 +13,9 @@ use super::template::split_format;
 use super::{InternedPath, LookupUse, Model, Rollup, Term, ValueFormat};
 use crate::record::AttributePath;
 
+/// The names of a path: DynamoDB's limit. A copy at such a path still fits into the expressions of one write.
+const MAX_PATH_NAMES: usize = 32;
+
 /// A copy of a rollup's measures on an application's item.
 #[derive(Debug)]
 pub struct Mirror {
@@ -172,6 +175,14 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             return None;
         }
         let place = AttributePath::dotted(path.value);
+        if place.names().len() > MAX_PATH_NAMES {
+            let problem = format!(
+                "the path of `{}` has {} names, and DynamoDB nests maps at most {MAX_PATH_NAMES} deep; choose a shorter path",
+                measure.value,
+                place.names().len()
+            );
+            self.report(ProblemCode::InvalidPath, path.at, problem);
+        }
         let companions = ["_rev", "_of"].map(|suffix| place.with_suffix(suffix));
         let [revision_path, of_path] = companions.clone();
         let mirrored = MirroredPath { onto: self.onto, path: place.clone(), companions, at: path.at };

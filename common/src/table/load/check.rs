@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::compiler::ModelCompiler;
-use super::key_overlap;
 use super::problem::ProblemCode;
+use super::{key_overlap, update_size};
 use crate::record::AttributePath;
 use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
@@ -25,6 +25,7 @@ pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
     check_reserved_keys(compiler);
     check_measure_names(compiler);
     check_transaction_sizes(compiler);
+    update_size::check_update_sizes(compiler);
     check_mirrored_paths(compiler);
     check_reads_of_mirrored(compiler);
     check_secrets(compiler);

@@ -88,6 +88,7 @@ problem_codes! {
     Error "AW045" TransactionTooLarge "one change would need too many writes"
     Error "AW046" InvalidDerivation "a derived value is not defined correctly"
     Error "AW047" UnfitExpiry "a rollup expires by a value that is not in its key"
+    Error "AW048" UpdateTooLong "one update of a rollup would be too long"
     Error "AW050" InvalidCondition "a condition is not written as an event filter pattern"
     Error "AW051" ImpossibleCondition "a condition can never hold"
     Error "AW060" UnreachableMirror "an item and the rollup that it shows cannot be found from each other"

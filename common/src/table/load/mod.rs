@@ -7,7 +7,7 @@
 //! scope      which value a name means
 //! compiler   what the parts are compiled with; each part's own file compiles it
 //! compile    the sections in order
-//! check      the whole model: limits, feedback; and key_overlap
+//! check      the whole model: limits, feedback; and key_overlap, update_size
 //! warnings   what loads and is probably not meant
 //! problem    collects the problems: code, source span, "did you mean" (suggestion)
 //! ```
@@ -26,6 +26,7 @@ mod sections;
 mod source;
 pub(super) mod suggestion;
 mod syntax;
+mod update_size;
 mod warnings;
 
 use std::borrow::Cow;
