@@ -55,6 +55,9 @@ pub struct EnvironmentSettings {
     pub on_poison: Option<String>,
     /// `AFTERWRITE_LOG_KEYS`: `true` if logs may have the keys of items.
     pub log_keys: Option<String>,
+    /// `AWS_REGION` of a deployed function: `AWS_LAMBDA_FUNCTION_NAME` is set, and no `AWS_ENDPOINT_URL…`, because emulators
+    /// name streams in regions of their own.
+    pub region: Option<String>,
     /// `AWS_LAMBDA_RUNTIME_API`: the host and port of the Runtime API. Lambda sets it.
     pub runtime_api: Option<String>,
     /// One warning for each variable that begins with `AFTERWRITE_` and is not one of these.
@@ -73,6 +76,7 @@ impl EnvironmentSettings {
 
     fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Self {
         let mut unread: BTreeMap<String, String> = variables.collect();
+        let region = deployed_region(&unread);
         let mut known = Vec::new();
         let mut take = |name: &'static str| {
             known.push(name);
@@ -90,6 +94,7 @@ impl EnvironmentSettings {
             distribution: take(DISTRIBUTION),
             on_poison: take(ON_POISON),
             log_keys: take(LOG_KEYS),
+            region,
             runtime_api: take("AWS_LAMBDA_RUNTIME_API"),
             warnings: Vec::new(),
         };
@@ -225,6 +230,14 @@ fn deployed_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
         renamed.get(&*table.name).map_or_else(|| Arc::clone(&table.name), |deployed| Arc::from(*deployed))
     };
     Ok(model.tables.iter().map(deployed_name).collect())
+}
+
+/// The region of a function on AWS itself; `None` anywhere else.
+fn deployed_region(variables: &BTreeMap<String, String>) -> Option<String> {
+    let set = |name: &str| variables.get(name).filter(|value| !value.is_empty());
+    let has_endpoint =
+        variables.iter().any(|(name, value)| name.starts_with("AWS_ENDPOINT_URL") && !value.is_empty());
+    set("AWS_LAMBDA_FUNCTION_NAME").and(set("AWS_REGION")).filter(|_| !has_endpoint).cloned()
 }
 
 fn boolean(value: Option<&str>, variable: &str, hint: &'static str) -> Result<bool> {

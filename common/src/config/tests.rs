@@ -39,6 +39,17 @@ fn a_table_may_have_another_name_where_it_is_deployed() {
 }
 
 #[test]
+fn a_region_is_that_of_a_function_on_aws() {
+    let function = [("AWS_LAMBDA_FUNCTION_NAME", "aggregator"), ("AWS_REGION", "eu-west-1")];
+    let with = |variable| settings(&[function[0], function[1], variable]).region;
+    assert_eq!(with(("AWS_ENDPOINT_URL", "")).as_deref(), Some("eu-west-1"));
+    assert_eq!(with(("AWS_ENDPOINT_URL", "http://localhost:8000")), None);
+    assert_eq!(with(("AWS_ENDPOINT_URL_DYNAMODB", "http://localhost:8000")), None);
+    assert_eq!(settings(&function[..1]).region, None);
+    assert_eq!(settings(&function[1..]).region, None);
+}
+
+#[test]
 fn a_function_hosts_the_named_projections_or_its_default() {
     use ProjectionKind::{Aggregate, Archive, Invalidate};
     let hosted = |names| settings(&[(PROJECTIONS, names)]).projections_or(&[Invalidate, Archive]);

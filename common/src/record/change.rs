@@ -22,6 +22,8 @@ pub struct RecordBatch<'a> {
 pub struct ChangeRecord<'a> {
     /// The `eventID`, which is the same in every delivery; empty if absent.
     pub event_id: Cow<'a, str>,
+    /// The region of the source table, from `eventSourceARN`; empty if the ARN has none.
+    pub region: Cow<'a, str>,
     /// The source table's name, from `eventSourceARN`.
     pub table: Cow<'a, str>,
     /// The position of the change among the changes of its item.
@@ -50,6 +52,8 @@ pub struct BadRecord<'a> {
     pub event_id: Cow<'a, str>,
     /// The sequence number as delivered, even if it is not a number.
     pub sequence_number: Option<Cow<'a, str>>,
+    /// The region of the source table.
+    pub region: Option<Cow<'a, str>>,
     /// The source table's name.
     pub table: Option<Cow<'a, str>>,
     /// The position.

@@ -17,7 +17,8 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
     let stream = record.json("dynamodb").map(RawFields::parse).unwrap_or_default();
     let source = record.text("eventSourceARN").and_then(StreamSource::from_arn);
     let sequence_number = stream.text("SequenceNumber");
-    let (table, label) = source.map(|source| (source.table, source.label)).unzip();
+    let (origin, label) = source.map(|source| ((source.region, source.table), source.label)).unzip();
+    let (region, table) = origin.unzip();
     let position =
         label.zip(sequence_number.clone()).and_then(|(label, number)| Position::new(label, number).ok());
     let no_attributes = AttributeInterner::default();
@@ -35,7 +36,7 @@ pub(super) fn identify(json: &str, error: Error) -> BadRecord<'_> {
         None => error,
     };
     let event_id = record.text("eventID").unwrap_or_default();
-    BadRecord { event_id, sequence_number, table, position, keys, expired, error }
+    BadRecord { event_id, sequence_number, region, table, position, keys, expired, error }
 }
 
 /// The fields of a JSON object as raw JSON; empty if the JSON is not an object.

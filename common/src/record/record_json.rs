@@ -129,7 +129,7 @@ impl DecodeContext<'_> {
     fn complete<'a>(&self, parts: RecordParts<'a>) -> JsonResult<ChangeRecord<'a>> {
         let operation =
             parts.operation.ok_or_else(|| self.fault("eventName must be INSERT, MODIFY or REMOVE"))?;
-        let StreamSource { table, label } =
+        let StreamSource { region, table, label } =
             parts.source.ok_or_else(|| self.fault("eventSourceARN must be the ARN of a table's stream"))?;
         let stream = parts.stream;
         let position = stream
@@ -138,6 +138,7 @@ impl DecodeContext<'_> {
             .ok_or_else(|| self.fault("SequenceNumber must be 1 to 40 digits"))?;
         Ok(ChangeRecord {
             event_id: parts.event_id,
+            region,
             table,
             position,
             operation,

@@ -20,12 +20,14 @@ use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
     missing_image, record_error,
 };
+use crate::region::StreamRegion;
 use crate::tables::source_keys;
 
 /// Keeps rollups, counters and mirrors in step with a table's stream.
 #[derive(Debug)]
 pub struct StreamAggregator<T, C> {
     ledger: Ledger<T, C>,
+    region: StreamRegion,
 }
 
 /// The outcome of a batch.
@@ -52,7 +54,14 @@ pub struct AggregatedBatch {
 impl<T: Tables, C: Clock> StreamAggregator<T, C> {
     /// A handler that commits to this ledger.
     pub fn new(ledger: Ledger<T, C>) -> Self {
-        Self { ledger }
+        Self { ledger, region: StreamRegion::default() }
+    }
+
+    /// Sets the region of the streams. Without it, the first record decides.
+    #[must_use]
+    pub fn in_region(mut self, region: StreamRegion) -> Self {
+        self.region = region;
+        self
     }
 
     /// The ledger.
@@ -65,19 +74,19 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
     ///
     /// # Errors
     /// The whole invocation fails if the payload is not a DynamoDB stream event ([`Event`](afterwrite::ErrorKind::Event)), if its table is
-    /// unknown or its images are missing ([`Stream`](afterwrite::ErrorKind::Stream)), or if the state table cannot be used
+    /// unknown or of another region, or its images are missing ([`Stream`](afterwrite::ErrorKind::Stream)), or if the state table cannot be used
     /// ([`Configuration`](afterwrite::ErrorKind::Configuration)). Failures of single records are in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<AggregatedBatch> {
         let model = self.ledger.model();
         let batch = decode_event(event, model, "aggregator")?;
-        let sources = source_keys(model, &batch, |table| self.ledger.table_index(table))?;
+        let sources = source_keys(model, &self.region, &batch, |table| self.ledger.table_index(table))?;
         let records = identify_records(model, &batch, &sources);
         let (items, mut failures) = group_by_item(&records)?;
         let outcome = self.ledger.commit(items, deadline).await?;
         let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals } = outcome;
         failures.extend(uncommitted);
         let is_unmatched =
-            |record: &&IdentifiedRecord<'_>| record.source.is_some() && record.identity.is_none();
+            |record: &&IdentifiedRecord<'_>| record.source.is_ok() && record.identity.is_none();
         Ok(AggregatedBatch {
             response: batch_response(&batch, &failures),
             records: count(records.len()),
@@ -97,10 +106,13 @@ fn group_by_item<'b>(
 ) -> Result<(Vec<SourceItem<'b>>, Vec<RecordFailure>)> {
     let (mut items, mut failures) = (Vec::<SourceItem<'b>>::with_capacity(records.len()), Vec::new());
     let mut positions: HashMap<&SourceKey<'_>, usize> = HashMap::with_capacity(records.len());
-    for item @ IdentifiedRecord { index, record, source, identity } in records {
-        let Some(source) = *source else {
-            failures.push(RecordFailure { index: *index, error: item.defect() });
-            continue;
+    for IdentifiedRecord { index, record, source, identity } in records {
+        let source = match *source {
+            Ok(source) => source,
+            Err(error) => {
+                failures.push(RecordFailure { index: *index, error: error.restated() });
+                continue;
+            }
         };
         let Some(identity) = identity.as_ref().filter(|identity| is_used(identity.entity)) else { continue };
         let defect = match record {

@@ -15,8 +15,8 @@ pub(crate) struct IdentifiedRecord<'b> {
     pub(crate) index: usize,
     /// The record, decoded or malformed.
     pub(crate) record: StdResult<&'b ChangeRecord<'b>, &'b BadRecord<'b>>,
-    /// The item; `None` if the record's key cannot be read or is not the key of its table.
-    pub(crate) source: Option<&'b SourceKey<'b>>,
+    /// The item, or why nothing can be derived from the record.
+    pub(crate) source: StdResult<&'b SourceKey<'b>, &'b Error>,
     /// The item's entity in the model; `None` if it matches no entity.
     pub(crate) identity: Option<ItemIdentity<'b, 'b>>,
 }
@@ -54,7 +54,7 @@ pub(crate) fn decode_event<'e>(event: &'e [u8], model: &Model, function: &str) -
 pub(crate) fn identify_records<'b>(
     model: &'b Model,
     batch: &'b RecordBatch<'b>,
-    sources: &'b [Option<SourceKey<'b>>],
+    sources: &'b [Result<SourceKey<'b>>],
 ) -> Vec<IdentifiedRecord<'b>> {
     let records = batch.records.iter().zip(sources).enumerate();
     records
@@ -62,19 +62,9 @@ pub(crate) fn identify_records<'b>(
             index,
             record: record.as_ref().map_err(AsRef::as_ref),
             source: source.as_ref(),
-            identity: source.as_ref().and_then(|source| source.identify(model)),
+            identity: source.as_ref().ok().and_then(|source| source.identify(model)),
         })
         .collect()
-}
-
-impl IdentifiedRecord<'_> {
-    /// Why nothing can be derived from the record: it is malformed, or its key is not the key of its table.
-    pub(crate) fn defect(&self) -> Error {
-        match self.record {
-            Ok(_) => key_schema_mismatch(),
-            Err(bad) => bad.error.restated(),
-        }
-    }
 }
 
 /// The error of a record. A stream error fails the whole batch instead: a wrong setting must not consume a stream unnoticed.
@@ -126,9 +116,4 @@ pub(crate) fn missing_image(record: &ChangeRecord<'_>, entity: &Entity, reader: 
         .with("view type", record.view.map_or("unknown", StreamView::name))
         .with("entity", entity.name.as_ref())
         .hint("Set the table's stream to NEW_AND_OLD_IMAGES")
-}
-
-fn key_schema_mismatch() -> Error {
-    let message = "the names or types of the record's key attributes differ from those that the model declares for its table";
-    Error::new(ErrorKind::Record, message).hint("Correct `key` and `types` of the table in the model")
 }

@@ -20,7 +20,7 @@ use afterwrite::{Error, Result};
 use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction};
 use futures::future::{OptionFuture, join};
 
-use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRelay, metrics};
+use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRelay, metrics};
 
 /// A function's projections, ready for batches.
 #[derive(Debug)]
@@ -59,7 +59,8 @@ impl ProjectionHost {
                 ProjectionKind::Archive => archiver = Some(Box::pin(start_archiver(&settings)).await?),
             }
         }
-        let tables = SourceTables::new(config.model, config.table_names);
+        let region = StreamRegion::new(settings.region.as_deref());
+        let tables = SourceTables::new(config.model, config.table_names).in_region(region);
         let relay = (invalidator.is_some() || archiver.is_some())
             .then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
         Ok(Self { function, aggregator, relay })
@@ -110,7 +111,8 @@ async fn start_aggregator(
     let tables = DynamoDb::new(dynamodb_client().await?);
     let (model, names) = (config.model.clone(), config.table_names.clone());
     let ledger = Ledger::new(model, names, state_table, tables, SystemClock);
-    Ok(StreamAggregator::new(ledger.on_poison(settings.poison_policy()?).naming_keys(settings.names_keys()?)))
+    let ledger = ledger.on_poison(settings.poison_policy()?).naming_keys(settings.names_keys()?);
+    Ok(StreamAggregator::new(ledger).in_region(StreamRegion::new(settings.region.as_deref())))
 }
 
 async fn start_archiver(

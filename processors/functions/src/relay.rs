@@ -12,7 +12,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::commit::RecordFailure;
 use afterwrite::projection::archive_line;
@@ -21,6 +20,7 @@ use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
 use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationChange, InvalidationTotals};
 use afterwrite::sink::{Cache, DeliveryStream, Distribution, ObjectStore};
 use afterwrite::table::{ArchiveScope, Model};
+use afterwrite::{Error, Result};
 use afterwrite_lambda::BatchResponse;
 use futures::future::{OptionFuture, join};
 
@@ -80,7 +80,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
     ///
     /// # Errors
     /// The whole invocation fails if the payload is not a DynamoDB stream event ([`Event`](afterwrite::ErrorKind::Event)), or if its table
-    /// is unknown or its stream does not carry the images that invalidation or a dataset needs
+    /// is unknown or of another region, or its stream does not carry the images that invalidation or a dataset needs
     /// ([`Stream`](afterwrite::ErrorKind::Stream)). Failures of single records are in the response instead.
     pub async fn handle(&self, event: &[u8], deadline: Timestamp) -> Result<RelayedBatch> {
         let batch = decode_event(event, self.model(), "relay")?;
@@ -124,7 +124,8 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
 
     /// The change of an item that caches may hold; `None` for any other item.
     fn cached_change<'b>(&self, item: &'b IdentifiedRecord<'b>) -> Result<Option<InvalidationChange<'b>>> {
-        let (Ok(record), Some(_)) = (item.record, item.source) else { return Err(item.defect()) };
+        let record = item.record.map_err(|bad| bad.error.restated())?;
+        item.source.map_err(Error::restated)?;
         let Some(identity) = item.identity.as_ref().filter(|identity| !identity.entity.caches.is_empty())
         else {
             return Ok(None);
@@ -168,7 +169,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
         match self.model().archive {
             ArchiveScope::All => true,
             ArchiveScope::Matched => {
-                record.identity.is_some() || record.record.is_err() || record.source.is_none()
+                record.identity.is_some() || record.record.is_err() || record.source.is_err()
             }
         }
     }

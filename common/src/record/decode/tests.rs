@@ -103,7 +103,7 @@ fn number(text: &str) -> AttributeValue<'static> {
 #[test]
 fn a_complete_record_is_decoded() {
     with_record(&record().to_string(), |record| {
-        assert_eq!(record.table, "Things");
+        assert_eq!((&*record.region, &*record.table), ("eu-west-1", "Things"));
         assert_eq!(record.position, Position::new(LABEL, "4421584500000000059450445319").unwrap());
         assert_eq!(record.position.sequence_number(), "4421584500000000059450445319");
         assert_eq!(record.operation, Operation::Modify);
