@@ -102,8 +102,7 @@ async fn catch_up(recording: &StreamRecording, records: &[Value], batch_size: us
 async fn filled_server(recording: &StreamRecording, names: &[Arc<str>]) -> EmbeddedDynamoDb {
     let server = EmbeddedDynamoDb::start().await.unwrap();
     let key = KeyDefinition::new("PK", "SK");
-    let state = TableDefinition { name: STATE.to_owned(), key: key.clone(), ..TableDefinition::default() };
-    server.create_table(&state).await.unwrap();
+    server.create_table(&TableDefinition::state(STATE)).await.unwrap();
     let tables = DynamoDb::new(server.client());
     for name in names {
         let index =

@@ -4,6 +4,7 @@ mod conditions;
 mod copies;
 mod expiries;
 mod mirrors;
+mod over_http;
 mod parking;
 mod plans;
 mod world;

@@ -41,7 +41,7 @@ impl FunctionDeployment {
     pub async fn new() -> Self {
         let server = EmbeddedDynamoDb::start().await.unwrap();
         let deployment = Self { client: server.client(), server };
-        deployment.create_table(STATE, ["PK", "SK"]).await;
+        deployment.server.create_table(&TableDefinition::state(STATE)).await.unwrap();
         let source = TableDefinition {
             name: SOURCE.to_owned(),
             key: KeyDefinition::new("PK", "SK"),

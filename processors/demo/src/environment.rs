@@ -7,7 +7,7 @@ use std::time::Duration;
 use afterwrite::Result;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite::table::{Aggregate, Mirror, Model};
-use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, KeyDefinition, TableDefinition};
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, TableDefinition};
 use afterwrite_local::poller::{
     EventHandler, MappingSettings, PollerProgress, RedeliveryFaults, StreamPoller,
 };
@@ -49,7 +49,7 @@ impl DemoEnvironment {
         let FunctionConfig { model, table_names, .. } = FunctionConfig::resolve(&settings)?;
         let server = EmbeddedDynamoDb::start().await?;
         let client = server.client();
-        server.create_table(&state_table()).await?;
+        server.create_table(&TableDefinition::state(STATE_TABLE)).await?;
         let (mut streams, mut mirroring) = (Vec::new(), Vec::new());
         let tables = workload.tables();
         for table in &tables {
@@ -160,13 +160,4 @@ fn mirrors_others(model: &Model, table: &str) -> bool {
 /// As in Lambda, but with few and quick retries: nothing here recovers within seconds.
 fn settings() -> MappingSettings {
     MappingSettings { max_attempts: 4, max_backoff: Duration::from_millis(500), ..MappingSettings::default() }
-}
-
-fn state_table() -> TableDefinition {
-    TableDefinition {
-        name: STATE_TABLE.to_owned(),
-        key: KeyDefinition::new("PK", "SK"),
-        ttl_attribute: Some("expires_at".to_owned()),
-        ..TableDefinition::default()
-    }
 }

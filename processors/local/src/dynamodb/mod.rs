@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 
 use self::database::{call, failed, open_database};
 pub use self::stream::EmbeddedStream;
-pub use self::table::{KeyDefinition, TableDefinition};
+pub use self::table::{KeyDefinition, PARKED_INDEX, TableDefinition};
 use crate::sdk::sdk_config;
 
 /// A running DynamoDB. [`EmbeddedDynamoDb::stop`] waits for open requests; dropping it stops it too, without waiting.

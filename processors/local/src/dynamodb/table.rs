@@ -5,6 +5,9 @@ use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::update_time_to_live::{TimeToLiveSpecification, UpdateTimeToLiveRequest};
 use serde_json::{Value, json};
 
+/// The index of a state table that lists parked items.
+pub const PARKED_INDEX: &str = "parked";
+
 /// A table to create. All its key attributes are of type `S`; it is billed by request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableDefinition {
@@ -54,6 +57,18 @@ impl KeyDefinition {
 }
 
 impl TableDefinition {
+    /// A state table, as `infra/README.md` defines it.
+    #[must_use]
+    pub fn state(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            key: KeyDefinition::new("PK", "SK"),
+            indexes: vec![(PARKED_INDEX.to_owned(), KeyDefinition::partition_only("behind"))],
+            stream: false,
+            ttl_attribute: Some("expires_at".to_owned()),
+        }
+    }
+
     pub(super) fn create_request(&self) -> Result<CreateTableRequest> {
         let keys = std::iter::once(&self.key).chain(self.indexes.iter().map(|(_, key)| key));
         let names: std::collections::BTreeSet<&String> = keys.flat_map(KeyDefinition::attributes).collect();
