@@ -7,4 +7,5 @@ mod mirrors;
 mod over_http;
 mod parking;
 mod plans;
+mod regions;
 mod world;

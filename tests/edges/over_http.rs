@@ -13,7 +13,7 @@ use afterwrite_functions::{AggregatedBatch, StreamAggregator};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, PARKED_INDEX, TableDefinition};
 use afterwrite_tests::deployment::event;
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::world::{STATE, TABLE};
 
@@ -60,16 +60,18 @@ impl HttpWorld {
 }
 
 /// The record number `number` of the stream: an image of the reading `reading`, or its expiry.
-fn record(number: u32, reading: &str, mut item: Value, is_expiry: bool) -> Value {
+fn record(number: u32, reading: &str, attributes: Map<String, Value>, is_expiry: bool) -> Value {
     let (operation, image) = if is_expiry { ("REMOVE", "OldImage") } else { ("MODIFY", "NewImage") };
-    let keys = json!({ "PK": { "S": "SENSOR#s1" }, "SK": { "S": format!("READING#{reading}") } });
-    for name in ["PK", "SK"] {
-        item[name] = keys[name].clone();
-    }
-    let mut record = json!({
+    let keys = [("PK", "SENSOR#s1".to_owned()), ("SK", format!("READING#{reading}"))];
+    let keys: Map<String, Value> =
+        keys.into_iter().map(|(name, key)| (name.to_owned(), json!({ "S": key }))).collect();
+    let item: Map<String, Value> = keys.clone().into_iter().chain(attributes).collect();
+    let time_to_live = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
+    json!({
         "eventID": format!("event-{number}"),
         "eventName": operation,
         "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{TABLE}/stream/{LABEL}"),
+        "userIdentity": is_expiry.then_some(time_to_live),
         "dynamodb": {
             "ApproximateCreationDateTime": SystemClock.now().epoch_seconds(),
             "Keys": keys,
@@ -77,17 +79,13 @@ fn record(number: u32, reading: &str, mut item: Value, is_expiry: bool) -> Value
             "StreamViewType": "NEW_AND_OLD_IMAGES",
             image: item,
         },
-    });
-    if is_expiry {
-        record["userIdentity"] = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
-    }
-    record
+    })
 }
 
 /// The attributes of a reading: the first is `first`, and each other one is larger by 1.
-fn numbers(first: usize, count: usize) -> Value {
+fn numbers(first: usize, count: usize) -> Map<String, Value> {
     let number = |index: usize| (format!("value_{}", index + 1), json!({ "N": (first + index).to_string() }));
-    Value::Object((0..count).map(number).collect())
+    (0..count).map(number).collect()
 }
 
 /// A model of readings with this many attributes, each with a sum.
@@ -125,7 +123,7 @@ fn position(number: u32) -> String {
 #[tokio::test]
 async fn parked_items_are_listed_by_the_index_until_they_are_healed() {
     let world = HttpWorld::new(&readings(1)).await;
-    let misfit = json!({ "value_1": { "S": "three" } });
+    let misfit = Map::from_iter([("value_1".to_owned(), json!({ "S": "three" }))]);
     assert!(world.deliver(&[record(1, "r1", numbers(3, 1), false)]).await.parked.is_empty());
     assert_eq!(world.parked().await, [], "the index is sparse");
 
@@ -151,7 +149,8 @@ async fn parked_items_are_listed_by_the_index_until_they_are_healed() {
 async fn the_largest_rollup_that_the_loader_accepts_is_written_by_one_update() {
     const MOST_SUMS: usize = 213;
     let refused = Model::parse(&readings(MOST_SUMS + 1), "edge.toml").expect_err("one more is refused");
-    assert_eq!(refused.problems[0].code, ProblemCode::UpdateTooLong);
+    let codes: Vec<ProblemCode> = refused.problems.iter().map(|problem| problem.code).collect();
+    assert_eq!(codes, [ProblemCode::UpdateTooLong]);
 
     // One transaction adds to every measure and to every settled part, to each a number of its own.
     let world = HttpWorld::new(&readings(MOST_SUMS)).await;

@@ -8,7 +8,7 @@ use afterwrite::commit::{CommitTotals, Ledger, PoisonPolicy};
 use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::table::Model;
-use afterwrite_functions::{FailedRecord, StreamAggregator};
+use afterwrite_functions::{FailedRecord, StreamAggregator, StreamRegion};
 use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::deployment::event;
@@ -26,7 +26,7 @@ const MOST_ROUNDS: usize = 20;
 /// An application's table, its stream, and the aggregator that reads it.
 pub(crate) struct EdgeWorld {
     pub(crate) tables: Arc<MemoryTables>,
-    aggregator: StreamAggregator<Arc<MemoryTables>, StillClock>,
+    pub(crate) aggregator: StreamAggregator<Arc<MemoryTables>, StillClock>,
     /// All records so far, in the order of the stream.
     pub(crate) records: Vec<Value>,
     delivered: usize,
@@ -58,6 +58,11 @@ impl EdgeWorld {
         let Self { tables, aggregator, .. } = Self::new(model);
         let model = Arc::clone(aggregator.ledger().model());
         Self::of(ledger(model, Arc::clone(&tables)).on_poison(PoisonPolicy::Fail), tables)
+    }
+
+    /// The world with an aggregator that knows its region.
+    pub(crate) fn in_region(self, region: StreamRegion) -> Self {
+        Self { aggregator: self.aggregator.in_region(region), ..self }
     }
 
     fn over(model: &str, tables: Arc<MemoryTables>) -> Self {

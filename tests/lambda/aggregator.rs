@@ -84,7 +84,8 @@ async fn an_unusable_event_fails_only_its_own_invocation() {
         event(&[expiry])
     };
     let unknown_table = good.replace(&format!("table/{SOURCE}/"), "table/SomebodyElsesTable/");
-    let bad: [(&str, &[&str]); 8] = [
+    let other_region = good.replace("arn:aws:dynamodb:us-east-1:", "arn:aws:dynamodb:eu-central-1:");
+    let bad: [(&str, &[&str]); 9] = [
         ("", &[]),
         ("{\"Records\": [", &[]),
         ("{}", &["Records", "DynamoDB stream"]),
@@ -93,6 +94,7 @@ async fn an_unusable_event_fails_only_its_own_invocation() {
         (&keys_only, &["KEYS_ONLY", "NEW_AND_OLD_IMAGES"]),
         (&keys_only_of_strangers, &["KEYS_ONLY", "NEW_AND_OLD_IMAGES"]),
         (&without_old_image, &["NEW_IMAGE", "NEW_AND_OLD_IMAGES"]),
+        (&other_region, &["eu-central-1", "us-east-1"]),
     ];
     for (bad, words) in bad {
         let message = error(api.invoke(bad.to_owned(), TIME).await, &function);
