@@ -368,6 +368,11 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
         }
         self.finish_tasks();
+        // An old record that cannot be counted may mark an item again that a reconciliation has healed.
+        for record in std::mem::take(&mut self.parked_records) {
+            self.reconcile(record);
+            self.finish_tasks();
+        }
         self.drain();
         self.sweep();
     }

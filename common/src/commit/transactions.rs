@@ -88,7 +88,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         for index in 0..batch.items.len() {
             if batch.item(index).planned().is_some_and(ItemPlan::is_entry_only) {
                 indexes.push(index);
-                writes.extend(self.entry_write(batch, index)?);
+                writes.push(self.entry_write(batch, index)?);
             }
         }
         let requests = writes.iter().map(|write| self.requests.write(write));
@@ -141,10 +141,10 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
     }
 
     /// The write of an item's planned entry.
-    fn entry_write(&self, batch: &mut LedgerBatch<'_>, index: usize) -> Result<Option<Write>> {
+    fn entry_write(&self, batch: &mut LedgerBatch<'_>, index: usize) -> Result<Write> {
         let LedgerBatch { items, targets, .. } = batch;
-        let Some(item) = items.get_mut(index) else { return Ok(None) };
-        let Some(encoded) = item.planned().map(|plan| plan.entry.encode(targets)) else { return Ok(None) };
+        let item = items.get_mut(index).ok_or_else(without_plan)?;
+        let encoded = item.planned().ok_or_else(without_plan)?.entry.encode(targets);
         let condition = match &item.entry {
             None => WriteCondition::ItemAbsent,
             Some(entry) => {
@@ -156,7 +156,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             Some(key) => key,
             None => self.core.keys.entry(&self.core.model, item.source)?,
         };
-        Ok(Some(Write { key, condition, action: WriteAction::Put(encoded) }))
+        Ok(Write { key, condition, action: WriteAction::Put(encoded) })
     }
 
     /// The writes of a transaction. If one of its rollups cannot be written, the items that need it are returned.
@@ -173,8 +173,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let capacity = items.len() + rollups.len();
         let (mut purposes, mut writes) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
         for index in &items {
-            let write = self.entry_write(batch, *index).transpose();
-            writes.push(write.unwrap_or_else(|| Err(without_plan())).map_err(unwritable)?);
+            writes.push(self.entry_write(batch, *index).map_err(unwritable)?);
             purposes.push(WritePurpose::Entry(*index));
             let item = batch.item(*index);
             for marker in item.planned().iter().flat_map(|plan| &plan.markers) {
@@ -190,10 +189,11 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 .get(&id)
                 .and_then(|stored| Some((computed_rollup(&batch.targets, id)?, stored.as_ref())));
             match rollup_write(&self.core.keys, target, update, updated_at.as_deref(), computed) {
-                Ok(write) => writes.extend(write.map(|write| {
+                Ok(None) => {}
+                Ok(Some(write)) => {
                     purposes.push(WritePurpose::Rollup(id));
-                    write
-                })),
+                    writes.push(write);
+                }
                 Err(error) => {
                     return Err(UnwritableTransaction { items: users(batch, &items, id), error });
                 }

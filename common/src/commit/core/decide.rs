@@ -77,11 +77,7 @@ pub(crate) fn decide(
     let mut decision = RecordDecision::default();
     for (index, record) in records.iter().enumerate() {
         let is_counted = match entry {
-            Some(entry) => {
-                let reconciled_since = entry.as_of.zip(record.created_at);
-                record.position <= entry.position
-                    || reconciled_since.is_some_and(|(as_of, created)| created < as_of.minus(CLOCK_TOLERANCE))
-            }
+            Some(entry) => entry.has_passed(&record.position, record.created_at),
             None => is_too_old(record),
         };
         if !is_counted {

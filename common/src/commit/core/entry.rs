@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 
+use super::decide::CLOCK_TOLERANCE;
 use super::keys;
 use crate::projection::{Contribution, ItemContributions, RollupTargets, TargetId, TargetIds, TargetKey};
 use crate::record::{AttributeValue, Decimal, Item, JsonMembers, Position, Timestamp};
@@ -134,6 +135,13 @@ impl LedgerEntry<'_> {
                 None => None,
             },
         })
+    }
+
+    /// Whether a record is counted: its position is not newer, or a reconciliation has counted a newer state.
+    pub(crate) fn has_passed(&self, position: &Position<'_>, created_at: Option<Timestamp>) -> bool {
+        let reconciled_since = self.as_of.zip(created_at);
+        *position <= self.position
+            || reconciled_since.is_some_and(|(as_of, created)| created < as_of.minus(CLOCK_TOLERANCE))
     }
 
     /// Whether anything of the item has been counted. An entry that only marks the item as behind counts nothing: older

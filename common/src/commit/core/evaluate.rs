@@ -68,7 +68,7 @@ impl<'r> LedgerItem<'r> {
         records.retain(|index| counted.is_some_and(|counted| *index <= counted) || settled.contains(index));
         let created = |index: &usize| self.records.changes.get(*index)?.created_at;
         let newest = records.iter().filter_map(created).max();
-        let start = Position::start_of(self.stream_label().to_owned());
+        let start = Position::start_of("");
         let mut work = ItemWork {
             state,
             settlements,
@@ -99,7 +99,8 @@ impl<'r> LedgerItem<'r> {
             None => ImageProjection::default(),
         };
         let start = Position::start_of(self.stream_label().to_owned());
-        let position = self.entry.as_ref().map_or_else(|| start.clone(), |entry| entry.position.clone());
+        let entry = self.entry.as_ref().filter(|entry| entry.has_counted());
+        let position = entry.map_or_else(|| start.clone(), |entry| entry.position.clone());
         let state = NewState { position, projection, is_deleted: image.is_none(), as_of: Some(at) };
         let is_known = image.is_some() || self.entry.is_some();
         Ok(ItemWork {

@@ -98,6 +98,8 @@ pub(crate) struct LedgerItem<'r> {
     /// The markers that are stored, as far as known.
     markers: Vec<StoredMarker<'r>>,
     reconciliation: Reconciliation,
+    /// The item as its table has it, if it was read and shows mirrors.
+    observed: Option<Image<'static>>,
     /// The label of the table's stream, for an item without records.
     stream: &'r str,
     /// The items that its transaction may have, because a transaction of others was rejected and the cause is unknown.
@@ -134,6 +136,7 @@ impl<'r> LedgerItem<'r> {
             entry_key: None,
             markers: Vec::new(),
             reconciliation: Reconciliation::Unneeded,
+            observed: None,
             stream: "",
             group: None,
             is_counted_elsewhere: false,
@@ -162,6 +165,9 @@ impl<'r> LedgerItem<'r> {
                 self.learn_entry(entry, context, targets)
             }
             (ItemState::NeedsItem, ItemInput::ItemRead { image, at }) => {
+                if !self.identity.entity.mirrors.is_empty() {
+                    self.observed.clone_from(&image);
+                }
                 ItemState::AwaitingLookup(CountBasis::Table { image, at })
             }
             (ItemState::AwaitingLookup(basis), ItemInput::LookupsResolved(lookups)) => {
@@ -419,6 +425,12 @@ impl<'r> LedgerItem<'r> {
         }
     }
 
+    /// The newest image of the item that is known, to compare its mirrors with.
+    pub(crate) fn newest_image(&self) -> Option<&Image<'_>> {
+        let delivered = self.records.newest_image().map(|image| -> &Image<'_> { image });
+        self.observed.as_ref().map(|image| -> &Image<'_> { image }).or(delivered)
+    }
+
     /// The images that may offer outputs to the lookups of other items.
     pub(crate) fn offering_images(&self) -> impl Iterator<Item = &Image<'r>> {
         let is_looked_up = !self.identity.entity.offers.is_empty();
@@ -464,7 +476,7 @@ impl<'r> LedgerItem<'r> {
     /// Whether the ledger has passed a record. An expiry must also be settled.
     pub(crate) fn is_counted(&self, record: &DefectiveRecord<'_>) -> bool {
         let Some(position) = record.position else { return false };
-        self.entry.as_ref().is_some_and(|entry| *position <= entry.position)
+        self.entry.as_ref().is_some_and(|entry| entry.has_passed(position, record.created_at))
             && (!self.must_settle(record) || self.is_settled(position))
     }
 

@@ -167,3 +167,38 @@ fn hashed_key(key: &str, whole: &str, limit: usize) -> String {
 fn not_in_model(part: &'static str) -> Error {
     Error::new(ErrorKind::State, format!("a key refers to a {part} that the model does not have"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn entries_and_markers_of_any_source_keys_never_share_a_key() {
+        let model = Model::load(Model::DEFAULT_NAME).unwrap();
+        let keys = StateKeys::new(Arc::from("state"));
+        let positions =
+            [Position::start_of("2026-02-06T10:00:00.000"), Position::start_of("2026-02-07T10:00:00.000")];
+        let long = "k".repeat(1_100);
+        let mut sorts: Vec<String> = ["a", "a#EXPIRED#b", "a#SHA256#b", &long].map(str::to_owned).to_vec();
+        // Keys that an application would have to copy from the state table.
+        let copied = |source: &str, keys: &StateKeys| {
+            let source =
+                SourceKey { table: 0, partition: Cow::Borrowed("P"), sort: Some(Cow::Borrowed(source)) };
+            let entry = keys.entry(&model, &source).unwrap();
+            let markers = positions.iter().map(|position| keys.marker(&model, &source, position).unwrap());
+            let all = std::iter::once(entry).chain(markers).map(|key| key.sort.unwrap().value);
+            all.map(|sort| sort.as_text().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        for _ in 0..2 {
+            let stored: Vec<String> = sorts.iter().flat_map(|sort| copied(sort, &keys)).collect();
+            sorts.extend(stored);
+            sorts = sorts.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        }
+        let stored: Vec<String> = sorts.iter().flat_map(|sort| copied(sort, &keys)).collect();
+        assert!(stored.iter().all(|sort| sort.len() <= MAX_SORT_KEY));
+        assert_eq!(stored.iter().collect::<BTreeSet<_>>().len(), stored.len(), "{} source keys", sorts.len());
+    }
+}

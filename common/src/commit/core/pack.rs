@@ -82,7 +82,8 @@ pub(crate) fn pack<'p>(
     for candidate in &ordered {
         let is_same_group =
             std::mem::replace(&mut group, candidate.packable.group) == candidate.packable.group;
-        if !open.items.is_empty() && !(is_same_group && open.has_room_for(candidate)) {
+        let fits = is_same_group && open.has_room_for(candidate);
+        if !open.items.is_empty() && !fits {
             transactions.push(std::mem::take(&mut open));
         }
         open.add(candidate);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::decide::RecordIndexes;
 use crate::Error;
 use crate::entity::{ItemIdentity, SourceKey};
-use crate::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position};
+use crate::record::{AttributeInterner, BadRecord, ChangeRecord, Image, Position, Timestamp};
 
 /// A source item and its records in a batch.
 #[derive(Debug)]
@@ -67,6 +67,8 @@ pub(crate) struct DefectiveRecord<'d> {
     pub(crate) batch_index: usize,
     /// The position, if it could be read.
     pub(crate) position: Option<&'d Position<'d>>,
+    /// The creation time, if it could be read.
+    pub(crate) created_at: Option<Timestamp>,
     pub(crate) is_expiry: bool,
     pub(crate) error: &'d Error,
 }
@@ -157,12 +159,18 @@ impl<'r> DeliveredRecords<'r> {
     pub(crate) fn defective(&self) -> impl Iterator<Item = DefectiveRecord<'_>> {
         let counted = self.errors.iter().filter_map(|(index, error)| {
             let record = *self.changes.get(*index)?;
-            let (batch_index, position) = (*self.batch_indexes.get(*index)?, Some(&record.position));
-            Some(DefectiveRecord { batch_index, position, is_expiry: record.expired, error })
+            Some(DefectiveRecord {
+                batch_index: *self.batch_indexes.get(*index)?,
+                position: Some(&record.position),
+                created_at: record.created_at,
+                is_expiry: record.expired,
+                error,
+            })
         });
         let malformed = self.malformed.iter().map(|(index, record)| DefectiveRecord {
             batch_index: *index,
             position: record.position.as_ref(),
+            created_at: None,
             is_expiry: record.expired,
             error: &record.error,
         });

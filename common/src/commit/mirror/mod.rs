@@ -145,7 +145,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         for item in
             items.iter().filter(|item| item.is_committed() && !item.identity.entity.mirrors.is_empty())
         {
-            let images = item.records.newest_image().into_iter();
+            let images = item.newest_image().into_iter();
             for (key, outputs) in images.flat_map(|image| offered_outputs(model, item.identity, image)) {
                 self.lookups.require(key, Some(outputs), lookups);
             }
@@ -186,7 +186,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             }
         }
         for (index, item) in items.iter().enumerate().filter(committed) {
-            let Some(image) = item.records.newest_image() else { continue };
+            let Some(image) = item.newest_image() else { continue };
             for mirror_index in &item.identity.entity.mirrors {
                 let Some(mirror) = self.core.model.mirrors.get(*mirror_index) else { continue };
                 let Some(target) = self.mirrored_target(mirror, item, image, targets, lookups) else {
