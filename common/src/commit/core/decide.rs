@@ -11,6 +11,8 @@ use crate::table::OnExpiry;
 
 /// How long tombstones and expiry markers are kept.
 pub(crate) const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60 * 60);
+/// How long the tombstone of an item that is marked as parked is kept: an operator must have time to heal it.
+pub(crate) const MARK_LIFETIME: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// The largest difference between two clocks, or between a stream's times and a clock.
 pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
 

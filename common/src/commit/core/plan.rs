@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::decide::{RecordIndexes, TOMBSTONE_LIFETIME};
+use super::decide::{MARK_LIFETIME, RecordIndexes, TOMBSTONE_LIFETIME};
 use super::entry::{LedgerEntry, ParkedPosition};
 use crate::projection::{
     Contribution, ExtremeValue, ImageProjection, ItemContributions, MeasureAmounts, RollupTargets, TargetId,
@@ -204,11 +204,11 @@ impl ItemPlanner<'_> {
         let ItemWork { state, settlements, behind, is_healed, parked_expiries, start, records, newest } =
             work;
         let (mut entry, mut extremes) = self.next_entry(entry, state, start);
-        if behind.is_some() {
-            // An entry with a mark must not expire.
-            entry.expires_at = None;
-        }
         entry.behind = behind.or(entry.behind.filter(|_| !is_healed));
+        if entry.behind.is_some() {
+            let latest = self.now.plus(MARK_LIFETIME);
+            entry.expires_at = entry.expires_at.map(|expires_at| expires_at.max(latest));
+        }
         let (new_contributions, mut deltas) = difference(before, &entry.current)?;
         let mut markers = parked_expiries;
         for (position, ImageProjection { contributions, extremes: settled }) in settlements {

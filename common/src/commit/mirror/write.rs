@@ -12,6 +12,11 @@ use crate::record::{AttributePath, AttributeValue, Item};
 use crate::sink::{Tables, WriteError};
 use crate::table::MirroredAttribute;
 
+/// The most copies in one write. DynamoDB limits a condition to 300 operators and 4 KB; a copy has 19 operators.
+const COPIES_AT_ONCE: usize = 10;
+/// The most copies in one write, times the maps around them: each map makes their paths in the condition longer.
+const DEEPEST_COPIES: usize = 80;
+
 /// A copy: the mirrored attribute, its value unless it must be absent, and whether its value never returns.
 #[derive(Clone, Copy)]
 struct MirrorCopy<'c> {
@@ -28,18 +33,33 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             by_parent.entry(copy.attribute.path.parent()).or_default().push(copy);
         }
         for (parent, nested) in by_parent {
-            let write = copies_write(copies, &nested);
-            let mut result = self.requests.write_retrying(&write).await;
-            let path = nested.first().filter(|_| parent.is_some()).map(|copy| &copy.attribute.path);
-            if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&result, path) {
-                self.create_maps(&copies.key, path).await?;
-                result = self.requests.write_retrying(&write).await;
+            let at_once =
+                parent.map_or(COPIES_AT_ONCE, |maps| COPIES_AT_ONCE.min(DEEPEST_COPIES / maps.len()));
+            for together in nested.chunks(at_once.max(1)) {
+                self.set_together(copies, together, parent.is_some()).await?;
             }
-            match result {
-                Ok(()) => self.requests.tally.mirrors.add(1),
-                Err(WriteError::Refused(WriteRefusal::Condition(_))) => {}
-                Err(error) => return Err(write_error(&write, error)),
-            }
+        }
+        Ok(())
+    }
+
+    /// Sets copies that one write has room for, in one map.
+    async fn set_together(
+        &self,
+        copies: &PlacedCopies<'_>,
+        together: &[MirrorCopy<'_>],
+        is_nested: bool,
+    ) -> Result<()> {
+        let write = copies_write(copies, together);
+        let mut result = self.requests.write_retrying(&write).await;
+        let path = together.first().filter(|_| is_nested).map(|copy| &copy.attribute.path);
+        if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&result, path) {
+            self.create_maps(&copies.key, path).await?;
+            result = self.requests.write_retrying(&write).await;
+        }
+        match result {
+            Ok(()) => self.requests.tally.mirrors.add(1),
+            Err(WriteError::Refused(WriteRefusal::Condition(_))) => {}
+            Err(error) => return Err(write_error(&write, error)),
         }
         Ok(())
     }
