@@ -31,6 +31,7 @@ mod oracle;
 mod run;
 mod schedule;
 mod second_reader;
+mod single_changes;
 mod state;
 mod store;
 mod stream;

@@ -2,25 +2,22 @@
 
 use std::time::Duration;
 
-use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
+use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
 use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
 use serde_json::Value;
 
-use super::super::state::{StateKind, state_kind};
 use super::super::store::{STATE, text};
 
 /// The kind of an item that the product reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemClass {
-    State(StateKind),
+    Entry,
+    Marker,
+    Lookup,
+    Rollup,
     /// An item of the application.
     Source,
 }
-
-pub(crate) const ENTRY: ItemClass = ItemClass::State(StateKind::Entry);
-pub(crate) const MARKER: ItemClass = ItemClass::State(StateKind::Marker);
-pub(crate) const LOOKUP: ItemClass = ItemClass::State(StateKind::Lookup);
-pub(crate) const ROLLUP: ItemClass = ItemClass::State(StateKind::Rollup);
 
 /// The change of the product's calls that switches a guard off.
 #[derive(Clone, Debug)]
@@ -43,13 +40,32 @@ pub(crate) enum GuardBypass {
     TransactPiecemeal,
 }
 
-/// The class of the item with this key.
-pub(crate) fn item_class(key: &ItemKey) -> ItemClass {
+/// The class of the item with this key. `item` has its contents, if there are any: of the ledger's items, only entries
+/// have contributions.
+pub(crate) fn item_class(key: &ItemKey, item: Option<&Item>) -> ItemClass {
     if *key.table != *STATE {
         return ItemClass::Source;
     }
-    let sort = key.sort.as_ref().and_then(|sort| sort.value.as_text()).unwrap_or("");
-    ItemClass::State(state_kind(key.partition.value.as_text().unwrap_or(""), sort))
+    let text = |attribute: &KeyAttribute| attribute.value.as_text().unwrap_or("").to_owned();
+    let (partition, sort) = (text(&key.partition), key.sort.as_ref().map(text).unwrap_or_default());
+    let is_entry = || match item {
+        Some(item) => item.contains_key("contributions"),
+        None => !sort.contains("#EXPIRED#"),
+    };
+    match (partition.starts_with("LEDGER#"), partition.starts_with("LOOKUP#")) {
+        (true, _) if is_entry() => ItemClass::Entry,
+        (true, _) => ItemClass::Marker,
+        (false, true) => ItemClass::Lookup,
+        (false, false) => ItemClass::Rollup,
+    }
+}
+
+/// The class of the item that is written.
+pub(crate) fn written_class(write: &Write) -> ItemClass {
+    match &write.action {
+        WriteAction::Put(item) => item_class(&write.key, Some(item)),
+        WriteAction::Update(_) | WriteAction::Delete => item_class(&write.key, None),
+    }
 }
 
 /// A condition that never holds.

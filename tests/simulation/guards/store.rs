@@ -15,12 +15,12 @@ use afterwrite::sink::{
 use afterwrite_memory::ItemChange;
 
 use super::super::store::{EVENTS, Store, key, text};
-use super::bypass::{GuardBypass, ItemClass, item_class};
+use super::bypass::{GuardBypass, ItemClass, item_class, written_class};
 
 /// For so long after a write, an eventually consistent read returns what was there before it.
 const STALENESS: Duration = Duration::from_secs(5);
 
-/// A table's name, the partition key and the sort key.
+/// A table's name, and the partition and sort key as text.
 type TextKey = (String, String, String);
 
 /// Tables that lack one guard.
@@ -56,7 +56,7 @@ impl<S: Store> UnguardedStore<S> {
 
     /// Keeps the item's state before a write.
     fn keep_state(&self, key: &ItemKey) {
-        if self.stale_class() != Some(item_class(key)) {
+        if self.stale_class().is_none() {
             return;
         }
         let stored = self.tables.get(key);
@@ -68,8 +68,8 @@ impl<S: Store> UnguardedStore<S> {
     /// The item as the product sees it.
     fn seen(&self, key: &ItemKey, stored: Option<Item>) -> Option<Item> {
         match self.bypass {
-            GuardBypass::Hide(class) if *class == item_class(key) => None,
-            GuardBypass::Read(class, change) if *class == item_class(key) => {
+            GuardBypass::Hide(class) if *class == item_class(key, stored.as_ref()) => None,
+            GuardBypass::Read(class, change) if *class == item_class(key, stored.as_ref()) => {
                 let mut item = stored?;
                 change(&mut item);
                 Some(item)
@@ -80,7 +80,7 @@ impl<S: Store> UnguardedStore<S> {
 
     /// The item as an eventually consistent read returns it.
     fn read_stale(&self, key: &ItemKey, stored: Option<Item>) -> Option<Item> {
-        if self.stale_class() != Some(item_class(key)) {
+        if self.stale_class() != Some(item_class(key, stored.as_ref())) {
             return stored;
         }
         let history = self.lock();
@@ -92,7 +92,7 @@ impl<S: Store> UnguardedStore<S> {
 
     /// The write as it reaches the tables; `None` if it does not.
     fn sent(&self, write: &Write, is_single: bool) -> Option<Write> {
-        let class = item_class(&write.key);
+        let class = written_class(write);
         match self.bypass {
             GuardBypass::Write(of, change) if *of == class => {
                 let mut write = write.clone();
@@ -231,6 +231,5 @@ impl<S: Store> Store for UnguardedStore<S> {
 }
 
 fn text_key(key: &ItemKey) -> TextKey {
-    let text = |value: &afterwrite::effect::KeyAttribute| value.value.as_text().unwrap_or("").to_owned();
-    (key.table.to_string(), text(&key.partition), key.sort.as_ref().map(text).unwrap_or_default())
+    (key.table.to_string(), format!("{:?}", key.partition.value), format!("{:?}", key.sort))
 }
