@@ -12,12 +12,15 @@ pub(crate) fn mirror_faults(change: &ItemChange) -> Vec<String> {
     let Some(new) = &change.new else { return vec!["a mirror deleted its item".to_owned()] };
     let name = || format!("{} {}{}", text(new, "PK"), text(new, "SK"), text(new, "id"));
     let Some(old) = &change.old else { return vec![format!("{} was created by a mirror", name())] };
-    let before = revisions(old);
-    let older = revisions(new).into_iter().filter(|(copy, origin, revision)| {
+    let (before, after) = (revisions(old), revisions(new));
+    let lost = before.iter().find(|(copy, ..)| !after.iter().any(|(name, ..)| name == copy));
+    let lost = lost.map(|(copy, ..)| format!("{}: a mirror removed {copy}", name()));
+    let older = after.iter().filter(|(copy, origin, revision)| {
         let replaced = before.iter().find(|(name, of, _)| name == copy && of == origin);
         replaced.is_some_and(|(.., replaced)| replaced > revision)
     });
-    older.map(|(copy, ..)| format!("{}: an older copy replaced {copy}", name())).collect()
+    let older = older.map(|(copy, ..)| format!("{}: an older copy replaced {copy}", name()));
+    lost.into_iter().chain(older).collect()
 }
 
 /// Name, rollup and revision of each copy, at the top and in maps.

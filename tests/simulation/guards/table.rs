@@ -268,8 +268,10 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
         "an item that has moved is not refreshed",
         GuardBypass::Read(Lookup, bypass::hide_notes),
     ),
-    // --- Candidates that may not matter ----------------------------------------------------------------------------
-    guard("entry-read-strongly", "driver.rs: read_entries", "?", GuardBypass::ReadStale(Entry)),
-    guard("marker-read-strongly", "driver.rs: read_entries", "?", GuardBypass::ReadStale(Marker)),
-    guard("lookup-read-strongly", "lookup.rs: resolve", "?", GuardBypass::ReadStale(Lookup)),
+    guard(
+        "mirror-note-read-strongly",
+        "mirror/mod.rs: place_copies",
+        "a writer misses the note of an item that has moved during its commit",
+        GuardBypass::ReadStale(Lookup),
+    ),
 ];
