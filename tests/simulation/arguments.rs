@@ -13,7 +13,7 @@ pub(crate) struct SimulationArguments {
     rest: Vec<String>,
 }
 
-/// What to run.
+/// The command to run.
 #[derive(Debug)]
 pub(crate) enum SimulationCommand {
     /// The tests, by the arguments of the test harness.

@@ -384,7 +384,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
         for record in parked.iter().map(|record| &self.streams.records[*record]) {
             if !single_changes::is_marked(self.tables.inner(), record) {
-                self.problems.push(format!("{record} is parked, but no mark says so"));
+                self.problems.push(format!("{record} is parked, but not marked"));
             }
         }
         if !parked.is_empty() {

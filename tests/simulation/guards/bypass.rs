@@ -134,7 +134,7 @@ pub(crate) fn replace_newer_copies(write: &mut Write) {
     });
 }
 
-/// Another value at the same revision is no reason to write.
+/// Another value at the same revision does not cause a write.
 pub(crate) fn keep_overwritten_copies(write: &mut Write) {
     replace_conditions(write, |part| match part {
         WriteCondition::All(parts) => {
@@ -146,7 +146,7 @@ pub(crate) fn keep_overwritten_copies(write: &mut Write) {
     });
 }
 
-/// A copy of another rollup is no reason to write.
+/// A copy of another rollup does not cause a write.
 pub(crate) fn keep_foreign_copies(write: &mut Write) {
     replace_conditions(write, |part| match part {
         WriteCondition::Absent(path) | WriteCondition::Differs(path, _) if is_path(path, "_of") => {

@@ -107,7 +107,7 @@ impl<S: Store> UnguardedStore<S> {
 
     fn seen_refusal(&self, key: &ItemKey, refusal: WriteRefusal) -> WriteRefusal {
         match (self.bypass, refusal) {
-            // What is hidden from reads is found by the condition all the same.
+            // A refusal returns an item that `Hide` hides from reads.
             (GuardBypass::Read(..), WriteRefusal::Condition(stored)) => {
                 WriteRefusal::Condition(self.seen(key, stored))
             }

@@ -11,7 +11,7 @@ pub(crate) struct LedgerGuard {
     pub(crate) name: &'static str,
     /// The file, below `common/src/commit`, and the item in it.
     pub(crate) place: &'static str,
-    /// What goes wrong without it.
+    /// The error that its absence causes.
     pub(crate) consequence: &'static str,
     pub(crate) bypass: GuardBypass,
 }
@@ -147,7 +147,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     guard(
         "settled-part",
         "core/rollup.rs: rollup_write",
-        "settled contributions cannot be told from wrong ones",
+        "settled contributions cannot be distinguished from wrong ones",
         GuardBypass::Write(Rollup, bypass::drop_settled_part),
     ),
     // --- Parking ---------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     guard(
         "parked-mark",
         "core/evaluate.rs: park",
-        "a parked record is acknowledged, and no entry says that it is missing",
+        "a parked record is acknowledged, and no entry marks it as missing",
         GuardBypass::Write(Entry, bypass::omit_mark),
     ),
     guard(
@@ -235,7 +235,7 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
     guard(
         "mirror-extreme",
         "mirror/write.rs: copies_write (is_extreme)",
-        "a mirror onto an item that feeds it writes for ever",
+        "a mirror onto an item that feeds it writes forever",
         GuardBypass::Write(Source, bypass::write_equal_extremes),
     ),
     guard(
