@@ -211,11 +211,12 @@ impl SimulatedApplication {
         let keeps_revision = self.random.chance(500);
         let stored = stored.unwrap_or_default();
         if fresh.contains_key("archived") {
-            for (name, revision) in [("task_count", "task_count_rev"), ("done_count", "done_count_rev")] {
+            for name in ["task_count", "done_count"] {
                 fresh.insert(name.into(), self.integer(9));
-                fresh.extend(
-                    stored.get(revision).filter(|_| keeps_revision).map(|rev| (revision.into(), rev.clone())),
-                );
+                let kept = ["_rev", "_of"].map(|suffix| format!("{name}{suffix}"));
+                let kept = kept.into_iter().filter(|_| keeps_revision);
+                fresh
+                    .extend(kept.filter_map(|name| Some((name.clone().into(), stored.get(&*name)?.clone()))));
             }
             return;
         }

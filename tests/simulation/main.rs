@@ -7,7 +7,10 @@
 //! cargo test --release -p afterwrite-tests --test simulation -- --seeds 100000           a long run
 //! cargo test -p afterwrite-tests --test simulation -- --seed 1234 --trace                one seed with its trace
 //! cargo test -p afterwrite-tests --test simulation -- --http --seeds 20                  with DynamoDB over HTTP
+//! cargo test --release -p afterwrite-tests --test simulation -- --guards                 1,000 seeds without each guard
 //! ```
+//!
+//! [`guards`] describes the options that concern guards.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -16,9 +19,11 @@
 )]
 
 mod application;
+mod arguments;
 mod check;
 mod clock;
 mod coverage;
+mod guards;
 mod http_tables;
 mod model;
 mod options;
@@ -26,6 +31,7 @@ mod oracle;
 mod run;
 mod schedule;
 mod second_reader;
+mod single_changes;
 mod state;
 mod store;
 mod stream;
@@ -40,6 +46,7 @@ use std::time::Instant;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use self::arguments::{SeedRange, SimulationCommand};
 use self::coverage::FaultCoverage;
 use self::run::SimulationRun;
 use self::store::Store;
@@ -52,61 +59,54 @@ const SEEDS_OVER_HTTP: u64 = 20;
 const PRINTED_SEEDS: usize = 3;
 
 fn main() -> ExitCode {
-    let mut seeds = None;
-    let (mut first, mut is_traced, mut is_over_http, mut has_options) = (0, false, false, false);
-    let mut rest = Vec::new();
-    let mut arguments = std::env::args();
-    while let Some(argument) = arguments.next() {
-        let mut number = || {
-            let number = arguments.next().unwrap_or_default();
-            number
-                .parse::<u64>()
-                .unwrap_or_else(|_| panic!("{argument} takes a whole number, not `{number}`"))
-        };
-        match argument.as_str() {
-            "--seeds" => seeds = Some(number()),
-            "--seed" => {
-                first = number();
-                seeds = Some(seeds.unwrap_or(1));
-            }
-            "--trace" => is_traced = true,
-            "--http" => is_over_http = true,
-            _ => {
-                rest.push(argument);
-                continue;
-            }
+    let (command, range) = arguments::parse();
+    let SeedRange { first, seeds, is_traced } = range;
+    match command {
+        SimulationCommand::Tests(arguments) => {
+            libtest_mimic::run(&Arguments::from_iter(arguments), tests()).exit_code()
         }
-        has_options = true;
+        SimulationCommand::Seeds => run_and_report(range, || run_seeds(first, seeds, is_traced)),
+        SimulationCommand::OverHttp => run_and_report(range, || compare_over_http(first, seeds)),
+        SimulationCommand::Guard(name) => exit_code(guards::run_one(&name, range)),
+        SimulationCommand::Guards => exit_code(guards::print_table()),
+        SimulationCommand::GuardSeeds => exit_code(guards::print_seeds()),
     }
-    if has_options {
-        let seeds = seeds.unwrap_or(if is_over_http { SEEDS_OVER_HTTP } else { SEEDS });
-        return run_and_report(first, seeds, || {
-            if is_over_http { compare_over_http(first, seeds) } else { run_seeds(first, seeds, is_traced) }
-        });
-    }
-    let tests = vec![
+}
+
+fn tests() -> Vec<Trial> {
+    vec![
         Trial::test("every_seed_ends_without_problems", || run_seeds(0, SEEDS, false).map_err(Failed::from)),
         Trial::test("a_seed_runs_the_same_over_http_and_in_memory", || {
             compare_over_http(0, SEEDS_OVER_HTTP).map_err(Failed::from)
         }),
         Trial::test("a_seed_runs_the_same_twice", || compare_repetitions().map_err(Failed::from)),
-    ];
-    libtest_mimic::run(&Arguments::from_iter(rest), tests).exit_code()
+        Trial::test("every_guard_is_found_by_its_seeds", || {
+            guards::check_known_seeds().map_err(Failed::from)
+        }),
+        Trial::test("the_documentation_lists_every_guard", || {
+            guards::check_documentation().map_err(Failed::from)
+        }),
+    ]
 }
 
-fn run_and_report(first: u64, seeds: u64, run: impl FnOnce() -> Result<(), String>) -> ExitCode {
-    let start = Instant::now();
-    match run() {
-        Ok(()) => {
-            let seconds = start.elapsed().as_secs_f64();
-            println!("{seeds} seeds from {first}: no problems, {seconds:.1} s");
-            ExitCode::SUCCESS
-        }
+fn exit_code(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             println!("{problem}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run_and_report(range: SeedRange, run: impl FnOnce() -> Result<(), String>) -> ExitCode {
+    let start = Instant::now();
+    let result = run();
+    if result.is_ok() {
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{} seeds from {}: no problems, {seconds:.1} s", range.seeds, range.first);
+    }
+    exit_code(result)
 }
 
 /// Runs one seed without a trace; returns the hash of its steps, or its problems.

@@ -28,6 +28,7 @@ use super::coverage::FaultCoverage;
 use super::model::model;
 use super::options::RunOptions;
 use super::second_reader::SecondReader;
+use super::single_changes;
 use super::store::{STATE, Store};
 use super::stream::{StreamSet, TABLES};
 use super::trace::RunTrace;
@@ -159,6 +160,9 @@ impl<S: Store + 'static> SimulationRun<S> {
     pub(crate) fn collect_changes(&mut self, generation: u64) {
         for table in TABLES {
             let changes = self.tables.inner().take_changes(table);
+            if generation > 0 {
+                self.problems.extend(changes.iter().flat_map(single_changes::mirror_faults));
+            }
             let first = self.streams.records.len();
             self.streams.append(table, changes, &mut self.random);
             if self.trace.is_shown() {
@@ -169,6 +173,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
         for change in self.tables.inner().take_changes(STATE) {
             self.watcher.observe(&change, generation);
+            self.problems.extend(single_changes::lost_mark(&change));
             if self.trace.is_shown() {
                 println!("        state: {:?} -> {:?}", change.old, change.new);
             }
@@ -376,6 +381,11 @@ impl<S: Store + 'static> SimulationRun<S> {
                 numbers.len(),
                 parked.len()
             ));
+        }
+        for record in parked.iter().map(|record| &self.streams.records[*record]) {
+            if !single_changes::is_marked(self.tables.inner(), record) {
+                self.problems.push(format!("{record} is parked, but not marked"));
+            }
         }
         if !parked.is_empty() {
             self.coverage.record("record parked");

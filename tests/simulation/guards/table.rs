@@ -1,0 +1,277 @@
+//! Every guard of the ledger, each with the change that switches it off.
+
+use std::time::Duration;
+
+use super::bypass::ItemClass::{Entry, Lookup, Marker, Rollup, Source};
+use super::bypass::{self, GuardBypass};
+
+/// A part of the ledger without which something derived becomes wrong.
+#[derive(Debug)]
+pub(crate) struct LedgerGuard {
+    pub(crate) name: &'static str,
+    /// The file, below `common/src/commit`, and the item in it.
+    pub(crate) place: &'static str,
+    /// The error that its absence causes.
+    pub(crate) consequence: &'static str,
+    pub(crate) bypass: GuardBypass,
+}
+
+impl LedgerGuard {
+    /// The guard's row in `docs/GUARDS.md`.
+    pub(crate) fn documentation_row(&self) -> String {
+        format!("| `{}` | {} | {} |", self.name, self.place, self.consequence)
+    }
+}
+
+const fn guard(
+    name: &'static str,
+    place: &'static str,
+    consequence: &'static str,
+    bypass: GuardBypass,
+) -> LedgerGuard {
+    LedgerGuard { name, place, consequence, bypass }
+}
+
+pub(crate) static GUARDS: &[LedgerGuard] = &[
+    // --- Entries ---------------------------------------------------------------------------------------------------
+    guard(
+        "entry-revision",
+        "transactions.rs: entry_write",
+        "two writers of one entry both add their difference",
+        GuardBypass::Write(Entry, bypass::drop_revision_condition),
+    ),
+    guard(
+        "entry-absence",
+        "transactions.rs: entry_write",
+        "two writers both create the entry and add the item",
+        GuardBypass::Write(Entry, bypass::drop_absence_condition),
+    ),
+    guard(
+        "entry-position",
+        "core/decide.rs: decide",
+        "a record that is delivered again replaces a newer state",
+        GuardBypass::Read(Entry, bypass::hide_position),
+    ),
+    guard(
+        "entry-position-without-difference",
+        "transactions.rs: write_entries",
+        "an older record that is redriven later is taken for a new one",
+        GuardBypass::OmitSingle(Entry, bypass::is_only_position),
+    ),
+    guard(
+        "entry-contributions",
+        "core/plan.rs: difference",
+        "every change of an item adds all that it contributes",
+        GuardBypass::Read(Entry, bypass::hide_contributions),
+    ),
+    guard(
+        "entry-generation",
+        "core/plan.rs: ItemPlanner::plan",
+        "a function with an old model undoes what a newer model counted",
+        GuardBypass::Read(Entry, bypass::hide_generation),
+    ),
+    guard(
+        "entry-shard",
+        "core/entry.rs: StoredTarget",
+        "an item is subtracted from another shard than it was added to",
+        GuardBypass::Read(Entry, bypass::hide_shards),
+    ),
+    guard(
+        "entry-rollup-expiry",
+        "core/plan.rs: drop_expired_targets",
+        "a subtraction restores a part of an expired rollup",
+        GuardBypass::Read(Entry, bypass::hide_rollup_expiry),
+    ),
+    guard(
+        "entry-left",
+        "core/plan.rs: left_targets",
+        "the rollup that an item left is shown as before if the writer crashes",
+        GuardBypass::Read(Entry, bypass::hide_left),
+    ),
+    guard(
+        "tombstone-lifetime",
+        "core/decide.rs: TOMBSTONE_LIFETIME",
+        "an older record of a deleted item is counted again",
+        GuardBypass::Write(Entry, bypass::expire_at_once),
+    ),
+    guard(
+        "transaction-atomicity",
+        "transactions.rs: write",
+        "entries are written without their additions",
+        GuardBypass::TransactPiecemeal,
+    ),
+    // --- Reconciling -----------------------------------------------------------------------------------------------
+    guard(
+        "reconciled-since",
+        "core/decide.rs: decide (as_of)",
+        "a record older than the reconciliation replaces the reconciled state",
+        GuardBypass::Read(Entry, bypass::hide_as_of),
+    ),
+    guard(
+        "clock-tolerance",
+        "core/decide.rs: CLOCK_TOLERANCE",
+        "a change made after a reconciliation is taken for an older one",
+        GuardBypass::ServerAhead(Duration::from_secs(16 * 60)),
+    ),
+    guard(
+        "item-read-strongly",
+        "driver.rs: read_items",
+        "a reconciliation counts a state that a counted record has replaced",
+        GuardBypass::ReadStale(Source),
+    ),
+    // --- Expiries --------------------------------------------------------------------------------------------------
+    guard(
+        "marker",
+        "transactions.rs: marker_write",
+        "an expiry that is delivered again is settled again",
+        GuardBypass::OmitAction(Marker),
+    ),
+    guard(
+        "marker-condition",
+        "transactions.rs: marker_write",
+        "an expiry is settled by two deliveries at a time",
+        GuardBypass::Write(Marker, bypass::settle_always),
+    ),
+    guard(
+        "marker-read",
+        "driver.rs: read_entries",
+        "an expiry that is delivered again is planned until its deadline",
+        GuardBypass::Hide(Marker),
+    ),
+    guard(
+        "marker-lifetime",
+        "core/decide.rs: TOMBSTONE_LIFETIME",
+        "an expiry that is delivered again is settled again",
+        GuardBypass::Write(Marker, bypass::expire_at_once),
+    ),
+    guard(
+        "settled-part",
+        "core/rollup.rs: rollup_write",
+        "settled contributions cannot be distinguished from wrong ones",
+        GuardBypass::Write(Rollup, bypass::drop_settled_part),
+    ),
+    // --- Parking ---------------------------------------------------------------------------------------------------
+    guard(
+        "parked-marker-condition",
+        "transactions.rs: marker_write",
+        "a settled expiry is parked, and settled again when it is redriven",
+        GuardBypass::Write(Marker, bypass::park_always),
+    ),
+    guard(
+        "parked-marker-mark",
+        "driver.rs: read_entries (is_parked)",
+        "a parked expiry is taken for a settled one",
+        GuardBypass::Read(Marker, bypass::hide_mark),
+    ),
+    guard(
+        "parked-mark",
+        "core/evaluate.rs: park",
+        "a parked record is acknowledged, and no entry marks it as missing",
+        GuardBypass::Write(Entry, bypass::omit_mark),
+    ),
+    guard(
+        "parked-mark-kept",
+        "core/plan.rs: ItemPlanner::plan (behind)",
+        "an older record removes the mark of a parked one",
+        GuardBypass::Read(Entry, bypass::hide_mark),
+    ),
+    guard(
+        "parked-entry-lifetime",
+        "core/plan.rs: ItemPlanner::plan (expires_at)",
+        "TTL deletes the entry of a parked item",
+        GuardBypass::Write(Entry, bypass::expire_parked),
+    ),
+    // --- Rollups ---------------------------------------------------------------------------------------------------
+    guard(
+        "computed-revision",
+        "core/rollup.rs: unchanged",
+        "an average or extreme is computed from values that another writer has changed",
+        GuardBypass::Write(Rollup, bypass::drop_revision_condition),
+    ),
+    guard(
+        "computed-absence",
+        "core/rollup.rs: unchanged",
+        "an average or extreme is computed as if the rollup did not exist",
+        GuardBypass::Write(Rollup, bypass::drop_absence_condition),
+    ),
+    guard(
+        "rollup-revision",
+        "core/rollup.rs: rollup_write",
+        "no writer can tell that a rollup has changed",
+        GuardBypass::Write(Rollup, bypass::keep_revision),
+    ),
+    // --- Lookups ---------------------------------------------------------------------------------------------------
+    guard(
+        "lookup-absence",
+        "lookup.rs: store_outputs",
+        "the outputs of a lookup change, and contributions with them",
+        GuardBypass::Write(Lookup, bypass::drop_absence_condition),
+    ),
+    guard(
+        "lookup-read",
+        "lookup.rs: resolve",
+        "a record fails because the looked-up item is deleted",
+        GuardBypass::Hide(Lookup),
+    ),
+    // --- Mirrors ---------------------------------------------------------------------------------------------------
+    guard(
+        "mirror-revision",
+        "mirror/write.rs: copies_write",
+        "an older copy replaces a newer one",
+        GuardBypass::Write(Source, bypass::replace_newer_copies),
+    ),
+    guard(
+        "mirror-same-revision",
+        "mirror/write.rs: copies_write",
+        "a copy that the application overwrote stays wrong",
+        GuardBypass::Write(Source, bypass::keep_overwritten_copies),
+    ),
+    guard(
+        "mirror-origin",
+        "mirror/write.rs: copies_write (_of)",
+        "an item that was copied shows the original's values",
+        GuardBypass::Write(Source, bypass::keep_foreign_copies),
+    ),
+    guard(
+        "mirror-extreme",
+        "mirror/write.rs: copies_write (is_extreme)",
+        "a mirror onto an item that feeds it writes forever",
+        GuardBypass::Write(Source, bypass::write_equal_extremes),
+    ),
+    guard(
+        "mirror-existence",
+        "mirror/write.rs: copies_write",
+        "a deleted item exists again",
+        GuardBypass::Write(Source, bypass::create_items),
+    ),
+    guard(
+        "mirror-map",
+        "mirror/write.rs: create_maps",
+        "a new map removes copies that another writer has set",
+        GuardBypass::Write(Source, bypass::replace_maps),
+    ),
+    guard(
+        "mirror-read-strongly",
+        "mirror/mod.rs: place_copies",
+        "the last refresh shows an older value",
+        GuardBypass::ReadStale(Rollup),
+    ),
+    guard(
+        "mirror-note",
+        "mirror/places.rs: note_place",
+        "an item that has moved is not refreshed",
+        GuardBypass::OmitSingle(Lookup, bypass::is_note),
+    ),
+    guard(
+        "mirror-note-read",
+        "mirror/places.rs: place_keys",
+        "an item that has moved is not refreshed",
+        GuardBypass::Read(Lookup, bypass::hide_notes),
+    ),
+    guard(
+        "mirror-note-read-strongly",
+        "mirror/mod.rs: place_copies",
+        "a writer misses the note of an item that has moved during its commit",
+        GuardBypass::ReadStale(Lookup),
+    ),
+];
