@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::entry::LedgerEntry;
+use super::entry::{CLOCK_TOLERANCE, LedgerEntry};
 use crate::record::{ChangeRecord, Position, Timestamp};
 use crate::table::OnExpiry;
 
@@ -13,8 +13,6 @@ use crate::table::OnExpiry;
 pub(crate) const TOMBSTONE_LIFETIME: Duration = Duration::from_secs(35 * 24 * 60 * 60);
 /// How long the tombstone of an item that is marked as parked is kept: an operator must have time to heal it.
 pub(crate) const MARK_LIFETIME: Duration = Duration::from_secs(400 * 24 * 60 * 60);
-/// The largest difference between two clocks, or between a stream's times and a clock.
-pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
 
 /// Indexes of records; usually one.
 pub(crate) type RecordIndexes = SmallVec<[usize; 2]>;

@@ -2,16 +2,19 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 
-use super::decide::CLOCK_TOLERANCE;
 use super::keys;
 use crate::projection::{Contribution, ItemContributions, RollupTargets, TargetId, TargetIds, TargetKey};
 use crate::record::{AttributeValue, Decimal, Item, JsonMembers, Position, Timestamp};
 use crate::{Error, ErrorKind, Result};
+
+/// The largest difference between two clocks, or between a stream's times and a clock.
+pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(15 * 60);
 
 /// A ledger entry.
 #[derive(Clone, Debug, PartialEq)]

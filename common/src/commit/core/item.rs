@@ -15,8 +15,8 @@
 //! A record that cannot be counted does not stop its item: it has an error, the other records are counted, and the plan
 //! marks the item as parked. So there is no state for it.
 
-use super::decide::{CLOCK_TOLERANCE, RecordDecision, StoredMarker, decide};
-use super::entry::LedgerEntry;
+use super::decide::{RecordDecision, StoredMarker, decide};
+use super::entry::{CLOCK_TOLERANCE, LedgerEntry};
 use super::lookups::LookupResults;
 use super::plan::{ItemPlan, ItemPlanner};
 use super::records::{DefectiveRecord, DeliveredRecords, RecordFailure, SourceItem};

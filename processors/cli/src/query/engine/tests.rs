@@ -253,7 +253,7 @@ async fn a_wrong_query_is_rejected_with_the_cause_or_the_available_names() {
         ("SELECT * FROM bocks", "books, loans, books_log, loans_log"),
         ("SELECT prize FROM books", "prize"),
         ("SELEKT 1", "the query is not valid SQL: Expected: an SQL statement, found: SELEKT"),
-        ("SELECT FROM WHERE", "the query is not valid SQL: "),
+        ("SELECT price FROM books WHERE", "the query is not valid SQL: "),
         ("CREATE TABLE other AS SELECT 1", "only queries"),
         ("DROP VIEW books", "only queries"),
         ("SELECT 1; SELECT 2", "statement"),
