@@ -32,7 +32,8 @@ impl<S: Store + 'static> SimulationRun<S> {
         });
         if !handled.unwritable_mirrors.is_empty() {
             self.coverage.record("mirror could not be written");
-            if !self.options.breaks_mirrors {
+            // The application may write to the item between any two requests.
+            if !self.options.breaks_mirrors && !self.may_fail {
                 self.problems.push(format!("mirrors could not be written: {:?}", handled.unwritable_mirrors));
             }
         }
@@ -81,7 +82,11 @@ impl<S: Store + 'static> SimulationRun<S> {
     }
 
     fn check_reconciliation(&mut self, record: usize, outcome: &CommitOutcome) {
-        if !self.may_fail && !outcome.failures.is_empty() {
+        if outcome.failures.is_empty() {
+            return;
+        }
+        self.reconcile_again.insert(record);
+        if !self.may_fail {
             let position = self.streams.records[record].position();
             self.problems
                 .push(format!("reconciling {position} failed without faults: {:?}", outcome.failures));

@@ -70,15 +70,13 @@ pub(crate) fn start() -> HttpTables {
 /// Creates the table with a binary and a number key.
 async fn create_meters(client: &Client) {
     let mut request = client.create_table().table_name(METERS).billing_mode(BillingMode::PayPerRequest);
-    for (name, key_type, scalar) in [
-        ("code", KeyType::Hash, ScalarAttributeType::B),
-        ("number", KeyType::Range, ScalarAttributeType::N),
-    ] {
+    for (name, key_type, scalar) in
+        [("code", KeyType::Hash, ScalarAttributeType::B), ("number", KeyType::Range, ScalarAttributeType::N)]
+    {
         let attribute = AttributeDefinition::builder().attribute_name(name).attribute_type(scalar);
         let element = KeySchemaElement::builder().attribute_name(name).key_type(key_type);
-        request = request
-            .attribute_definitions(attribute.build().unwrap())
-            .key_schema(element.build().unwrap());
+        request =
+            request.attribute_definitions(attribute.build().unwrap()).key_schema(element.build().unwrap());
     }
     request.send().await.unwrap();
 }

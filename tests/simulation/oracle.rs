@@ -257,17 +257,18 @@ fn reading(item: &Item, sensor: &str) -> Result<ContributionList, CountError> {
     number(item, "level")?;
     Ok(vec![
         ((format!("SENSOR#{sensor}"), "ROLLUP#LEVEL".to_owned()), "readings", ExactNumber::one()),
-        ((format!("PLACE#{}", text(item, "place")), "ROLLUP".to_owned()), "readings_here", ExactNumber::one()),
+        (
+            (format!("PLACE#{}", text(item, "place")), "ROLLUP".to_owned()),
+            "readings_here",
+            ExactNumber::one(),
+        ),
     ])
 }
 
 fn meter(item: &Item, code: &str, meter: &str) -> Result<ContributionList, CountError> {
     let units = number(item, "units")?;
     let target = (format!("METER#{meter}"), format!("ROLLUP#{code}"));
-    Ok(vec![
-        (target.clone(), "meters", ExactNumber::one()),
-        (target, "units_sum", units.unwrap_or_default()),
-    ])
+    Ok(vec![(target.clone(), "meters", ExactNumber::one()), (target, "units_sum", units.unwrap_or_default())])
 }
 
 /// The value that an item offers to the extremes of a rollup.

@@ -36,8 +36,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             let measure = OVERWRITABLE.into_iter().find(|measure| rollup.contains_key(*measure))?;
             Some(OverwrittenMeasure { rollup, measure })
         };
-        let mut candidates: Vec<_> =
-            rollups.into_iter().filter(is_own).filter_map(measure_of).collect();
+        let mut candidates: Vec<_> = rollups.into_iter().filter(is_own).filter_map(measure_of).collect();
         if candidates.is_empty() {
             return;
         }

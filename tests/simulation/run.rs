@@ -96,6 +96,8 @@ pub(crate) struct SimulationRun<S> {
     pub(crate) failed_batches: Vec<Vec<usize>>,
     /// The records that were parked.
     pub(crate) parked_records: BTreeSet<usize>,
+    /// The records whose item must be reconciled again, because the reconciliation was not completed.
+    pub(crate) reconcile_again: BTreeSet<usize>,
     pub(crate) application: SimulatedApplication,
     pub(crate) watcher: StateWatcher,
     pub(crate) trace: RunTrace,
@@ -136,6 +138,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             next_task: 0,
             failed_batches: Vec::new(),
             parked_records: BTreeSet::new(),
+            reconcile_again: BTreeSet::new(),
             application,
             watcher: StateWatcher::default(),
             trace: RunTrace::new(is_traced),
@@ -363,7 +366,8 @@ impl<S: Store + 'static> SimulationRun<S> {
         match task.kind {
             TaskKind::Deliver { shard } => self.fail_delivery(shard, task.id, 0, &task.records),
             TaskKind::Redrive => self.failed_batches.push(task.records),
-            TaskKind::RecordingReplay | TaskKind::Reconcile => {}
+            TaskKind::Reconcile => self.reconcile_again.extend(task.records),
+            TaskKind::RecordingReplay => {}
         }
     }
 

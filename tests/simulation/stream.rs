@@ -99,7 +99,13 @@ impl StreamSet {
     pub(crate) fn new(now: Timestamp, options: &RunOptions, random: &mut SeededRandom) -> Self {
         let mut shards = Vec::new();
         let streams = [(); TABLES.len()].map(|()| create(now, options.shards, random, &mut shards));
-        Self { records: Vec::new(), shards, streams, malformed: options.malformed, new_shards: options.shards }
+        Self {
+            records: Vec::new(),
+            shards,
+            streams,
+            malformed: options.malformed,
+            new_shards: options.shards,
+        }
     }
 
     /// Disables the table's stream and enables it again.

@@ -50,7 +50,9 @@ pub(super) fn check_extremes<S: Store + 'static>(
         let is_unknown = found.as_ref().is_some_and(|found| !values.written.contains(found));
         (is_unknown || beyond.is_some_and(is_beaten)).then(|| {
             let (partition, sort) = target;
-            format!("{partition} {sort} {measure} is {found:?}; {beyond:?} was counted, unknown: {is_unknown}")
+            format!(
+                "{partition} {sort} {measure} is {found:?}; {beyond:?} was counted, unknown: {is_unknown}"
+            )
         })
     };
     offered.iter().filter_map(problem).collect()

@@ -122,9 +122,7 @@ impl<T: Tables> FaultyTables<T> {
             Some(EarlyFault::Conflict)
         } else if state.occurs(|rates| rates.throttle, |injected| &mut injected.throttles) {
             Some(EarlyFault::Throttle)
-        } else if can_be_rejected
-            && state.occurs(|rates| rates.rejected, |injected| &mut injected.rejected)
-        {
+        } else if can_be_rejected && state.occurs(|rates| rates.rejected, |injected| &mut injected.rejected) {
             Some(EarlyFault::Rejected)
         } else {
             None
@@ -162,8 +160,7 @@ impl<T: Tables> FaultyTables<T> {
     /// The number of keys that are read first, if the rest is read later.
     fn torn_at(&self, keys: usize) -> Option<usize> {
         let mut state = self.lock();
-        let is_torn =
-            keys > 1 && state.occurs(|rates| rates.torn_read, |injected| &mut injected.torn_reads);
+        let is_torn = keys > 1 && state.occurs(|rates| rates.torn_read, |injected| &mut injected.torn_reads);
         is_torn.then(|| 1 + state.below(keys - 1))
     }
 

@@ -65,7 +65,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         };
         let is_there = *partition == *item.source.partition && sort.as_deref() == item.source.sort.as_deref();
         let empty = Image::default();
-        let image = item.records.newest_image().unwrap_or(&empty);
+        let image = item.newest_image().unwrap_or(&empty);
         let Ok(lookup_key) = ImageScope::of(&self.core.model, item.identity, image).lookup_key(lookup) else {
             return Ok(());
         };
