@@ -112,6 +112,8 @@ pub(crate) struct SimulationRun<S> {
     pub(crate) application_writes: u64,
     /// Our own writes to the application's items.
     pub(crate) own_writes: u64,
+    /// Whether faults are injected.
+    pub(crate) has_faults: bool,
     /// Whether failures are allowed; without faults they are problems.
     pub(crate) may_fail: bool,
 }
@@ -149,6 +151,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             overwritten: None,
             application_writes: 0,
             own_writes: 0,
+            has_faults: true,
             may_fail: true,
             options,
         };

@@ -204,6 +204,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     fn skip_days(&mut self) {
         let days = self.random.pick(&[1, 3, 10, 36, 80]).copied().unwrap_or(1);
         if days > 30 && self.random.chance(700) {
+            self.mend_measure();
             self.drain();
         }
         self.allow_unseen_undelivered_images();
@@ -289,6 +290,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.redrive_all();
         self.land_requests();
         self.tables.set_rates(afterwrite_tests::faults::FaultRates::NONE);
+        self.has_faults = false;
         (self.options.retries, self.options.malformed) = (None, 0);
         self.heal_parked_records();
         for _ in 0..6 {
@@ -343,7 +345,7 @@ impl<S: Store + 'static> SimulationRun<S> {
 
     /// Lets a moment pass; while calls may hang, sometimes a longer one.
     fn pass_time(&mut self) {
-        let is_long = self.may_fail && self.random.chance(20);
+        let is_long = self.has_faults && self.random.chance(20);
         let passed = self.random.below(if is_long { 30_000 } else { 50 });
         self.advance(Duration::from_millis(passed));
     }
