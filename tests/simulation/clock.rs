@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite_tests::clock::reached;
 use afterwrite_tests::random::SeededRandom;
 
 /// The time of a run.
@@ -63,8 +62,15 @@ impl Clock for SkewedClock {
         })
     }
 
+    /// Wakes itself at each poll: a future among others that run concurrently is only polled if it was woken.
     fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
-        reached(self, time)
+        poll_fn(move |context| {
+            if self.now() >= time {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
     }
 
     fn permille(&self) -> u32 {

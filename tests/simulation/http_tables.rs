@@ -16,9 +16,13 @@ use afterwrite::sink::{
 };
 use afterwrite::{Error, Result};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
 use tokio::runtime::Runtime;
 
-use super::store::{EVENTS, MAIN, STATE, Store};
+use super::store::{EVENTS, MAIN, METERS, STATE, Store, key_of_item, key_text};
 
 /// The embedded DynamoDB, and the keys and changes so far.
 pub(crate) struct HttpTables {
@@ -57,9 +61,24 @@ pub(crate) fn start() -> HttpTables {
     ] {
         runtime.block_on(server.create_table(&table)).unwrap();
     }
+    runtime.block_on(create_meters(&client));
     let state =
         ServerState { now: Timestamp::from_epoch_ms(0), keys: BTreeMap::new(), changes: BTreeMap::new() };
     HttpTables { runtime, tables: DynamoDb::new(client), _server: server, state: Mutex::new(state) }
+}
+
+/// Creates the table with a binary and a number key.
+async fn create_meters(client: &Client) {
+    let mut request = client.create_table().table_name(METERS).billing_mode(BillingMode::PayPerRequest);
+    for (name, key_type, scalar) in
+        [("code", KeyType::Hash, ScalarAttributeType::B), ("number", KeyType::Range, ScalarAttributeType::N)]
+    {
+        let attribute = AttributeDefinition::builder().attribute_name(name).attribute_type(scalar);
+        let element = KeySchemaElement::builder().attribute_name(name).key_type(key_type);
+        request =
+            request.attribute_definitions(attribute.build().unwrap()).key_schema(element.build().unwrap());
+    }
+    request.send().await.unwrap();
 }
 
 impl HttpTables {
@@ -79,9 +98,8 @@ impl HttpTables {
         let mut state = self.lock();
         let time = state.now;
         for (key, (old, new)) in keys.into_iter().zip(before.into_iter().zip(after)) {
-            let text = |value: &AttributeValue<'_>| value.as_text().unwrap_or("").to_owned();
-            let sort = key.sort.as_ref().map(|sort| text(&sort.value)).unwrap_or_default();
-            let text_key = (key.table.to_string(), text(&key.partition.value), sort);
+            let sort = key.sort.as_ref().map(|sort| key_text(&sort.value)).unwrap_or_default();
+            let text_key = (key.table.to_string(), key_text(&key.partition.value), sort);
             state.keys.insert(text_key, key.clone());
             if old != new {
                 let change = ItemChange { key: key.clone(), old, new, time, is_expiry };
@@ -125,11 +143,7 @@ impl Store for HttpTables {
     }
 
     fn put(&self, table: &str, item: Item) {
-        let text = |name: &str| super::store::text(&item, name).to_owned();
-        let key = match table {
-            EVENTS => super::store::key(table, &text("id"), None),
-            _ => super::store::key(table, &text("PK"), Some(&text("SK"))),
-        };
+        let key = key_of_item(table, &item);
         self.write_unconditionally(key, WriteAction::Put(item), false);
     }
 

@@ -30,18 +30,39 @@ pub(crate) struct RunOptions {
     pub(crate) parks: bool,
     /// Whether processes crash and invocations time out.
     pub(crate) crashes: bool,
+    /// The shards of each stream at the beginning.
+    pub(crate) shards: u64,
+    /// Whether shards are split.
+    pub(crate) splits: bool,
+    /// The number of changes that the application makes at once, in one burst.
+    pub(crate) burst: Option<u64>,
+    /// Whether the application copies items to other keys.
+    pub(crate) clones: bool,
+    /// Whether the application writes items that cannot take a mirror.
+    pub(crate) breaks_mirrors: bool,
+    /// Whether the application writes keys that the ledger must hash.
+    pub(crate) odd_keys: bool,
+    /// Whether measures of rollups are overwritten by text for a while.
+    pub(crate) tampers: bool,
 }
 
+/// Every how many seeds a run has a batch of [`LARGEST_BURST`] records.
+const LARGEST_EVERY: u64 = 500;
+/// The records of a batch at most, as in an event source mapping.
+pub(crate) const LARGEST_BURST: u64 = 10_000;
+
 impl RunOptions {
-    pub(crate) fn draw(random: &mut SeededRandom) -> Self {
+    pub(crate) fn draw(seed: u64, random: &mut SeededRandom) -> Self {
+        let burst = draw_burst(seed, random);
+        let is_large = burst.is_some_and(|records| records > 1000);
         // Without a limit, a record that cannot be counted would block its shard forever.
-        let poison = if random.chance(400) { 120 } else { 0 };
-        let malformed = if random.chance(400) { 40 } else { 0 };
+        let poison = if random.chance(400) && !is_large { 120 } else { 0 };
+        let malformed = if random.chance(400) && !is_large { 40 } else { 0 };
         let has_limit = random.chance(600) || poison + malformed > 0;
         Self {
             writes: 25 + u32::try_from(random.below(45)).unwrap_or(0),
             consumers: 2 + usize::from(random.chance(400)),
-            rates: if random.chance(800) { FaultRates::SOME } else { FaultRates::NONE },
+            rates: if random.chance(800) { draw_rates(random, is_large) } else { FaultRates::NONE },
             retries: has_limit.then(|| 1 + u32::try_from(random.below(4)).unwrap_or(0)),
             poison,
             malformed,
@@ -51,6 +72,38 @@ impl RunOptions {
             recreates_streams: random.chance(300),
             crashes: random.chance(700),
             parks: random.chance(500),
+            shards: if is_large || random.chance(100) { 1 } else { 3 },
+            splits: random.chance(300) && !is_large,
+            burst,
+            clones: random.chance(500),
+            breaks_mirrors: random.chance(350),
+            odd_keys: random.chance(350),
+            tampers: random.chance(250) && !is_large,
         }
+    }
+}
+
+/// The size of the burst: hundreds in one of forty runs, thousands in very few.
+fn draw_burst(seed: u64, random: &mut SeededRandom) -> Option<u64> {
+    let hundreds = random.chance(25).then(|| 120 + random.below(480));
+    match seed % LARGEST_EVERY {
+        99 => Some(LARGEST_BURST),
+        199 => Some(LARGEST_BURST / 5),
+        _ => hundreds,
+    }
+}
+
+/// Some kinds of faults in addition to the usual ones.
+fn draw_rates(random: &mut SeededRandom, is_large: bool) -> FaultRates {
+    let mut if_drawn = |chance: u64, rate: u64| if random.chance(chance) { rate } else { 0 };
+    FaultRates {
+        late: if_drawn(350, 25),
+        hang: if_drawn(250, 6),
+        rejected: if is_large { 0 } else { if_drawn(250, 15) },
+        torn_read: if_drawn(500, 250),
+        partial_read: if_drawn(500, 200),
+        index_stale: if_drawn(400, 200),
+        index_double: if_drawn(400, 200),
+        ..FaultRates::SOME
     }
 }

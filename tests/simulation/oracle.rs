@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite_demo::exact::ExactNumber;
 
-use super::store::{EVENTS, text};
+use super::store::{EVENTS, METERS, key_texts, text};
 
 /// `PK`, without a shard, and `SK` of a rollup.
 pub(crate) type RollupKey = (String, String);
@@ -51,6 +51,14 @@ pub(crate) enum ItemKind<'k> {
         user: &'k str,
     },
     Event,
+    Post,
+    Reading {
+        sensor: &'k str,
+    },
+    Meter {
+        code: &'k str,
+        number: &'k str,
+    },
     /// An item without contributions.
     Other,
 }
@@ -59,13 +67,21 @@ pub(crate) enum ItemKind<'k> {
 pub(crate) fn item_kind<'k>(table: &str, partition: &'k str, sort: Option<&'k str>) -> ItemKind<'k> {
     let sort = sort.unwrap_or("");
     if table == EVENTS {
-        return if partition.starts_with("EVENT#") { ItemKind::Event } else { ItemKind::Other };
+        return match partition.split_once('#') {
+            Some(("EVENT", _)) => ItemKind::Event,
+            Some(("POST", _)) => ItemKind::Post,
+            _ => ItemKind::Other,
+        };
+    }
+    if table == METERS {
+        return ItemKind::Meter { code: partition, number: sort };
     }
     match (partition.split_once('#'), sort.split_once('#')) {
         (Some(("OWNER", owner)), Some(("PROJECT", project))) => ItemKind::Project { owner, project },
         (Some(("PROJECT", project)), Some(("TASK", _))) => ItemKind::Task { project },
         (Some(("SHOP", shop)), None) if sort == "INFO" => ItemKind::Shop { shop },
         (Some(("SHOP", shop)), Some(("VISIT", _))) => ItemKind::Visit { shop },
+        (Some(("SENSOR", sensor)), None) if sort == "READING" => ItemKind::Reading { sensor },
         (Some(("USER", user)), Some(("SESSION", _))) => ItemKind::Session { user },
         _ => ItemKind::Other,
     }
@@ -74,7 +90,10 @@ pub(crate) fn item_kind<'k>(table: &str, partition: &'k str, sort: Option<&'k st
 impl ItemKind<'_> {
     /// Whether an item of this kind that TTL deletes remains counted.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self, Self::Task { .. } | Self::Session { .. } | Self::Event)
+        matches!(
+            self,
+            Self::Task { .. } | Self::Session { .. } | Self::Event | Self::Post | Self::Meter { .. }
+        )
     }
 }
 
@@ -107,16 +126,16 @@ pub(crate) fn contributions(
     generation: u64,
     remembered: &RememberedOutputs,
 ) -> Result<ContributionList, CountError> {
-    let (partition, sort) = match table {
-        EVENTS => (text(item, "id"), None),
-        _ => (text(item, "PK"), Some(text(item, "SK"))),
-    };
-    let mut amounts = match item_kind(table, partition, sort) {
+    let (partition, sort) = key_texts(table, item);
+    let mut amounts = match item_kind(table, &partition, sort.as_deref()) {
         ItemKind::Project { owner, .. } => project(item, owner),
         ItemKind::Task { project } => task(item, project, generation, remembered)?,
         ItemKind::Visit { shop } => visit(item, shop, generation)?,
         ItemKind::Session { user } => session(item, user)?,
         ItemKind::Event => event(item, remembered)?,
+        ItemKind::Post => post(item, remembered)?,
+        ItemKind::Reading { sensor } => reading(item, sensor)?,
+        ItemKind::Meter { code, number } => meter(item, code, number)?,
         ItemKind::Shop { .. } | ItemKind::Other => Vec::new(),
     };
     amounts.retain(|(.., amount)| *amount != ExactNumber::ZERO);
@@ -222,6 +241,62 @@ fn event(item: &Item, remembered: &RememberedOutputs) -> Result<ContributionList
         }
     }
     Ok(amounts)
+}
+
+/// A draft is not counted, and neither is a live post without a shop: both need no city.
+fn post(item: &Item, remembered: &RememberedOutputs) -> Result<ContributionList, CountError> {
+    let shop = text(item, "shop_id");
+    if text(item, "state") != "LIVE" || shop.is_empty() {
+        return Ok(Vec::new());
+    }
+    let city = remembered.cities.get(shop).ok_or(CountError::NoOutputs)?;
+    Ok(vec![((format!("CITY#{city}"), "ROLLUP".to_owned()), "posts", ExactNumber::one())])
+}
+
+fn reading(item: &Item, sensor: &str) -> Result<ContributionList, CountError> {
+    number(item, "level")?;
+    Ok(vec![
+        ((format!("SENSOR#{sensor}"), "ROLLUP#LEVEL".to_owned()), "readings", ExactNumber::one()),
+        (
+            (format!("PLACE#{}", text(item, "place")), "ROLLUP".to_owned()),
+            "readings_here",
+            ExactNumber::one(),
+        ),
+    ])
+}
+
+fn meter(item: &Item, code: &str, meter: &str) -> Result<ContributionList, CountError> {
+    let units = number(item, "units")?;
+    let target = (format!("METER#{meter}"), format!("ROLLUP#{code}"));
+    Ok(vec![(target.clone(), "meters", ExactNumber::one()), (target, "units_sum", units.unwrap_or_default())])
+}
+
+/// The value that an item offers to the extremes of a rollup.
+pub(crate) struct OfferedExtreme {
+    pub(crate) target: RollupKey,
+    pub(crate) largest: &'static str,
+    pub(crate) smallest: Option<&'static str>,
+    pub(crate) value: ExactNumber,
+}
+
+/// The values of an item for `max` and `min`.
+pub(crate) fn extremes(table: &str, item: &Item) -> Vec<OfferedExtreme> {
+    let (partition, sort) = key_texts(table, item);
+    let offer = |name: &str, partition: String, sort: &str, largest, smallest| {
+        let value = number(item, name).ok().flatten()?;
+        Some(OfferedExtreme { target: (partition, sort.to_owned()), largest, smallest, value })
+    };
+    let offers = match item_kind(table, &partition, sort.as_deref()) {
+        ItemKind::Visit { .. } => {
+            vec![offer("score", partition.clone(), "ROLLUP#VISITS", "best", Some("worst"))]
+        }
+        ItemKind::Reading { .. } => vec![
+            offer("level", partition.clone(), "ROLLUP#LEVEL", "highest", Some("lowest")),
+            offer("level", format!("PLACE#{}", text(item, "place")), "ROLLUP", "peak", None),
+        ],
+        _ => Vec::new(),
+    };
+    offers.into_iter().flatten().collect()
 }
 
 /// Whether an item cannot be counted, whatever the lookups return.

@@ -27,14 +27,19 @@ use super::clock::{SimulatedTime, SkewedClock};
 use super::coverage::FaultCoverage;
 use super::model::model;
 use super::options::RunOptions;
+use super::overwriting::OverwrittenMeasure;
 use super::second_reader::SecondReader;
 use super::single_changes;
-use super::store::{STATE, Store};
+use super::state_keys::{entry_key, marker_key};
+use super::store::{STATE, Store, text};
 use super::stream::{StreamSet, TABLES};
 use super::trace::RunTrace;
 use super::watcher::StateWatcher;
 
 pub(crate) type LedgerProcess<S> = StreamAggregator<Arc<FaultyTables<S>>, SkewedClock>;
+/// How often a task may be continued after its deadline: a sleep may end after it, but no call begins.
+const POLLS_AFTER_DEADLINE: u32 = 3;
+
 type TaskFuture = Pin<Box<dyn Future<Output = afterwrite::Result<TaskResult>>>>;
 
 /// The result of a task.
@@ -58,14 +63,18 @@ pub(crate) enum TaskKind {
 }
 
 pub(crate) struct ConsumerTask {
-    id: u64,
-    kind: TaskKind,
+    pub(crate) id: u64,
+    pub(crate) kind: TaskKind,
     pub(crate) records: Vec<usize>,
     consumer: usize,
     generation: u64,
     deadline: Timestamp,
     /// The number of turns to skip: a process that pauses while others continue.
     pause: u64,
+    /// How often it was continued after its deadline.
+    polls_after_deadline: u32,
+    /// The writes rejected before it began.
+    rejected_before: u64,
     future: TaskFuture,
 }
 
@@ -88,6 +97,8 @@ pub(crate) struct SimulationRun<S> {
     pub(crate) failed_batches: Vec<Vec<usize>>,
     /// The records that were parked.
     pub(crate) parked_records: BTreeSet<usize>,
+    /// The records whose item must be reconciled again, because the reconciliation was not completed.
+    pub(crate) reconcile_again: BTreeSet<usize>,
     pub(crate) application: SimulatedApplication,
     pub(crate) watcher: StateWatcher,
     pub(crate) trace: RunTrace,
@@ -96,6 +107,14 @@ pub(crate) struct SimulationRun<S> {
     pub(crate) problems: Vec<String>,
     /// Items with an image that may never be counted, because a later one was counted first or the item was reconciled.
     pub(crate) items_with_unseen_images: BTreeSet<(String, Option<String>)>,
+    /// The measure that is overwritten by text, if there is one.
+    pub(crate) overwritten: Option<OverwrittenMeasure>,
+    /// The writes of the application, TTL included, to its items.
+    pub(crate) application_writes: u64,
+    /// Our own writes to the application's items.
+    pub(crate) own_writes: u64,
+    /// Whether faults are injected.
+    pub(crate) has_faults: bool,
     /// Whether failures are allowed; without faults they are problems.
     pub(crate) may_fail: bool,
 }
@@ -103,14 +122,14 @@ pub(crate) struct SimulationRun<S> {
 impl<S: Store + 'static> SimulationRun<S> {
     pub(crate) fn new(seed: u64, is_traced: bool, store: S) -> Self {
         let mut random = SeededRandom::new(seed);
-        let options = RunOptions::draw(&mut random);
+        let options = RunOptions::draw(seed, &mut random);
         let start =
             Timestamp::from_epoch_seconds(1_770_000_000 + i64::try_from(random.below(86_400 * 200)).unwrap());
         let time = SimulatedTime::new(start, random.split());
         store.set_time(start);
         let tables = Arc::new(FaultyTables::new(store, options.rates, random.number()));
-        let streams = StreamSet::new(start, options.malformed, &mut random);
-        let application = SimulatedApplication::new(random.split(), options.poison);
+        let streams = StreamSet::new(start, &options, &mut random);
+        let application = SimulatedApplication::new(random.split(), &options);
         let relay = SecondReader::new(random.split(), Arc::clone(&time));
         let mut run = Self {
             random,
@@ -122,6 +141,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             next_task: 0,
             failed_batches: Vec::new(),
             parked_records: BTreeSet::new(),
+            reconcile_again: BTreeSet::new(),
             application,
             watcher: StateWatcher::default(),
             trace: RunTrace::new(is_traced),
@@ -129,6 +149,10 @@ impl<S: Store + 'static> SimulationRun<S> {
             relay,
             problems: Vec::new(),
             items_with_unseen_images: BTreeSet::new(),
+            overwritten: None,
+            application_writes: 0,
+            own_writes: 0,
+            has_faults: true,
             may_fail: true,
             options,
         };
@@ -165,10 +189,10 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
             let first = self.streams.records.len();
             self.streams.append(table, changes, &mut self.random);
-            if self.trace.is_shown() {
-                for (number, record) in self.streams.records.iter().enumerate().skip(first) {
-                    println!("        record {number}: {record}");
-                }
+            let appended = u64::try_from(self.streams.records.len() - first).unwrap();
+            *(if generation == 0 { &mut self.application_writes } else { &mut self.own_writes }) += appended;
+            for number in first..self.streams.records.len() {
+                self.note_record(number);
             }
         }
         for change in self.tables.inner().take_changes(STATE) {
@@ -179,6 +203,28 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
         }
         self.problems.append(&mut self.watcher.problems);
+    }
+
+    /// Tells the others of a new record.
+    fn note_record(&mut self, number: usize) {
+        let record = &self.streams.records[number];
+        if self.trace.is_shown() {
+            println!("        record {number}: {record}");
+        }
+        let (table, partition, sort) = (record.table, &record.partition, record.sort.as_deref());
+        if record.is_expiry {
+            let position = record.position();
+            let marker = marker_key(table, partition, sort, &position);
+            if (partition.as_str(), sort) == ("USER#0", Some("SESSION#0")) {
+                self.application.marker_like = Some(format!("0#EXPIRED#{position}"));
+            }
+            self.watcher.expiries.insert(marker, (entry_key(table, partition, sort), position));
+        }
+        if let Some(old) = &record.old
+            && old.contains_key("GSI1PK")
+        {
+            self.tables.add_earlier_version(text(old, "GSI1PK"), old.clone());
+        }
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
@@ -192,6 +238,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             while !self.tasks.is_empty() {
                 self.end_task(0, "timed out");
             }
+            self.land_requests();
         }
         self.time.advance(by);
         self.tables.inner().set_time(self.time.now());
@@ -214,7 +261,19 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.note(&[1, id, u64::try_from(records.len()).unwrap()], || {
             format!("task {id} on consumer {consumer} (generation {generation}): {kind:?} {records:?}")
         });
-        self.tasks.push(ConsumerTask { id, kind, records, consumer, generation, deadline, pause: 0, future });
+        let rejected_before = self.tables.injected().rejected;
+        self.tasks.push(ConsumerTask {
+            id,
+            kind,
+            records,
+            consumer,
+            generation,
+            deadline,
+            pause: 0,
+            polls_after_deadline: 0,
+            rejected_before,
+            future,
+        });
         id
     }
 
@@ -285,11 +344,24 @@ impl<S: Store + 'static> SimulationRun<S> {
             self.tasks[index].pause = self.random.below(40);
         }
         self.note(&[3, id], || format!("task {id}"));
+        self.tables.set_author(generation);
+        let task = &mut self.tasks[index];
+        task.polls_after_deadline += u32::from(now >= task.deadline);
+        if task.polls_after_deadline > POLLS_AFTER_DEADLINE {
+            self.problems.push(format!("task {id} did not answer after its deadline"));
+        }
         let poll = self.tasks[index].future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         self.tables.inner().set_time(self.time.now());
         self.collect_changes(generation);
         if let Poll::Ready(result) = poll {
             let task = self.tasks.swap_remove(index);
+            if task.polls_after_deadline > 0 {
+                self.coverage.record("invocation answered after its deadline passed in a call");
+            }
+            if self.overwritten.is_some() || task.rejected_before < self.tables.injected().rejected {
+                // The images of a rejected write are passed over.
+                self.allow_unseen_images(task.records.clone());
+            }
             self.complete(task, result);
         }
     }
@@ -302,7 +374,8 @@ impl<S: Store + 'static> SimulationRun<S> {
         match task.kind {
             TaskKind::Deliver { shard } => self.fail_delivery(shard, task.id, 0, &task.records),
             TaskKind::Redrive => self.failed_batches.push(task.records),
-            TaskKind::RecordingReplay | TaskKind::Reconcile => {}
+            TaskKind::Reconcile => self.reconcile_again.extend(task.records),
+            TaskKind::RecordingReplay => {}
         }
     }
 
@@ -326,150 +399,6 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.coverage.record("model replaced while the other runs");
         self.note(&[5], || format!("consumer {consumer} starts with generation 2"));
         self.restart(consumer, 2);
-    }
-
-    fn complete(&mut self, task: ConsumerTask, result: afterwrite::Result<TaskResult>) {
-        let ConsumerTask { id, kind, records, .. } = task;
-        let handled = match result {
-            Ok(TaskResult::AggregatedBatch(handled)) => handled,
-            Ok(TaskResult::Reconciled(outcome)) => {
-                self.note(&[6, id], || format!("task {id} reconciled: {:?}", outcome.failures));
-                return self.check_reconciliation(records[0], &outcome);
-            }
-            Err(error) => {
-                self.problems.push(format!("an invocation failed as a whole: {error}"));
-                return;
-            }
-        };
-        let failed = self.first_failed(&records, &handled);
-        self.note(&[7, id, u64::try_from(failed.unwrap_or(9999)).unwrap()], || {
-            let errors: Vec<String> =
-                handled.failures.iter().map(|failure| failure.error.to_string()).collect();
-            format!("task {id} returns: first failed record {failed:?}: {errors:?}")
-        });
-        let parked = self.parked_records(&records, &handled);
-        let counted = records.get(..failed.unwrap_or(records.len())).unwrap_or_default();
-        for record in counted.iter().filter(|record| !parked.contains(record)) {
-            let now = self.time.now();
-            self.streams.records[*record].first_counted_at.get_or_insert(now);
-        }
-        if !self.may_fail && failed.is_some() {
-            let errors: Vec<String> =
-                handled.failures.iter().map(|failure| failure.error.to_string()).collect();
-            let labels: Vec<String> =
-                records.iter().map(|record| self.streams.records[*record].position()).collect();
-            self.problems.push(format!("records failed without faults ({kind:?} {labels:?}): {errors:?}"));
-        }
-        match (kind, failed) {
-            (TaskKind::Deliver { shard }, failed) => self.complete_delivery(shard, id, failed, &records),
-            (TaskKind::Redrive, Some(failed)) => self.failed_batches.push(records[failed..].to_vec()),
-            (TaskKind::Redrive, None) | (TaskKind::RecordingReplay | TaskKind::Reconcile, _) => {}
-        }
-    }
-
-    /// The records of a batch that were parked. Some are redriven later; the others must be healed by the item's next
-    /// change or a reconciliation.
-    fn parked_records(&mut self, records: &[usize], handled: &AggregatedBatch) -> Vec<usize> {
-        let numbers = handled.parked.iter().filter_map(|parked| parked.sequence_number.as_deref());
-        let numbers: Vec<&str> = numbers.collect();
-        let is_parked =
-            |record: &usize| numbers.contains(&self.streams.records[*record].sequence_number.as_str());
-        let parked: Vec<usize> = records.iter().copied().filter(is_parked).collect();
-        if parked.len() != numbers.len() {
-            self.problems.push(format!(
-                "{} records are parked, of which the batch has {}",
-                numbers.len(),
-                parked.len()
-            ));
-        }
-        for record in parked.iter().map(|record| &self.streams.records[*record]) {
-            if !single_changes::is_marked(self.tables.inner(), record) {
-                self.problems.push(format!("{record} is parked, but not marked"));
-            }
-        }
-        if !parked.is_empty() {
-            self.coverage.record("record parked");
-            self.note(&[9], || format!("parked: {parked:?}"));
-            self.allow_unseen_images(parked.clone());
-            self.parked_records.extend(&parked);
-        }
-        parked
-    }
-
-    fn check_reconciliation(&mut self, record: usize, outcome: &CommitOutcome) {
-        if !self.may_fail && !outcome.failures.is_empty() {
-            let position = self.streams.records[record].position();
-            self.problems
-                .push(format!("reconciling {position} failed without faults: {:?}", outcome.failures));
-        }
-    }
-
-    /// The index in the batch of the first record that is redelivered; checks the response.
-    fn first_failed(&mut self, records: &[usize], handled: &AggregatedBatch) -> Option<usize> {
-        let failures = &handled.response.batch_item_failures;
-        if failures.len() > 1 || failures.is_empty() != handled.failures.is_empty() {
-            self.problems.push(format!("a response with {} identifiers", failures.len()));
-        }
-        let identifier = &failures.first()?.item_identifier;
-        if identifier.is_empty() {
-            return Some(0);
-        }
-        let index =
-            records.iter().position(|record| self.streams.records[*record].sequence_number == *identifier);
-        if index.is_none() {
-            self.problems.push(format!("the response names {identifier}, which is not in the batch"));
-        }
-        index
-    }
-
-    /// Handles a response: the shard advances to the first record that failed.
-    fn complete_delivery(&mut self, shard: usize, task: u64, failed: Option<usize>, records: &[usize]) {
-        if self.streams.shards[shard].in_flight != Some(task) {
-            return; // The event source mapping no longer waits for this task.
-        }
-        match failed {
-            Some(failed) => self.fail_delivery(shard, task, failed, records),
-            None => {
-                let shard = &mut self.streams.shards[shard];
-                shard.checkpoint += records.len();
-                (shard.in_flight, shard.attempts) = (None, 0);
-            }
-        }
-    }
-
-    fn fail_delivery(&mut self, shard: usize, task: u64, failed: usize, records: &[usize]) {
-        let is_bisected = self.random.chance(600);
-        let retries = self.options.retries;
-        let shard = &mut self.streams.shards[shard];
-        if shard.in_flight != Some(task) {
-            return;
-        }
-        shard.in_flight = None;
-        shard.checkpoint += failed;
-        shard.attempts = if failed > 0 { 1 } else { shard.attempts + 1 };
-        if retries.is_some_and(|retries| shard.attempts > retries) {
-            let dropped = if is_bisected { &records[failed..=failed] } else { &records[failed..] };
-            shard.checkpoint += dropped.len();
-            shard.attempts = 0;
-            self.failed_batches.push(dropped.to_vec());
-            self.allow_unseen_images(dropped.to_vec());
-            self.coverage.record("batch given up");
-            self.note(&[8], || format!("to the on-failure bucket: {dropped:?}"));
-        }
-    }
-
-    /// Starts the delivery of a shard's next batch, of a random size.
-    pub(crate) fn deliver(&mut self, shard: usize) {
-        let size = 1 + self.below(12);
-        let Some(source) = self.streams.shards.get(shard) else { return };
-        let from = source.checkpoint;
-        let until = source.records.len().min(from + size);
-        if source.in_flight.is_some() || from == until {
-            return;
-        }
-        let records = source.records[from..until].to_vec();
-        let task = self.invoke(TaskKind::Deliver { shard }, records);
-        self.streams.shards[shard].in_flight = Some(task);
     }
 
     /// Ends the faults; failures are problems from now on.

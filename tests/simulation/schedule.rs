@@ -7,11 +7,14 @@ use super::check;
 use super::oracle::{ItemKind, item_kind};
 use super::run::{SimulationRun, TaskKind};
 use super::state::StateTable;
+use super::state_keys::{StateKey, entry_key};
 use super::store::{STATE, Store};
 use super::stream::{StreamRecord, TABLES};
 
 /// A run that is not idle after this many steps never becomes idle.
 const MAX_STEPS: u32 = 200_000;
+/// Shards are not split beyond this number.
+const MAX_SHARDS: usize = 40;
 const DAY: u64 = 86_400;
 
 impl<S: Store + 'static> SimulationRun<S> {
@@ -35,6 +38,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             self.trace.add_bytes(items.as_bytes());
         }
         self.coverage.record_injected(self.tables.injected());
+        self.coverage.merge(&self.watcher.coverage);
         self.coverage.merge(&self.relay.coverage());
         self.trace.hash()
     }
@@ -84,7 +88,7 @@ impl<S: Store + 'static> SimulationRun<S> {
             236..240 if self.options.generations => self.upgrade_one(),
             240..244 if self.options.recreates_streams => {
                 self.advance(Duration::from_secs(2));
-                let (table, now) = (TABLES[self.below(2)], self.time.now());
+                let (table, now) = (TABLES[self.below(TABLES.len())], self.time.now());
                 self.coverage.record("stream created again");
                 self.note(&[20], || format!("the stream of {table} is created again"));
                 self.allow_unseen_undelivered_images();
@@ -99,6 +103,14 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
             262..266 if self.options.crashes => self.overtake(),
             266..270 => check::check_sums(self),
+            270..276 if self.options.splits && self.streams.shards.len() < MAX_SHARDS => {
+                let table = TABLES[self.below(TABLES.len())];
+                self.coverage.record("shard split");
+                self.note(&[27], || format!("a shard of {table} is split"));
+                self.streams.split(table, &mut self.random);
+            }
+            276..282 if self.options.tampers => self.overwrite_or_mend(),
+            282..312 if self.tables.has_late_requests() => self.land_request(),
             _ if self.tasks.is_empty() => self.deliver_some(),
             _ => {
                 let index = self.below(self.tasks.len());
@@ -132,19 +144,14 @@ impl<S: Store + 'static> SimulationRun<S> {
 
     fn deliver_some(&mut self) {
         let now = self.time.now();
-        let is_waiting = |shard: &super::stream::StreamShard| {
+        let is_waiting = |(index, shard): &(usize, &super::stream::StreamShard)| {
             shard.in_flight.is_none()
                 && shard.checkpoint < shard.records.len()
                 && shard.delayed_until.is_none_or(|until| until <= now)
+                && self.streams.is_readable(*index, |parent| self.streams.shards[parent].checkpoint)
         };
-        let waiting: Vec<usize> = self
-            .streams
-            .shards
-            .iter()
-            .enumerate()
-            .filter(|(_, shard)| is_waiting(shard))
-            .map(|(index, _)| index)
-            .collect();
+        let waiting: Vec<usize> =
+            self.streams.shards.iter().enumerate().filter(is_waiting).map(|(index, _)| index).collect();
         if waiting.is_empty() {
             // Lets the delays pass.
             self.advance(Duration::from_secs(20));
@@ -197,6 +204,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     fn skip_days(&mut self) {
         let days = self.random.pick(&[1, 3, 10, 36, 80]).copied().unwrap_or(1);
         if days > 30 && self.random.chance(700) {
+            self.mend_measure();
             self.drain();
         }
         self.allow_unseen_undelivered_images();
@@ -233,8 +241,10 @@ impl<S: Store + 'static> SimulationRun<S> {
             if steps > MAX_STEPS {
                 self.problems.push("the run never becomes idle".to_owned());
             }
-            let passed = self.random.below(50);
-            self.advance(Duration::from_millis(passed));
+            self.pass_time();
+            if self.tables.has_late_requests() && self.random.chance(30) {
+                self.land_request();
+            }
             for shard in 0..self.streams.shards.len() {
                 if self.tasks.len() < 6 {
                     self.deliver(shard);
@@ -250,6 +260,7 @@ impl<S: Store + 'static> SimulationRun<S> {
     /// Finishes the run after the last write.
     fn finish(&mut self) {
         self.note(&[26], || "the application has finished".to_owned());
+        self.mend_measure();
         self.drain();
         self.repair();
         if self.options.generations {
@@ -277,7 +288,9 @@ impl<S: Store + 'static> SimulationRun<S> {
     fn redrive_without_faults(&mut self) {
         self.drain();
         self.redrive_all();
+        self.land_requests();
         self.tables.set_rates(afterwrite_tests::faults::FaultRates::NONE);
+        self.has_faults = false;
         (self.options.retries, self.options.malformed) = (None, 0);
         self.heal_parked_records();
         for _ in 0..6 {
@@ -312,6 +325,13 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
             self.finish_tasks();
         }
+        while let Some(record) = self.reconcile_again.pop_first() {
+            self.reconcile(record);
+            self.finish_tasks();
+            if !self.problems.is_empty() {
+                return;
+            }
+        }
     }
 
     fn redrive_all(&mut self) {
@@ -323,8 +343,16 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
     }
 
+    /// Lets a moment pass; while calls may hang, sometimes a longer one.
+    fn pass_time(&mut self) {
+        let is_long = self.has_faults && self.random.chance(20);
+        let passed = self.random.below(if is_long { 30_000 } else { 50 });
+        self.advance(Duration::from_millis(passed));
+    }
+
     fn finish_tasks(&mut self) {
         while !self.tasks.is_empty() && self.problems.is_empty() {
+            self.pass_time();
             let index = self.below(self.tasks.len());
             self.poll(index);
         }
@@ -336,12 +364,9 @@ impl<S: Store + 'static> SimulationRun<S> {
             Ok(state) => state,
             Err(problem) => return self.problems.push(problem),
         };
-        let mut newest: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let mut newest: BTreeMap<StateKey, usize> = BTreeMap::new();
         for (number, record) in self.streams.records.iter().enumerate() {
-            let key = (
-                format!("LEDGER#{}#{}", record.table, record.partition),
-                record.sort.clone().unwrap_or_else(|| "-".to_owned()),
-            );
+            let key = entry_key(record.table, &record.partition, record.sort.as_deref());
             newest.insert(key, number);
         }
         for (key, record) in newest {
@@ -359,10 +384,12 @@ impl<S: Store + 'static> SimulationRun<S> {
             self.advance(Duration::from_secs(40 * DAY));
             self.sweep();
         }
+        let mut replayed = Vec::new();
         for _ in 0..15 {
             let record = self.below(self.streams.records.len());
             self.coverage.record("old record replayed at the end");
             self.invoke(TaskKind::RecordingReplay, vec![record]);
+            replayed.push(record);
             if self.random.chance(500) {
                 self.finish_tasks();
             }
@@ -374,6 +401,21 @@ impl<S: Store + 'static> SimulationRun<S> {
             self.finish_tasks();
         }
         self.drain();
+        self.replay_again(replayed);
+        self.drain();
         self.sweep();
+    }
+
+    /// Replays records that have just been replayed. The first time may have brought a mirror's revision up to date; now
+    /// nothing is left to write.
+    fn replay_again(&mut self, records: Vec<usize>) {
+        let own_writes = self.own_writes;
+        for record in records {
+            self.invoke(TaskKind::RecordingReplay, vec![record]);
+        }
+        self.finish_tasks();
+        if self.own_writes > own_writes {
+            self.problems.push("records replayed twice wrote to the application's items".to_owned());
+        }
     }
 }

@@ -260,7 +260,12 @@ impl SecondReader {
         if cursor.in_flight.is_some() || cursor.checkpoint == source.records.len() {
             return;
         }
-        let until = source.records.len().min(cursor.checkpoint + 1 + self.below(12));
+        if !streams.is_readable(shard, |parent| self.cursors[parent].checkpoint) {
+            return;
+        }
+        let waiting = source.records.len() - cursor.checkpoint;
+        let size = if waiting > 60 { waiting } else { 1 + self.below(12) };
+        let until = source.records.len().min(cursor.checkpoint + size);
         let records = source.records[cursor.checkpoint..until].to_vec();
         self.cursors[shard].in_flight = Some(self.next_task);
         self.invoke(Some(shard), records, streams, may_fail);

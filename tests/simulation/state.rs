@@ -18,11 +18,12 @@ pub(crate) enum StateKind {
     Rollup,
 }
 
-/// The kind of a state item, from its key.
-pub(crate) fn state_kind(partition: &str, sort: &str) -> StateKind {
+/// The kind of a state item. An entry has contributions, a marker has none.
+pub(crate) fn state_kind(item: &Item) -> StateKind {
+    let partition = text(item, "PK");
     match (partition.starts_with("LEDGER#"), partition.starts_with("LOOKUP#")) {
-        (true, _) if sort.contains("#EXPIRED#") => StateKind::Marker,
-        (true, _) => StateKind::Entry,
+        (true, _) if item.contains_key("contributions") => StateKind::Entry,
+        (true, _) => StateKind::Marker,
         (_, true) => StateKind::Lookup,
         (false, false) => StateKind::Rollup,
     }
@@ -63,7 +64,7 @@ impl StateTable {
         let mut state = Self::default();
         for item in items {
             let key = (text(&item, "PK").to_owned(), text(&item, "SK").to_owned());
-            match state_kind(&key.0, &key.1) {
+            match state_kind(&item) {
                 StateKind::Marker if item.contains_key("behind") => state.parked_expiries.push(key),
                 StateKind::Marker => {}
                 StateKind::Entry => {

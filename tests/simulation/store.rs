@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
-use afterwrite::effect::ItemKey;
-use afterwrite::record::{Item, Timestamp};
+use afterwrite::effect::{ItemKey, KeyAttribute};
+use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::Tables;
-use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
+use afterwrite_memory::{
+    IndexDefinition, ItemChange, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 pub(crate) const MAIN: &str = "main";
 pub(crate) const EVENTS: &str = "events";
+/// A table with a binary and a number key.
+pub(crate) const METERS: &str = "meters";
 pub(crate) const STATE: &str = "state";
 
 /// Tables that the application can read and write. These calls take effect immediately and never fail.
@@ -37,6 +43,9 @@ pub(crate) fn in_memory() -> MemoryTables {
     let index = IndexDefinition::new("GSI1", "GSI1PK").sort("GSI1SK");
     tables.create_table(TableDefinition::new(MAIN, "PK").sort("SK").index(index).streamed());
     tables.create_table(TableDefinition::new(EVENTS, "id").streamed());
+    let code = KeyDefinition::new("code", KeyAttributeType::Binary);
+    let number = KeyDefinition::new("number", KeyAttributeType::Number);
+    tables.create_table(TableDefinition::new(METERS, code).sort(number).streamed());
     tables.create_table(TableDefinition::new(STATE, "PK").sort("SK").streamed());
     tables
 }
@@ -75,18 +84,48 @@ impl Store for MemoryTables {
     }
 }
 
-/// An item's key in one of the run's tables.
+/// A key of texts in one of the run's tables.
 pub(crate) fn key(table: &str, partition: &str, sort: Option<&str>) -> ItemKey {
-    let attribute = |name: &str, value: &str| afterwrite::effect::KeyAttribute {
-        name: Arc::from(name),
-        value: value.to_owned().into(),
-    };
-    let partition_name = if table == EVENTS { "id" } else { "PK" };
+    let (partition_name, sort_name) = key_names(table);
+    let attribute =
+        |name: &str, value: &str| KeyAttribute { name: Arc::from(name), value: value.to_owned().into() };
     ItemKey {
         table: Arc::from(table),
         partition: attribute(partition_name, partition),
-        sort: sort.map(|sort| attribute("SK", sort)),
+        sort: sort_name.zip(sort).map(|(name, sort)| attribute(name, sort)),
     }
+}
+
+/// The key of an item of one of the run's tables.
+pub(crate) fn key_of_item(table: &str, item: &Item) -> ItemKey {
+    let (partition, sort) = key_names(table);
+    let attribute =
+        |name: &str| KeyAttribute { name: Arc::from(name), value: item.get(name).cloned().unwrap() };
+    ItemKey { table: Arc::from(table), partition: attribute(partition), sort: sort.map(attribute) }
+}
+
+fn key_names(table: &str) -> (&'static str, Option<&'static str>) {
+    match table {
+        EVENTS => ("id", None),
+        METERS => ("code", Some("number")),
+        _ => ("PK", Some("SK")),
+    }
+}
+
+/// The text of a key attribute: a number's digits, or binary as base64.
+pub(crate) fn key_text(value: &AttributeValue<'_>) -> String {
+    match value {
+        AttributeValue::S(text) => text.to_string(),
+        AttributeValue::N(number) => number.to_string(),
+        AttributeValue::B(bytes) => STANDARD.encode(bytes),
+        other => panic!("a key of type {}", other.type_name()),
+    }
+}
+
+/// The texts of an item's key.
+pub(crate) fn key_texts(table: &str, item: &Item) -> (String, Option<String>) {
+    let ItemKey { partition, sort, .. } = key_of_item(table, item);
+    (key_text(&partition.value), sort.map(|sort| key_text(&sort.value)))
 }
 
 /// A text attribute; empty if absent.

@@ -1,7 +1,8 @@
 //! Turns the changes of the tables into stream records in shards, as Lambda delivers them.
 //!
 //! The records of an item are in one shard, in order. A re-created stream has a new label, new shards, and sequence
-//! numbers that start again. The remaining records of the old stream are still delivered, before or after.
+//! numbers that start again. The remaining records of the old stream are still delivered, before or after. A shard that is
+//! split is closed and continued by two children, whose records are delivered after all of its own.
 
 use std::fmt::{self, Write as _};
 
@@ -9,9 +10,8 @@ use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite_memory::ItemChange;
 use afterwrite_tests::random::SeededRandom;
 
-use super::store::{EVENTS, MAIN};
-
-const SHARDS: u64 = 3;
+use super::options::RunOptions;
+use super::store::{EVENTS, MAIN, METERS, key_text};
 
 /// One change in a stream.
 #[derive(Clone, Debug)]
@@ -63,6 +63,16 @@ pub(crate) struct StreamShard {
     pub(crate) in_flight: Option<u64>,
     pub(crate) attempts: u32,
     pub(crate) delayed_until: Option<Timestamp>,
+    /// The shard that this one continues.
+    pub(crate) parent: Option<usize>,
+}
+
+/// A shard that takes new records: those of items whose hash leaves this remainder.
+#[derive(Clone, Copy, Debug)]
+struct OpenShard {
+    shard: usize,
+    modulus: u64,
+    remainder: u64,
 }
 
 /// The current stream of one table.
@@ -70,8 +80,7 @@ pub(crate) struct StreamShard {
 struct TableStream {
     label: String,
     next: u128,
-    /// The index of its first shard.
-    first_shard: usize,
+    open: Vec<OpenShard>,
 }
 
 /// All streams of a run.
@@ -79,30 +88,48 @@ struct TableStream {
 pub(crate) struct StreamSet {
     pub(crate) records: Vec<StreamRecord>,
     pub(crate) shards: Vec<StreamShard>,
-    streams: [TableStream; 2],
+    streams: [TableStream; TABLES.len()],
     /// Malformed records, per thousand.
     malformed: u64,
+    /// The shards of a new stream.
+    new_shards: u64,
 }
 
 impl StreamSet {
-    pub(crate) fn new(now: Timestamp, malformed: u64, random: &mut SeededRandom) -> Self {
+    pub(crate) fn new(now: Timestamp, options: &RunOptions, random: &mut SeededRandom) -> Self {
         let mut shards = Vec::new();
-        let streams = [(); 2].map(|()| Self::create(now, random, &mut shards));
-        Self { records: Vec::new(), shards, streams, malformed }
-    }
-
-    fn create(now: Timestamp, random: &mut SeededRandom, shards: &mut Vec<StreamShard>) -> TableStream {
-        let first_shard = shards.len();
-        shards.extend((0..SHARDS).map(|_| StreamShard::default()));
-        // Near a power of ten, so that sequence numbers of different lengths occur.
-        let next = 10_u128.pow(21) - u128::from(random.below(60));
-        TableStream { label: format!("{now}").replace('Z', ".000"), next, first_shard }
+        let streams = [(); TABLES.len()].map(|()| create(now, options.shards, random, &mut shards));
+        Self {
+            records: Vec::new(),
+            shards,
+            streams,
+            malformed: options.malformed,
+            new_shards: options.shards,
+        }
     }
 
     /// Disables the table's stream and enables it again.
     pub(crate) fn recreate(&mut self, table: &str, now: Timestamp, random: &mut SeededRandom) {
-        let stream = Self::create(now, random, &mut self.shards);
-        self.streams[usize::from(table == EVENTS)] = stream;
+        self.streams[table_index(table)] = create(now, self.new_shards, random, &mut self.shards);
+    }
+
+    /// Closes one of the table's shards; two children continue it.
+    pub(crate) fn split(&mut self, table: &str, random: &mut SeededRandom) {
+        let open = &mut self.streams[table_index(table)].open;
+        let chosen = usize::try_from(random.below(u64::try_from(open.len()).unwrap())).unwrap();
+        let OpenShard { shard: parent, modulus, remainder } = open.swap_remove(chosen);
+        for remainder in [remainder, remainder + modulus] {
+            open.push(OpenShard { shard: self.shards.len(), modulus: 2 * modulus, remainder });
+            self.shards.push(StreamShard { parent: Some(parent), ..StreamShard::default() });
+        }
+    }
+
+    /// Whether a reader that has read this much of each shard may read the shard: parents come first.
+    pub(crate) fn is_readable(&self, shard: usize, read: impl Fn(usize) -> usize) -> bool {
+        let parent = self.shards[shard].parent;
+        parent.is_none_or(|parent| {
+            read(parent) == self.shards[parent].records.len() && self.is_readable(parent, read)
+        })
     }
 
     /// Appends changes.
@@ -113,7 +140,7 @@ impl StreamSet {
         random: &mut SeededRandom,
     ) {
         for change in changes {
-            let stream = &mut self.streams[usize::from(table == EVENTS)];
+            let stream = &mut self.streams[table_index(table)];
             stream.next += 1 + u128::from(random.below(3));
             let mut record = record(table, stream, change);
             if random.chance(self.malformed) {
@@ -123,7 +150,8 @@ impl StreamSet {
             }
             let hash = record.partition.bytes().chain(record.sort.iter().flat_map(|sort| sort.bytes()));
             let hash = hash.fold(7_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
-            let shard = stream.first_shard + usize::try_from(hash % SHARDS).unwrap();
+            let is_its = |open: &&OpenShard| hash % open.modulus == open.remainder;
+            let shard = stream.open.iter().find(is_its).expect("the shards cover all hashes").shard;
             self.shards[shard].records.push(self.records.len());
             self.records.push(record);
         }
@@ -144,10 +172,28 @@ impl StreamSet {
     }
 }
 
+fn create(
+    now: Timestamp,
+    modulus: u64,
+    random: &mut SeededRandom,
+    shards: &mut Vec<StreamShard>,
+) -> TableStream {
+    // Near a power of ten, so that sequence numbers of different lengths occur.
+    let next = 10_u128.pow(21) - u128::from(random.below(60));
+    let open = (0..modulus).map(|remainder| {
+        shards.push(StreamShard::default());
+        OpenShard { shard: shards.len() - 1, modulus, remainder }
+    });
+    TableStream { label: format!("{now}").replace('Z', ".000"), next, open: open.collect() }
+}
+
+fn table_index(table: &str) -> usize {
+    TABLES.iter().position(|known| *known == table).expect("a source table")
+}
+
 fn record(table: &'static str, stream: &TableStream, change: ItemChange) -> StreamRecord {
-    let text = |value: &AttributeValue<'_>| value.as_text().unwrap_or("").to_owned();
-    let partition = text(&change.key.partition.value);
-    let sort = change.key.sort.as_ref().map(|sort| text(&sort.value));
+    let partition = key_text(&change.key.partition.value);
+    let sort = change.key.sort.as_ref().map(|sort| key_text(&sort.value));
     let sequence_number = stream.next.to_string();
     let operation = match (&change.old, &change.new) {
         (None, _) => "INSERT",
@@ -209,6 +255,8 @@ fn write_value(value: &AttributeValue<'_>, json: &mut String) {
     match value {
         AttributeValue::S(text) => write!(json, "{{\"S\":\"{text}\"}}").unwrap(),
         AttributeValue::N(number) => write!(json, "{{\"N\":\"{number}\"}}").unwrap(),
+        AttributeValue::B(_) => write!(json, "{{\"B\":\"{}\"}}", key_text(value)).unwrap(),
+        AttributeValue::Null => json.push_str("{\"NULL\":true}"),
         AttributeValue::Bool(value) => write!(json, "{{\"BOOL\":{value}}}").unwrap(),
         AttributeValue::M(map) => {
             let map: Item = map
@@ -223,5 +271,5 @@ fn write_value(value: &AttributeValue<'_>, json: &mut String) {
     }
 }
 
-/// The two source tables.
-pub(crate) const TABLES: [&str; 2] = [MAIN, EVENTS];
+/// The source tables.
+pub(crate) const TABLES: [&str; 3] = [MAIN, EVENTS, METERS];

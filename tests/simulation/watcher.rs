@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite_memory::ItemChange;
 
+use super::coverage::FaultCoverage;
 use super::state::{StateKind, state_kind};
+use super::state_keys::StateKey;
 use super::store::text;
 
 /// An expiry whose marker was written.
@@ -30,6 +32,10 @@ pub(crate) struct StateWatcher {
     positions: BTreeMap<(String, String), (String, String)>,
     /// The positions that entries advanced to.
     pub(crate) counted: BTreeSet<CountedPosition>,
+    /// The entry and the position of each expiry in the streams, by its marker's key.
+    pub(crate) expiries: BTreeMap<StateKey, (StateKey, String)>,
+    /// The numbers of observed kinds of entries.
+    pub(crate) coverage: FaultCoverage,
     pub(crate) problems: Vec<String>,
 }
 
@@ -38,7 +44,7 @@ impl StateWatcher {
     pub(crate) fn observe(&mut self, change: &ItemChange, generation: u64) {
         let Some(item) = change.new.as_ref().or(change.old.as_ref()) else { return };
         let (partition, sort) = (text(item, "PK").to_owned(), text(item, "SK").to_owned());
-        let kind = state_kind(&partition, &sort);
+        let kind = state_kind(item);
         let Some(new) = &change.new else {
             if !change.is_expiry {
                 self.problems.push(format!("{partition} {sort} was deleted"));
@@ -53,6 +59,7 @@ impl StateWatcher {
                 self.counted.insert((partition.clone(), sort.clone(), position.clone()));
             }
             self.positions.insert((partition.clone(), sort.clone()), (before, position));
+            self.cover(old, new);
         }
         let fault = match kind {
             StateKind::Entry => entry(old, new),
@@ -76,9 +83,28 @@ impl StateWatcher {
 impl StateWatcher {
     /// Whether the entry's last write, which is in the marker's transaction, was the one that passed the expiry.
     fn has_passed(&self, partition: &str, marker: &str) -> bool {
-        let Some((sort, position)) = marker.split_once("#EXPIRED#") else { return false };
-        let entry = self.positions.get(&(partition.to_owned(), sort.to_owned()));
-        entry.is_some_and(|(before, after)| **before < *position && *position <= **after)
+        let marker = (partition.to_owned(), marker.to_owned());
+        let Some((entry, position)) = self.expiries.get(&marker) else { return false };
+        let positions = self.positions.get(entry);
+        positions.is_some_and(|(before, after)| before < position && position <= after)
+    }
+
+    /// Records what is special of an entry.
+    fn cover(&mut self, old: Option<&Item>, new: &Item) {
+        let (partition, sort) = (text(new, "PK"), text(new, "SK"));
+        if partition.contains("#SHA256#") || sort.contains("#SHA256#") {
+            self.coverage.record("hashed key written");
+        }
+        if sort.starts_with("SESSION#0#EXPIRED#") {
+            self.coverage.record("entry whose key is like a marker's");
+        }
+        if partition.starts_with("LEDGER#meters#") {
+            self.coverage.record("entry with a binary and a number key");
+        }
+        let has_moved = old.is_some_and(|old| text(old, "position") < text(new, "position"));
+        if old.is_some_and(|old| old.contains_key("behind")) && !new.contains_key("behind") && has_moved {
+            self.coverage.record("parked item healed by its next change");
+        }
     }
 }
 
@@ -100,11 +126,18 @@ fn entry(old: Option<&Item>, new: &Item) -> Option<&'static str> {
         return Some("has a `rev` that did not grow by one");
     }
     let old = old?;
-    if text(old, "position") > text(new, "position") {
+    if has_counted(old) && text(old, "position") > text(new, "position") {
         return Some("has a position before its previous one");
     }
     (number(old, "generation") > number(new, "generation"))
         .then_some("has a generation before its previous one")
+}
+
+/// Whether an entry counts anything. One that only marks a parked item has the position of the beginning of the parked
+/// record's stream; records of an earlier stream may follow.
+fn has_counted(entry: &Item) -> bool {
+    let is_at_start = text(entry, "position").ends_with(&format!("#{:0>40}", 0));
+    !is_at_start || entry.contains_key("as_of")
 }
 
 fn rollup(old: Option<&Item>, new: &Item) -> Option<&'static str> {

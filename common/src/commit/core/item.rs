@@ -98,8 +98,8 @@ pub(crate) struct LedgerItem<'r> {
     /// The markers that are stored, as far as known.
     markers: Vec<StoredMarker<'r>>,
     reconciliation: Reconciliation,
-    /// The item as its table has it, if it was read and shows mirrors.
-    observed: Option<Image<'static>>,
+    /// The item as its table had it when it was reconciled, if it was.
+    table_image: Option<Image<'static>>,
     /// The label of the table's stream, for an item without records.
     stream: &'r str,
     /// The items that its transaction may have, because a transaction of others was rejected and the cause is unknown.
@@ -136,7 +136,7 @@ impl<'r> LedgerItem<'r> {
             entry_key: None,
             markers: Vec::new(),
             reconciliation: Reconciliation::Unneeded,
-            observed: None,
+            table_image: None,
             stream: "",
             group: None,
             is_counted_elsewhere: false,
@@ -165,9 +165,6 @@ impl<'r> LedgerItem<'r> {
                 self.learn_entry(entry, context, targets)
             }
             (ItemState::NeedsItem, ItemInput::ItemRead { image, at }) => {
-                if !self.identity.entity.mirrors.is_empty() {
-                    self.observed.clone_from(&image);
-                }
                 ItemState::AwaitingLookup(CountBasis::Table { image, at })
             }
             (ItemState::AwaitingLookup(basis), ItemInput::LookupsResolved(lookups)) => {
@@ -212,7 +209,9 @@ impl<'r> LedgerItem<'r> {
                 && !entry.fingerprint.is_empty()
                 && entry.fingerprint != *context.core.model.fingerprint();
             context.tally.other_models.add(u64::from(is_other));
-            self.is_counted_elsewhere |= self.may_be_counted_by_reconciliation(entry);
+            // A reconciliation is repeated if its author stopped before it refreshed the mirrors.
+            self.is_counted_elsewhere |= self.reconciliation != Reconciliation::Unneeded
+                || self.may_be_counted_by_reconciliation(entry);
         }
         let next = self.decide(context);
         let open = if let ItemState::AwaitingLookup(CountBasis::Records(decision)) = &next {
@@ -263,6 +262,9 @@ impl<'r> LedgerItem<'r> {
         context: StepContext<'_>,
         targets: &mut RollupTargets,
     ) -> ItemState<'r> {
+        if let CountBasis::Table { image, .. } = &basis {
+            self.table_image.clone_from(image);
+        }
         let work = match &basis {
             CountBasis::Records(decision) => self.work_of_records(decision, lookups, context, targets),
             CountBasis::Table { image, at } => {
@@ -425,10 +427,16 @@ impl<'r> LedgerItem<'r> {
         }
     }
 
-    /// The newest image of the item that is known, to compare its mirrors with.
+    /// The newest known image of the item: that of its newest record, or of its table if the item was reconciled.
     pub(crate) fn newest_image(&self) -> Option<&Image<'_>> {
-        let delivered = self.records.newest_image().map(|image| -> &Image<'_> { image });
-        self.observed.as_ref().map(|image| -> &Image<'_> { image }).or(delivered)
+        let reconciled = self.table_image.as_ref().map(|image| -> &Image<'_> { image });
+        reconciled.or_else(|| self.records.newest_image().map(|image| -> &Image<'_> { image }))
+    }
+
+    /// Every image of the item that is known.
+    pub(crate) fn images(&self) -> impl Iterator<Item = &Image<'_>> {
+        let reconciled = self.table_image.iter().map(|image| -> &Image<'_> { image });
+        reconciled.chain(self.records.images().map(|image| -> &Image<'_> { image }))
     }
 
     /// The images that may offer outputs to the lookups of other items.

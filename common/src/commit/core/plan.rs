@@ -237,10 +237,14 @@ impl ItemPlanner<'_> {
         start: Position<'r>,
     ) -> (LedgerEntry<'r>, Vec<ExtremeValue>) {
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
+        let is_counted_now = state.is_some() || entry.is_none();
         let mut next = entry.map_or_else(|| LedgerEntry::before(start), LedgerEntry::without_contributions);
         next.rev += 1;
-        next.generation = self.model.generation;
-        next.fingerprint = Arc::clone(self.model.fingerprint());
+        if is_counted_now {
+            // An entry that keeps its state keeps the model that counted it: reconciling finds it by its generation.
+            next.generation = self.model.generation;
+            next.fingerprint = Arc::clone(self.model.fingerprint());
+        }
         let mut extremes = Vec::new();
         if let Some(NewState { position, projection, is_deleted, as_of }) = state {
             next.current = projection.contributions;

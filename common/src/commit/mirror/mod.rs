@@ -11,7 +11,8 @@
 //! - after a commit to the rollup;
 //! - when a record is found counted already, because the author of that commit may have crashed before it refreshed
 //!   anything;
-//! - when the item's own record shows another value, because the application re-created the item or overwrote the copy.
+//! - when the item's own record, or its table when it is reconciled, shows another value, because the application re-created the
+//!   item or overwrote the copy.
 //!
 //! Each of these reads the rollup *after* the event, so the last refresh leaves the current value. Nothing is written that
 //! is there already: a copy that the commit did not certainly change is read first.
@@ -152,7 +153,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         }
         for item in items.iter_mut().filter(|item| item.is_counted_elsewhere() && self.feeds_mirrors(item)) {
             item.records.decode_old_images(&model.attributes, |_| true);
-            for image in item.records.images() {
+            for image in item.images() {
                 for key in lookup_keys(model, item.identity, image).into_iter().flatten() {
                     self.lookups.require(key, None, lookups);
                 }
@@ -222,7 +223,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             return stale;
         }
         let mut other = Vec::new();
-        for image in item.records.images() {
+        for image in item.images() {
             let Ok(projection) = item.project(image, lookups, self.context, targets) else { continue };
             other.extend(projection.extremes.iter().map(|extreme| extreme.target));
             other.extend(targets.mirrored(&projection.contributions));

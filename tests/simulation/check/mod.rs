@@ -1,16 +1,22 @@
 //! Checks of everything derived: against the oracle's recount, and for consistency.
 
+mod extremes;
+mod mirrors;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite::record::Item;
 use afterwrite_demo::exact::ExactNumber;
 
+use self::extremes::check_extremes;
+use self::mirrors::{check_mirrors, check_own_writes};
 use super::oracle::{
     self, CountError, ItemKind, MeasureSums, RememberedOutputs, RollupKey, add_amount, item_kind,
 };
 use super::run::SimulationRun;
 use super::state::{StateTable, StoredContribution, StoredEntry, stored};
-use super::store::{EVENTS, MAIN, STATE, Store, text};
+use super::state_keys::{StateKey, entry_key, marker_key};
+use super::store::{STATE, Store, key_texts, text};
 use super::stream::{StreamRecord, TABLES};
 
 /// A rollup is not checked within this time of its expiry; longer than the differences between the processes' clocks.
@@ -18,11 +24,15 @@ const UNCHECKED_SECONDS: i64 = 15 * 60;
 /// From this age an expiry may be too old to be settled: 35 days minus the product's tolerance minus the clocks' skew.
 const TOO_OLD_SECONDS: i64 = 35 * 86_400 - 20 * 60;
 /// The computed measures.
-const COMPUTED: [&str; 3] = ["score_average", "best", "worst"];
+const COMPUTED: [&str; 6] = ["score_average", "best", "worst", "highest", "lowest", "peak"];
 const OWN_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
 
 /// Checks what holds at every moment: each rollup is the sum of the ledger's entries and the settled contributions.
 pub(crate) fn check_sums<S: Store + 'static>(run: &mut SimulationRun<S>) {
+    if run.overwritten.is_some() {
+        // A text is no sum.
+        return;
+    }
     match StateTable::read(run.tables.inner().scan(STATE)) {
         Ok(state) => {
             let now = run.time.now().epoch_seconds();
@@ -49,12 +59,13 @@ pub(crate) fn check_all<S: Store + 'static>(run: &SimulationRun<S>) -> Vec<Strin
     let parked = behind.chain(&state.parked_expiries);
     problems.extend(parked.map(|(partition, sort)| format!("{partition} {sort} is still parked")));
     problems.extend(check_lookups(&state, &run.streams.records));
-    problems.extend(check_entries(&state, &items, generation));
+    problems.extend(check_entries(run, &state, &items, generation));
     let settled = settled_sums(run, &state.remembered, &mut problems);
     problems.extend(check_recount(&state, &items, &settled, generation, now));
     problems.extend(check_averages(&state));
     problems.extend(check_extremes(run, &state, &items));
     problems.extend(check_mirrors(&state, &items));
+    problems.extend(check_own_writes(run));
     problems
 }
 
@@ -142,43 +153,60 @@ fn check_lookups(state: &StateTable, records: &[StreamRecord]) -> Vec<String> {
 }
 
 /// Every entry has the contributions of its item, and none if the item is deleted.
-fn check_entries(state: &StateTable, items: &[(&str, Item)], generation: u64) -> Vec<String> {
-    let mut by_key: BTreeMap<(String, String), (&str, &Item)> = BTreeMap::new();
-    for (table, item) in items {
-        let key = match *table {
-            EVENTS => (format!("LEDGER#{EVENTS}#{}", text(item, "id")), "-".to_owned()),
-            _ => (format!("LEDGER#{table}#{}", text(item, "PK")), text(item, "SK").to_owned()),
-        };
-        by_key.insert(key, (table, item));
-    }
+fn check_entries<S: Store + 'static>(
+    run: &SimulationRun<S>,
+    state: &StateTable,
+    items: &[(&str, Item)],
+    generation: u64,
+) -> Vec<String> {
+    let by_key: BTreeMap<StateKey, (&str, &Item)> =
+        items.iter().map(|(table, item)| (item_entry_key(table, item), (*table, item))).collect();
+    let kind = |record: &StreamRecord| {
+        let (partition, sort) = (&record.partition, record.sort.as_deref());
+        let is_counted = item_kind(record.table, partition, sort) != ItemKind::Other;
+        (entry_key(record.table, partition, sort), is_counted)
+    };
+    let counted: BTreeMap<StateKey, bool> = run.streams.records.iter().map(kind).collect();
     let mut problems = Vec::new();
     for (key, entry) in &state.entries {
-        let stored_sums = unsharded_sums(entry, generation);
         let mut wanted = MeasureSums::new();
-        if let Some((table, item)) = by_key.get(key) {
-            let (_, partition) = key.0.split_at(format!("LEDGER#{table}#").len());
-            if item_kind(table, partition, Some(&key.1)) == ItemKind::Other {
-                problems.push(format!("{} {} has an entry, but is not counted", key.0, key.1));
-            }
-            if oracle::add(&mut wanted, table, item, generation, &state.remembered).is_err() {
-                problems.push(format!("{} {} cannot be counted", key.0, key.1));
-            }
+        let item = by_key.get(key);
+        if let Some((table, item)) = item
+            && oracle::add(&mut wanted, table, item, generation, &state.remembered).is_err()
+        {
+            problems.push(format!("{} {} cannot be counted", key.0, key.1));
         }
-        if wanted != stored_sums {
-            problems.push(format!(
-                "{} {}: its item contributes {wanted:?}, its entry has {stored_sums:?}",
-                key.0, key.1
-            ));
+        if counted.get(key) != Some(&true) {
+            problems.push(format!("{} {} has an entry, but is not counted", key.0, key.1));
         }
-        if entry.is_tombstone && !entry.contributions.is_empty() {
-            problems.push(format!("{} {} is a tombstone with contributions", key.0, key.1));
-        }
-        if entry.is_tombstone == by_key.contains_key(key) {
-            problems.push(format!(
-                "{} {} is a tombstone of an existing item, or an entry of a deleted one",
-                key.0, key.1
-            ));
-        }
+        problems.extend(entry_problems(entry, &wanted, item.is_some(), generation).into_iter().map(
+            |problem| {
+                let (partition, sort) = key;
+                format!("{partition} {sort}: {problem}")
+            },
+        ));
+    }
+    problems
+}
+
+/// The key of the ledger entry of an item.
+fn item_entry_key(table: &str, item: &Item) -> StateKey {
+    let (partition, sort) = key_texts(table, item);
+    entry_key(table, &partition, sort.as_deref())
+}
+
+/// The problems of an entry whose item contributes `wanted`.
+fn entry_problems(entry: &StoredEntry, wanted: &MeasureSums, exists: bool, generation: u64) -> Vec<String> {
+    let mut problems = Vec::new();
+    let stored_sums = unsharded_sums(entry, generation);
+    if *wanted != stored_sums {
+        problems.push(format!("its item contributes {wanted:?}, its entry has {stored_sums:?}"));
+    }
+    if entry.is_tombstone && !entry.contributions.is_empty() {
+        problems.push("it is a tombstone with contributions".to_owned());
+    }
+    if entry.is_tombstone == exists {
+        problems.push("it is a tombstone of an existing item, or an entry of a deleted one".to_owned());
     }
     problems
 }
@@ -211,13 +239,12 @@ fn settled_sums<S: Store + 'static>(
             continue;
         }
         let Some(old) = &record.old else { continue };
-        let sort = record.sort.as_deref().unwrap_or("-");
-        let partition = format!("LEDGER#{}#{}", record.table, record.partition);
+        let (partition, sort) = (&record.partition, record.sort.as_deref());
         let is_counted = |position: &str| {
-            let counted = (partition.clone(), sort.to_owned(), position.to_owned());
-            run.watcher.counted.contains(&counted)
+            let (partition, sort) = entry_key(record.table, partition, sort);
+            run.watcher.counted.contains(&(partition, sort, position.to_owned()))
         };
-        let key = (partition.clone(), format!("{sort}#EXPIRED#{}", record.position()));
+        let key = marker_key(record.table, partition, sort, &record.position());
         match markers.remove(&key) {
             Some(expiry) => {
                 // An expiry that the entry had not passed is settled however late it arrives.
@@ -296,92 +323,4 @@ fn check_averages(state: &StateTable) -> Vec<String> {
             (wanted != found).then(|| format!("{}: the average is {found:?}, not {wanted:?}", target.0))
         })
         .collect()
-}
-
-/// `best` and `worst` are values that were written, and no current or counted value is better or worse.
-fn check_extremes<S: Store + 'static>(
-    run: &SimulationRun<S>,
-    state: &StateTable,
-    items: &[(&str, Item)],
-) -> Vec<String> {
-    let score_at = |shop: &str, item: &Item| {
-        let is_visit = text(item, "PK") == format!("SHOP#{shop}") && text(item, "SK").starts_with("VISIT#");
-        if is_visit { stored(item, "score") } else { None }
-    };
-    // A malformed record that a later one has passed is not counted.
-    let is_counted = |record: &&StreamRecord| {
-        let item = (record.partition.clone(), record.sort.clone());
-        record.malformed.is_none() && !run.items_with_unseen_images.contains(&item)
-    };
-    let mut problems = Vec::new();
-    for shop in ["0", "1"] {
-        let target = (format!("SHOP#{shop}"), "ROLLUP#VISITS".to_owned());
-        let records = &run.streams.records;
-        let score = |record: &StreamRecord| score_at(shop, record.new.as_ref()?);
-        let written: BTreeSet<ExactNumber> = records.iter().filter_map(score).collect();
-        let present = items.iter().filter_map(|(_, item)| score_at(shop, item));
-        let counted: Vec<ExactNumber> =
-            records.iter().filter(is_counted).filter_map(score).chain(present).collect();
-        let measure = |name| state.rollups.get(&target).and_then(|item| stored(item, name));
-        let (best, worst) = (measure("best"), measure("worst"));
-        if [&best, &worst].into_iter().flatten().any(|value| !written.contains(value)) {
-            problems.push(format!("SHOP#{shop}: best or worst is a value that was never written"));
-        }
-        if counted.iter().max().is_some_and(|score| best.as_ref().is_none_or(|best| best < score))
-            || counted.iter().min().is_some_and(|score| worst.as_ref().is_none_or(|worst| worst > score))
-        {
-            problems.push(format!(
-                "SHOP#{shop}: best is {best:?} and worst {worst:?}, but these were counted: {counted:?}"
-            ));
-        }
-    }
-    problems
-}
-
-/// Every mirroring item shows the measures of its rollup.
-fn check_mirrors(state: &StateTable, items: &[(&str, Item)]) -> Vec<String> {
-    let mut problems = Vec::new();
-    for (table, item) in items.iter().filter(|(table, _)| *table == MAIN) {
-        let (partition, sort) = (text(item, "PK"), text(item, "SK"));
-        match item_kind(table, partition, Some(sort)) {
-            ItemKind::Project { project, .. } => {
-                let Some(owner) = state.remembered.owners.get(project) else {
-                    problems.push(format!("the owner of {project} is not remembered"));
-                    continue;
-                };
-                let target = (format!("OWNER#{owner}"), format!("ROLLUP#PROJECT#{project}"));
-                for (name, measure) in [("task_count", "tasks"), ("done_count", "done")] {
-                    let wanted = Some(state.number(&target, measure));
-                    problems.extend(check_copy(partition, sort, name, stored(item, name), wanted));
-                }
-            }
-            ItemKind::Shop { .. } => {
-                let target = (partition.to_owned(), "ROLLUP#VISITS".to_owned());
-                let measure = |name| state.rollups.get(&target).and_then(|rollup| stored(rollup, name));
-                let empty = Item::new();
-                let stats = match item.get("stats") {
-                    Some(AttributeValue::M(stats)) => stats,
-                    _ => &empty,
-                };
-                let visits = Some(measure("visits").unwrap_or_default());
-                for (name, wanted) in
-                    [("visits", visits), ("average", measure("score_average")), ("best", measure("best"))]
-                {
-                    problems.extend(check_copy(partition, sort, name, stored(stats, name), wanted));
-                }
-            }
-            _ => {}
-        }
-    }
-    problems
-}
-
-fn check_copy(
-    partition: &str,
-    sort: &str,
-    name: &str,
-    found: Option<ExactNumber>,
-    wanted: Option<ExactNumber>,
-) -> Option<String> {
-    (found != wanted).then(|| format!("{partition} {sort} shows {name} = {found:?}, not {wanted:?}"))
 }

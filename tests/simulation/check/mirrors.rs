@@ -1,0 +1,74 @@
+//! Checks of what applications' items show.
+
+use afterwrite::record::{AttributeValue, Item};
+use afterwrite_demo::exact::ExactNumber;
+
+use super::super::oracle::{ItemKind, item_kind};
+use super::super::run::SimulationRun;
+use super::super::state::{StateTable, stored};
+use super::super::store::{MAIN, Store, text};
+
+/// Our writes to the application's items are at most this many for each of its own; measured, then doubled.
+const OWN_WRITES_FOR_EACH: u64 = 4;
+/// Own writes that need no reason.
+const FREE_WRITES: u64 = 20;
+
+/// Mirrors are bounded by the application's writes: nothing loops.
+pub(super) fn check_own_writes<S: Store + 'static>(run: &SimulationRun<S>) -> Option<String> {
+    let (own, others) = (run.own_writes, run.application_writes);
+    let is_bounded = own <= FREE_WRITES + OWN_WRITES_FOR_EACH * others;
+    (!is_bounded).then(|| format!("{own} writes to the application's items followed {others} of its own"))
+}
+
+/// Every mirroring item shows the measures of its rollup.
+pub(super) fn check_mirrors(state: &StateTable, items: &[(&str, Item)]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (table, item) in items.iter().filter(|(table, _)| *table == MAIN) {
+        let (partition, sort) = (text(item, "PK"), text(item, "SK"));
+        match item_kind(table, partition, Some(sort)) {
+            ItemKind::Project { project, .. } => {
+                let Some(owner) = state.remembered.owners.get(project) else {
+                    problems.push(format!("the owner of {project} is not remembered"));
+                    continue;
+                };
+                let target = (format!("OWNER#{owner}"), format!("ROLLUP#PROJECT#{project}"));
+                for (name, measure) in [("task_count", "tasks"), ("done_count", "done")] {
+                    let wanted = Some(state.number(&target, measure));
+                    problems.extend(check_copy(partition, sort, name, stored(item, name), wanted));
+                }
+            }
+            ItemKind::Shop { .. } => {
+                let target = (partition.to_owned(), "ROLLUP#VISITS".to_owned());
+                let measure = |name| state.rollups.get(&target).and_then(|rollup| stored(rollup, name));
+                let empty = Item::new();
+                let stats = match item.get("stats") {
+                    Some(AttributeValue::M(stats)) => stats,
+                    _ => &empty,
+                };
+                let visits = Some(measure("visits").unwrap_or_default());
+                for (name, wanted) in
+                    [("visits", visits), ("average", measure("score_average")), ("best", measure("best"))]
+                {
+                    problems.extend(check_copy(partition, sort, name, stored(stats, name), wanted));
+                }
+            }
+            ItemKind::Reading { .. } => {
+                let target = (partition.to_owned(), "ROLLUP#LEVEL".to_owned());
+                let wanted = state.rollups.get(&target).and_then(|rollup| stored(rollup, "highest"));
+                problems.extend(check_copy(partition, sort, "highest", stored(item, "highest"), wanted));
+            }
+            _ => {}
+        }
+    }
+    problems
+}
+
+fn check_copy(
+    partition: &str,
+    sort: &str,
+    name: &str,
+    found: Option<ExactNumber>,
+    wanted: Option<ExactNumber>,
+) -> Option<String> {
+    (found != wanted).then(|| format!("{partition} {sort} shows {name} = {found:?}, not {wanted:?}"))
+}

@@ -1,0 +1,202 @@
+//! The event source mapping: batches, and what their responses mean for the shards.
+
+use std::collections::BTreeMap;
+
+use afterwrite::commit::CommitOutcome;
+use afterwrite_functions::AggregatedBatch;
+
+use super::options::LARGEST_BURST;
+use super::run::{ConsumerTask, SimulationRun, TaskKind, TaskResult};
+use super::single_changes;
+use super::store::Store;
+
+impl<S: Store + 'static> SimulationRun<S> {
+    /// Handles the result of a task.
+    pub(crate) fn complete(&mut self, task: ConsumerTask, result: afterwrite::Result<TaskResult>) {
+        let ConsumerTask { id, kind, records, .. } = task;
+        let handled = match result {
+            Ok(TaskResult::AggregatedBatch(handled)) => handled,
+            Ok(TaskResult::Reconciled(outcome)) => {
+                self.note(&[6, id], || format!("task {id} reconciled: {:?}", outcome.failures));
+                return self.check_reconciliation(records[0], &outcome);
+            }
+            Err(error) => {
+                self.problems.push(format!("an invocation failed as a whole: {error}"));
+                return;
+            }
+        };
+        let failed = self.first_failed(&records, &handled);
+        self.note(&[7, id, u64::try_from(failed.unwrap_or(9999)).unwrap()], || {
+            let errors: Vec<String> =
+                handled.failures.iter().map(|failure| failure.error.to_string()).collect();
+            format!("task {id} returns: first failed record {failed:?}: {errors:?}")
+        });
+        if !handled.unwritable_mirrors.is_empty() {
+            self.coverage.record("mirror could not be written");
+            // The application may write to the item between any two requests.
+            if !self.options.breaks_mirrors && !self.may_fail {
+                self.problems.push(format!("mirrors could not be written: {:?}", handled.unwritable_mirrors));
+            }
+        }
+        let parked = self.parked_records(&records, &handled);
+        let counted = records.get(..failed.unwrap_or(records.len())).unwrap_or_default();
+        for record in counted.iter().filter(|record| !parked.contains(record)) {
+            let now = self.time.now();
+            self.streams.records[*record].first_counted_at.get_or_insert(now);
+        }
+        if !self.may_fail && failed.is_some() {
+            let errors: Vec<String> =
+                handled.failures.iter().map(|failure| failure.error.to_string()).collect();
+            let labels: Vec<String> =
+                records.iter().map(|record| self.streams.records[*record].position()).collect();
+            self.problems.push(format!("records failed without faults ({kind:?} {labels:?}): {errors:?}"));
+        }
+        match (kind, failed) {
+            (TaskKind::Deliver { shard }, failed) => self.complete_delivery(shard, id, failed, &records),
+            (TaskKind::Redrive, Some(failed)) => self.failed_batches.push(records[failed..].to_vec()),
+            (TaskKind::Redrive, None) | (TaskKind::RecordingReplay | TaskKind::Reconcile, _) => {}
+        }
+    }
+
+    /// The records of a batch that were parked. Some are redriven later; the others must be healed by the item's next
+    /// change or a reconciliation.
+    fn parked_records(&mut self, records: &[usize], handled: &AggregatedBatch) -> Vec<usize> {
+        let numbers = handled.parked.iter().filter_map(|parked| parked.sequence_number.as_deref());
+        let numbers: Vec<&str> = numbers.collect();
+        let is_parked =
+            |record: &usize| numbers.contains(&self.streams.records[*record].sequence_number.as_str());
+        let parked: Vec<usize> = records.iter().copied().filter(is_parked).collect();
+        if parked.len() != numbers.len() {
+            self.problems.push(format!(
+                "{} records are parked, of which the batch has {}",
+                numbers.len(),
+                parked.len()
+            ));
+        }
+        for record in parked.iter().map(|record| &self.streams.records[*record]) {
+            if !single_changes::is_marked(self.tables.inner(), record) {
+                self.problems.push(format!("{record} is parked, but not marked"));
+            }
+        }
+        if !parked.is_empty() {
+            self.coverage.record("record parked");
+            self.note(&[9], || format!("parked: {parked:?}"));
+            self.allow_unseen_images(parked.clone());
+            self.parked_records.extend(&parked);
+        }
+        parked
+    }
+
+    fn check_reconciliation(&mut self, record: usize, outcome: &CommitOutcome) {
+        if outcome.failures.is_empty() {
+            return;
+        }
+        self.reconcile_again.insert(record);
+        if !self.may_fail {
+            let position = self.streams.records[record].position();
+            self.problems
+                .push(format!("reconciling {position} failed without faults: {:?}", outcome.failures));
+        }
+    }
+
+    /// The index in the batch of the first record that is redelivered; checks the response.
+    fn first_failed(&mut self, records: &[usize], handled: &AggregatedBatch) -> Option<usize> {
+        let failures = &handled.response.batch_item_failures;
+        if failures.len() > 1 || failures.is_empty() != handled.failures.is_empty() {
+            self.problems.push(format!("a response with {} identifiers", failures.len()));
+        }
+        let identifier = &failures.first()?.item_identifier;
+        if identifier.is_empty() {
+            return Some(0);
+        }
+        let index =
+            records.iter().position(|record| self.streams.records[*record].sequence_number == *identifier);
+        if index.is_none() {
+            self.problems.push(format!("the response names {identifier}, which is not in the batch"));
+        }
+        index
+    }
+
+    /// Handles a response: the shard advances to the first record that failed.
+    fn complete_delivery(&mut self, shard: usize, task: u64, failed: Option<usize>, records: &[usize]) {
+        if self.streams.shards[shard].in_flight != Some(task) {
+            return; // The event source mapping no longer waits for this task.
+        }
+        match failed {
+            Some(failed) => self.fail_delivery(shard, task, failed, records),
+            None => {
+                let shard = &mut self.streams.shards[shard];
+                shard.checkpoint += records.len();
+                (shard.in_flight, shard.attempts) = (None, 0);
+            }
+        }
+    }
+
+    pub(crate) fn fail_delivery(&mut self, shard: usize, task: u64, failed: usize, records: &[usize]) {
+        let is_bisected = self.random.chance(600);
+        let retries = self.options.retries;
+        let shard = &mut self.streams.shards[shard];
+        if shard.in_flight != Some(task) {
+            return;
+        }
+        shard.in_flight = None;
+        shard.checkpoint += failed;
+        shard.attempts = if failed > 0 { 1 } else { shard.attempts + 1 };
+        if retries.is_some_and(|retries| shard.attempts > retries) {
+            let dropped = if is_bisected { &records[failed..=failed] } else { &records[failed..] };
+            shard.checkpoint += dropped.len();
+            shard.attempts = 0;
+            self.failed_batches.push(dropped.to_vec());
+            self.allow_unseen_images(dropped.to_vec());
+            self.coverage.record("batch given up");
+            self.note(&[8], || format!("to the on-failure bucket: {dropped:?}"));
+        }
+    }
+
+    /// Starts the delivery of a shard's next batch, of a random size.
+    pub(crate) fn deliver(&mut self, shard: usize) {
+        let Some(source) = self.streams.shards.get(shard) else { return };
+        let waiting = source.records.len() - source.checkpoint;
+        let size = self.batch_size(waiting);
+        let Some(source) = self.streams.shards.get(shard) else { return };
+        let from = source.checkpoint;
+        let until = source.records.len().min(from + size);
+        let is_readable = self.streams.is_readable(shard, |parent| self.streams.shards[parent].checkpoint);
+        if source.in_flight.is_some() || from == until || !is_readable {
+            return;
+        }
+        let records = source.records[from..until].to_vec();
+        self.cover_batch(&records);
+        let task = self.invoke(TaskKind::Deliver { shard }, records);
+        self.streams.shards[shard].in_flight = Some(task);
+    }
+
+    /// A small batch, or all that wait if they are many.
+    fn batch_size(&mut self, waiting: usize) -> usize {
+        let largest = usize::try_from(LARGEST_BURST).unwrap();
+        if waiting > 60 && self.random.chance(900) { largest } else { 1 + self.below(12) }
+    }
+
+    /// Records what is special of a batch.
+    fn cover_batch(&mut self, records: &[usize]) {
+        match records.len() {
+            ..200 => {}
+            200..1500 => self.coverage.record("batch of hundreds of records"),
+            1500..10_000 => self.coverage.record("batch of thousands of records"),
+            _ => self.coverage.record("batch of 10,000 records"),
+        }
+        let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for record in records.iter().map(|record| &self.streams.records[*record]) {
+            let (images, expiries) = counts.entry(&record.partition).or_default();
+            *images += usize::from(record.new.is_some() && record.sort.as_deref() == Some("READING"));
+            *expiries += usize::from(record.is_expiry && record.sort.as_deref() == Some("SESSION#0"));
+        }
+        let has = |is_many: fn(&(usize, usize)) -> bool| counts.values().any(is_many);
+        if has(|(images, _)| *images > 99) {
+            self.coverage.record("batch of more than 99 images of one item");
+        }
+        if has(|(_, expiries)| *expiries > 50) {
+            self.coverage.record("batch of more than 50 expiries of one item");
+        }
+    }
+}
