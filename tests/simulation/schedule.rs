@@ -292,10 +292,11 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.tables.set_rates(afterwrite_tests::faults::FaultRates::NONE);
         self.has_faults = false;
         (self.options.retries, self.options.malformed) = (None, 0);
-        self.heal_parked_records();
+        self.heal_parked_records(500);
         for _ in 0..6 {
             self.drain();
             self.redrive_all();
+            self.reconcile_again();
         }
         self.drain();
         if !self.failed_batches.is_empty() && self.problems.is_empty() {
@@ -310,13 +311,13 @@ impl<S: Store + 'static> SimulationRun<S> {
         self.end_faults();
     }
 
-    /// Heals parked items: some by redriving what was parked, some by reconciling the item. The application's repair has
-    /// healed others by their next change.
-    fn heal_parked_records(&mut self) {
+    /// Heals parked items: some by redriving what was parked, with this chance, the others by reconciling the item. The
+    /// application's repair has healed others by their next change.
+    fn heal_parked_records(&mut self, redrives: u64) {
         for record in std::mem::take(&mut self.parked_records) {
             let StreamRecord { is_expiry, table, partition, sort, .. } = &self.streams.records[record];
             let is_kept = *is_expiry && item_kind(table, partition, sort.as_deref()).is_kept();
-            if is_kept || self.random.chance(500) {
+            if is_kept || self.random.chance(redrives) {
                 self.coverage.record("parked record redriven");
                 self.invoke(TaskKind::Redrive, vec![record]);
             } else {
@@ -325,12 +326,13 @@ impl<S: Store + 'static> SimulationRun<S> {
             }
             self.finish_tasks();
         }
-        while let Some(record) = self.reconcile_again.pop_first() {
+    }
+
+    /// Repeats the reconciliations that were not completed.
+    fn reconcile_again(&mut self) {
+        for record in std::mem::take(&mut self.reconcile_again) {
             self.reconcile(record);
             self.finish_tasks();
-            if !self.problems.is_empty() {
-                return;
-            }
         }
     }
 
@@ -402,6 +404,8 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
         self.drain();
         self.replay_again(replayed);
+        // A record that can still not be read is parked again, unless its entry is known to be newer.
+        self.heal_parked_records(0);
         self.drain();
         self.sweep();
     }

@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use afterwrite::effect::{ItemKey, Write, WriteAction, WriteRefusal};
-use afterwrite::record::Item;
+use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
 };
@@ -222,6 +222,13 @@ fn lost() -> Error {
     Error::new(ErrorKind::Unavailable, "injected: the response was lost")
 }
 
+/// Whether the write puts a ledger entry: its records are delivered or reconciled again. A rejected mirror or remembered
+/// lookup is sent again at the item's next change only.
+fn is_ledger_entry(write: &Write) -> bool {
+    let WriteAction::Put(item) = &write.action else { return false };
+    item.get("EntityType").and_then(AttributeValue::as_text) == Some("LEDGER")
+}
+
 fn invalid() -> WriteRefusal {
     WriteRefusal::Invalid("injected: an invalid write".to_owned())
 }
@@ -250,8 +257,7 @@ impl<T: Tables> Tables for FaultyTables<T> {
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
         self.yield_to_others().await;
-        // A rejected update may be a mirror's, which is sent again at the next change only.
-        match self.early_fault(matches!(write.action, WriteAction::Put(_))) {
+        match self.early_fault(is_ledger_entry(write)) {
             Some(EarlyFault::Unavailable) => return Err(WriteError::Failed(unavailable())),
             Some(EarlyFault::Conflict) => return Err(WriteError::Refused(WriteRefusal::Conflict)),
             Some(EarlyFault::Throttle) => return Err(WriteError::Refused(WriteRefusal::Throttled)),

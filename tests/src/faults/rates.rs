@@ -9,7 +9,7 @@ pub struct FaultRates {
     pub conflict: u64,
     /// The same for throttling.
     pub throttle: u64,
-    /// A transaction or a single put is rejected as invalid, although it is valid when it is sent again.
+    /// A transaction or the put of a ledger entry is rejected as invalid, although it is valid when it is sent again.
     pub rejected: u64,
     /// A call fails before it takes effect.
     pub unavailable: u64,
@@ -75,7 +75,7 @@ pub struct InjectedFaults {
     pub conflicts: u64,
     /// Throttled writes and transactions.
     pub throttles: u64,
-    /// Puts and transactions rejected as invalid.
+    /// Ledger entries and transactions rejected as invalid.
     pub rejected: u64,
     /// Calls that failed without effect.
     pub unavailable: u64,
