@@ -209,6 +209,10 @@ impl ItemPlanner<'_> {
             entry.expires_at = None;
         }
         entry.behind = behind.or(entry.behind.filter(|_| !is_healed));
+        if entry.behind.is_none() && !entry.has_counted() {
+            // It only accompanies the marker of an expiry.
+            entry.expires_at = Some(self.now.plus(TOMBSTONE_LIFETIME));
+        }
         let (new_contributions, mut deltas) = difference(before, &entry.current)?;
         let mut markers = parked_expiries;
         for (position, ImageProjection { contributions, extremes: settled }) in settlements {
@@ -256,9 +260,10 @@ impl ItemPlanner<'_> {
                 let unknown = before.by_aggregate.iter().filter(|earlier| !is_known(&earlier.aggregate));
                 next.current.by_aggregate.extend(unknown.cloned());
             }
-            // The item's next change heals it, and so does counting the item itself.
-            next.behind = next.behind.filter(|behind| as_of.is_none() && behind.position > position);
-            next.position = position;
+            // The item's next change heals it, and so does counting the item itself: what its table has contains the
+            // parked change, and records before that change, which may be redriven later, are older.
+            let parked = next.behind.take_if(|behind| as_of.is_some() || behind.position <= position);
+            next.position = parked.map_or(position.clone(), |parked| parked.position.max(position));
             next.as_of = next.as_of.max(as_of);
             next.expires_at = is_deleted.then(|| self.now.plus(TOMBSTONE_LIFETIME));
             extremes = projection.extremes;
