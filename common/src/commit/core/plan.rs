@@ -154,8 +154,6 @@ pub(crate) struct ItemWork<'r> {
     pub(crate) settlements: Vec<(Position<'r>, ImageProjection)>,
     /// The newest record that cannot be counted.
     pub(crate) behind: Option<ParkedPosition<'r>>,
-    /// Whether the parked record is counted after all.
-    pub(crate) is_healed: bool,
     /// The expiries that cannot be settled.
     pub(crate) parked_expiries: Vec<ExpiryMarker<'r>>,
     /// The position of an entry that counts nothing yet.
@@ -170,7 +168,7 @@ impl ItemWork<'_> {
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
-        self.state.is_none() && self.settlements.is_empty() && !parks && !self.is_healed
+        self.state.is_none() && self.settlements.is_empty() && !parks
     }
 }
 
@@ -201,14 +199,13 @@ impl ItemPlanner<'_> {
             return Err(newer_generation(entry.generation, self.model.generation));
         }
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
-        let ItemWork { state, settlements, behind, is_healed, parked_expiries, start, records, newest } =
-            work;
+        let ItemWork { state, settlements, behind, parked_expiries, start, records, newest } = work;
         let (mut entry, mut extremes) = self.next_entry(entry, state, start);
         if behind.is_some() {
             // An entry with a mark must not expire.
             entry.expires_at = None;
         }
-        entry.behind = behind.or(entry.behind.filter(|_| !is_healed));
+        entry.behind = behind.or(entry.behind);
         if entry.behind.is_none() && !entry.has_counted() {
             // It only accompanies the marker of an expiry.
             entry.expires_at = Some(self.now.plus(TOMBSTONE_LIFETIME));
