@@ -1,4 +1,4 @@
-//! What happens behind the ledger's back: a rollup's measure is overwritten by text and mended later, and requests take
+//! Events that the ledger does not cause: a rollup's measure is overwritten by text and mended later, and requests take
 //! effect after their author stopped waiting for them.
 
 use std::pin::pin;
@@ -7,19 +7,12 @@ use std::task::{Context, Poll, Waker};
 use afterwrite::record::{AttributeValue, Item};
 
 use super::run::SimulationRun;
-use super::state::{StateKind, state_kind};
+use super::state::{OverwrittenMeasure, StateKind, state_kind};
 use super::store::{STATE, Store, key_of_item};
 
 /// The measures that are overwritten: only counted and shown nowhere.
 const OVERWRITABLE: [&str; 8] =
     ["projects_open", "tasks", "events", "high", "posts", "sessions", "visits_of_kind", "meters"];
-
-/// A measure that is overwritten by text.
-#[derive(Debug)]
-pub(crate) struct OverwrittenMeasure {
-    rollup: Item,
-    measure: &'static str,
-}
 
 impl<S: Store + 'static> SimulationRun<S> {
     /// Overwrites a measure by text, or mends the one that is.

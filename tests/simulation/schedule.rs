@@ -49,7 +49,7 @@ impl<S: Store + 'static> SimulationRun<S> {
         }
         if self.problems.is_empty() {
             self.drain_relay();
-            self.problems = self.relay.check(&self.streams);
+            self.problems.extend(self.relay.check(&self.streams));
         }
     }
 

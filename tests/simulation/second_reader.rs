@@ -33,6 +33,9 @@ use super::stream::{StreamRecord, StreamSet, TABLES};
 /// The time limit of an invocation.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The records of a batch at most: the cache takes one key after the other, and an invocation ends in time.
+const MOST_RECORDS: usize = 200;
+
 /// A clock without skew whose sleeps wait until the time has passed.
 #[derive(Clone, Debug)]
 struct PatientClock(Arc<SimulatedTime>);
@@ -264,7 +267,7 @@ impl SecondReader {
             return;
         }
         let waiting = source.records.len() - cursor.checkpoint;
-        let size = if waiting > 60 { waiting } else { 1 + self.below(12) };
+        let size = if waiting > 60 { MOST_RECORDS } else { 1 + self.below(12) };
         let until = source.records.len().min(cursor.checkpoint + size);
         let records = source.records[cursor.checkpoint..until].to_vec();
         self.cursors[shard].in_flight = Some(self.next_task);

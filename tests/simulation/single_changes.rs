@@ -4,6 +4,7 @@
 use afterwrite::record::{AttributeValue, Decimal, Item};
 use afterwrite_memory::ItemChange;
 
+use super::state_keys::{StateKey, entry_key, marker_key};
 use super::store::{STATE, Store, key, text};
 use super::stream::StreamRecord;
 
@@ -57,13 +58,12 @@ fn parked_position(entry: &Item) -> &str {
 
 /// Whether the state table names a record that was parked, unless it has been counted since.
 pub(crate) fn is_marked<S: Store>(store: &S, record: &StreamRecord) -> bool {
-    let (partition, position) = (format!("LEDGER#{}#{}", record.table, record.partition), record.position());
-    let sort = record.sort.as_deref().unwrap_or("-");
+    let (position, sort) = (record.position(), record.sort.as_deref());
+    let stored = |(partition, sort): StateKey| store.get(&key(STATE, &partition, Some(&sort)));
     let is_known = |entry: Item| {
         let reached = text(&entry, "position").max(parked_position(&entry));
         reached >= position.as_str() || entry.contains_key("as_of")
     };
-    let entry = store.get(&key(STATE, &partition, Some(sort)));
-    let marker = || store.get(&key(STATE, &partition, Some(&format!("{sort}#EXPIRED#{position}"))));
-    entry.is_some_and(is_known) || marker().is_some()
+    stored(entry_key(record.table, &record.partition, sort)).is_some_and(is_known)
+        || stored(marker_key(record.table, &record.partition, sort, &position)).is_some()
 }

@@ -29,6 +29,13 @@ pub(crate) fn state_kind(item: &Item) -> StateKind {
     }
 }
 
+/// A measure that is overwritten by text.
+#[derive(Debug)]
+pub(crate) struct OverwrittenMeasure {
+    pub(crate) rollup: Item,
+    pub(crate) measure: &'static str,
+}
+
 /// A ledger entry.
 #[derive(Debug)]
 pub(crate) struct StoredEntry {

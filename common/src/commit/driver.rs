@@ -40,10 +40,12 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 Ok(true) => {
                     attempt += 1;
                     if !self.lookups.wait(&batch.lookups, attempt).await {
+                        let message = "the deadline passed before the item could be committed";
+                        let error = Error::new(ErrorKind::Conflict, message);
+                        self.give_up_offers(batch, &error);
                         batch.lookups.close();
                         self.plan(batch);
-                        let message = "the deadline passed before the item could be committed";
-                        batch.give_up(&Error::new(ErrorKind::Conflict, message), self.context());
+                        batch.give_up(&error, self.context());
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Configuration => return Err(error),
@@ -154,6 +156,21 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             }
         }
         is_open
+    }
+
+    /// Ends the items whose offered outputs are not remembered yet. One that counts nothing would be committed otherwise,
+    /// and its record, which may be the last to show the outputs, would not be delivered again.
+    fn give_up_offers(&self, batch: &mut LedgerBatch<'_>, error: &Error) {
+        let is_open = |(_, item): &(usize, &LedgerItem<'_>)| {
+            let offered = item.offering_images().flat_map(|image| {
+                offered_outputs(&self.core.model, item.identity, image).into_iter().map(|(key, _)| key)
+            });
+            offered.into_iter().any(|key| batch.lookups.is_open(&key))
+        };
+        let indexes: Vec<usize> = batch.unfinished().filter(is_open).map(|(index, _)| index).collect();
+        for index in indexes {
+            batch.step(index, ItemInput::GivenUp(error.restated()), self.context());
+        }
     }
 
     /// The lookups that an item offers outputs for, each with these, and the lookups that it needs.

@@ -28,7 +28,8 @@
 //! transaction, an entry whose `current` differs by `d`, expiry markers, and `ADD`s of exactly `d` plus the
 //! contributions that the markers settle. A transaction takes effect completely or not at all, and `ADD`s of different
 //! transactions commute. The entry is replaced on the condition that its `rev` is the one that `d` was computed from
-//! (or that no entry exists), so `d` is the true difference even with concurrent writers. An entry that is written
+//! (or that no entry exists), so `d` is the true difference even with concurrent writers. A tombstone that TTL deletes while a
+//! write is in flight is told apart from its successor, whose `rev` begins again, by its expiry. An entry that is written
 //! without a transaction has `d = 0`. Reconciling an item is a plan too.
 //!
 //! **Nothing is counted twice.** A record at position `p` is planned only if `p > E.position`, and the write that
@@ -57,7 +58,8 @@
 //! **Parking.** A record that can never be counted as it is (malformed, misfit, or rejected by DynamoDB) is
 //! acknowledged once the ledger marks it as missing: `behind`, in the item's entry, has its position and the kind of
 //! the error. The entry's own position does not advance, so that the record can be delivered again, and the item's next
-//! change, or a reconciliation, counts the item as it is by then. An expiry is parked in its marker.
+//! change, or a reconciliation, counts the item as it is by then. A reconciliation advances the position to the mark: the
+//! image that it read contains the marked change. An expiry is parked in its marker.
 //!
 //! **Lookups** are part of `C`, so their outputs must not change: see `commit::lookup`. **`max` and `min`** see every
 //! image of every counted record and only move in one direction, so that seeing an image twice changes nothing.

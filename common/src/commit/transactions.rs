@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 
 use super::batch::LedgerBatch;
 use super::core::decide::{StoredMarker, TOMBSTONE_LIFETIME};
+use super::core::entry::LedgerEntry;
 use super::core::pack::{PackableItem, TransactionBatch, pack};
 use super::core::plan::{ExpiryMarker, ItemPlan};
 use super::core::rollup::{after_write, rollup_write};
@@ -147,16 +148,24 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let encoded = item.planned().ok_or_else(without_plan)?.entry.encode(targets);
         let condition = match &item.entry {
             None => WriteCondition::ItemAbsent,
-            Some(entry) => {
-                let rev = AttributePath::from(&self.core.keys.names().rev);
-                WriteCondition::Equals(rev, revision(entry.rev))
-            }
+            Some(entry) => self.unchanged(entry),
         };
         let key = match item.entry_key.take() {
             Some(key) => key,
             None => self.core.keys.entry(&self.core.model, item.source)?,
         };
         Ok(Write { key, condition, action: WriteAction::Put(encoded) })
+    }
+
+    /// Holds while the stored entry is the one that was read. A tombstone may be deleted while a write is in flight; the
+    /// entry that follows begins at revision 1 again, but either does not expire or expires later.
+    fn unchanged(&self, entry: &LedgerEntry<'_>) -> WriteCondition {
+        let names = self.core.keys.names();
+        let same_revision = WriteCondition::Equals(AttributePath::from(&names.rev), revision(entry.rev));
+        let Some(expires_at) = entry.expires_at else { return same_revision };
+        let expires_at = Decimal::from(expires_at.epoch_seconds()).into();
+        let same_expiry = WriteCondition::Equals(AttributePath::from(&names.expires_at), expires_at);
+        WriteCondition::All(vec![same_revision, same_expiry])
     }
 
     /// The writes of a transaction. If one of its rollups cannot be written, the items that need it are returned.

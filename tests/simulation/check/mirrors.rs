@@ -8,16 +8,12 @@ use super::super::run::SimulationRun;
 use super::super::state::{StateTable, stored};
 use super::super::store::{MAIN, Store, text};
 
-/// Our writes to the application's items are at most this many for each of its own; measured, then doubled.
-const OWN_WRITES_FOR_EACH: u64 = 4;
-/// Own writes that need no reason.
-const FREE_WRITES: u64 = 20;
-
-/// Mirrors are bounded by the application's writes: nothing loops.
+/// Nothing loops: however often records are delivered, our writes to the application's items are bounded by its own.
+/// Nearly all runs have fewer.
 pub(super) fn check_own_writes<S: Store + 'static>(run: &SimulationRun<S>) -> Option<String> {
     let (own, others) = (run.own_writes, run.application_writes);
-    let is_bounded = own <= FREE_WRITES + OWN_WRITES_FOR_EACH * others;
-    (!is_bounded).then(|| format!("{own} writes to the application's items followed {others} of its own"))
+    (own > 2 * others + 10)
+        .then(|| format!("{own} writes to the application's items followed {others} of its own"))
 }
 
 /// Every mirroring item shows the measures of its rollup.

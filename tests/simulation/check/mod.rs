@@ -30,7 +30,7 @@ const OWN_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at"
 /// Checks what holds at every moment: each rollup is the sum of the ledger's entries and the settled contributions.
 pub(crate) fn check_sums<S: Store + 'static>(run: &mut SimulationRun<S>) {
     if run.overwritten.is_some() {
-        // A text is no sum.
+        // The text cannot be added up.
         return;
     }
     match StateTable::read(run.tables.inner().scan(STATE)) {

@@ -239,15 +239,13 @@ impl<'r> LedgerItem<'r> {
         self.records.decode_old_images(&context.core.model.attributes, |index| {
             is_looked_up || decision.expiries.contains(&index)
         });
-        if decision.needs_item && self.reconciliation == Reconciliation::Unneeded {
+        let must_reconcile = decision.needs_item || self.is_healed(&decision);
+        if must_reconcile && self.reconciliation == Reconciliation::Unneeded {
             self.reconciliation = Reconciliation::Needed;
         }
         if self.reconciliation == Reconciliation::Needed {
             ItemState::NeedsItem
-        } else if decision.is_empty()
-            && self.records.defective().next().is_none()
-            && !self.is_healed(&decision)
-        {
+        } else if decision.is_empty() && self.records.defective().next().is_none() {
             ItemState::Committed
         } else {
             ItemState::AwaitingLookup(CountBasis::Records(decision))
@@ -471,9 +469,9 @@ impl<'r> LedgerItem<'r> {
         uncounted
     }
 
-    /// Whether the parked record is counted after all: it can be read now, and a reconciliation has counted a newer
-    /// state.
-    pub(crate) fn is_healed(&self, decision: &RecordDecision) -> bool {
+    /// Whether the parked record can be read now, and a reconciliation has counted a newer state. Another one removes the
+    /// mark: only the table tells whether the item exists, so that its entry is a tombstone or is not.
+    fn is_healed(&self, decision: &RecordDecision) -> bool {
         let Some(behind) = self.entry.as_ref().and_then(|entry| entry.behind.as_ref()) else { return false };
         let missing = self.records.changes.iter().position(|record| record.position == behind.position);
         missing.is_some_and(|index| {

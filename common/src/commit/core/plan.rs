@@ -154,8 +154,6 @@ pub(crate) struct ItemWork<'r> {
     pub(crate) settlements: Vec<(Position<'r>, ImageProjection)>,
     /// The newest record that cannot be counted.
     pub(crate) behind: Option<ParkedPosition<'r>>,
-    /// Whether the parked record is counted after all.
-    pub(crate) is_healed: bool,
     /// The expiries that cannot be settled.
     pub(crate) parked_expiries: Vec<ExpiryMarker<'r>>,
     /// The position of an entry that counts nothing yet.
@@ -170,7 +168,7 @@ impl ItemWork<'_> {
     /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         let parks = self.behind.is_some() || !self.parked_expiries.is_empty();
-        self.state.is_none() && self.settlements.is_empty() && !parks && !self.is_healed
+        self.state.is_none() && self.settlements.is_empty() && !parks
     }
 }
 
@@ -201,13 +199,15 @@ impl ItemPlanner<'_> {
             return Err(newer_generation(entry.generation, self.model.generation));
         }
         let before = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.current);
-        let ItemWork { state, settlements, behind, is_healed, parked_expiries, start, records, newest } =
-            work;
+        let ItemWork { state, settlements, behind, parked_expiries, start, records, newest } = work;
         let (mut entry, mut extremes) = self.next_entry(entry, state, start);
-        entry.behind = behind.or(entry.behind.filter(|_| !is_healed));
+        entry.behind = behind.or(entry.behind);
         if entry.behind.is_some() {
             let latest = self.now.plus(MARK_LIFETIME);
             entry.expires_at = entry.expires_at.map(|expires_at| expires_at.max(latest));
+        } else if !entry.has_counted() {
+            // It only accompanies the marker of an expiry.
+            entry.expires_at = Some(self.now.plus(TOMBSTONE_LIFETIME));
         }
         let (new_contributions, mut deltas) = difference(before, &entry.current)?;
         let mut markers = parked_expiries;
@@ -256,9 +256,10 @@ impl ItemPlanner<'_> {
                 let unknown = before.by_aggregate.iter().filter(|earlier| !is_known(&earlier.aggregate));
                 next.current.by_aggregate.extend(unknown.cloned());
             }
-            // The item's next change heals it, and so does counting the item itself.
-            next.behind = next.behind.filter(|behind| as_of.is_none() && behind.position > position);
-            next.position = position;
+            // The item's next change heals it, and so does counting the item itself: what its table has contains the
+            // parked change, and records before that change, which may be redriven later, are older.
+            let parked = next.behind.take_if(|behind| as_of.is_some() || behind.position <= position);
+            next.position = parked.map_or(position.clone(), |parked| parked.position.max(position));
             next.as_of = next.as_of.max(as_of);
             next.expires_at = is_deleted.then(|| self.now.plus(TOMBSTONE_LIFETIME));
             extremes = projection.extremes;
