@@ -29,7 +29,7 @@
 //! contributions that the markers settle. A transaction takes effect completely or not at all, and `ADD`s of different
 //! transactions commute. The entry is replaced on the condition that its `rev` is the one that `d` was computed from
 //! (or that no entry exists), so `d` is the true difference even with concurrent writers. A tombstone that TTL deletes while a
-//! write is in flight is told apart from its successor, whose `rev` begins again, by its expiry. An entry that is written
+//! write is in flight differs from its successor, whose `rev` begins again, by its expiry. An entry that is written
 //! without a transaction has `d = 0`. Reconciling an item is a plan too.
 //!
 //! **Nothing is counted twice.** A record at position `p` is planned only if `p > E.position`, and the write that
