@@ -88,6 +88,11 @@ pub(crate) fn item_kind<'k>(table: &str, partition: &'k str, sort: Option<&'k st
 }
 
 impl ItemKind<'_> {
+    /// Whether a lookup reads items of this kind.
+    pub(crate) fn is_looked_up(&self) -> bool {
+        matches!(self, Self::Project { .. } | Self::Shop { .. })
+    }
+
     /// Whether an item of this kind that TTL deletes remains counted.
     pub(crate) fn is_kept(&self) -> bool {
         matches!(

@@ -312,19 +312,24 @@ impl<S: Store + 'static> SimulationRun<S> {
     }
 
     /// Heals parked items: some by redriving what was parked, with this chance, the others by reconciling the item. The
-    /// application's repair has healed others by their next change.
+    /// application's repair has healed others by their next change. What only the record shows is lost with it: the
+    /// contribution of an expiry, and the outputs of a lookup. So these are redriven.
     fn heal_parked_records(&mut self, redrives: u64) {
         for record in std::mem::take(&mut self.parked_records) {
             let StreamRecord { is_expiry, table, partition, sort, .. } = &self.streams.records[record];
-            let is_kept = *is_expiry && item_kind(table, partition, sort.as_deref()).is_kept();
-            if is_kept || self.random.chance(redrives) {
+            let kind = item_kind(table, partition, sort.as_deref());
+            let (is_kept, is_looked_up) = (*is_expiry && kind.is_kept(), kind.is_looked_up());
+            let is_redriven = is_kept || is_looked_up || self.random.chance(redrives);
+            if is_redriven {
                 self.coverage.record("parked record redriven");
                 self.invoke(TaskKind::Redrive, vec![record]);
-            } else {
+                self.finish_tasks();
+            }
+            if is_looked_up || !is_redriven {
                 self.coverage.record("parked item reconciled");
                 self.reconcile(record);
+                self.finish_tasks();
             }
-            self.finish_tasks();
         }
     }
 
