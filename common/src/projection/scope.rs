@@ -83,7 +83,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(())
     }
 
-    /// The time in a term: RFC 3339 text, a date, an hour, or a number of epoch seconds. With the day format, the first
+    /// The time in a term: see [`Operand::time`]. With the day format, the first
     /// moment of the day.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     pub fn time(&self, term: &Term, format: ValueFormat) -> Result<Timestamp> {
         let time = self.required(term)?.time();
         let time = time.ok_or_else(|| {
-            self.term_error(term, "is not a time (RFC 3339 text, a date, an hour, or epoch seconds)")
+            self.term_error(term, "is not a time (ISO 8601 text, a date, an hour, or a number of seconds, milliseconds or microseconds since 1970)")
         })?;
         Ok(match format {
             ValueFormat::Plain => time,

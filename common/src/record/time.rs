@@ -3,8 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
+
+use super::decimal::Decimal;
+
+/// The end of the year 9999: seconds, milliseconds and microseconds since the epoch.
+const AFTER_9999: u64 = 253_402_300_800;
+const AFTER_9999_MS: u64 = AFTER_9999 * 1000;
+const AFTER_9999_US: u64 = AFTER_9999_MS * 1000;
 
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,8 +32,8 @@ impl Timestamp {
         Self { epoch_ms: seconds.saturating_mul(1000) }
     }
 
-    /// Parses RFC 3339 (`2026-02-06T14:30:00Z`, with offsets and fractions), a date, or an hour (`2026-02-06T14` or
-    /// `2026-02-06-14`). A date or hour is its first moment in UTC.
+    /// Parses RFC 3339 (`2026-02-06T14:30:00Z`, with offsets and fractions), the same without an offset (in UTC), a date, or
+    /// an hour (`2026-02-06T14` or `2026-02-06-14`). A date or hour is its first moment in UTC. A space may stand for the `T`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match utc_time(text) {
@@ -37,9 +44,12 @@ impl Timestamp {
 
     fn parse_general(text: &str) -> Option<Self> {
         let instant = text.parse::<jiff::Timestamp>().ok().or_else(|| {
-            let (date, hour) = text.split_at_checked("yyyy-mm-dd".len())?;
-            let start = date.parse::<jiff::civil::Date>().ok()?.at(hour_of_day(hour)?, 0, 0, 0);
-            start.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+            let (date, time) = text.split_at_checked("yyyy-mm-dd".len())?;
+            let local = match hour_of_day(time) {
+                Some(hour) => date.parse::<Date>().ok()?.at(hour, 0, 0, 0),
+                None => local_time(text, time)?,
+            };
+            Offset::UTC.to_timestamp(local).ok()
         })?;
         // Rounded down, also before 1970.
         let epoch_ms = instant.as_nanosecond().div_euclid(1_000_000);
@@ -51,6 +61,20 @@ impl Timestamp {
     #[must_use]
     pub fn day_of_utc(text: &str) -> Option<&str> {
         utc_time(text).and_then(|_| text.get(.."yyyy-mm-dd".len()))
+    }
+
+    /// From a number of seconds, milliseconds, microseconds or nanoseconds since the epoch, told apart by their size: the years up
+    /// to 9999 are seconds. So milliseconds before 1978-01-11 are read as seconds.
+    #[must_use]
+    pub fn from_epoch_number(number: &Decimal) -> Option<Self> {
+        let whole = number.floor_divided_by(&Decimal::ONE)?;
+        let epoch_ms = match whole.unsigned_abs() {
+            ..AFTER_9999 => number.times(&Decimal::from(1000)).ok()?.floor_divided_by(&Decimal::ONE)?,
+            AFTER_9999..AFTER_9999_MS => whole,
+            AFTER_9999_MS..AFTER_9999_US => whole.div_euclid(1000),
+            AFTER_9999_US.. => whole.div_euclid(1_000_000),
+        };
+        Some(Self { epoch_ms })
     }
 
     /// Milliseconds since the epoch.
@@ -125,6 +149,13 @@ fn utc_time(text: &str) -> Option<jiff::Timestamp> {
     let (month, day) = (number(m0, m1), number(d0, d1));
     let time = DateTime::new(year, month, day, number(h0, h1), number(n0, n1), number(s0, s1), 0).ok()?;
     Offset::UTC.to_timestamp(time).ok()
+}
+
+/// A date and a time without an offset: `2026-02-06T14:30`, `2026-02-06 14:30:00.25`. `time` is the part after the date.
+fn local_time(text: &str, time: &str) -> Option<DateTime> {
+    let is_clock = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b':' | b'.'));
+    let clock = time.strip_prefix(['T', ' '])?;
+    (clock.contains(':') && is_clock(clock)).then(|| text.parse().ok()).flatten()
 }
 
 /// The hour after a date: `T14` or `-14`; 0 if the text is empty.
@@ -204,6 +235,12 @@ mod tests {
             ("2026-02-06T14", 1_770_386_400_000),
             ("2026-02-06-14", 1_770_386_400_000),
             ("2026-02-06-00", 1_770_336_000_000),
+            ("2026-02-06T14:30", 1_770_388_200_000),
+            ("2026-02-06T14:30:00", 1_770_388_200_000),
+            ("2026-02-06T14:30:00.123456", 1_770_388_200_123),
+            ("2026-02-06 14:30:00", 1_770_388_200_000),
+            ("2026-02-06 14:30:00.5", 1_770_388_200_500),
+            ("2026-02-06 15:30:00+01:00", 1_770_388_200_000),
             ("1969-12-31T23:59:59.9999Z", -1),
             ("0001-01-01T00:00:00Z", -62_135_596_800_000),
         ];
@@ -230,8 +267,12 @@ mod tests {
             "2026-02-06 14",
             "2026-02-06T+1",
             "2026-02-30T14",
-            "2026-02-06T14:30",
-            "2026-02-06T14:30:00",
+            "2026-02-06T14:30:",
+            "2026-02-06T14:30:61",
+            "2026-02-06T1430",
+            "2026-02-06T14:30[Europe/Berlin]",
+            "2026-02-06-14:30:00",
+            "2026-02-30 14:30:00",
             "2026-02-06T25:00:00Z",
             "2026-02-06T14:30:00Z and more",
             " 2026-02-06",
@@ -239,6 +280,33 @@ mod tests {
         for text in cases {
             assert_eq!(Timestamp::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_size_of_a_number_tells_its_unit() {
+        let cases = [
+            ("1770388200", 1_770_388_200_000),
+            ("1770388200.5", 1_770_388_200_500),
+            ("1770388200123", 1_770_388_200_123),
+            ("1770388200123.9", 1_770_388_200_123),
+            ("1770388200123456", 1_770_388_200_123),
+            ("1770388200123456789", 1_770_388_200_123),
+            ("253402300799", 253_402_300_799_000),
+            ("253402300800", 253_402_300_800),
+            ("-253402300800", -253_402_300_800),
+            ("-1", -1_000),
+            ("-0.0001", -1),
+            ("0", 0),
+        ];
+        for (number, epoch_ms) in cases {
+            let number: Decimal = number.parse().unwrap();
+            assert_eq!(
+                Timestamp::from_epoch_number(&number),
+                Some(Timestamp::from_epoch_ms(epoch_ms)),
+                "{number}"
+            );
+        }
+        assert_eq!(Timestamp::from_epoch_number(&"1e30".parse().unwrap()), None);
     }
 
     #[test]

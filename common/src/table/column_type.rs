@@ -120,6 +120,7 @@ impl ColumnType {
     /// let lines = "list<struct<sku:string,price:decimal(10,2)>>";
     /// assert_eq!(ColumnType::parse(lines).map(|parsed| parsed.to_string()).as_deref(), Some(lines));
     /// assert_eq!(ColumnType::parse("decimal(39,2)"), None);
+    /// assert_eq!(ColumnType::parse("struct<unitPrice:int64,unitprice:int64>"), None);
     /// assert_eq!(ColumnType::parse(&format!("{}string{}", "list<".repeat(40), ">".repeat(40))), None);
     /// ```
     #[must_use]
@@ -162,7 +163,7 @@ impl ColumnType {
     }
 }
 
-/// Cuts `name:type,name:type` where no bracket is open; `None` if a name is not a column's, or is there twice.
+/// Cuts `name:type,name:type` where no bracket is open; `None` if a name is not a member's, or is there twice in any case.
 fn members(text: &str) -> Option<Vec<(&str, &str)>> {
     let (mut members, mut depth, mut begun): (Vec<(&str, &str)>, i32, usize) = (Vec::new(), 0, 0);
     let ends = text.char_indices().filter(|(_, character)| {
@@ -177,13 +178,18 @@ fn members(text: &str) -> Option<Vec<(&str, &str)>> {
     for end in ends {
         let (name, member) = text.get(begun..end)?.split_once(':')?;
         let name = name.trim();
-        if !is_column_name(name) || members.iter().any(|(other, _)| *other == name) {
+        if !is_member_name(name) || members.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
             return None;
         }
         members.push((name, member));
         begun = end + 1;
     }
     Some(members)
+}
+
+/// A member has the name of the map's member. Athena's names have no case, so files have it in lower case.
+fn is_member_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic()) && is_column_name(&name.to_ascii_lowercase())
 }
 
 /// Athena takes lower-case names of letters, digits and `_`; those that begin with `_` are our own.

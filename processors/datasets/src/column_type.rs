@@ -45,9 +45,12 @@ pub(crate) fn entries_field(entry: Fields) -> Field {
     Field::new("key_value", DataType::Struct(entry), false)
 }
 
-/// The members of a struct.
+/// The members of a struct, in lower case: Athena's names have no case.
 pub(crate) fn member_fields(members: &[(Arc<str>, ColumnType)]) -> Fields {
-    members.iter().map(|(name, member)| Field::new(&**name, arrow_type(member), true)).collect()
+    members
+        .iter()
+        .map(|(name, member)| Field::new(name.to_ascii_lowercase(), arrow_type(member), true))
+        .collect()
 }
 
 /// The Hive type of a column.
@@ -74,7 +77,8 @@ pub(crate) fn hive_type(column_type: &ColumnType) -> String {
 /// The name of a struct's member, quoted only if it is reserved: Glue stores the text of a nested type, and not every reader of
 /// that text understands quotes.
 fn member_name(name: &str) -> String {
-    if RESERVED.contains(&name) { format!("`{name}`") } else { name.to_owned() }
+    let name = name.to_ascii_lowercase();
+    if RESERVED.contains(&name.as_str()) { format!("`{name}`") } else { name }
 }
 
 /// The reserved words of Athena's data definition language, as its user guide lists them.

@@ -42,19 +42,14 @@ impl Operand<'_> {
         matches!(self, Self::Value(value) if value.is_null())
     }
 
-    /// The point in time that a value names: text in RFC 3339, a date, an hour, or a number of epoch seconds.
+    /// The point in time that a value names: text that [`Timestamp::parse`] reads, or a number that
+    /// [`Timestamp::from_epoch_number`] reads.
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
         match self {
             Self::Text(text) => Timestamp::parse(text),
             Self::Value(AttributeValue::S(text)) => Timestamp::parse(text),
-            Self::Value(AttributeValue::N(seconds)) => match seconds.to_i64() {
-                Some(seconds) => Some(Timestamp::from_epoch_seconds(seconds)),
-                None => {
-                    let ms = seconds.times(&Decimal::from(1000)).ok()?.floor_divided_by(&Decimal::ONE)?;
-                    Some(Timestamp::from_epoch_ms(ms))
-                }
-            },
+            Self::Value(AttributeValue::N(number)) => Timestamp::from_epoch_number(number),
             Self::Value(_) | Self::Ratio { .. } => None,
         }
     }

@@ -28,7 +28,7 @@ cover = "binary"
 notes = "json"
 languages = "list<string>"
 prices = "map<decimal(10,2)>"
-size = "struct<width:double,order:int64,parts:list<struct<name:string>>>"
+size = "struct<outerWidth:double,Order:int64,parts:list<struct<name:string>>>"
 [datasets.loans]
 of = "loan"
 partition = "lent_at:day"
@@ -59,7 +59,7 @@ fn the_table_declares_every_column_with_its_hive_type_and_projects_the_days() {
   `notes` string,
   `languages` array<string>,
   `prices` map<string,decimal(10,2)>,
-  `size` struct<width:double,`order`:bigint,parts:array<struct<name:string>>>,
+  `size` struct<outerwidth:double,`order`:bigint,parts:array<struct<name:string>>>,
   `_key_shelf_id` string,
   `_position` string,
   `_operation` string,

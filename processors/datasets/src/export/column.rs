@@ -70,7 +70,7 @@ pub(super) fn column_builder(column_type: &ColumnType) -> Box<dyn ColumnBuilder>
         ColumnType::Struct(members) => Box::new(StructColumn {
             fields: member_fields(members),
             validity: NullBufferBuilder::new(0),
-            columns: members.iter().map(|(_, member)| column_builder(member)).collect(),
+            columns: members.iter().map(|(name, member)| (name.clone(), column_builder(member))).collect(),
         }),
     }
 }
@@ -256,26 +256,27 @@ impl ColumnBuilder for MapColumn {
 struct StructColumn {
     fields: Fields,
     validity: NullBufferBuilder,
-    columns: Vec<Box<dyn ColumnBuilder>>,
+    /// By the name that the map's member has.
+    columns: Vec<(Arc<str>, Box<dyn ColumnBuilder>)>,
 }
 
 impl ColumnBuilder for StructColumn {
     fn append(&mut self, value: Option<&Operand<'_>>) -> bool {
         let members = value.and_then(members);
         let mut fits = members.is_some();
-        for (field, column) in self.fields.iter().zip(&mut self.columns) {
-            fits &= column.append_nested(members.and_then(|members| members.get(field.name().as_str())));
+        for (name, column) in &mut self.columns {
+            fits &= column.append_nested(members.and_then(|members| members.get(&**name)));
         }
         self.validity.append(fits);
         value.is_none() || fits
     }
 
     fn bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.bytes()).sum()
+        self.columns.iter().map(|(_, column)| column.bytes()).sum()
     }
 
     fn finish(&mut self) -> ArrayRef {
-        let columns = self.columns.iter_mut().map(|column| column.finish()).collect();
+        let columns = self.columns.iter_mut().map(|(_, column)| column.finish()).collect();
         Arc::new(StructArray::new(self.fields.clone(), columns, self.validity.finish()))
     }
 }

@@ -38,7 +38,7 @@ printed = "date"
 cover = "binary"
 tags = "list<string>"
 stock = "map<int64>"
-author = "struct<name:string,born:int64>"
+author = "struct<name:string,bornIn:int64>"
 extra = "json"
 "##;
 
@@ -103,7 +103,7 @@ fn rows_of(file: Vec<u8>) -> Vec<String> {
 fn book(number: u64, day: u64) -> String {
     let tags = (0..number % 4).map(|tag| format!(r#"{{"S":"tag {tag}"}}"#)).collect::<Vec<_>>().join(",");
     let image = format!(
-        r#""NewImage":{{"bought_at":{{"S":"2026-02-{day:02}T14:30:00Z"}},"price":{{"N":"{number}.25"}},"pages":{{"N":"{number}"}},"tags":{{"L":[{tags}]}},"stock":{{"M":{{"home":{{"N":"{number}"}}}}}},"author":{{"M":{{"born":{{"N":"19{:02}"}}}}}},"cover":{{"B":"AAEC"}},"extra":{{"L":[{tags}]}}}}"#,
+        r#""NewImage":{{"bought_at":{{"S":"2026-02-{day:02}T14:30:00Z"}},"price":{{"N":"{number}.25"}},"pages":{{"N":"{number}"}},"tags":{{"L":[{tags}]}},"stock":{{"M":{{"home":{{"N":"{number}"}}}}}},"author":{{"M":{{"bornIn":{{"N":"19{:02}"}}}}}},"cover":{{"B":"AAEC"}},"extra":{{"L":[{tags}]}}}}"#,
         number % 100
     );
     line(number, "INSERT", &image).replace("BOOK#1", &format!("BOOK#{number}"))
@@ -153,7 +153,7 @@ fn every_type_of_value_fits_its_column() {
     let image = r#""NewImage":{"bought_at":{"S":"2026-02-06T14:30:00.5Z"},"price":{"N":"12.50"},"pages":{"N":"300"},
         "rating":{"N":"4.5"},"read":{"BOOL":true},"printed":{"S":"1999-12-31"},"cover":{"B":"AAEC"},
         "tags":{"SS":["a","b"]},"stock":{"M":{"home":{"N":"1"},"lent":{"NULL":true}}},
-        "author":{"M":{"name":{"S":"É. \"X\""},"born":{"N":"1970"},"died":{"NULL":true}}},
+        "author":{"M":{"name":{"S":"É. \"X\""},"bornIn":{"N":"1970"},"died":{"NULL":true}}},
         "extra":{"M":{"n":{"N":"12345678901234567890123456789012345678"},"l":{"L":[{"NULL":true},{"NS":["1"]}]}}}}"#
         .replace('\n', "");
     let bucket = Arc::new(MemoryObjects::default());
@@ -166,7 +166,7 @@ fn every_type_of_value_fits_its_column() {
         [concat!(
             "book_id=1 price=12.50 pages=300 rating=4.5 read=true bought_at=2026-02-06T14:30:00.500Z ",
             "printed=1999-12-31 cover=000102 tags=[a, b] stock={home: 1, lent: ∅} ",
-            "author={name: É. \"X\", born: 1970} ",
+            "author={name: É. \"X\", bornin: 1970} ",
             "extra={\"l\":[null,[1]],\"n\":12345678901234567890123456789012345678} ",
             "_key_shelf_id=1 _operation=INSERT _changed_at=2026-02-06T14:30:00.250Z _generation=1"
         )]
@@ -201,6 +201,28 @@ fn a_value_that_does_not_fit_is_rescued_and_its_row_is_written() {
         let (_, file) = parquet_of(&bucket, "datasets/").remove(0);
         let row = rows_of(file).remove(0);
         assert!(row.ends_with(&format!("_rescued={rescued} _generation=1")), "{row}");
+    }
+}
+
+#[test]
+fn every_form_of_a_time_has_its_day() {
+    let times = [
+        r#"{"S":"2026-02-06T14:30:00Z"}"#,
+        r#"{"S":"2026-02-06T14:30:00"}"#,
+        r#"{"S":"2026-02-06 14:30:00"}"#,
+        r#"{"S":"2026-02-06T14:30:00.000000"}"#,
+        r#"{"N":"1770388200"}"#,
+        r#"{"N":"1770388200000"}"#,
+        r#"{"N":"1770388200000000"}"#,
+    ];
+    for time in times {
+        let bucket = Arc::new(MemoryObjects::default());
+        let image = format!(r#""NewImage":{{"bought_at":{time},"pages":{{"N":"1"}}}}"#);
+        exported(&bucket, "archive/a.gz", &line(100, "INSERT", &image)).unwrap();
+        let (key, file) = parquet_of(&bucket, "datasets/books").remove(0);
+        assert!(key.contains("/dt=2026-02-06/"), "{time}: {key}");
+        let row = rows_of(file).remove(0);
+        assert!(row.contains("bought_at=2026-02-06T14:30:00Z"), "{row}");
     }
 }
 
