@@ -6,10 +6,13 @@ use std::time::Duration;
 use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::entity::SourceKey;
 use afterwrite::record::{Timestamp, decode};
-use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationChange, InvalidationOutcome};
+use afterwrite::relay::invalidate::{
+    CacheInvalidator, InvalidationChange, InvalidationOutcome, InvalidationStage,
+};
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::sink::{Cache, Distribution};
+use afterwrite::sink::sqs::SqsQueue;
+use afterwrite::sink::{Cache, Distribution, PathQueue};
 use afterwrite::table::Model;
 use afterwrite_tests::redis_server::RedisServer;
 use serde_json::Value;
@@ -22,12 +25,14 @@ pub(crate) fn model() -> Arc<Model> {
 pub(crate) fn of_cache(
     url: &str,
     topology: CacheTopology,
-) -> CacheInvalidator<RedisCache, CloudFront, SystemClock> {
+) -> CacheInvalidator<RedisCache, CloudFront, SqsQueue, SystemClock> {
     let redis = RedisCache::new(url, topology, None).expect("an address");
     CacheInvalidator::new(model(), Some(redis), None, SystemClock)
 }
 
-pub(crate) fn single(server: &RedisServer) -> CacheInvalidator<RedisCache, CloudFront, SystemClock> {
+pub(crate) fn single(
+    server: &RedisServer,
+) -> CacheInvalidator<RedisCache, CloudFront, SqsQueue, SystemClock> {
     of_cache(&server.url(), CacheTopology::Single)
 }
 
@@ -36,8 +41,8 @@ pub(crate) fn deadline(seconds: u64) -> Timestamp {
 }
 
 /// Delivers records in the form of a Lambda event.
-pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
-    invalidator: &CacheInvalidator<K, D, C>,
+pub(crate) async fn deliver<K: Cache, D: Distribution, Q: PathQueue, C: Clock>(
+    invalidator: &CacheInvalidator<K, D, Q, C>,
     model: &Model,
     records: &[Value],
     deadline: Timestamp,
@@ -61,6 +66,7 @@ pub(crate) async fn deliver<K: Cache, D: Distribution, C: Clock>(
                 identity: identity.as_ref()?,
                 old: records_read[index].old.decode(&model.attributes).expect("an image"),
                 new: records_read[index].new.as_ref(),
+                stage: InvalidationStage::KeysStale,
             })
         })
         .collect();

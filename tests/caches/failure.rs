@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use afterwrite::ErrorKind;
 use afterwrite::clock::SystemClock;
-use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationOutcome};
+use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationOutcome, PathTarget};
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
+use afterwrite::sink::sqs::SqsQueue;
 use afterwrite_tests::cloudfront::FakeCloudFront;
 use afterwrite_tests::redis_server::{RedisServer, free_port};
 use serde_json::Value;
@@ -48,17 +49,20 @@ async fn a_cache_that_never_responds_does_not_block() {
 }
 
 #[tokio::test]
-async fn a_dead_cache_does_not_delay_cloudfront() {
+async fn no_path_is_sent_while_its_keys_are_there() {
     let cloudfront = FakeCloudFront::start().await;
     let redis =
         RedisCache::new(&format!("redis://127.0.0.1:{}", free_port()), CacheTopology::Single, None).unwrap();
-    let invalidator =
-        CacheInvalidator::new(model(), Some(redis), Some(cloudfront.distribution()), SystemClock);
+    let invalidator: CacheInvalidator<_, _, SqsQueue, _> = CacheInvalidator::new(
+        model(),
+        Some(redis),
+        Some(PathTarget::Distribution(cloudfront.distribution())),
+        SystemClock,
+    );
     let outcome = deliver(&invalidator, &model(), &[question("p", "q")], deadline(1)).await;
     assert_eq!(outcome.failures[&0].kind(), ErrorKind::Unavailable);
-    assert_eq!(outcome.totals.paths, 2);
-    let [request] = cloudfront.requests().try_into().unwrap();
-    assert_eq!(request.paths, ["/api/projects/p", "/api/projects/p/*"]);
+    assert!(outcome.keys_gone.is_empty());
+    assert_eq!((outcome.totals.paths, cloudfront.requests()), (0, Vec::new()));
 }
 
 #[tokio::test]
@@ -116,7 +120,7 @@ struct RecordedCache {
     /// The keys that the server must have.
     expected: BTreeSet<String>,
     proxy: TcpProxy,
-    invalidator: CacheInvalidator<RedisCache, CloudFront, SystemClock>,
+    invalidator: CacheInvalidator<RedisCache, CloudFront, SqsQueue, SystemClock>,
 }
 
 impl RecordedCache {

@@ -3,11 +3,16 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod busy_cdn;
 mod cloudfront;
 mod cluster;
 mod delivery;
+mod draining;
+mod entity_secrets;
 mod failure;
 mod golden;
+mod redelivery;
 mod relay_failures;
+mod stand_ins;
 mod tcp_proxy;
 mod tls;

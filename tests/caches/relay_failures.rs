@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use afterwrite::clock::SystemClock;
 use afterwrite::relay::archive::ChangeArchiver;
-use afterwrite::relay::invalidate::CacheInvalidator;
+use afterwrite::relay::invalidate::{CacheInvalidator, PathTarget};
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
@@ -24,23 +25,24 @@ use serde_json::{Value, json};
 use super::delivery::{deadline, model, question};
 
 /// A relay whose cache and archive are in memory.
-type MemoryRelay = StreamRelay<MemoryCache, CloudFront, Arc<MemoryStream>, MemoryObjects, SystemClock>;
+pub(crate) type MemoryRelay =
+    StreamRelay<MemoryCache, CloudFront, SqsQueue, Arc<MemoryStream>, MemoryObjects, SystemClock>;
 
 /// The keys that were invalidated in the cache.
 fn invalidated(cache: &MemoryCache) -> BTreeSet<String> {
     cache.published().into_iter().collect()
 }
 
-fn tables(model: &Arc<Model>) -> SourceTables {
+pub(crate) fn tables(model: &Arc<Model>) -> SourceTables {
     SourceTables::new(Arc::clone(model), model.tables.iter().map(|table| Arc::clone(&table.name)).collect())
 }
 
-fn event(records: &[Value]) -> String {
+pub(crate) fn event(records: &[Value]) -> String {
     json!({ "Records": records }).to_string()
 }
 
 /// The sequence numbers of the records that failed, each once, and why.
-fn failed(relayed: &RelayedBatch) -> Vec<(&str, &Error)> {
+pub(crate) fn failed(relayed: &RelayedBatch) -> Vec<(&str, &Error)> {
     let mut failed: Vec<(&str, &Error)> = relayed
         .failures
         .iter()
@@ -51,7 +53,7 @@ fn failed(relayed: &RelayedBatch) -> Vec<(&str, &Error)> {
 }
 
 /// The record with another sequence number.
-fn at(mut record: Value, sequence_number: &str) -> Value {
+pub(crate) fn at(mut record: Value, sequence_number: &str) -> Value {
     record["dynamodb"]["SequenceNumber"] = json!(sequence_number);
     record
 }
@@ -68,10 +70,10 @@ async fn assert_invalidated_without(
     kind: ErrorKind,
 ) {
     let (cache, cloudfront, model) = (MemoryCache::default(), FakeCloudFront::start().await, model());
-    let invalidator = CacheInvalidator::new(
+    let invalidator: CacheInvalidator<_, _, SqsQueue, _> = CacheInvalidator::new(
         Arc::clone(&model),
         Some(cache.clone()),
-        Some(cloudfront.distribution()),
+        Some(PathTarget::Distribution(cloudfront.distribution())),
         SystemClock,
     );
     let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archive), SystemClock);
@@ -141,12 +143,12 @@ keys = ["article:{article_id}"]
 depends_on = ["price"]
 "#;
 
-fn shop(model: &str) -> Arc<Model> {
+pub(crate) fn shop(model: &str) -> Arc<Model> {
     Arc::new(Model::parse(model, "shop").unwrap_or_else(|errors| panic!("{errors}")))
 }
 
 /// The MODIFY of an item of the shop.
-fn change(sequence_number: &str, article: u8, sort: &str, old: Value, new: Value) -> Value {
+pub(crate) fn change(sequence_number: &str, article: u8, sort: &str, old: Value, new: Value) -> Value {
     let keys = json!({ "PK": { "S": format!("ARTICLE#{article}") }, "SK": { "S": sort } });
     let image = |mut attributes: Value| {
         attributes.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
@@ -162,7 +164,7 @@ fn change(sequence_number: &str, article: u8, sort: &str, old: Value, new: Value
 }
 
 /// An article's price changes.
-fn price(sequence_number: &str, article: u8) -> Value {
+pub(crate) fn price(sequence_number: &str, article: u8) -> Value {
     let price = |price: &str| json!({ "price": { "N": price } });
     change(sequence_number, article, "ARTICLE", price("5"), price("6"))
 }
@@ -174,7 +176,7 @@ fn with(mut record: Value, pointer: &str, value: Value) -> Value {
 }
 
 /// A relay with an archive in memory, and its delivery stream; without a cache, it invalidates nothing.
-fn in_memory(model: &Arc<Model>, cache: Option<&MemoryCache>) -> (MemoryRelay, Arc<MemoryStream>) {
+pub(crate) fn in_memory(model: &Arc<Model>, cache: Option<&MemoryCache>) -> (MemoryRelay, Arc<MemoryStream>) {
     let invalidator =
         cache.map(|cache| CacheInvalidator::new(Arc::clone(model), Some(cache.clone()), None, SystemClock));
     let stream = Arc::new(MemoryStream::default());
@@ -183,7 +185,7 @@ fn in_memory(model: &Arc<Model>, cache: Option<&MemoryCache>) -> (MemoryRelay, A
 }
 
 /// The records in the stream, in order.
-fn archived(stream: &MemoryStream) -> Vec<Value> {
+pub(crate) fn archived(stream: &MemoryStream) -> Vec<Value> {
     let contents = String::from_utf8(stream.contents()).unwrap();
     contents.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -193,8 +195,12 @@ async fn a_dead_cache_fails_only_the_records_with_stale_keys() {
     let model = shop(SHOP);
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
     let cache = RedisCache::new(&nowhere, CacheTopology::Single, None).unwrap();
-    let invalidator =
-        CacheInvalidator::<_, CloudFront, _>::new(Arc::clone(&model), Some(cache), None, SystemClock);
+    let invalidator = CacheInvalidator::<_, CloudFront, SqsQueue, _>::new(
+        Arc::clone(&model),
+        Some(cache),
+        None,
+        SystemClock,
+    );
     let stream = Arc::new(MemoryStream::default());
     let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
     let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
@@ -224,6 +230,7 @@ async fn a_dead_cache_fails_only_the_records_with_stale_keys() {
 fn record_with_view(view: &str, operation: &str, sort: &str) -> Value {
     let keys = json!({ "PK": { "S": "CANDIDATE#1" }, "SK": { "S": sort } });
     let mut record = at(question("p", "1"), "301");
+    record["eventID"] = json!(format!("event-{view}-{operation}-{sort}"));
     record["eventName"] = json!(operation);
     record["dynamodb"]["StreamViewType"] = json!(view);
     record["dynamodb"]["Keys"] = keys.clone();

@@ -4,7 +4,6 @@ use std::iter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use afterwrite::clock::{Clock, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::Cache;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
@@ -85,7 +84,7 @@ async fn invalidate(server: &RedisServer, authority: Option<String>) -> afterwri
     let url = format!("rediss://localhost:{}", server.port);
     let redis = RedisCache::new(&url, CacheTopology::Single, authority.map(String::into_bytes)).unwrap();
     let stale = StaleKey { key: "stale".to_owned(), remedy: CacheRemedy::Delete, records: vec![0], rule: 0 };
-    let mut invalidated = redis.invalidate(&[stale], SystemClock.now(), Duration::from_secs(5)).await;
+    let mut invalidated = redis.invalidate(&[stale], Duration::from_secs(5)).await;
     invalidated.results.pop().unwrap()
 }
 

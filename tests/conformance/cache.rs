@@ -8,7 +8,7 @@ use std::time::Duration;
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::projection::StaleKey;
 use afterwrite::sink::redis::{CacheTopology, RedisCache};
-use afterwrite::sink::{Cache, GENERATION_SUFFIX, INVALIDATION_CHANNEL, TOMBSTONE};
+use afterwrite::sink::{Cache, GENERATION_LIFE, GENERATION_SUFFIX, INVALIDATION_CHANNEL, TOMBSTONE};
 use afterwrite::table::CacheRemedy;
 use afterwrite_memory::MemoryCache;
 use afterwrite_tests::random::SeededRandom;
@@ -35,6 +35,8 @@ trait CacheUnderTest {
     /// Evicts a key.
     async fn evict(&self, key: &str);
     async fn keys(&self) -> BTreeSet<String>;
+    /// How long a key still lives; `None` if it does not exist, or does not expire.
+    async fn time_to_live(&self, key: &str) -> Option<Duration>;
     /// Subscribes to the channel, on every node.
     async fn listen(&self) -> Vec<Self::Listener>;
     /// The next keys that a listener receives, in order, at least `count`.
@@ -49,6 +51,9 @@ async fn suite(cache: &impl CacheUnderTest) {
     many_keys_each_have_a_result(cache).await;
     a_tombstone_forbids_storing_and_expires(cache).await;
     a_generation_never_returns_to_an_earlier_number(cache).await;
+    a_generation_is_not_created_for_what_nobody_cached(cache).await;
+    an_invalidation_renews_the_life_of_a_generation(cache).await;
+    a_generation_that_is_not_a_number_is_deleted(cache).await;
     a_delete_leaves_the_race_open(cache).await;
     a_tombstone_closes_the_race_for_its_time(cache).await;
     a_generation_closes_the_race_for_any_reader(cache).await;
@@ -62,7 +67,9 @@ async fn memory() {
 #[tokio::test]
 #[ignore = "needs redis-server: run tests/run"]
 async fn redis_node() {
-    suite(&RedisUnderTest::node().await).await;
+    let cache = RedisUnderTest::node().await;
+    suite(&cache).await;
+    a_generation_of_another_type_is_deleted(&cache).await;
 }
 
 #[tokio::test]
@@ -75,6 +82,7 @@ async fn redis_cluster() {
     }
     assert_eq!(homes.len(), cache.servers.len(), "every master has some of the keys");
     suite(&cache).await;
+    a_generation_of_another_type_is_deleted(&cache).await;
 }
 
 fn stale(key: impl Into<String>, remedy: CacheRemedy) -> StaleKey {
@@ -143,18 +151,76 @@ async fn a_tombstone_forbids_storing_and_expires(cache: &impl CacheUnderTest) {
     cache.evict("tombstone").await;
 }
 
+fn generation_of(key: &str) -> String {
+    format!("{key}{GENERATION_SUFFIX}")
+}
+
+/// The generation that a reader uses: the one that exists, or a fresh one that it creates.
+async fn reader_generation(cache: &impl CacheUnderTest, key: &str) -> String {
+    let name = generation_of(key);
+    loop {
+        if let Some(generation) = cache.get(&name).await {
+            return generation;
+        }
+        cache.set_if_absent(&name, &SystemClock.now().epoch_ms().to_string()).await;
+    }
+}
+
 async fn a_generation_never_returns_to_an_earlier_number(cache: &impl CacheUnderTest) {
-    let name = format!("list{GENERATION_SUFFIX}");
     let mut generations: Vec<u64> = Vec::new();
     for is_evicted in [false, true, true, false, true] {
+        generations.push(reader_generation(cache, "list").await.parse().unwrap());
         invalidate(cache, "list", CacheRemedy::Generation).await;
-        generations.push(cache.get(&name).await.unwrap().parse().unwrap());
+        generations.push(reader_generation(cache, "list").await.parse().unwrap());
         if is_evicted {
-            cache.evict(&name).await;
+            cache.evict(&generation_of("list")).await;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    generations.dedup();
+    assert!(generations.len() >= 8, "{generations:?}");
     assert!(generations.is_sorted_by(|before, after| before < after), "{generations:?}");
+}
+
+async fn a_generation_is_not_created_for_what_nobody_cached(cache: &impl CacheUnderTest) {
+    let before = cache.keys().await;
+    for _ in 0..2 {
+        invalidate(cache, "nobody's list", CacheRemedy::Generation).await;
+    }
+    assert_eq!(cache.keys().await, before);
+}
+
+async fn an_invalidation_renews_the_life_of_a_generation(cache: &impl CacheUnderTest) {
+    let name = generation_of("renewed");
+    // For a minute.
+    cache.set(&name, "1770000000000").await;
+    invalidate(cache, "renewed", CacheRemedy::Generation).await;
+    assert_eq!(cache.get(&name).await.as_deref(), Some("1770000000001"));
+    let left = cache.time_to_live(&name).await.unwrap();
+    assert!(left <= GENERATION_LIFE && left > GENERATION_LIFE - Duration::from_secs(60), "{left:?}");
+    cache.evict(&name).await;
+}
+
+/// Such a value is deleted, and the next reader creates a fresh number: nobody reads what was stored under it.
+async fn a_generation_that_is_not_a_number_is_deleted(cache: &impl CacheUnderTest) {
+    let largest = i64::MAX.to_string();
+    for foreign in ["", "first", "1.5", " 7", "99999999999999999999", &largest] {
+        let name = generation_of("foreign");
+        cache.set(&name, foreign).await;
+        invalidate(cache, "foreign", CacheRemedy::Generation).await;
+        assert_eq!(cache.get(&name).await, None, "{foreign:?}");
+    }
+}
+
+/// A cache in memory holds only strings.
+async fn a_generation_of_another_type_is_deleted(cache: &RedisUnderTest) {
+    for foreign in [["LPUSH", "value"].as_slice(), &["HSET", "field", "value"], &["SADD", "value"]] {
+        let name = generation_of("typed");
+        let (command, value) = foreign.split_first().unwrap();
+        cache.run::<()>(&name, &[&[*command, &*name], value].concat()).await;
+        invalidate(cache, "typed", CacheRemedy::Generation).await;
+        assert_eq!(cache.run::<u64>(&name, &["EXISTS", &name]).await, 0, "{command}");
+    }
 }
 
 async fn every_listener_receives_the_invalidated_keys(cache: &impl CacheUnderTest) {
@@ -175,15 +241,9 @@ async fn every_listener_receives_the_invalidated_keys(cache: &impl CacheUnderTes
 
 /// Where a reader finds and stores a value by the remedy's protocol: the key itself, or a key of its generation.
 async fn storage_key(cache: &impl CacheUnderTest, key: &str, remedy: CacheRemedy) -> String {
-    let name = format!("{key}{GENERATION_SUFFIX}");
     match remedy {
         CacheRemedy::Delete | CacheRemedy::Tombstone(_) => key.to_owned(),
-        CacheRemedy::Generation => loop {
-            if let Some(generation) = cache.get(&name).await {
-                return format!("{key}:{generation}:page-1");
-            }
-            cache.set_if_absent(&name, &SystemClock.now().epoch_ms().to_string()).await;
-        },
+        CacheRemedy::Generation => format!("{key}:{}:page-1", reader_generation(cache, key).await),
     }
 }
 
@@ -257,7 +317,7 @@ impl CacheUnderTest for MemoryCache {
     type Listener = usize;
 
     async fn invalidate(&self, keys: &[StaleKey]) -> Vec<afterwrite::Result<()>> {
-        Cache::invalidate(self, keys, SystemClock.now(), Duration::from_secs(10)).await.results
+        Cache::invalidate(self, keys, Duration::from_secs(10)).await.results
     }
 
     async fn get(&self, key: &str) -> Option<String> {
@@ -278,6 +338,10 @@ impl CacheUnderTest for MemoryCache {
 
     async fn keys(&self) -> BTreeSet<String> {
         MemoryCache::keys(self).into_iter().collect()
+    }
+
+    async fn time_to_live(&self, key: &str) -> Option<Duration> {
+        MemoryCache::time_to_live(self, key)
     }
 
     async fn listen(&self) -> Vec<usize> {
@@ -326,7 +390,7 @@ impl CacheUnderTest for RedisUnderTest {
     type Listener = redis::aio::PubSub;
 
     async fn invalidate(&self, keys: &[StaleKey]) -> Vec<afterwrite::Result<()>> {
-        self.cache.invalidate(keys, SystemClock.now(), Duration::from_secs(10)).await.results
+        self.cache.invalidate(keys, Duration::from_secs(10)).await.results
     }
 
     async fn get(&self, key: &str) -> Option<String> {
@@ -351,6 +415,11 @@ impl CacheUnderTest for RedisUnderTest {
             keys.extend(server.run::<Vec<String>>(&["KEYS", "*"]).await);
         }
         keys
+    }
+
+    async fn time_to_live(&self, key: &str) -> Option<Duration> {
+        let ms: i64 = self.run(key, &["PTTL", key]).await;
+        u64::try_from(ms).ok().map(Duration::from_millis)
     }
 
     async fn listen(&self) -> Vec<redis::aio::PubSub> {

@@ -5,6 +5,7 @@
 //! | `tables/` | `Tables` | memory, embedded DynamoDB |
 //! | `cache` | `Cache` | memory, Redis as one node, Redis as a cluster |
 //! | `distribution` | `Distribution` | CloudFront against a stand-in and against moto |
+//! | `path_queue` | `PathQueue` | memory, SQS against a stand-in and against moto |
 //! | `delivery_stream` | `DeliveryStream` | memory, Firehose against the embedded stream and against moto |
 //! | `object_store` | `ObjectStore`, `Bucket` | memory, folder, S3 against the embedded server and against moto |
 //!
@@ -17,4 +18,5 @@ mod cache;
 mod delivery_stream;
 mod distribution;
 mod object_store;
+mod path_queue;
 mod tables;

@@ -11,14 +11,15 @@ use serde_json::{Value, json};
 
 use super::{TIME, assert_all_handled, failure, failure_to_start, metrics};
 
-const FUNCTIONS: [&str; 4] = ["aggregator", "relay", "exporter", "compactor"];
+const FUNCTIONS: [&str; 5] = ["aggregator", "relay", "invalidator", "exporter", "compactor"];
 
 /// Everything that any function needs to start. Nothing listens at the endpoint.
-const SETTINGS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 9] = [
     ("AFTERWRITE_MODEL", "exambuddy"),
     ("AFTERWRITE_STATE_TABLE", "state"),
     ("AFTERWRITE_FIREHOSE_STREAM", "changes"),
     ("AFTERWRITE_BUCKET", "lake"),
+    ("AFTERWRITE_CLOUDFRONT_DISTRIBUTION", "EXAMPLE"),
     ("AWS_REGION", "eu-west-1"),
     ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
     ("AWS_ACCESS_KEY_ID", CREDENTIAL),
@@ -79,6 +80,14 @@ async fn a_payload_of_another_service_is_named() {
         ("an S3 event", &s3_test),
         ("an EventBridge event", &schedule),
     ];
+    let invalidator: &[(&str, &Value)] = &[
+        ("a DynamoDB stream event", &dynamodb),
+        ("a Kinesis event", &kinesis),
+        ("an SNS event", &sns),
+        ("an S3 event", &s3),
+        ("an S3 event", &s3_test),
+        ("an EventBridge event", &schedule),
+    ];
     let exporter: &[(&str, &Value)] = &[
         ("a DynamoDB stream event", &dynamodb),
         ("a Kinesis event", &kinesis),
@@ -96,6 +105,7 @@ async fn a_payload_of_another_service_is_named() {
     for (name, payloads, reads) in [
         ("aggregator", stream_readers, "DynamoDB stream events"),
         ("relay", stream_readers, "DynamoDB stream events"),
+        ("invalidator", invalidator, "SQS messages of the relay"),
         ("exporter", exporter, "S3 events"),
         ("compactor", compactor, "compaction requests"),
     ] {

@@ -10,6 +10,7 @@ mod aggregator;
 mod compactor;
 mod exporter;
 mod failures;
+mod invalidator;
 mod relay;
 
 use std::time::Duration;

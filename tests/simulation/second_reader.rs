@@ -15,9 +15,10 @@ use afterwrite::clock::Clock;
 use afterwrite::projection::StaleKey;
 use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::relay::archive::ChangeArchiver;
-use afterwrite::relay::invalidate::CacheInvalidator;
+use afterwrite::relay::invalidate::{CacheInvalidator, PathTarget};
 use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::ObjectStore;
+use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::sink::{Cache, Distribution, DistributionError, InvalidatedKeys};
 use afterwrite::{Error, ErrorKind};
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
@@ -106,7 +107,7 @@ fn unavailable() -> Error {
 }
 
 impl Cache for ExternalServices {
-    async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
+    async fn invalidate(&self, keys: &[StaleKey], _: Duration) -> InvalidatedKeys {
         let mut results = Vec::new();
         for key in keys {
             let (fails, is_lost) = self.draw_faults().await;
@@ -153,8 +154,14 @@ impl ObjectStore for ExternalServices {
     }
 }
 
-type RelayProcess =
-    StreamRelay<ExternalServices, ExternalServices, ExternalServices, ExternalServices, PatientClock>;
+type RelayProcess = StreamRelay<
+    ExternalServices,
+    ExternalServices,
+    SqsQueue,
+    ExternalServices,
+    ExternalServices,
+    PatientClock,
+>;
 
 /// The position of this reader in a shard.
 #[derive(Clone, Copy, Debug, Default)]
@@ -367,7 +374,7 @@ fn process(services: &ExternalServices, time: &Arc<SimulatedTime>) -> Arc<RelayP
     let invalidator = CacheInvalidator::new(
         Arc::clone(&model),
         Some(services.clone()),
-        Some(services.clone()),
+        Some(PathTarget::Distribution(services.clone())),
         clock.clone(),
     );
     let archiver = ChangeArchiver::new(services.clone(), services.clone(), clock.clone());

@@ -12,7 +12,7 @@ use hyper::{Request, Response};
 use crate::loopback::LoopbackServer;
 
 /// The id of the stand-in's distribution.
-const DISTRIBUTION: &str = "EDFDVBD6EXAMPLE";
+pub const DISTRIBUTION: &str = "EDFDVBD6EXAMPLE";
 
 /// A request for an invalidation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,12 @@ impl FakeCloudFront {
         self.state.lock().expect("a state").requests.clone()
     }
 
+    /// Its endpoint, `http://host:port`.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.server.address())
+    }
+
     /// Its distribution.
     #[must_use]
     pub fn distribution(&self) -> CloudFront {
@@ -89,7 +95,7 @@ impl FakeCloudFront {
     /// A distribution with this id, which may not exist.
     #[must_use]
     pub fn distribution_with_id(&self, id: &str) -> CloudFront {
-        CloudFront::new(client(&format!("http://{}", self.server.address())), id)
+        CloudFront::new(client(&self.endpoint()), id)
     }
 }
 

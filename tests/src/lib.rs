@@ -26,5 +26,6 @@ pub mod redis_server;
 pub mod replay;
 mod request_kind;
 pub mod runtime_api;
+pub mod sqs;
 pub mod unreliable_bucket;
 mod upstream;

@@ -14,6 +14,7 @@ use aws_sdk_firehose::types::ExtendedS3DestinationConfiguration;
 use crate::archive::{BUCKET, STREAM};
 use crate::cloudfront;
 use crate::redis_server::free_port;
+use crate::sqs;
 
 /// The Python interpreter that has moto; `tests/run` sets it.
 const PYTHON: &str = "AFTERWRITE_TEST_PYTHON";
@@ -117,6 +118,37 @@ impl MotoServer {
             invalidations.push((batch.caller_reference().to_owned(), paths));
         }
         invalidations
+    }
+
+    /// Creates a queue; returns its URL.
+    ///
+    /// # Panics
+    /// If it cannot be created.
+    pub async fn create_queue(&self, name: &str) -> String {
+        let created = sqs::client(&self.endpoint).create_queue().queue_name(name).send().await;
+        created.expect("a queue").queue_url().expect("its URL").to_owned()
+    }
+
+    /// Receives all messages of a queue and deletes them.
+    ///
+    /// # Panics
+    /// If they cannot be received.
+    pub async fn take_messages(&self, url: &str) -> Vec<String> {
+        let client = sqs::client(&self.endpoint);
+        let mut messages = Vec::new();
+        loop {
+            let receive = client.receive_message().queue_url(url).max_number_of_messages(10);
+            let received = receive.wait_time_seconds(0).send().await.expect("messages");
+            if received.messages().is_empty() {
+                return messages;
+            }
+            for message in received.messages() {
+                messages.push(message.body().unwrap_or_default().to_owned());
+                let handle = message.receipt_handle().expect("a handle");
+                let delete = client.delete_message().queue_url(url).receipt_handle(handle);
+                delete.send().await.expect("a deletion");
+            }
+        }
     }
 
     /// Its endpoint.

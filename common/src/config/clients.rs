@@ -54,6 +54,14 @@ pub(super) async fn cloudfront_client() -> Result<aws_sdk_cloudfront::Client> {
     Ok(aws_sdk_cloudfront::Client::new(&sdk_config().await?))
 }
 
+/// An SQS client.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if no region is set.
+pub(super) async fn sqs_client() -> Result<aws_sdk_sqs::Client> {
+    Ok(aws_sdk_sqs::Client::new(&sdk_config().await?))
+}
+
 /// Whether `AWS_ENDPOINT_URL_S3` or the profile's `services` set an endpoint for S3 alone. S3's client reads it in the same way.
 fn has_s3_endpoint(sdk: &SdkConfig) -> bool {
     let key = ServiceConfigKey::builder().service_id("S3").env("AWS_ENDPOINT_URL").profile("endpoint_url");

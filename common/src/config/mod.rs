@@ -12,8 +12,10 @@ use std::sync::Arc;
 pub use self::clients::{dynamodb_client, firehose_client, s3_client};
 pub use self::projections::ProjectionKind;
 use crate::commit::PoisonPolicy;
+use crate::relay::invalidate::PathTarget;
 use crate::sink::cloudfront::CloudFront;
 use crate::sink::redis::{CacheTopology, RedisCache};
+use crate::sink::sqs::SqsQueue;
 use crate::table::{Model, Table, nearest_name};
 use crate::{Error, ErrorKind, Result};
 
@@ -27,6 +29,7 @@ const BUCKET: &str = "AFTERWRITE_BUCKET";
 const CACHE_URL: &str = "AFTERWRITE_CACHE_URL";
 const CACHE_CLUSTER: &str = "AFTERWRITE_CACHE_CLUSTER";
 const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
+const CDN_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
 const ON_POISON: &str = "AFTERWRITE_ON_POISON";
 const LOG_KEYS: &str = "AFTERWRITE_LOG_KEYS";
 
@@ -51,6 +54,8 @@ pub struct EnvironmentSettings {
     pub cache_cluster: Option<String>,
     /// `AFTERWRITE_CLOUDFRONT_DISTRIBUTION`: the distribution's id.
     pub distribution: Option<String>,
+    /// `AFTERWRITE_CDN_QUEUE`: the URL of the queue of stale paths.
+    pub cdn_queue: Option<String>,
     /// `AFTERWRITE_ON_POISON`: `park` or `fail`.
     pub on_poison: Option<String>,
     /// `AFTERWRITE_LOG_KEYS`: `true` if logs may have the keys of items.
@@ -92,6 +97,7 @@ impl EnvironmentSettings {
             cache_url: take(CACHE_URL),
             cache_cluster: take(CACHE_CLUSTER),
             distribution: take(DISTRIBUTION),
+            cdn_queue: take(CDN_QUEUE),
             on_poison: take(ON_POISON),
             log_keys: take(LOG_KEYS),
             region,
@@ -170,13 +176,38 @@ impl EnvironmentSettings {
         Ok(Some(redis))
     }
 
-    /// The CloudFront distribution whose paths are invalidated, if one is set.
+    /// Where `relay` sends stale paths: to the queue if one is set, else to the distribution; `None` if neither is set.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if no region is set.
-    pub async fn distribution(&self) -> Result<Option<CloudFront>> {
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CDN_QUEUE` is not a URL, or no region is set.
+    pub async fn path_target(&self) -> Result<Option<PathTarget<CloudFront, SqsQueue>>> {
+        if let Some(url) = self.cdn_queue()? {
+            let client = clients::sqs_client().await?;
+            return Ok(Some(PathTarget::Queue(SqsQueue::new(&client, Arc::from(url)))));
+        }
         let Some(id) = self.distribution.as_deref() else { return Ok(None) };
-        Ok(Some(CloudFront::new(clients::cloudfront_client().await?, id)))
+        Ok(Some(PathTarget::Distribution(CloudFront::new(clients::cloudfront_client().await?, id))))
+    }
+
+    /// The URL of the queue of stale paths, if one is set.
+    fn cdn_queue(&self) -> Result<Option<&str>> {
+        let Some(url) = self.cdn_queue.as_deref() else { return Ok(None) };
+        if !url.starts_with("https://") && !url.starts_with("http://") {
+            return Err(invalid(format!("{CDN_QUEUE} is not the URL of a queue")).hint(
+                "Set it to the queue's URL, https://sqs.<region>.amazonaws.com/<account>/<name>; its name or ARN is not enough",
+            ));
+        }
+        Ok(Some(url))
+    }
+
+    /// The CloudFront distribution whose paths `invalidator` invalidates.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if `AFTERWRITE_CLOUDFRONT_DISTRIBUTION` is unset, or no region is set.
+    pub async fn required_distribution(&self) -> Result<CloudFront> {
+        let hint = "Set it to the id of the CloudFront distribution whose paths are invalidated";
+        let id = required(self.distribution.as_deref(), DISTRIBUTION, hint)?;
+        Ok(CloudFront::new(clients::cloudfront_client().await?, id))
     }
 }
 

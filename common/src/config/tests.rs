@@ -74,6 +74,16 @@ fn a_cache_is_optional_and_its_address_is_never_repeated() {
 }
 
 #[test]
+fn a_queue_is_named_by_its_url() {
+    let url = "https://sqs.eu-west-1.amazonaws.com/123456789012/stale-paths";
+    assert_eq!(settings(&[(CDN_QUEUE, url)]).cdn_queue().unwrap(), Some(url));
+    assert_eq!(settings(&[(CDN_QUEUE, "")]).cdn_queue().unwrap(), None);
+    for name in ["stale-paths", "arn:aws:sqs:eu-west-1:123456789012:stale-paths"] {
+        assert_names(settings(&[(CDN_QUEUE, name)]).cdn_queue(), &["AFTERWRITE_CDN_QUEUE", "URL"]);
+    }
+}
+
+#[test]
 fn an_unknown_variable_is_warned_about() {
     let known = settings(&[("AFTERWRITE_MODEL", "shop"), ("AFTERWRITE_BUCKET", ""), ("PATH", "/bin")]);
     assert_eq!(known.warnings, Vec::<String>::new());

@@ -1,35 +1,65 @@
-//! Removes what a batch of changes has made stale from the cache and from CloudFront.
+//! Removes what a batch of changes has made stale: first from the cache, then from CloudFront.
 //!
 //! ```text
-//! changes ─▶ projection::StaleCaches ─┬─▶ keys ──▶ sink::Cache         retried until gone, or until the deadline
-//!            each key and path once   └─▶ paths ─▶ sink::Distribution  within its limits; waits while it is busy
-//!                                                       │
-//!                     failures by record ◀──────────────┘   of both, for exactly the records that needed the key or path
+//! changes ─▶ projection::StaleCaches ─▶ keys ──▶ sink::Cache          retried until gone, or until the deadline
+//!            each key and path once              │
+//!                                                ▼ the paths of the records whose keys are gone
+//!                                       paths ─┬─▶ sink::PathQueue     the invalidator drains it
+//!                                              └─▶ sink::Distribution  without a queue: waits at most 1.5 s while it is busy
 //! ```
 //!
-//! Every request here is idempotent, so a record that failed is simply redelivered.
+//! **Order.** CloudFront refills from the application, and the application reads the cache. A path that were invalidated before the key
+//! would be filled with the old value again, and its repetition would have the same caller reference and start nothing. So a path is sent only
+//! after the keys of the same record are gone. If they cannot be removed, the record fails and its paths are sent after its redelivery.
+//!
+//! **Delay.** Nothing is sent to CloudFront before the keys of the whole batch were sent to the cache. Without a queue a busy CloudFront
+//! fails the records, which are redelivered: the caller marks those whose keys are gone ([`InvalidationStage`]), and only their paths are
+//! sent again. Every request here is idempotent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::paths::{EventIds, PathInvalidation, invalidations};
+use super::distribute::{DistributionLimits, invalidate_paths};
+use super::enqueue::enqueue_paths;
+use super::invalidation_outcome::PathOutcome;
+use super::paths::EventIds;
+use crate::Error;
 use crate::clock::Clock;
 use crate::entity::ItemIdentity;
-use crate::projection::{StaleCaches, StaleKey};
+use crate::projection::{RecordsByPath, StaleCaches, StaleKey};
 use crate::record::{Image, Timestamp};
 use crate::retry::RetryPolicy;
-use crate::sink::{Cache, Distribution, DistributionError};
+use crate::sink::{Cache, Distribution, PathQueue};
 use crate::table::Model;
-use crate::{Error, ErrorKind};
 
 /// How long an unreachable cache is retried. Longer would only delay the shard, and the records are redelivered anyway.
 const CACHE_LIMIT: Duration = Duration::from_secs(5);
-/// How long a batch waits for CloudFront to finish earlier invalidations, and the pause between two attempts.
-const BUSY_LIMIT: Duration = Duration::from_secs(10);
-const BUSY_PAUSE: Duration = Duration::from_secs(1);
-/// How long one CloudFront request may take.
-const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// How long a batch waits for CloudFront to finish earlier invalidations, and the pause between two attempts. The cache keys of the next
+/// batch wait as long.
+const BUSY_LIMIT: Duration = Duration::from_millis(1_500);
+const BUSY_PAUSE: Duration = Duration::from_millis(500);
+/// How long all requests of a batch to CloudFront may take.
+const DISTRIBUTION_LIMIT: Duration = Duration::from_secs(5);
+
+/// Where stale paths are sent.
+#[derive(Clone, Debug)]
+pub enum PathTarget<D, Q> {
+    /// To the distribution.
+    Distribution(D),
+    /// To the queue that the invalidator drains.
+    Queue(Q),
+}
+
+/// The progress of a change in earlier deliveries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InvalidationStage {
+    /// Nothing, as far as this process knows.
+    #[default]
+    KeysStale,
+    /// Its cache keys are gone. Its paths were not sent.
+    KeysGone,
+}
 
 /// A change of one item, decoded.
 pub struct InvalidationChange<'c> {
@@ -43,6 +73,8 @@ pub struct InvalidationChange<'c> {
     pub old: Option<Image<'c>>,
     /// The item after the change; `None` for a REMOVE.
     pub new: Option<&'c Image<'c>>,
+    /// The progress in earlier deliveries.
+    pub stage: InvalidationStage,
 }
 
 /// The outcome of a batch.
@@ -50,6 +82,8 @@ pub struct InvalidationChange<'c> {
 pub struct InvalidationOutcome {
     /// The first error of each record that failed, by the record's index.
     pub failures: BTreeMap<usize, Error>,
+    /// The records whose cache keys are gone, by index: all but those whose keys failed. Their paths may have failed.
+    pub keys_gone: BTreeSet<usize>,
     /// The totals of the batch.
     pub totals: InvalidationTotals,
 }
@@ -63,27 +97,31 @@ pub struct InvalidationTotals {
     pub keys_by_rule: BTreeMap<usize, usize>,
     /// CloudFront paths invalidated, after coalescing.
     pub paths: usize,
+    /// Paths sent to the queue.
+    pub queued_paths: usize,
     /// Commands sent to the cache.
     pub commands: u64,
     /// Requests sent to CloudFront.
     pub requests: u64,
+    /// Requests sent to the queue.
+    pub queue_requests: u64,
     /// Time from the start of the batch until its last cache key was gone, in milliseconds; `None` without keys.
     pub keys_gone_ms: Option<u64>,
 }
 
-/// Invalidates caches. Without a cache or a distribution, that part is skipped.
+/// Invalidates caches. Without a cache or a target of paths, that part is skipped.
 #[derive(Debug)]
-pub struct CacheInvalidator<K, D, C> {
+pub struct CacheInvalidator<K, D, Q, C> {
     model: Arc<Model>,
     cache: Option<K>,
-    distribution: Option<D>,
+    paths: Option<PathTarget<D, Q>>,
     clock: C,
 }
 
-impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
+impl<K: Cache, D: Distribution, Q: PathQueue, C: Clock> CacheInvalidator<K, D, Q, C> {
     /// An invalidator for a model's caches.
-    pub fn new(model: Arc<Model>, cache: Option<K>, distribution: Option<D>, clock: C) -> Self {
-        Self { model, cache, distribution, clock }
+    pub fn new(model: Arc<Model>, cache: Option<K>, paths: Option<PathTarget<D, Q>>, clock: C) -> Self {
+        Self { model, cache, paths, clock }
     }
 
     /// Invalidates what these changes have made stale, by `deadline` at the latest.
@@ -100,33 +138,79 @@ impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
                 failures.insert(change.record, error);
             }
         }
-        let event_ids: EventIds<'_> = changes.iter().map(|change| (change.record, change.event_id)).collect();
-        let (of_cache, of_distribution) = futures::join!(
-            self.invalidate_keys(&stale, started, deadline),
-            self.invalidate_paths(&stale, &event_ids, deadline)
-        );
-        for (record, error) in of_cache.failures.into_iter().chain(of_distribution.failures) {
-            failures.entry(record).or_insert(error);
+        let keys = stale_keys(&stale, changes);
+        let mut outcome = self.invalidate_keys(keys, started, deadline).await;
+        for (record, error) in failures {
+            outcome.failures.entry(record).or_insert(error);
         }
-        let InvalidationTotals { paths, requests, .. } = of_distribution.totals;
-        InvalidationOutcome { failures, totals: InvalidationTotals { paths, requests, ..of_cache.totals } }
+        let records = changes.iter().map(|change| change.record);
+        outcome.keys_gone = records.filter(|record| !outcome.failures.contains_key(record)).collect();
+        let paths = paths_of(&stale, &outcome.keys_gone);
+        if !paths.is_empty() {
+            self.send_paths(&paths, changes, deadline, &mut outcome).await;
+        }
+        outcome
+    }
+
+    /// Sends the paths of records whose keys are gone.
+    async fn send_paths(
+        &self,
+        paths: &RecordsByPath,
+        changes: &[InvalidationChange<'_>],
+        deadline: Timestamp,
+        outcome: &mut InvalidationOutcome,
+    ) {
+        let sent = match &self.paths {
+            None => return,
+            Some(PathTarget::Queue(queue)) => {
+                let sent = Box::pin(enqueue_paths(queue, &self.clock, paths, deadline)).await;
+                outcome.totals.queued_paths = sent.paths;
+                outcome.totals.queue_requests = sent.requests;
+                sent
+            }
+            Some(PathTarget::Distribution(distribution)) => {
+                let event_ids = changes.iter().map(|change| (change.record, change.event_id)).collect();
+                let sent = self.send_to(distribution, paths, &event_ids, deadline).await;
+                outcome.totals.paths = sent.paths;
+                outcome.totals.requests = sent.requests;
+                sent
+            }
+        };
+        for refused in &sent.refused {
+            outcome.fail(refused.records.iter().copied(), &refused.error);
+        }
+        for (record, error) in sent.failures {
+            outcome.failures.entry(record).or_insert(error);
+        }
+    }
+
+    async fn send_to(
+        &self,
+        distribution: &D,
+        paths: &RecordsByPath,
+        event_ids: &EventIds<'_>,
+        deadline: Timestamp,
+    ) -> PathOutcome {
+        let now = self.clock.now();
+        let end = deadline.min(now.plus(DISTRIBUTION_LIMIT));
+        let limits = DistributionLimits { busy: deadline.min(now.plus(BUSY_LIMIT)), pause: BUSY_PAUSE, end };
+        Box::pin(invalidate_paths(distribution, &self.clock, paths, event_ids, limits)).await
     }
 
     /// Sends the keys until all are gone, or retrying is pointless or too late.
     async fn invalidate_keys(
         &self,
-        stale: &StaleCaches,
+        keys: Vec<StaleKey>,
         started: Timestamp,
         deadline: Timestamp,
     ) -> InvalidationOutcome {
         let mut outcome = InvalidationOutcome::default();
         let Some(cache) = &self.cache else { return outcome };
         let deadline = deadline.min(started.plus(CACHE_LIMIT));
-        let mut pending: Vec<StaleKey> = stale.keys().collect();
+        let mut pending = keys;
         let mut attempt = 0;
         while !pending.is_empty() {
-            let now = self.clock.now();
-            let invalidated = cache.invalidate(&pending, now, deadline.since(now)).await;
+            let invalidated = cache.invalidate(&pending, deadline.since(self.clock.now())).await;
             outcome.totals.commands += invalidated.commands;
             let mut retryable = Vec::new();
             for (key, result) in pending.into_iter().zip(invalidated.results) {
@@ -151,52 +235,25 @@ impl<K: Cache, D: Distribution, C: Clock> CacheInvalidator<K, D, C> {
         }
         outcome
     }
+}
 
-    /// Sends the paths. A request that is rejected is split: one bad path must not stop the others.
-    async fn invalidate_paths(
-        &self,
-        stale: &StaleCaches,
-        event_ids: &EventIds<'_>,
-        deadline: Timestamp,
-    ) -> InvalidationOutcome {
-        let mut outcome = InvalidationOutcome::default();
-        let Some(distribution) = &self.distribution else { return outcome };
-        let mut pending = invalidations(stale.paths(), event_ids);
-        pending.reverse();
-        let busy_deadline = deadline.min(self.clock.now().plus(BUSY_LIMIT));
-        while let Some(request) = pending.pop() {
-            match self.send(distribution, &request, busy_deadline, deadline, &mut outcome.totals).await {
-                Ok(()) => outcome.totals.paths += request.paths.len(),
-                Err(error) if error.kind() == ErrorKind::Rejected && request.paths.len() > 1 => {
-                    pending.extend(request.halves(stale.paths(), event_ids));
-                }
-                Err(error) => outcome.fail(request.records, &error),
-            }
-        }
-        outcome
-    }
+/// The keys that are not gone yet, each with the records that need it.
+fn stale_keys(stale: &StaleCaches, changes: &[InvalidationChange<'_>]) -> Vec<StaleKey> {
+    let is_stale = |change: &&InvalidationChange<'_>| change.stage == InvalidationStage::KeysStale;
+    let records: BTreeSet<usize> = changes.iter().filter(is_stale).map(|change| change.record).collect();
+    let mut keys: Vec<StaleKey> = stale.keys().collect();
+    keys.iter_mut().for_each(|key| key.records.retain(|record| records.contains(record)));
+    keys.retain(|key| !key.records.is_empty());
+    keys
+}
 
-    /// Sends one invalidation; waits until `busy_deadline` while CloudFront is busy with earlier ones.
-    async fn send(
-        &self,
-        distribution: &D,
-        request: &PathInvalidation,
-        busy_deadline: Timestamp,
-        deadline: Timestamp,
-        totals: &mut InvalidationTotals,
-    ) -> Result<(), Error> {
-        loop {
-            let limit = deadline.since(self.clock.now()).min(REQUEST_LIMIT);
-            totals.requests += 1;
-            match distribution.invalidate(&request.paths, &request.reference, limit).await {
-                Ok(()) => return Ok(()),
-                Err(DistributionError::Busy(_)) if self.clock.now().plus(BUSY_PAUSE) <= busy_deadline => {
-                    self.clock.sleep(BUSY_PAUSE).await;
-                }
-                Err(DistributionError::Busy(error) | DistributionError::Failed(error)) => return Err(error),
-            }
-        }
-    }
+/// The paths that any of these records needs, each with those records.
+fn paths_of(stale: &StaleCaches, records: &BTreeSet<usize>) -> RecordsByPath {
+    let of_path = |(path, needed_by): (&String, &BTreeSet<usize>)| {
+        let needed_by: BTreeSet<usize> = needed_by.intersection(records).copied().collect();
+        (!needed_by.is_empty()).then(|| (path.clone(), needed_by))
+    };
+    stale.paths().iter().filter_map(of_path).collect()
 }
 
 impl InvalidationOutcome {

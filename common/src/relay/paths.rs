@@ -1,4 +1,4 @@
-//! The CloudFront invalidations of a batch: within the limits, and the same again when the batch is redelivered.
+//! The CloudFront invalidations of a batch: within the limits, and the same again when the same changes are sent again.
 //!
 //! A distribution processes at most 3,000 paths and 15 wildcards at once. Wildcards beyond that limit are replaced by their parents'
 //! wildcards, which cover more than needed but never less.
@@ -16,16 +16,14 @@ pub const MAX_WILDCARDS: usize = 15;
 /// CloudFront's limit on the characters of a path.
 const MAX_LENGTH: usize = 4_000;
 
-/// The event id of each record, by its index.
+/// The event id of each record, or the id of each message, by its index.
 pub(super) type EventIds<'e> = BTreeMap<usize, &'e str>;
 
 /// One invalidation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathInvalidation {
-    /// The paths, sorted.
-    pub(super) paths: Vec<String>,
-    /// The records that need them.
-    pub(super) records: BTreeSet<usize>,
+    /// The paths, sorted, and for each the records that need it.
+    pub(super) paths: Vec<(String, BTreeSet<usize>)>,
     /// The caller reference: the same for the same paths and events, so that CloudFront recognises a repetition.
     pub(super) reference: String,
 }
@@ -41,45 +39,44 @@ pub(super) fn invalidations(stale: &RecordsByPath, event_ids: &EventIds<'_>) -> 
     // Wildcards first, so that one request holds all of them.
     let mut paths: Vec<_> = paths.into_iter().collect();
     paths.sort_by_key(|(path, _)| !path.ends_with('*'));
-    paths.chunks(MAX_PATHS).map(|chunk| PathInvalidation::new(chunk, event_ids)).collect()
+    paths.chunks(MAX_PATHS).map(|chunk| PathInvalidation::new(chunk.to_vec(), event_ids)).collect()
 }
 
 impl PathInvalidation {
-    fn new(paths: &[(String, BTreeSet<usize>)], event_ids: &EventIds<'_>) -> Self {
-        let records: BTreeSet<usize> = paths.iter().flat_map(|(_, records)| records).copied().collect();
-        let mut paths: Vec<String> = paths.iter().map(|(path, _)| path.clone()).collect();
+    fn new(mut paths: Vec<(String, BTreeSet<usize>)>, event_ids: &EventIds<'_>) -> Self {
         paths.sort_unstable();
-        let events: BTreeSet<&str> =
-            records.iter().map(|record| event_ids.get(record).copied().unwrap_or_default()).collect();
+        let mut invalidation = Self { paths, reference: String::new() };
+        let events: BTreeSet<&str> = invalidation
+            .records()
+            .iter()
+            .map(|record| event_ids.get(record).copied().unwrap_or_default())
+            .collect();
         let mut hash = Sha256::new();
         // Neither an encoded path nor an event id contains a newline.
-        for text in paths.iter().map(String::as_str).chain(events) {
+        for text in invalidation.paths.iter().map(|(path, _)| path.as_str()).chain(events) {
             hash.update(text);
             hash.update("\n");
         }
         let digest = hash.finalize();
         let reference: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        Self { paths, records, reference: format!("afterwrite-{reference}") }
+        invalidation.reference = format!("afterwrite-{reference}");
+        invalidation
     }
 
-    /// The two halves of a rejected invalidation, each with its own records.
-    pub(super) fn halves(&self, stale: &RecordsByPath, event_ids: &EventIds<'_>) -> [Self; 2] {
+    /// The records that need any of the paths.
+    pub(super) fn records(&self) -> BTreeSet<usize> {
+        self.paths.iter().flat_map(|(_, records)| records).copied().collect()
+    }
+
+    /// The two halves of a refused invalidation; `None` if it has one path.
+    pub(super) fn halves(&self, event_ids: &EventIds<'_>) -> Option<[Self; 2]> {
         let (first, second) = self.paths.split_at(self.paths.len() / 2);
-        [first, second].map(|half| {
-            let half: Vec<_> = half.iter().map(|path| (path.clone(), records_covered(path, stale))).collect();
-            Self::new(&half, event_ids)
-        })
+        (!first.is_empty()).then(|| [first, second].map(|half| Self::new(half.to_vec(), event_ids)))
     }
-}
-
-/// The records whose paths this path covers.
-fn records_covered(path: &str, stale: &RecordsByPath) -> BTreeSet<usize> {
-    let covered = stale.iter().filter(|(stale, _)| covers(path, &shortened(stale)));
-    covered.flat_map(|(_, records)| records.iter().copied()).collect()
 }
 
 /// A path that exceeds CloudFront's limit is replaced by a wildcard on the longest possible prefix of it.
-fn shortened(path: &str) -> String {
+pub(super) fn shortened(path: &str) -> String {
     if path.len() <= MAX_LENGTH {
         return path.to_owned();
     }
@@ -110,7 +107,8 @@ fn depth(path: &str) -> usize {
 fn coalesce_wildcards(paths: &mut RecordsByPath) {
     loop {
         let wildcards: Vec<&String> = paths.keys().filter(|path| path.ends_with('*')).collect();
-        if wildcards.len() <= MAX_WILDCARDS {
+        let mut count = wildcards.len();
+        if count <= MAX_WILDCARDS {
             return;
         }
         let deepest = wildcards.iter().map(|path| depth(path)).max().unwrap_or(0);
@@ -120,10 +118,19 @@ fn coalesce_wildcards(paths: &mut RecordsByPath) {
                 children_by_parent.entry(parent).or_default().push(wildcard.clone());
             }
         }
-        let largest = children_by_parent.into_iter().max_by_key(|(_, children)| children.len());
-        let Some((parent, children)) = largest else { return };
-        for child in children {
-            move_records(paths, &child, &parent);
+        if children_by_parent.is_empty() {
+            return;
+        }
+        let mut families: Vec<(String, Vec<String>)> = children_by_parent.into_iter().collect();
+        families.sort_by_key(|(_, children)| std::cmp::Reverse(children.len()));
+        for (parent, children) in families {
+            if count <= MAX_WILDCARDS {
+                return;
+            }
+            count = (count - children.len()) + usize::from(!paths.contains_key(&parent));
+            for child in children {
+                move_records(paths, &child, &parent);
+            }
         }
     }
 }
@@ -167,6 +174,10 @@ mod tests {
         invalidations(paths, &ids.iter().map(String::as_str).enumerate().collect())
     }
 
+    fn texts(request: &PathInvalidation) -> Vec<&str> {
+        request.paths.iter().map(|(path, _)| path.as_str()).collect()
+    }
+
     #[test]
     fn wildcards_within_the_limit_are_kept() {
         let paths = stale((0..MAX_WILDCARDS).map(|id| format!("/api/projects/{id}/*")));
@@ -179,15 +190,25 @@ mod tests {
         let mut paths: Vec<String> = (0..20).map(|id| format!("/api/projects/{id}/*")).collect();
         paths.extend(["/api/users/*", "/api/projects/7", "/other"].map(str::to_owned));
         let [request] = requests(&stale(paths)).try_into().unwrap();
-        assert_eq!(request.paths, ["/api/projects/*", "/api/users/*", "/other"]);
-        assert_eq!(request.records.len(), 23, "no record is lost");
+        assert_eq!(texts(&request), ["/api/projects/*", "/api/users/*", "/other"]);
+        assert_eq!(request.records().len(), 23, "no record is lost");
     }
 
     #[test]
     fn unrelated_wildcards_become_the_root() {
         let [request] =
             requests(&stale((0..40).map(|id| format!("/{id}/a{}/*", id % 3)))).try_into().unwrap();
-        assert_eq!(request.paths, ["/*"]);
+        assert_eq!(texts(&request), ["/*"]);
+    }
+
+    /// As many as a full batch of messages holds.
+    #[test]
+    fn tens_of_thousands_of_folders_are_coalesced() {
+        let paths = stale((0..40_000).map(|id| format!("/tenants/t{}/projects/p{id}/*", id / 2)));
+        let [request] = requests(&paths).try_into().unwrap();
+        assert!(texts(&request).len() <= MAX_WILDCARDS);
+        assert_eq!(request.records().len(), 40_000);
+        assert!(paths.keys().all(|path| texts(&request).iter().any(|wildcard| covers(wildcard, path))));
     }
 
     #[test]
@@ -200,7 +221,7 @@ mod tests {
             [3_000, 3_000, 1_010]
         );
         let wildcards =
-            |request: &PathInvalidation| request.paths.iter().filter(|path| path.ends_with('*')).count();
+            |request: &PathInvalidation| texts(request).iter().filter(|path| path.ends_with('*')).count();
         assert_eq!(requests.iter().map(wildcards).collect::<Vec<_>>(), [10, 0, 0]);
     }
 
@@ -219,7 +240,7 @@ mod tests {
         for lead in 0..3 {
             let path = format!("/p/{}{}", "x".repeat(lead), "%C3%BC".repeat(1_500));
             let [request] = requests(&stale([path.clone()])).try_into().unwrap();
-            let [wildcard] = request.paths.as_slice() else { panic!("one path") };
+            let [wildcard] = texts(&request)[..] else { panic!("one path") };
             assert!(wildcard.len() <= MAX_LENGTH && covers(wildcard, &path));
             let prefix = wildcard.strip_suffix('*').unwrap();
             let whole = |position: usize| prefix.len() >= position + 3;
@@ -231,8 +252,9 @@ mod tests {
     fn each_half_keeps_its_own_records() {
         let paths = stale((0..5).map(|id| format!("/p/{id}")));
         let request = &requests(&paths)[0];
-        let [first, second] = request.halves(&paths, &EventIds::new());
+        let [first, second] = request.halves(&EventIds::new()).unwrap();
         assert_eq!((first.paths.len(), second.paths.len()), (2, 3));
-        assert_eq!(second.records, BTreeSet::from([2, 3, 4]));
+        assert_eq!(second.records(), BTreeSet::from([2, 3, 4]));
+        assert_eq!(second.halves(&EventIds::new()).unwrap()[0].halves(&EventIds::new()), None);
     }
 }

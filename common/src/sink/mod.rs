@@ -5,6 +5,7 @@
 //! | [`Tables`] | [`dynamodb::DynamoDb`] |
 //! | [`Cache`] | [`redis::RedisCache`] |
 //! | [`Distribution`] | [`cloudfront::CloudFront`] |
+//! | [`PathQueue`] | [`sqs::SqsQueue`] |
 //! | [`DeliveryStream`] | [`firehose::Firehose`] |
 //! | [`ObjectStore`], [`Bucket`] | [`s3::S3Bucket`] |
 //!
@@ -19,16 +20,21 @@ mod distribution;
 pub mod dynamodb;
 pub mod firehose;
 mod object_store;
+mod path_queue;
 pub mod redis;
 mod request;
 pub mod s3;
+pub mod sqs;
 mod tables;
 
-pub use self::cache::{Cache, GENERATION_SUFFIX, INVALIDATION_CHANNEL, InvalidatedKeys, TOMBSTONE};
+pub use self::cache::{
+    Cache, GENERATION_LIFE, GENERATION_SUFFIX, INVALIDATION_CHANNEL, InvalidatedKeys, TOMBSTONE,
+};
 pub use self::connect::http_client;
 pub use self::delivery_stream::DeliveryStream;
 pub use self::distribution::{Distribution, DistributionError};
 pub use self::object_store::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
+pub use self::path_queue::PathQueue;
 pub use self::tables::{
     ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot,
     Tables, TransactError, WriteError,

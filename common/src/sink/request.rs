@@ -52,6 +52,11 @@ impl ServiceRequest<'_> {
         self.service_error(code, 503)
     }
 
+    /// The error for a code that a response reports for an entry of the request, and whether the request is at fault.
+    pub(super) fn entry_error(self, code: &str, is_sender_fault: bool) -> Error {
+        self.service_error(code, if is_sender_fault { 400 } else { 503 })
+    }
+
     /// The error for a request without a response in time.
     pub(super) fn timeout(self) -> Error {
         self.new_error(ErrorKind::Unavailable, "no response in time")
@@ -64,7 +69,11 @@ impl ServiceRequest<'_> {
 
     fn service_error(self, code: &str, status: u16) -> Error {
         match code {
-            "ResourceNotFoundException" | "NoSuchBucket" | "NoSuchDistribution" => {
+            "ResourceNotFoundException"
+            | "NoSuchBucket"
+            | "NoSuchDistribution"
+            | "QueueDoesNotExist"
+            | "AWS.SimpleQueueService.NonExistentQueue" => {
                 self.new_error(ErrorKind::Configuration, "it does not exist").hint(format!(
                     "Set {} to the name of a {} in this account and region, or create it",
                     self.setting, self.resource
@@ -81,7 +90,7 @@ impl ServiceRequest<'_> {
             | "MissingAuthenticationTokenException"
             | "ExpiredToken"
             | "ExpiredTokenException" => self.denied_error(code),
-            "InvalidKMSResourceException" => self
+            "InvalidKMSResourceException" | "KmsAccessDenied" | "KmsDisabled" | "KmsNotFound" => self
                 .new_error(ErrorKind::Configuration, "its encryption key cannot be used")
                 .hint(format!("Allow the role the key that encrypts the {}, and enable it", self.resource)),
             "ServiceUnavailableException"

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use afterwrite::clock::SystemClock;
 use afterwrite::projection::StaleKey;
-use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::{ArchiveTotals, ChangeArchiver};
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::sink::{Bucket as _, Cache, InvalidatedKeys};
 use afterwrite::table::{Model, ModelNotation};
 use afterwrite::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ const BUCKET: &str = "demo";
 pub(crate) struct ArchivingFunction {
     s3: EmbeddedS3,
     firehose: EmbeddedFirehose,
-    relay: StreamRelay<CountingCache, CloudFront, Firehose, S3Bucket, SystemClock>,
+    relay: StreamRelay<CountingCache, CloudFront, SqsQueue, Firehose, S3Bucket, SystemClock>,
     totals: Mutex<RelayTotals>,
 }
 
@@ -51,7 +51,7 @@ struct RelayTotals {
 struct CountingCache;
 
 impl Cache for CountingCache {
-    async fn invalidate(&self, keys: &[StaleKey], _now: Timestamp, _limit: Duration) -> InvalidatedKeys {
+    async fn invalidate(&self, keys: &[StaleKey], _limit: Duration) -> InvalidatedKeys {
         InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
     }
 }

@@ -16,6 +16,7 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::RedisCache;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::{Error, Result};
 use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction};
 use futures::future::{OptionFuture, join};
@@ -31,7 +32,7 @@ pub struct ProjectionHost {
 }
 
 type DeployedAggregator = StreamAggregator<DynamoDb, SystemClock>;
-type DeployedRelay = StreamRelay<RedisCache, CloudFront, Firehose, S3Bucket, SystemClock>;
+type DeployedRelay = StreamRelay<RedisCache, CloudFront, SqsQueue, Firehose, S3Bucket, SystemClock>;
 
 impl ProjectionHost {
     /// Creates a function that hosts `default`, or the projections that `AFTERWRITE_PROJECTIONS` names.
@@ -52,9 +53,9 @@ impl ProjectionHost {
                     aggregator = Some(Box::pin(start_aggregator(&settings, &config)).await?);
                 }
                 ProjectionKind::Invalidate => {
-                    let (cache, distribution) = (settings.cache()?, settings.distribution().await?);
+                    let (cache, paths) = (settings.cache()?, Box::pin(settings.path_target()).await?);
                     let model = config.model.clone();
-                    invalidator = Some(CacheInvalidator::new(model, cache, distribution, SystemClock));
+                    invalidator = Some(CacheInvalidator::new(model, cache, paths, SystemClock));
                 }
                 ProjectionKind::Archive => archiver = Some(Box::pin(start_archiver(&settings)).await?),
             }

@@ -1,13 +1,17 @@
-//! The handlers of the Lambda functions `aggregator` and `relay`.
+//! The handlers of the Lambda functions `aggregator`, `relay` and `invalidator`.
 //!
 //! ```text
-//! ProjectionHost ─┬─▶ StreamAggregator   counters, rollups and mirrors       aggregator
-//!                 └─▶ StreamRelay        caches invalidated, changes archived     relay
+//! ProjectionHost ─┬─▶ StreamAggregator   counters, rollups and mirrors           aggregator
+//!                 └─▶ StreamRelay        caches invalidated, changes archived    relay
+//!                            │ SQS
+//!                            ▼
+//!                     QueueInvalidator   paths of CloudFront                     invalidator
 //! ```
 
 mod aggregator;
 mod batch;
 mod host;
+mod invalidator;
 pub mod metrics;
 mod region;
 mod relay;
@@ -16,6 +20,7 @@ mod tables;
 pub use aggregator::{AggregatedBatch, StreamAggregator};
 pub use batch::FailedRecord;
 pub use host::ProjectionHost;
+pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};
 pub use region::StreamRegion;
 pub use relay::{RelayedBatch, StreamRelay};
 pub use tables::SourceTables;

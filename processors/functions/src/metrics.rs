@@ -2,7 +2,7 @@
 
 use afterwrite_lambda::MetricsLine;
 
-use crate::{AggregatedBatch, RelayedBatch};
+use crate::{AggregatedBatch, InvalidatedMessages, RelayedBatch};
 
 /// The metrics of the function `aggregator`.
 #[must_use]
@@ -31,6 +31,8 @@ pub fn relayed(batch: &RelayedBatch) -> MetricsLine {
         line.count("paths_invalidated", invalidated.paths);
         line.count("cache_commands", invalidated.commands);
         line.count("invalidation_requests", invalidated.requests);
+        line.count("paths_queued", invalidated.queued_paths);
+        line.count("queue_requests", invalidated.queue_requests);
         if let Some(gone_ms) = invalidated.keys_gone_ms {
             line.milliseconds("KeysGone", gone_ms);
         }
@@ -42,9 +44,23 @@ pub fn relayed(batch: &RelayedBatch) -> MetricsLine {
         line.count("billed_units", archived.billed_units);
         line.count("archive_retries", archived.retries);
         line.count("direct_objects", archived.direct_objects);
+        line.count("lines_archived_before", batch.archived_before);
     }
     if let Some(age_ms) = batch.age_ms {
         line.milliseconds("RelayedRecordAge", age_ms);
     }
+    line
+}
+
+/// The metrics of the function `invalidator`.
+#[must_use]
+pub fn invalidated(batch: &InvalidatedMessages) -> MetricsLine {
+    let mut line = MetricsLine::default();
+    line.count("messages", batch.messages);
+    line.count("messages_failed", batch.failures.len());
+    line.count("paths_received", batch.received_paths);
+    line.count("paths_invalidated", batch.paths);
+    line.count("paths_refused", batch.refused.len());
+    line.count("invalidation_requests", batch.requests);
     line
 }

@@ -1,13 +1,16 @@
 //! The handler of the function `relay`, the stream's second reader.
 //!
 //! ```text
-//!                               ┌─▶ invalidate: cache keys and paths of the old and the new image ─┐
-//! event ─▶ decode ─▶ identify ──┤                                                                  ├─▶ response
-//!                               └─▶ archive: the record's JSON as a line, without secrets ─────────┘
+//!                               ┌─▶ invalidate: cache keys, then paths, of the old and the new image ─┐
+//! event ─▶ decode ─▶ identify ──┤                                                                     ├─▶ response
+//!                               └─▶ archive: the record's JSON as a line, without secrets ────────────┘
 //! ```
 //!
 //! Both run concurrently and independently: an unreachable cache does not stop the archive, nor an unreachable archive the invalidation.
-//! Both are idempotent, so a failed record is simply redelivered.
+//!
+//! A record that failed at one target is redelivered, and with it every later record of its shard. The work that other targets have done
+//! for them is remembered ([`EventMemory`]) and not repeated: no line is archived again, and no key is removed again, because another target failed.
+//! A process that starts without the memory repeats them; every target can be repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +20,11 @@ use afterwrite::commit::RecordFailure;
 use afterwrite::projection::archive_line;
 use afterwrite::record::{AttributePath, ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
 use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
-use afterwrite::relay::invalidate::{CacheInvalidator, InvalidationChange, InvalidationTotals};
-use afterwrite::sink::{Cache, DeliveryStream, Distribution, ObjectStore};
+use afterwrite::relay::invalidate::{
+    CacheInvalidator, InvalidationChange, InvalidationStage, InvalidationTotals,
+};
+use afterwrite::relay::{EventFingerprint, EventMemory};
+use afterwrite::sink::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue};
 use afterwrite::table::{ArchiveScope, Model};
 use afterwrite::{Error, Result};
 use afterwrite_lambda::BatchResponse;
@@ -32,13 +38,25 @@ use crate::tables::SourceTables;
 
 /// Invalidates caches and archives changes.
 #[derive(Debug)]
-pub struct StreamRelay<K, D, S, O, C> {
+pub struct StreamRelay<K, D, Q, S, O, C> {
     tables: SourceTables,
-    invalidator: Option<CacheInvalidator<K, D, C>>,
+    invalidator: Option<CacheInvalidator<K, D, Q, C>>,
     archiver: Option<ChangeArchiver<S, O, C>>,
-    /// The attributes that are removed from every line of the archive.
-    secrets: Vec<AttributePath>,
+    /// The secret attributes of all entities.
+    all_secrets: Vec<AttributePath>,
+    handled: HandledEvents,
     clock: C,
+}
+
+/// The work that this process has done already.
+#[derive(Debug, Default)]
+struct HandledEvents {
+    /// The changes whose cache keys are gone.
+    keys_gone: EventMemory,
+    /// The changes whose paths were sent as well.
+    invalidated: EventMemory,
+    /// The changes whose lines are archived.
+    archived: EventMemory,
 }
 
 /// The outcome of a batch.
@@ -52,22 +70,29 @@ pub struct RelayedBatch {
     pub invalidated: Option<InvalidationTotals>,
     /// Totals of the archiving; `None` if the function does not host it.
     pub archived: Option<ArchiveTotals>,
+    /// Redelivered records whose lines an earlier invocation of this process has archived.
+    pub archived_before: usize,
     /// The records that were not invalidated or not archived.
     pub failures: Vec<FailedRecord>,
     /// The age of the newest change, in milliseconds.
     pub age_ms: Option<u64>,
 }
 
-impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> StreamRelay<K, D, S, O, C> {
+/// The events of a batch, aligned with its records; `None` for a record that cannot be recognised.
+type BatchEvents = Vec<Option<EventFingerprint>>;
+
+impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore, C: Clock>
+    StreamRelay<K, D, Q, S, O, C>
+{
     /// A handler that invalidates, archives, or both.
     pub fn new(
         tables: SourceTables,
-        invalidator: Option<CacheInvalidator<K, D, C>>,
+        invalidator: Option<CacheInvalidator<K, D, Q, C>>,
         archiver: Option<ChangeArchiver<S, O, C>>,
         clock: C,
     ) -> Self {
-        let secrets = secret_paths(tables.model());
-        Self { tables, invalidator, archiver, secrets, clock }
+        let all_secrets = all_secrets(tables.model());
+        Self { tables, invalidator, archiver, all_secrets, handled: HandledEvents::default(), clock }
     }
 
     /// The model.
@@ -86,17 +111,22 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
         let batch = decode_event(event, self.model(), "relay")?;
         let sources = self.tables.source_keys(&batch)?;
         let records = identify_records(self.model(), &batch, &sources);
-        let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &records, deadline));
-        let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &records, deadline));
+        let events: BatchEvents =
+            (0..batch.records.len()).map(|index| EventFingerprint::of(&batch, index)).collect();
+        let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &records, &events, deadline));
+        let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &records, &events, deadline));
         let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
         let (invalidated, stale) = invalidated.transpose()?.unzip();
-        let (archived, unarchived) = archived.transpose()?.unzip();
+        let archived = archived.transpose()?;
+        let archived_before = archived.as_ref().map_or(0, |archived| archived.before);
+        let (archived, unarchived) = archived.map(|archived| (archived.totals, archived.failures)).unzip();
         let failures: Vec<RecordFailure> = stale.into_iter().chain(unarchived).flatten().collect();
         Ok(RelayedBatch {
             response: batch_response(&batch, &failures),
             records: batch.records.len(),
             invalidated,
             archived,
+            archived_before,
             failures: failed_records(&batch, failures),
             age_ms: age_ms(&batch, self.clock.now()),
         })
@@ -104,13 +134,20 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
 
     async fn invalidate(
         &self,
-        invalidator: &CacheInvalidator<K, D, C>,
+        invalidator: &CacheInvalidator<K, D, Q, C>,
         records: &[IdentifiedRecord<'_>],
+        events: &BatchEvents,
         deadline: Timestamp,
     ) -> Result<(InvalidationTotals, Vec<RecordFailure>)> {
         let (mut changes, mut failures) = (Vec::new(), Vec::new());
         for record in records {
-            match self.cached_change(record) {
+            let event = event_of(events, record.index);
+            if event.is_some_and(|event| self.handled.invalidated.contains(event)) {
+                continue;
+            }
+            let is_gone = event.is_some_and(|event| self.handled.keys_gone.contains(event));
+            let stage = if is_gone { InvalidationStage::KeysGone } else { InvalidationStage::KeysStale };
+            match self.cached_change(record, stage) {
                 Ok(change) => changes.extend(change),
                 Err(error) => {
                     failures.push(RecordFailure { index: record.index, error: record_error(error)? });
@@ -118,12 +155,20 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
             }
         }
         let outcome = Box::pin(invalidator.invalidate(&changes, deadline)).await;
+        let gone = outcome.keys_gone.iter();
+        self.handled.keys_gone.extend(gone.filter_map(|index| event_of(events, *index)));
+        let done = changes.iter().filter(|change| !outcome.failures.contains_key(&change.record));
+        self.handled.invalidated.extend(done.filter_map(|change| event_of(events, change.record)));
         failures.extend(outcome.failures.into_iter().map(|(index, error)| RecordFailure { index, error }));
         Ok((outcome.totals, failures))
     }
 
     /// The change of an item that caches may hold; `None` for any other item.
-    fn cached_change<'b>(&self, item: &'b IdentifiedRecord<'b>) -> Result<Option<InvalidationChange<'b>>> {
+    fn cached_change<'b>(
+        &self,
+        item: &'b IdentifiedRecord<'b>,
+        stage: InvalidationStage,
+    ) -> Result<Option<InvalidationChange<'b>>> {
         let record = item.record.map_err(|bad| bad.error.restated())?;
         item.source.map_err(Error::restated)?;
         let Some(identity) = item.identity.as_ref().filter(|identity| !identity.entity.caches.is_empty())
@@ -135,7 +180,7 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
         }
         let old = record.old.decode(&self.model().attributes)?;
         let (index, event_id, new) = (item.index, &*record.event_id, record.new.as_ref());
-        Ok(Some(InvalidationChange { record: index, event_id, identity, old, new }))
+        Ok(Some(InvalidationChange { record: index, event_id, identity, old, new, stage }))
     }
 
     async fn archive(
@@ -143,16 +188,23 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
         archiver: &ChangeArchiver<S, O, C>,
         batch: &RecordBatch<'_>,
         records: &[IdentifiedRecord<'_>],
+        events: &BatchEvents,
         deadline: Timestamp,
-    ) -> Result<(ArchiveTotals, Vec<RecordFailure>)> {
+    ) -> Result<ArchivedRecords> {
         let (mut texts, mut failures) = (Vec::with_capacity(records.len()), Vec::new());
+        let mut before = 0;
         for (record, json) in records.iter().zip(&batch.json) {
             self.check_dataset_images(record)?;
-            if self.is_archived(record) {
-                match archive_line(json, &self.secrets) {
-                    Ok(text) => texts.push((record.index, text)),
-                    Err(error) => failures.push(RecordFailure { index: record.index, error }),
-                }
+            if !self.is_archived(record) {
+                continue;
+            }
+            if event_of(events, record.index).is_some_and(|event| self.handled.archived.contains(event)) {
+                before += 1;
+                continue;
+            }
+            match archive_line(json, self.secrets_of(record)) {
+                Ok(text) => texts.push((record.index, text)),
+                Err(error) => failures.push(RecordFailure { index: record.index, error }),
             }
         }
         let lines: Vec<ArchiveLine<'_>> = texts
@@ -160,8 +212,20 @@ impl<K: Cache, D: Distribution, S: DeliveryStream, O: ObjectStore, C: Clock> Str
             .map(|(index, text)| ArchiveLine { index: *index, event_id: batch.event_id(*index), text })
             .collect();
         let outcome = Box::pin(archiver.archive(&lines, deadline)).await;
+        let failed: BTreeSet<usize> = outcome.failures.iter().map(|failure| failure.index).collect();
+        let done = texts.iter().map(|(index, _)| *index).filter(|index| !failed.contains(index));
+        self.handled.archived.extend(done.filter_map(|index| event_of(events, index)));
         failures.extend(outcome.failures);
-        Ok((outcome.totals, failures))
+        Ok(ArchivedRecords { totals: outcome.totals, failures, before })
+    }
+
+    /// The attributes that are removed from a record's line: the secrets of the item's entity. An item that matches no entity, or a
+    /// malformed record, may hold those of any.
+    fn secrets_of<'s>(&'s self, record: &'s IdentifiedRecord<'_>) -> &'s [AttributePath] {
+        match (record.record, &record.identity) {
+            (Ok(_), Some(identity)) => &identity.entity.secrets,
+            (Err(_), _) | (_, None) => &self.all_secrets,
+        }
     }
 
     /// A record whose item is unknown because it is malformed is archived: nothing could restore it.
@@ -196,9 +260,20 @@ fn lacks_image(record: &ChangeRecord<'_>) -> bool {
     lacks_new || lacks_old
 }
 
-/// The secret attributes of all entities. All are removed from every line, because an item that matches no entity, or a malformed
-/// record, may hold those of any.
-fn secret_paths(model: &Model) -> Vec<AttributePath> {
+/// The result of archiving a batch.
+struct ArchivedRecords {
+    totals: ArchiveTotals,
+    failures: Vec<RecordFailure>,
+    /// Records whose lines are in the archive already.
+    before: usize,
+}
+
+fn event_of(events: &BatchEvents, index: usize) -> Option<EventFingerprint> {
+    events.get(index).copied().flatten()
+}
+
+/// The secret attributes of all entities, each once.
+fn all_secrets(model: &Model) -> Vec<AttributePath> {
     let paths: BTreeSet<_> = model.entities.iter().flat_map(|entity| &entity.secrets).collect();
     paths.into_iter().cloned().collect()
 }

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use afterwrite::projection::StaleKey;
-use afterwrite::record::Timestamp;
-use afterwrite::sink::{Cache, GENERATION_SUFFIX, InvalidatedKeys, TOMBSTONE};
+use afterwrite::sink::{Cache, GENERATION_LIFE, GENERATION_SUFFIX, InvalidatedKeys, TOMBSTONE};
 use afterwrite::table::CacheRemedy;
 
 /// A cache that never fails. Its values expire by the machine's clock; its clones share them.
@@ -30,6 +29,13 @@ impl MemoryCache {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<String> {
         self.lock().live(key).map(|value| value.text.clone())
+    }
+
+    /// How long a key's value still lives; `None` if there is no value, or if it does not expire.
+    #[must_use]
+    pub fn time_to_live(&self, key: &str) -> Option<Duration> {
+        let expires = self.lock().live(key)?.expires?;
+        Some(expires.saturating_duration_since(Instant::now()))
     }
 
     /// Stores a value, with a time to live or without one.
@@ -81,15 +87,19 @@ impl CacheState {
         self.values.insert(key.to_owned(), CachedValue { text: value.to_owned(), expires });
     }
 
-    fn invalidate(&mut self, stale: &StaleKey, now: Timestamp) {
+    fn invalidate(&mut self, stale: &StaleKey) {
         match stale.remedy {
             CacheRemedy::Delete => drop(self.values.remove(&stale.key)),
             CacheRemedy::Tombstone(time) => self.set(&stale.key, TOMBSTONE, Some(time)),
             CacheRemedy::Generation => {
                 let name = format!("{}{GENERATION_SUFFIX}", stale.key);
-                let generation = self.live(&name).and_then(|value| value.text.parse().ok());
-                let next = generation.unwrap_or(now.epoch_ms()) + 1;
-                self.set(&name, &next.to_string(), None);
+                let generation = self.live(&name).map(|value| value.text.parse::<i64>());
+                match generation.map(|number| number.ok().and_then(|number| number.checked_add(1))) {
+                    Some(Some(next)) => self.set(&name, &next.to_string(), Some(GENERATION_LIFE)),
+                    // Not a number that can grow.
+                    Some(None) => drop(self.values.remove(&name)),
+                    None => {}
+                }
             }
         }
         self.published.push(stale.key.clone());
@@ -97,9 +107,9 @@ impl CacheState {
 }
 
 impl Cache for MemoryCache {
-    async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, _limit: Duration) -> InvalidatedKeys {
+    async fn invalidate(&self, keys: &[StaleKey], _limit: Duration) -> InvalidatedKeys {
         let mut state = self.lock();
-        keys.iter().for_each(|stale| state.invalidate(stale, now));
+        keys.iter().for_each(|stale| state.invalidate(stale));
         InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: keys.len() as u64 }
     }
 }

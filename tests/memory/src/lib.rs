@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`MemoryTables`] | DynamoDB tables | `Tables` |
 //! | [`MemoryCache`] | a cache with its readers and listeners | `Cache` |
+//! | [`MemoryQueue`] | a queue of stale paths | `PathQueue` |
 //! | [`MemoryStream`] | a delivery stream | `DeliveryStream` |
 //! | [`MemoryObjects`] | a bucket | `ObjectStore`, `Bucket` |
 //!
@@ -13,12 +14,14 @@
 
 mod cache;
 mod objects;
+mod queue;
 mod size;
 mod stream;
 mod tables;
 
 pub use self::cache::MemoryCache;
 pub use self::objects::MemoryObjects;
+pub use self::queue::MemoryQueue;
 pub use self::stream::MemoryStream;
 pub use self::tables::{
     IndexDefinition, ItemChange, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,

@@ -11,6 +11,7 @@ use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
 use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::cloudfront::CloudFront;
+use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::sink::{Cache, InvalidatedKeys};
 use afterwrite_demo::workloads::ALL;
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
@@ -40,7 +41,7 @@ impl RecordingCache {
 }
 
 impl Cache for RecordingCache {
-    async fn invalidate(&self, keys: &[StaleKey], _: Timestamp, _: Duration) -> InvalidatedKeys {
+    async fn invalidate(&self, keys: &[StaleKey], _: Duration) -> InvalidatedKeys {
         let mut removed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         removed.extend(keys.iter().map(|key| key.key.clone()));
         InvalidatedKeys { results: keys.iter().map(|_| Ok(())).collect(), commands: 1 }
@@ -65,7 +66,7 @@ impl DeliveryStream for SharedStream {
 }
 
 pub(super) type MemoryRelay =
-    StreamRelay<RecordingCache, CloudFront, SharedStream, MemoryObjects, StillClock>;
+    StreamRelay<RecordingCache, CloudFront, SqsQueue, SharedStream, MemoryObjects, StillClock>;
 
 /// The relay of a run's model, with the stream it writes to and the cache.
 pub(super) fn relay(run: &WorkloadRun) -> (MemoryRelay, SharedStream, RecordingCache) {

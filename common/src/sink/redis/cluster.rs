@@ -25,9 +25,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::single::{MAX_PIPELINE_KEYS, SingleNode};
 use super::slots::{NodeAddress, SlotMap};
-use super::{CacheTopology, cache_error, command_key, commands, fail, messages, timeout_error};
+use super::{CacheTopology, cache_error, command, command_key, fail, messages, timeout_error};
 use crate::projection::StaleKey;
-use crate::record::Timestamp;
 use crate::sink::InvalidatedKeys;
 use crate::{Error, ErrorKind, Result};
 
@@ -81,12 +80,7 @@ impl RedisCluster {
         self.configured.redis_settings().db()
     }
 
-    pub(super) async fn invalidate(
-        &self,
-        keys: &[StaleKey],
-        now: Timestamp,
-        limit: Duration,
-    ) -> InvalidatedKeys {
+    pub(super) async fn invalidate(&self, keys: &[StaleKey], limit: Duration) -> InvalidatedKeys {
         let begun = Instant::now();
         let slots = timeout_at(begun + limit, self.slots()).await.unwrap_or_else(|_| Err(timeout_error()));
         let slots = match slots {
@@ -102,14 +96,13 @@ impl RedisCluster {
         // The second half of the time is for publishing.
         let until = begun + limit / 2;
         let batches = batches(keys, &slots, &mut results).into_iter();
-        let mut pending: FuturesUnordered<_> =
-            batches.map(|batch| self.send(batch, keys, now, until)).collect();
+        let mut pending: FuturesUnordered<_> = batches.map(|batch| self.send(batch, keys, until)).collect();
         while let Some((batch, reply)) = pending.next().await {
             sent += batch.keys.len();
             match reply {
                 Ok(outcomes) => {
                     let redirected = redirected(&batch, outcomes, &mut results);
-                    pending.extend(redirected.into_iter().map(|batch| self.send(batch, keys, now, until)));
+                    pending.extend(redirected.into_iter().map(|batch| self.send(batch, keys, until)));
                     responsive.push(batch.node);
                 }
                 Err(error) => fail(&mut results, &batch.keys, &error),
@@ -123,17 +116,15 @@ impl RedisCluster {
     }
 
     /// Sends the commands of a batch.
-    async fn send(&self, batch: NodeBatch, keys: &[StaleKey], now: Timestamp, until: Instant) -> NodeReply {
+    async fn send(&self, batch: NodeBatch, keys: &[StaleKey], until: Instant) -> NodeReply {
         let mut pipeline = Vec::new();
         let mut commands_per_key = Vec::new();
         for stale in batch.keys.iter().filter_map(|index| keys.get(*index)) {
             let before = pipeline.len();
-            for command in commands(stale, now) {
-                if batch.is_temporary {
-                    pipeline.push(redis::cmd("ASKING"));
-                }
-                pipeline.push(command);
+            if batch.is_temporary {
+                pipeline.push(redis::cmd("ASKING"));
             }
+            pipeline.push(command(stale));
             commands_per_key.push(pipeline.len() - before);
         }
         if batch.redirections > 0 {

@@ -8,6 +8,12 @@ use crate::{Error, ErrorKind};
 /// Whether a node accepts no writes because another node is the primary.
 pub(super) fn is_replica(error: &RedisError) -> bool {
     matches!(error.kind(), Kind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
+        || is_replica_in_script(error)
+}
+
+/// Before version 7, Redis reports the error of a script's command as an error of the script, with the code inside the text.
+fn is_replica_in_script(error: &RedisError) -> bool {
+    error.detail().is_some_and(|detail| detail.contains("-READONLY "))
 }
 
 pub(super) fn timeout_error() -> Error {
@@ -46,11 +52,14 @@ pub(super) fn cache_error(error: &RedisError, topology: CacheTopology) -> Error 
         || matches!(code, "NOAUTH" | "WRONGPASS")
     {
         return new_error(ErrorKind::Configuration, "the cache denied access").hint(
-            "Give AFTERWRITE_CACHE_URL a user and password that may UNLINK, SET and INCR the keys and PUBLISH on afterwrite:invalidated",
+            "Give AFTERWRITE_CACHE_URL a user and password that may UNLINK, SET, EVAL, EXPIRE and INCR the keys and PUBLISH on afterwrite:invalidated",
         );
     }
     if error.is_timeout() {
         return timeout_error();
+    }
+    if is_replica_in_script(error) {
+        return new_error(ErrorKind::Unavailable, "the cache cannot serve the command now");
     }
     if matches!(kind, Kind::Server(ServerErrorKind::ResponseError | ServerErrorKind::ExecAbort)) {
         return new_error(ErrorKind::Rejected, "the cache refused the command");

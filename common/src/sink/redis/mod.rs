@@ -16,9 +16,8 @@ use std::time::Duration;
 use ::redis::{Cmd, TlsCertificates};
 
 use self::fault::{cache_error, is_replica, timeout_error};
-use super::{Cache, GENERATION_SUFFIX, INVALIDATION_CHANNEL, InvalidatedKeys, TOMBSTONE};
+use super::{Cache, GENERATION_LIFE, GENERATION_SUFFIX, INVALIDATION_CHANNEL, InvalidatedKeys, TOMBSTONE};
 use crate::projection::StaleKey;
-use crate::record::Timestamp;
 use crate::table::CacheRemedy;
 use crate::{Error, ErrorKind, Result};
 
@@ -30,6 +29,14 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_MESSAGE_KEYS: usize = 256;
 /// The maximum total length of the keys in a published message.
 const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+
+/// Moves a generation on, if there is one, and renews its life. `EXPIRE` comes first because it shows whether the key exists and is a
+/// write: a replica refuses it even for a missing key. A value that cannot be incremented is deleted, which moves it on as well.
+const NEXT_GENERATION: &str = "\
+if redis.call('EXPIRE', KEYS[1], ARGV[1]) == 0 then return 0 end \
+local next = redis.pcall('INCR', KEYS[1]) \
+if type(next) == 'table' then redis.call('UNLINK', KEYS[1]) return 0 end \
+return next";
 
 /// Whether a cache is one node or a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,15 +102,15 @@ impl RedisCache {
 }
 
 impl Cache for RedisCache {
-    async fn invalidate(&self, keys: &[StaleKey], now: Timestamp, limit: Duration) -> InvalidatedKeys {
+    async fn invalidate(&self, keys: &[StaleKey], limit: Duration) -> InvalidatedKeys {
         match &self.node {
-            RedisNode::Single(single) => Box::pin(single.invalidate(keys, now, limit)).await,
-            RedisNode::Cluster(cluster) => Box::pin(cluster.invalidate(keys, now, limit)).await,
+            RedisNode::Single(single) => Box::pin(single.invalidate(keys, limit)).await,
+            RedisNode::Cluster(cluster) => Box::pin(cluster.invalidate(keys, limit)).await,
         }
     }
 }
 
-/// The key in the commands of a remedy.
+/// The key in the command of a remedy.
 fn command_key(stale: &StaleKey) -> Cow<'_, str> {
     match stale.remedy {
         CacheRemedy::Delete | CacheRemedy::Tombstone(_) => Cow::Borrowed(&stale.key),
@@ -111,19 +118,18 @@ fn command_key(stale: &StaleKey) -> Cow<'_, str> {
     }
 }
 
-/// The commands of a key's remedy, in order.
-fn commands(stale: &StaleKey, now: Timestamp) -> Vec<Cmd> {
+/// The command of a key's remedy.
+fn command(stale: &StaleKey) -> Cmd {
     let (key, command) = (stale.key.as_str(), ::redis::cmd);
     match stale.remedy {
-        CacheRemedy::Delete => vec![command("UNLINK").arg(key).clone()],
+        CacheRemedy::Delete => command("UNLINK").arg(key).clone(),
         CacheRemedy::Tombstone(time) => {
             let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            vec![command("SET").arg(key).arg(TOMBSTONE).arg("PX").arg(ms).clone()]
+            command("SET").arg(key).arg(TOMBSTONE).arg("PX").arg(ms).clone()
         }
         CacheRemedy::Generation => {
-            let generation = command_key(stale);
-            let start = command("SET").arg(&*generation).arg(now.epoch_ms()).arg("NX").clone();
-            vec![start, command("INCR").arg(&*generation).clone()]
+            let (generation, life) = (command_key(stale), GENERATION_LIFE.as_secs());
+            command("EVAL").arg(NEXT_GENERATION).arg(1).arg(&*generation).arg(life).clone()
         }
     }
 }
@@ -180,8 +186,7 @@ mod tests {
     #[test]
     fn a_key_is_sent_verbatim_whatever_its_characters() {
         for key in ["*", "a b", "x\r\nFLUSHALL\r\n", "試験", "\0", "[a-z]?"] {
-            let [command] =
-                commands(&stale(key, CacheRemedy::Delete), Timestamp::from_epoch_ms(0)).try_into().unwrap();
+            let command = command(&stale(key, CacheRemedy::Delete));
             let expected = format!("*2\r\n$6\r\nUNLINK\r\n${}\r\n{key}\r\n", key.len());
             assert_eq!(command.get_packed_command(), expected.as_bytes());
         }
@@ -193,14 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn each_remedy_is_complete_in_its_commands() {
-        let now = Timestamp::from_epoch_ms(1_700);
-        let packed = |remedy| commands(&stale("k", remedy), now).iter().map(words).collect::<Vec<String>>();
+    fn each_remedy_is_one_command() {
+        let packed = |remedy| words(&command(&stale("k", remedy)));
+        assert_eq!(packed(CacheRemedy::Delete), "UNLINK k");
         assert_eq!(
             packed(CacheRemedy::Tombstone(Duration::from_secs(5))),
-            ["SET k afterwrite:tombstone PX 5000"]
+            "SET k afterwrite:tombstone PX 5000"
         );
-        assert_eq!(packed(CacheRemedy::Generation), ["SET k:generation 1700 NX", "INCR k:generation"]);
+        let generation = packed(CacheRemedy::Generation);
+        assert!(generation.starts_with("EVAL if redis.call('EXPIRE'"), "{generation}");
+        assert!(generation.ends_with("return next 1 k:generation 86400"), "{generation}");
     }
 
     #[test]

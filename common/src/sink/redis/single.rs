@@ -10,12 +10,11 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::{
-    CONNECT_TIMEOUT, CacheTopology, RESPONSE_TIMEOUT, cache_error, commands, fail, is_replica, messages,
+    CONNECT_TIMEOUT, CacheTopology, RESPONSE_TIMEOUT, cache_error, command, fail, is_replica, messages,
     timeout_error,
 };
 use crate::Result;
 use crate::projection::StaleKey;
-use crate::record::Timestamp;
 use crate::sink::InvalidatedKeys;
 use crate::table::CacheRemedy;
 
@@ -58,13 +57,8 @@ impl SingleNode {
         Ok(connection.insert(made).clone())
     }
 
-    pub(super) async fn invalidate(
-        &self,
-        keys: &[StaleKey],
-        now: Timestamp,
-        limit: Duration,
-    ) -> InvalidatedKeys {
-        match timeout(limit, self.invalidate_all(keys, now)).await {
+    pub(super) async fn invalidate(&self, keys: &[StaleKey], limit: Duration) -> InvalidatedKeys {
+        match timeout(limit, self.invalidate_all(keys)).await {
             Ok(invalidated) => invalidated,
             Err(_) => {
                 // The connection's state is unknown.
@@ -74,13 +68,13 @@ impl SingleNode {
         }
     }
 
-    async fn invalidate_all(&self, keys: &[StaleKey], now: Timestamp) -> InvalidatedKeys {
+    async fn invalidate_all(&self, keys: &[StaleKey]) -> InvalidatedKeys {
         let mut results: Vec<Result<()>> = keys.iter().map(|_| Ok(())).collect();
         let mut sent = 0;
         let all: Vec<usize> = (0..keys.len()).collect();
         let mut chunks = all.chunks(MAX_PIPELINE_KEYS);
         while let Some(chunk) = chunks.next() {
-            let (batch, keys_of) = batch(keys, chunk, now);
+            let (batch, keys_of) = batch(keys, chunk);
             sent += u64::try_from(batch.len()).unwrap_or(u64::MAX);
             match self.send(&batch).await {
                 Ok(responses) => {
@@ -123,7 +117,7 @@ impl SingleNode {
 }
 
 /// The commands for these keys (by index), each with the keys it concerns; the last ones publish the keys.
-fn batch(keys: &[StaleKey], chunk: &[usize], now: Timestamp) -> (Vec<Cmd>, Vec<Vec<usize>>) {
+fn batch(keys: &[StaleKey], chunk: &[usize]) -> (Vec<Cmd>, Vec<Vec<usize>>) {
     let stale = |index: &usize| keys.get(*index);
     let is_deleted = |index: &usize| stale(index).is_some_and(|stale| stale.remedy == CacheRemedy::Delete);
     let (deleted, other): (Vec<usize>, Vec<usize>) = chunk.iter().copied().partition(is_deleted);
@@ -135,10 +129,7 @@ fn batch(keys: &[StaleKey], chunk: &[usize], now: Timestamp) -> (Vec<Cmd>, Vec<V
         }
         batch.push((unlink, group.to_vec()));
     }
-    for index in other {
-        let commands = stale(&index).map(|stale| commands(stale, now)).unwrap_or_default();
-        batch.extend(commands.into_iter().map(|command| (command, vec![index])));
-    }
+    batch.extend(other.iter().filter_map(|index| Some((command(stale(index)?), vec![*index]))));
     batch.extend(messages(keys, chunk.iter().copied()));
     batch.into_iter().unzip()
 }
