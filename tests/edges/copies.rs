@@ -46,3 +46,25 @@ async fn a_copied_item_shows_its_own_count_at_once_and_after_each_change() {
     assert_eq!(world.shown("PROJECT#p2", "PROJECT", "question_count"), Some(1));
     assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(3));
 }
+
+/// An item of a table that was restored from another, with the copies that the other table's rollup had.
+#[tokio::test]
+async fn a_restored_item_shows_the_count_of_the_new_state_table() {
+    for revision in [json!({ "N": "500" }), json!({ "S": "500" }), json!({ "NULL": true })] {
+        let mut world = EdgeWorld::new(PROJECTS);
+        world.put("PROJECT#p1", "PROJECT", json!({}));
+        world.put("PROJECT#p1", "QUESTION#q1", json!({}));
+        world.settle().await;
+        let shown = world.item("PROJECT#p1", "PROJECT").expect("a project");
+        let of = shown["question_count_of"].as_text().expect("a name");
+        let restored = json!({
+            "question_count": { "N": "500" }, "question_count_rev": revision, "question_count_of": { "S": of },
+        });
+        world.put("PROJECT#p1", "PROJECT", restored);
+        world.settle().await;
+        assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(1), "{revision}");
+        world.put("PROJECT#p1", "QUESTION#q2", json!({}));
+        world.settle().await;
+        assert_eq!(world.shown("PROJECT#p1", "PROJECT", "question_count"), Some(2), "{revision}");
+    }
+}

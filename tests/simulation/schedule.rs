@@ -312,8 +312,8 @@ impl<S: Store + 'static> SimulationRun<S> {
     }
 
     /// Heals parked items: some by redriving what was parked, with this chance, the others by reconciling the item. The
-    /// application's repair has healed others by their next change. What only the record shows is lost with it: the
-    /// contribution of an expiry, and the outputs of a lookup. So these are redriven.
+    /// application's repair has healed others by their next change. A reconciliation cannot know the
+    /// contribution of an expiry, or the outputs of a lookup, that only the record shows. So these are redriven.
     fn heal_parked_records(&mut self, redrives: u64) {
         for record in std::mem::take(&mut self.parked_records) {
             let StreamRecord { is_expiry, table, partition, sort, .. } = &self.streams.records[record];

@@ -8,6 +8,9 @@ use super::state_keys::{StateKey, entry_key, marker_key};
 use super::store::{STATE, Store, key, text};
 use super::stream::StreamRecord;
 
+/// A revision that no rollup of a run reaches: that of a copy of another rollup.
+pub(crate) const RESTORED_REVISION: i64 = 1_000_000;
+
 /// The faults of a write of the product to an item of the application.
 pub(crate) fn mirror_faults(change: &ItemChange) -> Vec<String> {
     let Some(new) = &change.new else { return vec!["a mirror deleted its item".to_owned()] };
@@ -18,7 +21,8 @@ pub(crate) fn mirror_faults(change: &ItemChange) -> Vec<String> {
     let lost = lost.map(|(copy, ..)| format!("{}: a mirror removed {copy}", name()));
     let older = after.iter().filter(|(copy, origin, revision)| {
         let replaced = before.iter().find(|(name, of, _)| name == copy && of == origin);
-        replaced.is_some_and(|(.., replaced)| replaced > revision)
+        replaced
+            .is_some_and(|(.., replaced)| replaced > revision && *replaced < Decimal::from(RESTORED_REVISION))
     });
     let older = older.map(|(copy, ..)| format!("{}: an older copy replaced {copy}", name()));
     lost.into_iter().chain(older).collect()

@@ -233,6 +233,15 @@ impl FunctionConfig {
             &format!("Set it to the path of a model file, or to a built-in model: {}", built_in_models()),
         )?)?;
         let table_names = deployed_names(&model, settings.tables.as_deref().unwrap_or_default())?;
+        if let Some(state) =
+            settings.state_table.as_deref().filter(|state| table_names.iter().any(|name| **name == **state))
+        {
+            return Err(invalid(format!("`{state}` is both the state table and a source table")).hint(
+                format!(
+                    "Give the rollups and the ledger a table of their own, and set {STATE_TABLE} to its name"
+                ),
+            ));
+        }
         Ok(Self { model: Arc::new(model), table_names })
     }
 }
@@ -255,12 +264,30 @@ fn deployed_names(model: &Model, renames: &str) -> Result<Vec<Arc<str>>> {
             return Err(invalid(format!("{TABLES} renames `{name}`, which is not a table of the model"))
                 .with("tables of the model", known.join(", ")));
         }
-        renamed.insert(name, deployed);
+        if renamed.insert(name, deployed).is_some() {
+            return Err(invalid(format!("{TABLES} renames `{name}` twice")).hint("Keep one of the two names"));
+        }
     }
     let deployed_name = |table: &Table| {
         renamed.get(&*table.name).map_or_else(|| Arc::clone(&table.name), |deployed| Arc::from(*deployed))
     };
-    Ok(model.tables.iter().map(deployed_name).collect())
+    let names: Vec<Arc<str>> = model.tables.iter().map(deployed_name).collect();
+    check_distinct(model, &names)?;
+    Ok(names)
+}
+
+/// Two tables of one name would be counted by the entities of the first.
+fn check_distinct(model: &Model, names: &[Arc<str>]) -> Result<()> {
+    for (index, (table, name)) in model.tables.iter().zip(names).enumerate() {
+        let mut others = model.tables.iter().zip(names).skip(index + 1);
+        if let Some((other, _)) = others.find(|(_, other)| *other == name) {
+            let message = format!("the tables `{}` and `{}` have the same name", table.name, other.name);
+            return Err(invalid(message)
+                .with("name", &**name)
+                .hint(format!("Each table of the model needs a table of its own: correct {TABLES}")));
+        }
+    }
+    Ok(())
 }
 
 /// The region of a function on AWS itself; `None` anywhere else.

@@ -39,6 +39,21 @@ fn a_table_may_have_another_name_where_it_is_deployed() {
 }
 
 #[test]
+fn tables_of_one_name_are_refused() {
+    let config = |tables: &str, state| {
+        FunctionConfig::resolve(&settings(&[(MODEL, "quiz"), (TABLES, tables), (STATE_TABLE, state)]))
+    };
+    let tables: Vec<_> = Model::load("quiz").unwrap().tables.iter().map(|table| table.name.clone()).collect();
+    let [one, other, ..] = &tables[..] else { panic!("two tables") };
+    assert!(config(&format!("{one}=a,{other}=b"), "state").is_ok());
+    assert!(config(&format!("{one}={other},{other}={one}"), "state").is_ok());
+    assert_names(config(&format!("{one}=a,{other}=a"), "state"), &["same name", one, other]);
+    assert_names(config(&format!("{one}={other}"), "state"), &["same name", one, other]);
+    assert_names(config(&format!("{one}=a,{one}=b"), "state"), &["AFTERWRITE_TABLES", "twice", one]);
+    assert_names(config(&format!("{one}=state"), "state"), &["AFTERWRITE_STATE_TABLE", "state"]);
+}
+
+#[test]
 fn a_region_is_that_of_a_function_on_aws() {
     let function = [("AWS_LAMBDA_FUNCTION_NAME", "aggregator"), ("AWS_REGION", "eu-west-1")];
     let with = |variable| settings(&[function[0], function[1], variable]).region;

@@ -63,7 +63,7 @@ impl Timestamp {
         utc_time(text).and_then(|_| text.get(.."yyyy-mm-dd".len()))
     }
 
-    /// From a number of seconds, milliseconds, microseconds or nanoseconds since the epoch, told apart by their size: the years up
+    /// From a number of seconds, milliseconds, microseconds or nanoseconds since the epoch, distinguished by their size: the years up
     /// to 9999 are seconds. So milliseconds before 1978-01-11 are read as seconds.
     #[must_use]
     pub fn from_epoch_number(number: &Decimal) -> Option<Self> {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite::record::{AttributeValue, Decimal, Item};
 
+use super::super::single_changes::RESTORED_REVISION;
 use super::super::store::{MAIN, Store, key};
 use super::items::{key_of, text};
 use super::{OWNERS, PROJECTS, SHOPS, SimulatedApplication};
@@ -70,6 +71,7 @@ impl SimulatedApplication {
                 let kept = kept.into_iter().filter(|_| keeps_revision);
                 fresh
                     .extend(kept.filter_map(|name| Some((name.clone().into(), stored.get(&*name)?.clone()))));
+                self.restore_revision(fresh, name);
             }
             return;
         }
@@ -77,6 +79,7 @@ impl SimulatedApplication {
             fresh.insert("highest".into(), self.integer(90));
             let kept = ["highest_rev", "highest_of"].into_iter().filter(|_| keeps_revision);
             fresh.extend(kept.filter_map(|name| Some((name.into(), stored.get(name)?.clone()))));
+            self.restore_revision(fresh, "highest");
             return;
         }
         let mut stats = match stored.get("stats") {
@@ -89,6 +92,16 @@ impl SimulatedApplication {
             }
         }
         fresh.insert("stats".into(), AttributeValue::M(stats));
+    }
+
+    /// Gives a copy a revision that its rollup never reaches, or one that is not a number, as an item of a restored table has.
+    fn restore_revision(&mut self, fresh: &mut Item, name: &str) {
+        let revision = format!("{name}_rev");
+        if fresh.contains_key(&*revision) && self.random.chance(200) {
+            let number = || Decimal::from(RESTORED_REVISION).into();
+            let restored = if self.random.chance(800) { number() } else { AttributeValue::Null };
+            fresh.insert(revision.into(), restored);
+        }
     }
 
     /// Copies an item with all its attributes, those that we wrote included, to the key of another.

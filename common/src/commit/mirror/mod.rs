@@ -19,6 +19,8 @@
 //!
 //! An application may copy an item with all its attributes, ours included. So next to the revision a copy has the name of
 //! the rollup that it belongs to (`<attribute>_of`), and the revision of another rollup never keeps a copy from being set.
+//! Nor does a revision that this rollup has not reached: the item is of a table that was restored next to a new state
+//! table, or the rollup has expired and begins again.
 //!
 //! Counting and showing are two outcomes. A copy that the item cannot take (its place is not a map, the item is too
 //! large) is reported, and tried again at the next change; it fails no record.
@@ -35,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{StreamExt as _, iter};
 
-use self::places::PlacedCopies;
+use self::places::{PlacedCopies, rollup_revision};
 use super::batch::LedgerBatch;
 use super::core::lookups::LookupResults;
 use super::core::{ItemInput, LedgerCore, LedgerItem, StepContext, keys};
@@ -50,6 +52,9 @@ use crate::record::{AttributeValue, Decimal, Image, Item};
 use crate::sink::Tables;
 use crate::table::{Mirror, MirroredAttribute, Rollup, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
+
+/// The most mirroring items that are read at once: DynamoDB returns up to 16 MB at a time.
+const ITEMS_AT_ONCE: usize = 100;
 
 /// The values of a mirror's attributes; `None` for an absent attribute.
 type MirrorValues = Vec<Option<AttributeValue<'static>>>;
@@ -299,27 +304,27 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
                 continue;
             };
             let Some(rollup) = self.core.keys.rollup(target) else { continue };
-            keys.push(rollup);
+            keys.push(rollup.clone());
             let notes = self.notes_key(mirror, target)?;
-            sources.push((mirror, target, refresh, notes.is_some()));
+            sources.push((mirror, target, rollup, refresh, notes.is_some()));
             keys.extend(notes);
         }
         let mut stored = self.requests.read(&keys).await?.items.into_iter();
         let (mut certain, mut doubtful) = (Vec::new(), Vec::new());
-        for (mirror, target, refresh, has_notes) in sources {
+        for (mirror, target, key, refresh, has_notes) in sources {
             let rollup = stored.next().flatten();
             let notes = if has_notes { stored.next().flatten() } else { None };
             let values = self.mirror_values(mirror, rollup.as_ref());
             if refresh.shown.as_ref().is_some_and(|shown| *shown == values) {
                 continue;
             }
-            let revision = rollup.as_ref().and_then(|item| item.get(keys::REV)).cloned();
-            let revision = revision.unwrap_or(Decimal::ZERO.into());
+            let revision = rollup_revision(rollup.as_ref());
             let placed = if refresh.is_changed { &mut certain } else { &mut doubtful };
-            placed.extend(self.place_keys(mirror, target, notes.as_ref()).into_iter().map(|key| {
+            placed.extend(self.place_keys(mirror, target, notes.as_ref()).into_iter().map(|place| {
                 PlacedCopies {
-                    key,
+                    key: place,
                     mirror,
+                    rollup: key.clone(),
                     origin: keys::rollup_origin(target),
                     values: values.clone(),
                     revision: revision.clone(),
@@ -327,14 +332,30 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
                 }
             }));
         }
-        let keys: Vec<_> = doubtful.iter().map(|copies| copies.key.clone()).collect();
-        let shown = self.requests.read(&keys).await?.items;
-        let stale = doubtful.into_iter().zip(shown).filter(|(copies, item)| {
-            // An item that does not exist shows nothing.
-            item.as_ref().is_some_and(|item| !self.is_right(copies, item))
-        });
-        certain.extend(stale.map(|(copies, _)| copies));
+        certain.extend(self.stale_copies(doubtful).await?);
         Ok(certain)
+    }
+
+    /// The copies that their items do not show. Only a few items are held at once, because items may be large.
+    async fn stale_copies<'m>(&self, placed: Vec<PlacedCopies<'m>>) -> Result<Vec<PlacedCopies<'m>>> {
+        let mut stale = Vec::new();
+        let mut placed = placed.into_iter().peekable();
+        while placed.peek().is_some() {
+            let together: Vec<_> = placed.by_ref().take(ITEMS_AT_ONCE).collect();
+            let keys: Vec<_> = together.iter().map(|copies| copies.key.clone()).collect();
+            let shown = self.requests.read(&keys).await?.items;
+            // An item that does not exist shows nothing.
+            let is_stale = |copies: &PlacedCopies<'_>, item: Option<Item>| {
+                item.is_some_and(|item| !self.is_right(copies, &item))
+            };
+            stale.extend(
+                together
+                    .into_iter()
+                    .zip(shown)
+                    .filter_map(|(copies, item)| is_stale(&copies, item).then_some(copies)),
+            );
+        }
+        Ok(stale)
     }
 
     /// The report about copies that an item cannot take.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::core::LedgerItem;
 use super::super::core::lookups::LookupResults;
+use super::super::core::{LedgerItem, keys};
 use super::super::requests::write_error;
 use super::{MirrorRefresher, MirrorValues};
 use crate::Result;
@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition};
 use crate::entity::ItemIdentity;
 use crate::projection::{ImageScope, KnownLookups as _, RollupTarget};
-use crate::record::{AttributePath, AttributeValue, Image, Item};
+use crate::record::{AttributePath, AttributeValue, Decimal, Image, Item};
 use crate::sink::Tables;
 use crate::table::Mirror;
 
@@ -24,6 +24,8 @@ pub(super) struct PlacedCopies<'m> {
     /// The mirroring item.
     pub(super) key: ItemKey,
     pub(super) mirror: &'m Mirror,
+    /// The rollup.
+    pub(super) rollup: ItemKey,
     /// Names the rollup.
     pub(super) origin: String,
     pub(super) values: MirrorValues,
@@ -31,6 +33,18 @@ pub(super) struct PlacedCopies<'m> {
     pub(super) revision: AttributeValue<'static>,
     /// The items of the batch that require the copies.
     pub(super) items: BTreeSet<usize>,
+}
+
+impl PlacedCopies<'_> {
+    /// The same copies with the values and the revision of the rollup as it is now.
+    pub(super) fn read_again(&self, values: MirrorValues, rollup: Option<&Item>) -> Self {
+        Self { values, revision: rollup_revision(rollup), ..self.clone() }
+    }
+}
+
+/// The `rev` of a rollup; 0 if it does not exist.
+pub(super) fn rollup_revision(rollup: Option<&Item>) -> AttributeValue<'static> {
+    rollup.and_then(|item| item.get(keys::REV)).cloned().unwrap_or(Decimal::ZERO.into())
 }
 
 impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::super::requests::write_error;
 use super::places::PlacedCopies;
 use super::{MirrorRefresher, is_extreme_measure};
-use crate::Result;
 use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::record::{AttributePath, AttributeValue, Item};
 use crate::sink::{Tables, WriteError};
 use crate::table::MirroredAttribute;
+use crate::{Error, ErrorKind, Result};
 
 /// The most copies in one write. DynamoDB limits a condition to 300 operators and 4 KB; a copy has 19 operators.
 const COPIES_AT_ONCE: usize = 10;
@@ -45,23 +45,58 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     /// Sets copies that one write has room for, in one map.
     async fn set_together(
         &self,
-        copies: &PlacedCopies<'_>,
+        placed: &PlacedCopies<'_>,
         together: &[MirrorCopy<'_>],
         is_nested: bool,
     ) -> Result<()> {
-        let write = copies_write(copies, together);
+        let map = together.first().filter(|_| is_nested).map(|copy| &copy.attribute.path);
+        let mut attempt = 0;
+        loop {
+            let Some(item) = self.set_unless(copies_write(placed, together), map).await? else {
+                return Ok(());
+            };
+            // The item has newer copies, unless their revisions are of another rollup of this key: a table that was restored next
+            // to a new state table, or a rollup that expired. A revision that the rollup has not reached when it is read
+            // after the copy is not its own.
+            if !together.iter().any(|copy| is_ahead(copy, &placed.revision, &item)) {
+                return Ok(());
+            }
+            let rollup =
+                self.requests.read(std::slice::from_ref(&placed.rollup)).await?.items.pop().flatten();
+            let current =
+                placed.read_again(self.mirror_values(placed.mirror, rollup.as_ref()), rollup.as_ref());
+            if !together.iter().any(|copy| is_ahead(copy, &current.revision, &item)) {
+                return Ok(());
+            }
+            let paths: Vec<_> = together.iter().map(|copy| &copy.attribute.path).collect();
+            let all: Vec<_> =
+                self.copies(&current).filter(|copy| paths.contains(&&copy.attribute.path)).collect();
+            if self.set_unless(foreign_copies_write(&current, &all, &item), map).await?.is_none() {
+                return Ok(());
+            }
+            attempt += 1;
+            if !self.requests.wait(attempt).await {
+                let message = "the item kept changing until the deadline";
+                return Err(Error::new(ErrorKind::Conflict, message).with("table", placed.key.table.as_ref()));
+            }
+        }
+    }
+
+    /// Sends a write of copies. If its condition does not hold, returns the item; `None` if there is nothing more to set.
+    async fn set_unless(&self, write: Write, map: Option<&AttributePath>) -> Result<Option<Item>> {
         let mut result = self.requests.write_retrying(&write).await;
-        let path = together.first().filter(|_| is_nested).map(|copy| &copy.attribute.path);
-        if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&result, path) {
-            self.create_maps(&copies.key, path).await?;
+        if let (Err(WriteError::Refused(WriteRefusal::Invalid(_))), Some(path)) = (&result, map) {
+            self.create_maps(&write.key, path).await?;
             result = self.requests.write_retrying(&write).await;
         }
         match result {
-            Ok(()) => self.requests.tally.mirrors.add(1),
-            Err(WriteError::Refused(WriteRefusal::Condition(_))) => {}
-            Err(error) => return Err(write_error(&write, error)),
+            Ok(()) => {
+                self.requests.tally.mirrors.add(1);
+                Ok(None)
+            }
+            Err(WriteError::Refused(WriteRefusal::Condition(item))) => Ok(item),
+            Err(error) => Err(write_error(&write, error)),
         }
-        Ok(())
     }
 
     /// Whether the item shows these copies already.
@@ -106,11 +141,20 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
     }
 }
 
+/// Whether the item has a copy with a revision that is greater than this one, or no number.
+fn is_ahead(copy: &MirrorCopy<'_>, revision: &AttributeValue<'_>, item: &Item) -> bool {
+    let Some(stored) = copy.attribute.revision_path.read(item) else { return false };
+    match (stored.as_number(), revision.as_number()) {
+        (Some(stored), Some(revision)) => stored > revision,
+        _ => true,
+    }
+}
+
 /// Sets the copies if the item exists and at least one copy is of another rollup, absent, older, or has another value at
 /// the same revision. A copy of a `max` or `min` must also have another value.
 fn copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> Write {
     let origin = AttributeValue::text(&*placed.origin);
-    let (mut stale, mut changes) = (Vec::new(), Vec::new());
+    let mut stale = Vec::new();
     for MirrorCopy { attribute, value, is_extreme } in copies {
         let MirroredAttribute { path, revision_path, of_path, .. } = attribute;
         let differs = match value {
@@ -131,13 +175,37 @@ fn copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> Write {
         } else {
             stale.extend([older, WriteCondition::All(vec![same, differs])]);
         }
-        changes.push(match value {
-            Some(value) => AttributeChange::Set(path.clone(), (*value).clone()),
-            None => AttributeChange::Remove(path.clone()),
-        });
-        changes.push(AttributeChange::Set(revision_path.clone(), placed.revision.clone()));
-        changes.push(AttributeChange::Set(of_path.clone(), origin.clone()));
     }
     let condition = WriteCondition::All(vec![WriteCondition::ItemExists, WriteCondition::Any(stale)]);
-    Write { key: placed.key.clone(), condition, action: WriteAction::Update(changes) }
+    Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }
+}
+
+/// Sets the copies if the item's copies still have the revisions that this state of it has.
+fn foreign_copies_write(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>], item: &Item) -> Write {
+    let unchanged = copies.iter().map(|copy| {
+        let path = &copy.attribute.revision_path;
+        match path.read(item) {
+            Some(stored) => WriteCondition::Equals(path.clone(), stored.clone()),
+            None => WriteCondition::Absent(path.clone()),
+        }
+    });
+    let condition = std::iter::once(WriteCondition::ItemExists).chain(unchanged).collect();
+    let condition = WriteCondition::All(condition);
+    Write { key: placed.key.clone(), condition, action: set_copies(placed, copies) }
+}
+
+fn set_copies(placed: &PlacedCopies<'_>, copies: &[MirrorCopy<'_>]) -> WriteAction {
+    let origin = AttributeValue::text(&*placed.origin);
+    let changes = copies.iter().flat_map(|MirrorCopy { attribute, value, .. }| {
+        let MirroredAttribute { path, revision_path, of_path, .. } = attribute;
+        [
+            match value {
+                Some(value) => AttributeChange::Set(path.clone(), (*value).clone()),
+                None => AttributeChange::Remove(path.clone()),
+            },
+            AttributeChange::Set(revision_path.clone(), placed.revision.clone()),
+            AttributeChange::Set(of_path.clone(), origin.clone()),
+        ]
+    });
+    WriteAction::Update(changes.collect())
 }
