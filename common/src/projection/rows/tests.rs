@@ -13,7 +13,6 @@ attributes = { price = "N" }
 [datasets.books]
 of = "book"
 partition = "bought_at:day"
-days = ["2020-01-01", "2030-12-31"]
 columns = { book_id = "string", price = "int64" }
 "##;
 
@@ -109,7 +108,6 @@ fn only_the_dataset_whose_day_changes_has_a_removal() {
 [datasets.outputs]
 of = "book"
 partition = "given_at:day"
-days = ["2020-01-01", "2030-12-31"]
 columns = { book_id = "string", price = "int64" }"#;
     let model = MODEL.replace(r#"attributes = { price = "N" }"#, second);
     let image_given_at = |given_at: &str| {
