@@ -308,7 +308,8 @@ impl CompactionWorld {
         let is_gone = |change: &AttemptChange| {
             let later = self.changes.iter().filter(|other| (other.id, other.day) == (change.id, change.day));
             let newest = later.filter(|other| known.contains(&other.number)).max_by_key(|other| other.number);
-            newest.is_some_and(|newest| newest.number > change.number && newest.effect == ChangeEffect::Removed)
+            newest
+                .is_some_and(|newest| newest.number > change.number && newest.effect == ChangeEffect::Removed)
         };
         let changes = self.changes.iter().filter(|change| numbers.contains(&change.number));
         let late = changes.filter(|change| known.contains(&change.number) && is_gone(change)).count();

@@ -6,7 +6,7 @@
 BUCKET is a folder like the bucket (it has datasets/<name>/_delta_log/… and the files), SQL one of the folders of
 infra/athena. The files of a table are those of its newest version, see delta_log.py. Every table, view and query in it is parsed as Athena's; views and queries are translated by sqlglot. Prints one
 JSON object: `statements`, the files that were parsed; `queries`, the rows of every saved query by its name, in their order; with
---views also `views`, the rows of every view in the order of their JSON text. Values are written as by `afterwrite query --json`,
+--views also `views`, the rows of every view and of every table of current rows, in the order of their JSON text. Values are written as by `afterwrite query --json`,
 except that a decimal with digits after its point is written as the nearest double: 4.0 instead of 4.00.
 
 Fails if a file has a column whose type Athena reads differently (unsigned, INT96, nanoseconds), or that is not in the table's
@@ -47,6 +47,7 @@ def main():
     for file in tables:
         create_table(connection, file, options.bucket)
     names = [create_view(connection, file) for file in views]
+    names += [file.stem for file in tables if not file.stem.endswith("_log")]
     result = {"statements": [file.relative_to(options.sql).as_posix() for file in tables + views + queries], "queries": {}}
     for file in queries:
         query = translated(file).sql("duckdb")

@@ -6,14 +6,12 @@ use std::time::Duration;
 use afterwrite::Result;
 use afterwrite::clock::SystemClock;
 use afterwrite::config::{EnvironmentSettings, s3_client};
-use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite::table::NO_DAY;
 use afterwrite_datasets::compact::{CompactionOptions, CompactionTotals, DatasetCompactor};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use crate::arguments::unknown;
+use crate::arguments::{day, unknown};
 use crate::print::{align_right, json, new_table, print};
 
 /// The arguments of `afterwrite compact`.
@@ -70,12 +68,6 @@ impl CompactArguments {
         print(&if self.json { json(&compacted)? } else { table(&compacted) })?;
         Ok(true)
     }
-}
-
-/// A day, as partitions are named.
-fn day(written: &str) -> std::result::Result<String, String> {
-    let has_form = written.len() == NO_DAY.len() && Timestamp::parse(written).is_some();
-    has_form.then(|| written.to_owned()).ok_or_else(|| "write the day as yyyy-mm-dd".to_owned())
 }
 
 fn table(compacted: &CompactionTotals) -> String {

@@ -12,6 +12,8 @@ pub mod delta;
 pub mod export;
 #[cfg(test)]
 mod fixed_clock;
+pub mod freshness;
+pub mod migrate;
 mod objects;
 mod paths;
 pub mod schema;

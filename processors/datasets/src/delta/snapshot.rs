@@ -68,7 +68,6 @@ pub struct TableSnapshot {
     /// Files that have left the table, and are not forgotten yet.
     tombstones: BTreeMap<String, RemoveAction>,
     transactions: BTreeMap<String, i64>,
-    committed_at: Option<Timestamp>,
 }
 
 impl TableSnapshot {
@@ -84,12 +83,6 @@ impl TableSnapshot {
         self.version.map_or(0, |version| version + 1)
     }
 
-    /// The time of its last commit, by the committer's clock; `None` if the state comes from a checkpoint alone.
-    #[must_use]
-    pub fn committed_at(&self) -> Option<Timestamp> {
-        self.committed_at
-    }
-
     /// Its files.
     pub fn files(&self) -> impl Iterator<Item = &Arc<DataFile>> {
         self.files.values()
@@ -99,12 +92,6 @@ impl TableSnapshot {
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&Arc<DataFile>> {
         self.files.get(path)
-    }
-
-    /// Whether a file is in the table, or has been and left it within the retention.
-    #[must_use]
-    pub fn has_known(&self, path: &str) -> bool {
-        self.files.contains_key(path) || self.tombstones.contains_key(path)
     }
 
     /// The paths under this prefix that are in the table, or have been and left it within the retention.
@@ -150,15 +137,12 @@ impl TableSnapshot {
     /// # Errors
     /// `State` if the table needs a reader or writer of a higher version.
     pub(super) fn apply(&mut self, version: u64, lines: Vec<ActionLine>) -> Result<()> {
-        self.committed_at = None;
         for line in lines {
-            let ActionLine { commit_info, protocol, meta_data, txn, remove, add } = line;
+            let ActionLine { commit_info: _, protocol, meta_data, txn, remove, add } = line;
             if let Some(protocol) = protocol {
                 check_protocol(&protocol)?;
                 self.protocol = Some(protocol);
             }
-            self.committed_at =
-                self.committed_at.or(commit_info.map(|info| Timestamp::from_epoch_ms(info.timestamp)));
             self.metadata = meta_data.or(self.metadata.take());
             self.transactions.extend(txn.map(|txn| (txn.app_id, txn.version)));
             if let Some(remove) = remove {

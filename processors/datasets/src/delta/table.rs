@@ -63,6 +63,16 @@ impl<B: Bucket> DeltaTable<B> {
         Ok(Arc::clone(&latest))
     }
 
+    /// When a version was committed, by the committer's clock; `None` if the commit is not there any more.
+    ///
+    /// # Errors
+    /// Those of [`Self::snapshot`].
+    pub async fn commit_time(&self, version: u64) -> Result<Option<Timestamp>> {
+        let lines = self.read_commit(version).await?.unwrap_or_default();
+        let info = lines.into_iter().find_map(|line| line.commit_info);
+        Ok(info.map(|info| Timestamp::from_epoch_ms(info.timestamp)))
+    }
+
     /// Commits what `decide` makes of the newest version; after a lost race it decides again, with back-off, until the deadline.
     /// Returns the version of the commit, or `None` if `decide` found nothing to change.
     ///

@@ -31,7 +31,7 @@ mod lines;
 pub mod missing;
 mod object;
 mod partition_writer;
-mod upload;
+pub(crate) mod upload;
 
 use std::sync::Arc;
 

@@ -62,7 +62,7 @@ pub(super) async fn upload_files<B: Bucket>(
     let uploads = missing.into_iter().filter_map(|partition| {
         let (fingerprint, log, _) = prefixes.get(partition.dataset)?;
         let dataset = model.datasets.get(partition.dataset)?;
-        let upload = FileUpload { log, clock, archive_key, fingerprint, day: partition.day };
+        let upload = FileUpload { log, clock, source_key: archive_key, fingerprint, day: partition.day };
         Some(async move {
             let (file, statistics) = partition.writer.finish()?;
             let schema = arrow_schema(dataset);
@@ -84,21 +84,24 @@ pub(super) async fn upload_files<B: Bucket>(
     Ok(files.collect())
 }
 
-/// The upload of one file.
-struct FileUpload<'u, B, C> {
-    log: &'u DeltaTable<B>,
-    clock: &'u C,
-    archive_key: &'u str,
-    fingerprint: &'u str,
-    day: String,
+/// The upload of one file of a log.
+pub(crate) struct FileUpload<'u, B, C> {
+    pub(crate) log: &'u DeltaTable<B>,
+    pub(crate) clock: &'u C,
+    /// The key of the object that the rows come from.
+    pub(crate) source_key: &'u str,
+    pub(crate) fingerprint: &'u str,
+    pub(crate) day: String,
 }
 
 impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
-    fn prefix(&self) -> String {
-        exported_prefix(&self.day, self.archive_key, self.fingerprint)
+    /// The beginning of the paths of all files with the same rows.
+    pub(crate) fn prefix(&self) -> String {
+        exported_prefix(&self.day, self.source_key, self.fingerprint)
     }
 
-    async fn upload(
+    /// Writes the file, or finds the one of an earlier attempt.
+    pub(crate) async fn upload(
         &self,
         body: Bytes,
         statistics: FileStatistics,
@@ -106,7 +109,7 @@ impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
     ) -> Result<(DataFile, PutOutcome)> {
         let mut attempt = 0;
         loop {
-            let path = exported_path(&self.day, self.archive_key, self.fingerprint, attempt);
+            let path = exported_path(&self.day, self.source_key, self.fingerprint, attempt);
             let key = format!("{}{path}", self.log.root());
             let now = self.clock.now();
             if self.log.bucket().put_new(&key, ObjectBody::Bytes(body.clone())).await? == PutOutcome::Written
