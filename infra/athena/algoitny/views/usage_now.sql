@@ -1,4 +1,4 @@
-CREATE OR REPLACE VIEW "usage" AS
+CREATE OR REPLACE VIEW "usage_now" AS
 SELECT
   "user_id",
   "used_on",
@@ -15,7 +15,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "user_id", "used_on", "action", "logged_at"
+      PARTITION BY "dt", "_key_user_id", "_key_date", "_key_action", "_key_timestamp"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -27,14 +27,19 @@ FROM (
         "_position" DESC,
         "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
-    ) AS "_newest"
+    ) AS "_newest",
+    row_number() OVER (
+      PARTITION BY "dt", "_key_user_id", "_key_date", "_key_action", "_key_timestamp", "_position"
+      ORDER BY
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_copy"
   FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "user_id", "used_on", "action", "logged_at") AS "_read_at"
+        OVER (PARTITION BY "dt", "_key_user_id", "_key_date", "_key_action", "_key_timestamp") AS "_read_at"
     FROM "usage_log"
-    WHERE "dt" = '0001-01-01' OR "dt" BETWEEN '2015-01-01' AND '2049-12-31'
   )
 )
-WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'

@@ -1,15 +1,11 @@
-CREATE OR REPLACE VIEW "attempts" AS
+CREATE OR REPLACE VIEW "answers_now" AS
 SELECT
+  "answer_id",
   "attempt_id",
-  "candidate_id",
-  "project_id",
-  "admin_id",
-  "status",
-  "started_at",
-  "completed_at",
-  "score",
-  "total_questions",
-  "time_taken_seconds",
+  "question_id",
+  "selected_answer",
+  "is_correct",
+  "answered_at",
   "dt",
   "_operation",
   "_changed_at",
@@ -18,7 +14,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "candidate_id", "attempt_id"
+      PARTITION BY "dt", "_key_attempt_id", "_key_answer_key"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -30,14 +26,19 @@ FROM (
         "_position" DESC,
         "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
-    ) AS "_newest"
+    ) AS "_newest",
+    row_number() OVER (
+      PARTITION BY "dt", "_key_attempt_id", "_key_answer_key", "_position"
+      ORDER BY
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_copy"
   FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "candidate_id", "attempt_id") AS "_read_at"
-    FROM "attempts_log"
-    WHERE "dt" = '0001-01-01' OR "dt" BETWEEN '2015-01-01' AND '2049-12-31'
+        OVER (PARTITION BY "dt", "_key_attempt_id", "_key_answer_key") AS "_read_at"
+    FROM "answers_log"
   )
 )
-WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'

@@ -1,11 +1,13 @@
-CREATE OR REPLACE VIEW "answers" AS
+CREATE OR REPLACE VIEW "wrong_answers_now" AS
 SELECT
-  "answer_id",
-  "attempt_id",
+  "user_id",
+  "missed_at",
   "question_id",
-  "selected_answer",
-  "is_correct",
-  "answered_at",
+  "session_id",
+  "remaining_tries",
+  "last_attempt_at",
+  "shuffled_answers",
+  "attempts",
   "dt",
   "_operation",
   "_changed_at",
@@ -14,7 +16,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "attempt_id", "_key_answer_key"
+      PARTITION BY "dt", "_key_userid", "_key_timestamp"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -31,9 +33,8 @@ FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "attempt_id", "_key_answer_key") AS "_read_at"
-    FROM "answers_log"
-    WHERE "dt" = '0001-01-01' OR "dt" BETWEEN '2015-01-01' AND '2049-12-31'
+        OVER (PARTITION BY "dt", "_key_userid", "_key_timestamp") AS "_read_at"
+    FROM "wrong_answers_log"
   )
 )
-WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE')

@@ -1,4 +1,4 @@
-CREATE OR REPLACE VIEW "sessions" AS
+CREATE OR REPLACE VIEW "sessions_now" AS
 SELECT
   "session_id",
   "user_id",
@@ -19,7 +19,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "session_id", "user_id"
+      PARTITION BY "dt", "_key_sessionid", "_key_userid"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -31,14 +31,19 @@ FROM (
         "_position" DESC,
         "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
-    ) AS "_newest"
+    ) AS "_newest",
+    row_number() OVER (
+      PARTITION BY "dt", "_key_sessionid", "_key_userid", "_position"
+      ORDER BY
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_copy"
   FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "session_id", "user_id") AS "_read_at"
+        OVER (PARTITION BY "dt", "_key_sessionid", "_key_userid") AS "_read_at"
     FROM "sessions_log"
-    WHERE "dt" = '0001-01-01' OR "dt" BETWEEN '2015-01-01' AND '2049-12-31'
   )
 )
-WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'

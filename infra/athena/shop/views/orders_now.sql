@@ -1,18 +1,11 @@
-CREATE OR REPLACE VIEW "history" AS
+CREATE OR REPLACE VIEW "orders_now" AS
 SELECT
-  "history_id",
+  "order_id",
   "user_id",
-  "problem_id",
-  "platform",
-  "problem_number",
-  "problem_name",
-  "language",
-  "status",
-  "passed",
-  "failed",
+  "listed_on",
+  "ordered_at",
   "total",
-  "is_public",
-  "created_at",
+  "status",
   "dt",
   "_operation",
   "_changed_at",
@@ -21,7 +14,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "history_id"
+      PARTITION BY "dt", "_key_userid", "_key_date", "_key_orderid"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -33,14 +26,19 @@ FROM (
         "_position" DESC,
         "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
-    ) AS "_newest"
+    ) AS "_newest",
+    row_number() OVER (
+      PARTITION BY "dt", "_key_userid", "_key_date", "_key_orderid", "_position"
+      ORDER BY
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_copy"
   FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "history_id") AS "_read_at"
-    FROM "history_log"
-    WHERE "dt" = '0001-01-01' OR "dt" BETWEEN '2015-01-01' AND '2049-12-31'
+        OVER (PARTITION BY "dt", "_key_userid", "_key_date", "_key_orderid") AS "_read_at"
+    FROM "orders_log"
   )
 )
-WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'

@@ -1,13 +1,11 @@
-CREATE OR REPLACE VIEW "reviews" AS
+CREATE OR REPLACE VIEW "users_now" AS
 SELECT
-  "product_id",
-  "review_id",
   "user_id",
-  "user_name",
-  "rating",
-  "review_text",
-  "reviewed_at",
-  "status",
+  "email",
+  "name",
+  "role",
+  "created_at",
+  "updated_at",
   "dt",
   "_operation",
   "_changed_at",
@@ -16,7 +14,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "product_id", "review_id"
+      PARTITION BY "dt", "_key_email"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -28,14 +26,19 @@ FROM (
         "_position" DESC,
         "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
-    ) AS "_newest"
+    ) AS "_newest",
+    row_number() OVER (
+      PARTITION BY "dt", "_key_email", "_position"
+      ORDER BY
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_copy"
   FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "product_id", "review_id") AS "_read_at"
-    FROM "reviews_log"
-    WHERE "dt" = '0001-01-01' OR "dt" BETWEEN '2015-01-01' AND '2049-12-31'
+        OVER (PARTITION BY "dt", "_key_email") AS "_read_at"
+    FROM "users_log"
   )
 )
-WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'

@@ -1,11 +1,13 @@
-CREATE OR REPLACE VIEW "users" AS
+CREATE OR REPLACE VIEW "reviews_now" AS
 SELECT
+  "product_id",
+  "review_id",
   "user_id",
-  "email",
-  "name",
-  "role",
-  "created_at",
-  "updated_at",
+  "user_name",
+  "rating",
+  "review_text",
+  "reviewed_at",
+  "status",
   "dt",
   "_operation",
   "_changed_at",
@@ -14,7 +16,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "email"
+      PARTITION BY "dt", "_key_productid", "_key_review"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -26,14 +28,19 @@ FROM (
         "_position" DESC,
         "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
-    ) AS "_newest"
+    ) AS "_newest",
+    row_number() OVER (
+      PARTITION BY "dt", "_key_productid", "_key_review", "_position"
+      ORDER BY
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_copy"
   FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "email") AS "_read_at"
-    FROM "users_log"
-    WHERE "dt" = '0001-01-01' OR "dt" BETWEEN '2015-01-01' AND '2049-12-31'
+        OVER (PARTITION BY "dt", "_key_productid", "_key_review") AS "_read_at"
+    FROM "reviews_log"
   )
 )
-WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'

@@ -1,11 +1,18 @@
-CREATE OR REPLACE VIEW "orders" AS
+CREATE OR REPLACE VIEW "history_now" AS
 SELECT
-  "order_id",
+  "history_id",
   "user_id",
-  "listed_on",
-  "ordered_at",
-  "total",
+  "problem_id",
+  "platform",
+  "problem_number",
+  "problem_name",
+  "language",
   "status",
+  "passed",
+  "failed",
+  "total",
+  "is_public",
+  "created_at",
   "dt",
   "_operation",
   "_changed_at",
@@ -14,7 +21,7 @@ FROM (
   SELECT
     *,
     row_number() OVER (
-      PARTITION BY "dt", "user_id", "listed_on", "order_id"
+      PARTITION BY "dt", "_key_history_id"
       ORDER BY
         CASE
           WHEN "_operation" = 'SNAPSHOT' THEN 2
@@ -26,14 +33,19 @@ FROM (
         "_position" DESC,
         "_generation" DESC NULLS LAST,
         CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
-    ) AS "_newest"
+    ) AS "_newest",
+    row_number() OVER (
+      PARTITION BY "dt", "_key_history_id", "_position"
+      ORDER BY
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_copy"
   FROM (
     SELECT
       *,
       max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
-        OVER (PARTITION BY "dt", "user_id", "listed_on", "order_id") AS "_read_at"
-    FROM "orders_log"
-    WHERE "dt" = '0001-01-01' OR "dt" BETWEEN '2015-01-01' AND '2049-12-31'
+        OVER (PARTITION BY "dt", "_key_history_id") AS "_read_at"
+    FROM "history_log"
   )
 )
-WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'
