@@ -18,4 +18,4 @@ SELECT
 FROM attempts AS a
 INNER JOIN days AS d ON d.dt = a.dt
 LEFT JOIN (SELECT project_id, max(title) AS title FROM projects GROUP BY project_id) AS p ON p.project_id = a.project_id
-ORDER BY a.started_at NULLS LAST, a.candidate_id NULLS LAST, a.attempt_id NULLS LAST
+ORDER BY a.started_at NULLS LAST, a.candidate_id NULLS LAST, a.attempt_id NULLS LAST, a."_position"

@@ -158,7 +158,9 @@ impl Bucket for StoreReader {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<ListedObject>, Error> {
-        let listed: Vec<_> = self.0.list(Some(&Path::from(prefix))).try_collect().await.map_err(failed)?;
+        // A store lists folders.
+        let folder = prefix.rsplit_once('/').map(|(folder, _)| Path::from(folder));
+        let listed: Vec<_> = self.0.list(folder.as_ref()).try_collect().await.map_err(failed)?;
         let mut listed: Vec<ListedObject> = listed
             .into_iter()
             .map(|object| ListedObject {
@@ -166,6 +168,7 @@ impl Bucket for StoreReader {
                 size: object.size,
                 modified: Timestamp::from_epoch_ms(object.last_modified.timestamp_millis()),
             })
+            .filter(|object: &ListedObject| object.key.starts_with(prefix))
             .collect();
         listed.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(listed)
