@@ -1,5 +1,5 @@
 //! A simulation of exports and compactions during queries: DuckDB, with the checked-in SQL alone, and the package deltalake see in every
-//! version of both tables what a recount says.
+//! version of both tables the rows of a recount.
 //!
 //! A seeded simulation exports changes (late ones, and duplicates, also of removed items) with up to four exporters at once, compacts
 //! (two compactors at once), and advances time by hours. Each of them may die at any request. Queries read the logs of the tables at
@@ -70,7 +70,7 @@ fn day(day: u64) -> String {
     format!("2026-02-{day:02}")
 }
 
-/// What a change did to its item.
+/// The effect of a change on its item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChangeEffect {
     Written,
@@ -471,7 +471,7 @@ fn sorted(mut rows: Vec<ViewRow>) -> Vec<ViewRow> {
 
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
-async fn duckdb_and_deltalake_see_in_every_version_what_a_recount_says() {
+async fn duckdb_and_deltalake_see_the_rows_of_a_recount_in_every_version() {
     let mut duckdb = ViewServer::start("exambuddy", "attempts");
     let mut coverage = SimulationCoverage::default();
     for seed in 0..SEEDS {

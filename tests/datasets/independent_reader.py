@@ -10,7 +10,7 @@ JSON object: `statements`, the files that were parsed; `queries`, the rows of ev
 except that a decimal with digits after its point is written as the nearest double: 4.0 instead of 4.00.
 
 Fails if a file has a column whose type Athena reads differently (unsigned, INT96, nanoseconds), or that is not in the table's
-schema, or if the size or the number of rows of a file is not what the log says.
+schema, or if the size or the number of rows of a file differs from the log.
 
 Needs duckdb and sqlglot (PyPI).
 """
@@ -147,7 +147,7 @@ def refuse_unfit_columns(connection, paths):
 
 
 def refuse_wrong_statistics(connection, folder, snapshot):
-    """Compares the size, the number of rows and the bounds of positions of every file with what the log says."""
+    """Compares the size, the number of rows and the bounds of positions of every file with the log."""
     for path, add in snapshot.files.items():
         statistics = json.loads(add["stats"])
         found = connection.execute(

@@ -56,7 +56,7 @@ pub struct ExportArguments {
     json: bool,
 }
 
-/// What an export printed.
+/// The result of an export.
 #[derive(Debug, Default, Serialize)]
 struct ExportReport {
     objects: usize,

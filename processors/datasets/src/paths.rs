@@ -88,7 +88,7 @@ pub(crate) fn is_log_path(path: &str) -> bool {
     path.starts_with("dt=") && path.ends_with(PARQUET)
 }
 
-/// What wrote a file of the log, as far as its size decides what is packed with it: the files of one packing run are one.
+/// The writer of a file of the log. The files of one packing run are packed again together, or not at all.
 pub(crate) fn run_of_path(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name.strip_prefix(PACKED).and_then(|run| run.rsplit_once('-')) {

@@ -103,7 +103,7 @@ impl<P> LogFilter<P> {
     }
 }
 
-/// Chooses the current rows of each item: its newest row, unless that says that the item is gone; and every row of a life that
+/// Chooses the current rows of each item: its newest row, unless the item is gone; and every row of a life that
 /// expired and stays counted. Rows come sorted by item and position.
 #[derive(Debug)]
 pub(super) struct CurrentFilter<P> {

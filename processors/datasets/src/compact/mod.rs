@@ -15,7 +15,7 @@
 //! `partition` runs these steps for one partition. Imports go one way: this module → `partition` → the steps → `batches`,
 //! `temporary`, `totals` and the crate's `delta` and `paths`.
 //!
-//! # Proof that the tables are right, whichever step is the last and whoever else is at work
+//! # Proof that the tables are right, whichever step is the last and whatever other writers do
 //!
 //! Readers see the files of one version of a table, and no file is removed that a version within the retention has (see
 //! [`crate::delta`]). So it is enough that every version is right.
@@ -164,7 +164,7 @@ impl<B: Bucket, C: Clock> DatasetCompactor<B, C> {
         Ok(chosen)
     }
 
-    /// Creates the tables that do not exist: engines can then be told of them before the first row.
+    /// Creates the tables that do not exist: engines can read them before the first row.
     async fn create(&self, dataset: &Dataset, tables: &DatasetTables<B>) -> Result<()> {
         for table in [&tables.log, &tables.current] {
             let decide = |snapshot: &TableSnapshot| {

@@ -60,7 +60,7 @@ pub(super) struct RowOrder {
     looked_up: Vec<usize>,
 }
 
-/// What rows are sorted by, and whether rows of one item are compared.
+/// The columns by which rows are sorted, and whether rows of one item are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrderPurpose {
     /// By item; every row stays.
@@ -211,7 +211,7 @@ pub(super) struct KeyedChange {
     pub(super) changed_at: Option<i64>,
 }
 
-/// What a row says about its item.
+/// The state of the item that a row reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangeKind {
     /// It exists.

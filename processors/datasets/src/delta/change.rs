@@ -10,18 +10,18 @@ use uuid::Uuid;
 
 use super::PARTITION;
 use super::action::{
-    ActionLine, AddAction, CommitInfo, FileFormat, MetadataAction, PartitionValues, ProtocolAction,
-    READER_VERSION, RemoveAction, TransactionAction, WRITER_VERSION,
+    ActionLine, CommitInfo, FileFormat, MetadataAction, ProtocolAction, READER_VERSION, TransactionAction,
+    WRITER_VERSION,
 };
 use super::schema::merge_schema;
 use super::snapshot::{DataFile, TableSnapshot, retention_setting};
 
 const ENGINE: &str = concat!("afterwrite/", env!("CARGO_PKG_VERSION"));
 
-/// What one commit changes.
+/// The content of one commit.
 #[derive(Clone, Debug)]
 pub struct TableChange {
-    /// What the commit does, for people: `EXPORT`, `PACK`, `DERIVE`.
+    /// The purpose of the commit, for people: `EXPORT`, `PACK`, `DERIVE`.
     pub operation: &'static str,
     /// The columns of the files, without the partition column. Columns that the table lacks are added to it.
     pub schema: SchemaRef,
@@ -78,11 +78,11 @@ impl TableChange {
         }));
         let removed = self.remove.iter().filter_map(|path| before.file(path));
         lines.extend(removed.map(|file| ActionLine {
-            remove: Some(remove_action(file, now, self.data_change)),
+            remove: Some(file.remove_action(now, self.data_change)),
             ..ActionLine::default()
         }));
         lines.extend(self.add.iter().map(|file| ActionLine {
-            add: Some(add_action(file, self.data_change)),
+            add: Some(file.add_action(self.data_change)),
             ..ActionLine::default()
         }));
         Ok(lines)
@@ -106,32 +106,6 @@ impl TableChange {
         metadata.schema_string = merge_schema(Some(&known.schema_string), &self.schema)?;
         metadata.configuration.extend(self.retention.map(retention_setting));
         Ok((metadata != *known).then_some(metadata))
-    }
-}
-
-fn partition_values(file: &DataFile) -> PartitionValues {
-    BTreeMap::from([(PARTITION.to_owned(), Some(file.day.clone()))])
-}
-
-pub(super) fn add_action(file: &DataFile, data_change: bool) -> AddAction {
-    AddAction {
-        path: file.path.clone(),
-        partition_values: partition_values(file),
-        size: file.size,
-        modification_time: file.modified.epoch_ms(),
-        data_change,
-        stats: file.statistics.as_ref().map(|statistics| statistics.as_json().to_owned()),
-    }
-}
-
-fn remove_action(file: &DataFile, now: Timestamp, data_change: bool) -> RemoveAction {
-    RemoveAction {
-        path: file.path.clone(),
-        deletion_timestamp: Some(now.epoch_ms()),
-        data_change,
-        extended_file_metadata: Some(true),
-        partition_values: Some(partition_values(file)),
-        size: Some(file.size),
     }
 }
 

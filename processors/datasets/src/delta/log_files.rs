@@ -52,7 +52,7 @@ pub(super) fn parse_commit(key: &str, text: &[u8]) -> Result<Vec<ActionLine>> {
     lines.map(|line| serde_json::from_slice(line).map_err(|error| unreadable(key, error))).collect()
 }
 
-/// The error of an object of the log that is not what the protocol says.
+/// The error of an object of the log that does not follow the protocol.
 pub(super) fn unreadable(key: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(ErrorKind::State, "cannot read the log of a table").with("object", key).caused_by(cause)
 }

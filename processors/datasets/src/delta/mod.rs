@@ -16,8 +16,8 @@
 //!
 //! # Rules that a writer keeps
 //!
-//! - A version is written once (`If-None-Match: *`), by a writer that has read every version before it. What it decided is then still
-//!   right, whoever else writes: a lost race changes nothing and is decided again.
+//! - A version is written once (`If-None-Match: *`), by a writer that has read every version before it. Its decision is then based
+//!   on the newest state. A lost race changes nothing, and the writer decides again.
 //! - A commit contains an id that no other commit has. A writer that missed the response finds out whether the stored commit is its own.
 //! - A file that is added is in the bucket, complete, and is never written again.
 //! - A file that is removed stays in the bucket until a vacuum finds that it was removed before the retention. Until then the log

@@ -9,14 +9,13 @@ use afterwrite::{Error, ErrorKind, Result};
 use percent_encoding::percent_decode_str;
 
 use super::action::{
-    ActionLine, AddAction, MetadataAction, ProtocolAction, READER_VERSION, RemoveAction, TransactionAction,
-    WRITER_VERSION,
+    ActionLine, AddAction, MetadataAction, PartitionValues, ProtocolAction, READER_VERSION, RemoveAction,
+    TransactionAction, WRITER_VERSION,
 };
-use super::change::add_action;
 use super::statistics::FileStatistics;
 use super::{PARTITION, RETENTION};
 
-/// The table setting that says how long files stay after they have left the table.
+/// The table setting of the time for which files stay after they have left the table.
 const RETENTION_SETTING: &str = "delta.deletedFileRetentionDuration";
 
 /// A file of a table.
@@ -39,6 +38,34 @@ impl DataFile {
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.statistics.as_ref().and_then(FileStatistics::rows).unwrap_or(0)
+    }
+
+    fn partition_values(&self) -> PartitionValues {
+        BTreeMap::from([(PARTITION.to_owned(), Some(self.day.clone()))])
+    }
+
+    /// The action by which it joins the table.
+    pub(super) fn add_action(&self, data_change: bool) -> AddAction {
+        AddAction {
+            path: self.path.clone(),
+            partition_values: self.partition_values(),
+            size: self.size,
+            modification_time: self.modified.epoch_ms(),
+            data_change,
+            stats: self.statistics.as_ref().map(|statistics| statistics.as_json().to_owned()),
+        }
+    }
+
+    /// The action by which it leaves the table.
+    pub(super) fn remove_action(&self, now: Timestamp, data_change: bool) -> RemoveAction {
+        RemoveAction {
+            path: self.path.clone(),
+            deletion_timestamp: Some(now.epoch_ms()),
+            data_change,
+            extended_file_metadata: Some(true),
+            partition_values: Some(self.partition_values()),
+            size: Some(self.size),
+        }
     }
 
     fn from_action(add: AddAction) -> Self {
@@ -172,7 +199,7 @@ impl TableSnapshot {
         lines.extend(
             self.files
                 .values()
-                .map(|file| ActionLine { add: Some(add_action(file, false)), ..ActionLine::default() }),
+                .map(|file| ActionLine { add: Some(file.add_action(false)), ..ActionLine::default() }),
         );
         let remembered = self.tombstones.values().filter(|removed| removed_at(removed) > forgotten);
         lines.extend(remembered.map(|removed| ActionLine {

@@ -21,7 +21,7 @@ use crate::objects::read_object;
 /// Versions at which their writer writes a checkpoint.
 const CHECKPOINT_VERSIONS: u64 = 100;
 
-/// How many commits are read at once: a reader that is up to date asks for one that does not exist.
+/// How many commits are read at once: a reader that is up to date requests one that does not exist.
 const FIRST_WINDOW: u64 = 1;
 const LARGEST_WINDOW: u64 = 32;
 

@@ -150,7 +150,7 @@ fn a_table_is_found_without_the_pointer_and_without_its_first_commits() {
 struct BusyBucket {
     inner: Arc<MemoryObjects>,
     random: AtomicU64,
-    /// The commit whose response is lost, and whether the sender is told that it already exists, as a retry is.
+    /// The commit whose response is lost, after which the sender finds that it exists, as a retry does.
     loses: Option<u64>,
 }
 

@@ -37,7 +37,7 @@ pub struct VacuumTotals {
 }
 
 impl<B: Bucket> DeltaTable<B> {
-    /// Removes what no version within the retention needs. Only files for which `is_ours` says so are removed; its argument is the
+    /// Removes what no version within the retention needs. Only files for which `is_ours` returns `true` are removed; its argument is the
     /// path within the table.
     ///
     /// # Errors

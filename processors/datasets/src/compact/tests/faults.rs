@@ -11,7 +11,7 @@ use super::*;
 /// The hours at which compactors run: the last ones remove what was superseded, and what was left by dead compactors.
 const RUNS: [u32; 5] = [0, 1, 2, 7, 26];
 
-/// What has been exported: the version of the log, and the rows.
+/// The exports: the version of the log, and the rows.
 type Exports = Mutex<Vec<(u64, Vec<AttemptRow>)>>;
 
 /// The observed history of a bucket.
@@ -37,7 +37,7 @@ impl ObservedHistory {
     }
 }
 
-/// A table as the protocol's text says, from its commits alone: the active paths, the recorded versions, and the removed paths.
+/// A table by the protocol's text, from its commits alone: the active paths, the recorded versions, and the removed paths.
 #[derive(Default)]
 struct ReplayedTable {
     paths: BTreeSet<String>,
