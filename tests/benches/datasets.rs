@@ -178,11 +178,12 @@ async fn export(folder: &Path) {
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
     let bucket = FolderBucket(folder.to_owned());
-    let exporter: ArchiveExporter<_, MemoryTables> =
-        ArchiveExporter::new(model, tables, bucket.clone(), None);
+    let exporter: ArchiveExporter<_, MemoryTables, _> =
+        ArchiveExporter::new(model, tables, bucket.clone(), None, SystemClock);
     let (mut rows, mut file_bytes) = (0, 0);
     for object in bucket.list("archive/").await.unwrap() {
-        let tally = exporter.export(&object.key).await.unwrap();
+        let deadline = SystemClock.now().plus(std::time::Duration::from_secs(60));
+        let tally = exporter.export(&[object.key], deadline).await.remove(0).unwrap();
         assert_eq!((tally.rejected, tally.rescued), (0, 0));
         rows += tally.rows;
         file_bytes += tally.file_bytes;
@@ -190,11 +191,13 @@ async fn export(folder: &Path) {
     print_usage(rows, file_bytes);
 }
 
-/// Compacts the exported files, and removes them.
+/// Compacts the exported files, and removes them, as on the day after the retention.
 async fn compact(folder: &Path) {
     let model = Arc::new(Model::load("exambuddy").unwrap());
-    let options =
-        CompactionOptions { grace_period: std::time::Duration::ZERO, ..CompactionOptions::default() };
+    let options = CompactionOptions {
+        retention: std::time::Duration::from_secs(60 * 60),
+        ..CompactionOptions::default()
+    };
     let compactor = DatasetCompactor::new(
         Arc::clone(&model),
         FolderBucket(folder.to_owned()),
@@ -203,7 +206,7 @@ async fn compact(folder: &Path) {
     );
     let compacted = compactor.compact(None, None).await.unwrap();
     print_usage(compacted.rows_out.try_into().unwrap(), compacted.bytes_out.try_into().unwrap());
-    let later = StillClock::at(SystemClock.now().plus(std::time::Duration::from_secs(60)));
+    let later = StillClock::at(SystemClock.now().plus(std::time::Duration::from_secs(25 * 60 * 60)));
     let compactor = DatasetCompactor::new(model, FolderBucket(folder.to_owned()), options, later);
     let swept = compactor.compact(None, None).await.unwrap();
     assert_eq!((swept.files_in, swept.files_removed), (0, compacted.files_in));

@@ -3,13 +3,14 @@
 
     independent_reader.py BUCKET SQL [--views] [--only NAME …]
 
-BUCKET is a folder like the bucket (it has datasets/<name>/dt=<day>/….parquet), SQL one of the folders of
-infra/athena. Every table, view and query in it is parsed as Athena's; views and queries are translated by sqlglot. Prints one
+BUCKET is a folder like the bucket (it has datasets/<name>/_delta_log/… and the files), SQL one of the folders of
+infra/athena. The files of a table are those of its newest version, see delta_log.py. Every table, view and query in it is parsed as Athena's; views and queries are translated by sqlglot. Prints one
 JSON object: `statements`, the files that were parsed; `queries`, the rows of every saved query by its name, in their order; with
---views also `views`, the rows of every view in the order of their JSON text. Values are written as by `afterwrite query --json`,
+--views also `views`, the rows of every view and of every table of current rows, in the order of their JSON text. Values are written as by `afterwrite query --json`,
 except that a decimal with digits after its point is written as the nearest double: 4.0 instead of 4.00.
 
-Fails if a file has a column whose type Athena reads differently (unsigned, INT96, nanoseconds), or that is not in the table.
+Fails if a file has a column whose type Athena reads differently (unsigned, INT96, nanoseconds), or that is not in the table's
+schema, or if the size or the number of rows of a file differs from the log.
 
 Needs duckdb and sqlglot (PyPI).
 """
@@ -25,6 +26,8 @@ import sys
 import duckdb
 import sqlglot
 from sqlglot import exp
+
+import delta_log
 
 
 def main():
@@ -42,8 +45,9 @@ def main():
     # A model without saved queries does not have a folder for them.
     queries = sql_files(options.sql, "queries") if (options.sql / "queries").exists() else []
     for file in tables:
-        create_log(connection, file, options.bucket)
+        create_table(connection, file, options.bucket)
     names = [create_view(connection, file) for file in views]
+    names += [file.stem for file in tables if not file.stem.endswith("_log")]
     result = {"statements": [file.relative_to(options.sql).as_posix() for file in tables + views + queries], "queries": {}}
     for file in queries:
         query = translated(file).sql("duckdb")
@@ -72,38 +76,66 @@ def translated(file):
     return statements[0]
 
 
-def create_log(connection, file, bucket):
-    """Creates a table of the files at the statement's location, with the statement's columns and types."""
+def create_table(connection, file, bucket):
+    """Creates the table at the statement's location: the files of its newest version, with the columns of its schema."""
     table = translated(file)
-    name = table.this.this.name
+    name = table.this.name
     location = table.find(exp.LocationProperty).this.name
-    folder = location.removeprefix("s3://${bucket}/").rstrip("/")
-    partitions = [column.name for column in table.find(exp.PartitionedByProperty).find_all(exp.ColumnDef)]
-    columns = {column.name: column.args["kind"].sql("duckdb") for column in table.this.expressions}
-    if partitions != ["dt"] or name != f"{pathlib.PurePath(folder).name}_log" or "dt" in columns:
-        sys.exit(f"{file}: not the expected table: {name}, {location}, {partitions}")
-    typed = ", ".join(f'cast(NULL AS {kind}) AS "{column}"' for column, kind in columns.items())
-    connection.execute(f'CREATE VIEW "{name}_typed" AS SELECT {typed}, cast(NULL AS VARCHAR) AS dt WHERE false')
-    source = f'SELECT * FROM "{name}_typed"'
-    pattern = f"{bucket}/{folder}/dt=*/*.parquet"
-    if any((bucket / folder).glob("dt=*/*.parquet")):
-        refuse_unfit_columns(connection, pattern)
-        quoted = pattern.replace("'", "''")
-        files = f"read_parquet('{quoted}', hive_partitioning = true, hive_types = {{'dt': VARCHAR}}, union_by_name = true)"
-        found = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {files}").fetchall()]
-        unknown = [column for column in found if column not in columns and column != "dt"]
+    properties = {it.this.name: it.args["value"].name for it in table.find_all(exp.Property) if it.args.get("value")}
+    folder = bucket / location.removeprefix("s3://${bucket}/").rstrip("/")
+    if properties != {"table_type": "DELTA"} or folder.name != name or table.find(exp.ColumnDef):
+        sys.exit(f"{file}: not the expected table: {name}, {location}, {properties}")
+    create_files(connection, name, folder, delta_log.snapshot(folder))
+
+
+def create_files(connection, name, folder, snapshot):
+    columns = {field["name"]: duckdb_type(field["type"]) for field in snapshot.schema["fields"]}
+    source = nothing(columns)
+    files = sorted(snapshot.files)
+    if files:
+        paths = [str(folder / path) for path in files]
+        refuse_unfit_columns(connection, paths)
+        refuse_wrong_statistics(connection, folder, snapshot)
+        read = "read_parquet(?, hive_partitioning = true, hive_types = {'dt': VARCHAR}, union_by_name = true)".replace(
+            "?", str(paths)
+        )
+        found = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()]
+        unknown = [column for column in found if column not in columns]
         if unknown:
-            sys.exit(f"{pattern}: columns that the table does not have: {', '.join(unknown)}")
-        cast = ", ".join(f'cast("{column}" AS {columns[column]}) AS "{column}"' for column in found if column != "dt")
-        source += f" UNION ALL BY NAME SELECT {cast}, dt FROM {files}"
+            sys.exit(f"{folder}: columns that the table does not have: {', '.join(unknown)}")
+        cast = ", ".join(f'cast("{column}" AS {columns[column]}) AS "{column}"' for column in found)
+        source += f" UNION ALL BY NAME SELECT {cast} FROM {read}"
     connection.execute(f'CREATE VIEW "{name}" AS {source}')
 
 
-def refuse_unfit_columns(connection, pattern):
+def nothing(columns):
+    typed = ", ".join(f'cast(NULL AS {kind}) AS "{column}"' for column, kind in columns.items())
+    return f"SELECT {typed} WHERE false"
+
+
+def duckdb_type(kind):
+    """A type of the protocol's schema in DuckDB's words."""
+    match kind:
+        case {"type": "array", "elementType": element}:
+            return f"{duckdb_type(element)}[]"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"MAP({duckdb_type(key)}, {duckdb_type(value)})"
+        case {"type": "struct", "fields": fields}:
+            members = ", ".join(f'"{field["name"]}" {duckdb_type(field["type"])}' for field in fields)
+            return f"STRUCT({members})"
+        case str() if kind.startswith("decimal"):
+            return kind
+    return {
+        "string": "VARCHAR", "long": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN", "binary": "BLOB",
+        "date": "DATE", "timestamp": "TIMESTAMP",
+    }[kind]
+
+
+def refuse_unfit_columns(connection, paths):
     schema = connection.execute(
         "SELECT DISTINCT name, type, coalesce(converted_type, ''), coalesce(cast(logical_type AS VARCHAR), '')"
         " FROM parquet_schema(?)",
-        [pattern],
+        [paths],
     ).fetchall()
     unfit = [
         f"{name} ({kind} {converted} {logical})"
@@ -111,7 +143,30 @@ def refuse_unfit_columns(connection, pattern):
         if kind == "INT96" or converted.startswith("UINT") or "NANOS=NANO" in logical.upper()
     ]
     if unfit:
-        sys.exit(f"{pattern}: Athena reads the types of these columns differently: {', '.join(unfit)}")
+        sys.exit(f"Athena reads the types of these columns differently: {', '.join(unfit)}")
+
+
+def refuse_wrong_statistics(connection, folder, snapshot):
+    """Compares the size, the number of rows and the bounds of positions of every file with the log."""
+    for path, add in snapshot.files.items():
+        statistics = json.loads(add["stats"])
+        found = connection.execute(
+            'SELECT count(*), min("_position"), max("_position"), min("_changed_at"), count(*) - count("_changed_at")'
+            " FROM read_parquet(?)",
+            [str(folder / path)],
+        ).fetchone()
+        low, high = statistics["minValues"], statistics["maxValues"]
+        changed = value(found[3])
+        is_right = (
+            add["size"] == (folder / path).stat().st_size
+            and found[0] == statistics["numRecords"]
+            and low["_position"] <= found[1]
+            and found[2] <= high["_position"]
+            and found[4] == statistics["nullCount"]["_changed_at"]
+            and (changed is None or low["_changed_at"].replace(".000Z", "Z") == changed)
+        )
+        if not is_right:
+            sys.exit(f"{path}: {found} and {add['size']} bytes are not what the log says: {statistics}")
 
 
 def create_view(connection, file):

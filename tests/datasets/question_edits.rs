@@ -3,10 +3,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::sink::ObjectStore as _;
 use afterwrite::table::Model;
 use afterwrite_cli::query::{Layout, Place, run_query};
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_memory::MemoryTables;
 use afterwrite_tests::datasets::gzip;
@@ -79,12 +82,15 @@ impl ProjectHistory {
         let bucket = FolderBucket(folder.path().to_owned());
         let model = Arc::new(Model::load("exambuddy").unwrap());
         let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
-        let exporter: ArchiveExporter<_, MemoryTables> =
-            ArchiveExporter::new(Arc::clone(&model), tables, bucket.clone(), None);
+        let exporter: ArchiveExporter<_, MemoryTables, _> =
+            ArchiveExporter::new(Arc::clone(&model), tables, bucket.clone(), None, SystemClock);
         for key in ["archive/first.gz", "archive/again.gz"] {
             bucket.put(key, gzip(&self.lines)).await.unwrap();
-            exporter.export(key).await.unwrap();
+            let deadline = SystemClock.now().plus(Duration::from_secs(60));
+            exporter.export(&[key.to_owned()], deadline).await.remove(0).unwrap();
         }
+        let compactor = DatasetCompactor::new(model, bucket, CompactionOptions::default(), SystemClock);
+        compactor.compact(None, None).await.unwrap();
         folder
     }
 

@@ -1,10 +1,14 @@
-//! The views show every item once, in its newest state, field by field, although the archive has duplicates.
+//! The tables show every item once, in its newest state, field by field, although the archive has duplicates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use afterwrite::record::Timestamp;
 use afterwrite::table::Model;
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_memory::MemoryObjects;
+use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{
     TextRow, archive_objects, bucket_folder, export, export_knowing_owners, rows_of,
 };
@@ -95,9 +99,10 @@ fn as_row(item: &Value, (_, partition, sort, columns): &DatasetShape) -> Option<
     is_its.then(|| values.collect())
 }
 
-/// The items that the views show: those in the table, and the last state of those that time to live deleted.
+/// The items that the tables show: those in the application's table, and the last state of every life that time to live ended.
 fn expected_items(recording: &StreamRecording) -> Vec<Value> {
     let mut items: BTreeMap<String, Value> = BTreeMap::new();
+    let mut expired = Vec::new();
     for record in recording.records() {
         let mut record: Value = serde_json::from_str(record.get()).unwrap();
         let has_expired = record["userIdentity"]["principalId"] == "dynamodb.amazonaws.com";
@@ -105,11 +110,13 @@ fn expected_items(recording: &StreamRecording) -> Vec<Value> {
         let key = change["Keys"].to_string();
         match change.get_mut("NewImage") {
             Some(image) => _ = items.insert(key, image.take()),
-            None if has_expired => _ = items.insert(key, change["OldImage"].take()),
             None => _ = items.remove(&key),
         }
+        if has_expired {
+            expired.push(change["OldImage"].take());
+        }
     }
-    items.into_values().collect()
+    items.into_values().chain(expired).collect()
 }
 
 /// The rows of a dataset's items.
@@ -132,28 +139,43 @@ fn assert_shows(name: &str, mut found: Vec<TextRow>, mut expected: Vec<TextRow>)
     }
 }
 
-/// The newest row of every key within its partition, without deleted items.
+/// The newest row of every key within its partition, without deleted items, and every row of an expiry.
 fn view(bucket: &MemoryObjects, dataset: &str) -> Vec<TextRow> {
     let mut newest: BTreeMap<(String, Vec<String>), TextRow> = BTreeMap::new();
-    let key: &[&str] = match dataset {
-        "attempts" => &["candidate_id", "attempt_id"],
-        "answers" => &["attempt_id", "_key_answer_key"],
-        "questions" => &["project_id", "question_id"],
-        "projects" => &["admin_id", "project_id"],
-        _ => &["email"],
-    };
+    let mut expired: BTreeMap<(Vec<String>, String), TextRow> = BTreeMap::new();
     for (name, file) in bucket.objects() {
-        let Some(rest) = name.strip_prefix(&format!("datasets/{dataset}/dt=")) else { continue };
+        let Some(rest) = name.strip_prefix(&format!("datasets/{dataset}_log/dt=")) else { continue };
         let day = rest.split('/').next().unwrap().to_owned();
         for row in rows_of(file) {
-            let key = key.iter().map(|name| row[*name].clone()).collect();
+            let key = row.iter().filter(|(name, _)| name.starts_with("_key_"));
+            let key: Vec<String> = key.map(|(_, value)| value.clone()).collect();
+            assert!(!key.is_empty());
+            if row["_operation"] == "EXPIRE" {
+                expired.insert((key.clone(), row["_position"].clone()), row.clone());
+            }
             let latest = newest.entry((day.clone(), key)).or_insert_with(|| row.clone());
             if row["_position"] > latest["_position"] {
                 *latest = row;
             }
         }
     }
-    newest.into_values().filter(|row| row["_operation"] != "REMOVE").collect()
+    let living = newest.into_values().filter(|row| !["REMOVE", "EXPIRE"].contains(&&*row["_operation"]));
+    living.chain(expired.into_values()).collect()
+}
+
+/// The rows of a table, by its log.
+async fn rows_of_table(bucket: &Arc<MemoryObjects>, root: &str) -> Vec<TextRow> {
+    let snapshot = DeltaTable::new(Arc::clone(bucket), root).snapshot().await.unwrap();
+    let objects = bucket.objects();
+    snapshot.files().flat_map(|file| rows_of(objects[&format!("{root}{}", file.path)].clone())).collect()
+}
+
+/// Compacts everything.
+async fn compact(model: &Arc<Model>, bucket: &Arc<MemoryObjects>) {
+    let clock = StillClock::at(Timestamp::from_epoch_seconds(1_772_000_000));
+    let options = CompactionOptions::default();
+    let compactor = DatasetCompactor::new(Arc::clone(model), Arc::clone(bucket), options, clock);
+    compactor.compact(None, None).await.unwrap();
 }
 
 #[tokio::test]
@@ -168,6 +190,11 @@ async fn the_newest_rows_are_the_items_field_by_field() {
         assert!(totals.iter().all(|one| (one.rejected, one.rescued, one.unmatched) == (0, 0, 0)));
         for dataset in &DATASETS {
             assert_shows(dataset.0, view(&bucket, dataset.0), expected_rows(&items, dataset));
+        }
+        compact(&model, &bucket).await;
+        for dataset in &DATASETS {
+            let current = rows_of_table(&bucket, &format!("datasets/{}/", dataset.0)).await;
+            assert_shows(dataset.0, current, expected_rows(&items, dataset));
         }
     }
 }
@@ -196,18 +223,18 @@ fn owners(recording: &StreamRecording) -> BTreeMap<String, String> {
 
 #[tokio::test]
 #[ignore = "needs duckdb: run tests/run"]
-async fn duckdb_shows_the_items_field_by_field_in_the_checked_in_views() {
+async fn duckdb_shows_the_items_field_by_field_in_the_checked_in_tables_and_views() {
     let recording = StreamRecording::load("exam-42");
     let model = Arc::new(Model::load("exambuddy").unwrap());
     let items = expected_items(&recording);
     let owners = owners(&recording);
     let bucket = Arc::new(MemoryObjects::default());
     export_knowing_owners(&model, &bucket, &archive_objects(&recording, 200), &recording).await;
+    compact(&model, &bucket).await;
     let folder = bucket_folder(&bucket);
     let views = duckdb::read_datasets(folder.path(), "exambuddy", &["--views", "--only"]).views;
-    assert_eq!(views.len(), DATASETS.len());
+    assert_eq!(views.len(), 2 * DATASETS.len());
     for dataset in &DATASETS {
-        let found = views[dataset.0].iter().map(duckdb_row).collect();
         let mut expected = expected_rows(&items, dataset);
         if dataset.0 == "attempts" {
             // The only column that is not in the item: it is the output of a lookup.
@@ -216,6 +243,9 @@ async fn duckdb_shows_the_items_field_by_field_in_the_checked_in_views() {
                 attempt.insert("admin_id".to_owned(), owner);
             }
         }
-        assert_shows(dataset.0, found, expected);
+        for name in [dataset.0.to_owned(), format!("{}_now", dataset.0)] {
+            let found = views[&name].iter().map(duckdb_row).collect();
+            assert_shows(&name, found, expected.clone());
+        }
     }
 }

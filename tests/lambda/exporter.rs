@@ -60,8 +60,8 @@ async fn an_archive_object_becomes_parquet_once() {
         json!({ "batchItemFailures": [] })
     );
     let files = bucket.list("datasets/").await.unwrap();
-    assert_eq!(files.len(), 2, "{files:?}");
-    let attempts = files.iter().find(|file| file.key.starts_with("datasets/attempts/dt=")).unwrap();
+    assert_eq!(files.len(), 4, "two files and their commits: {files:?}");
+    let attempts = files.iter().find(|file| file.key.starts_with("datasets/attempts_log/dt=")).unwrap();
     let chunks: Vec<_> = bucket.get(&attempts.key).await.unwrap().unwrap().try_collect().await.unwrap();
     let rows = rows_of(chunks.concat());
     assert_eq!(

@@ -159,7 +159,8 @@ impl TableWorkload {
         }
         let mut exported: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
         for (name, file) in bucket.objects() {
-            if let Some((dataset, _)) = name.strip_prefix("datasets/").and_then(|rest| rest.split_once('/')) {
+            let file_of = name.strip_prefix("datasets/").and_then(|rest| rest.split_once("_log/dt="));
+            if let Some((dataset, _)) = file_of {
                 exported.entry(dataset.to_owned()).or_default().extend(rows_of(file));
             }
         }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use afterwrite::commit::RememberedLookups;
-use afterwrite::record::AttributeValue;
+use afterwrite::record::{AttributeValue, Timestamp};
 use afterwrite::sink::ObjectStore as _;
 use afterwrite::table::Model;
 use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
@@ -18,6 +18,7 @@ use flate2::write::GzEncoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tempfile::TempDir;
 
+use crate::clock::StillClock;
 use crate::recording::StreamRecording;
 
 /// A row as text, by column, without nulls.
@@ -108,11 +109,14 @@ async fn export_remembering(
     remembered: Option<RememberedLookups<MemoryTables>>,
 ) -> Vec<ExportTotals> {
     let tables = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
-    let exporter = ArchiveExporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered);
+    let clock = StillClock::at(Timestamp::from_epoch_seconds(0));
+    let deadline = Timestamp::from_epoch_seconds(60);
+    let exporter = ArchiveExporter::new(Arc::clone(model), tables, Arc::clone(bucket), remembered, clock);
     let mut tallies = Vec::new();
     for (key, object) in objects {
         bucket.put(key, object.clone()).await.expect("a bucket in memory");
-        tallies.push(exporter.export(key).await.expect("an object of the archive"));
+        let mut outcomes = exporter.export(std::slice::from_ref(key), deadline).await;
+        tallies.push(outcomes.remove(0).expect("an object of the archive"));
     }
     tallies
 }

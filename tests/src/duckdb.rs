@@ -22,6 +22,26 @@ pub struct DuckDbRows {
     pub views: BTreeMap<String, Vec<Value>>,
 }
 
+/// A dataset in one version of its tables.
+#[derive(Debug, Deserialize)]
+pub struct DatasetRows {
+    /// The rows of the table of current rows.
+    pub current: Vec<Value>,
+    /// The rows of the view over the log.
+    pub now: Vec<Value>,
+    /// Of both tables, by name.
+    pub versions: BTreeMap<String, TableVersion>,
+}
+
+/// The version of a table, and what applications recorded in it.
+#[derive(Debug, Deserialize)]
+pub struct TableVersion {
+    /// The version.
+    pub version: i64,
+    /// The versions of applications.
+    pub transactions: BTreeMap<String, i64>,
+}
+
 /// Reads a built-in model's datasets in a folder that is laid out like the bucket. The options are those of
 /// `independent_reader.py`.
 ///
@@ -40,7 +60,7 @@ fn sql_folder(model: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/athena").join(model)
 }
 
-/// A running DuckDB that reads a view again and again. Dropping it ends the process.
+/// A running DuckDB that reads a dataset again and again. Dropping it ends the process.
 #[derive(Debug)]
 pub struct ViewServer {
     process: Child,
@@ -49,25 +69,25 @@ pub struct ViewServer {
 }
 
 impl ViewServer {
-    /// Starts it for a view of a built-in model.
+    /// Starts it for a dataset of a built-in model.
     ///
     /// # Panics
     /// If Python cannot start.
     #[must_use]
-    pub fn start(model: &str, view: &str) -> Self {
+    pub fn start(model: &str, dataset: &str) -> Self {
         let mut server = python::script("datasets/view_server.py");
-        server.arg(sql_folder(model)).arg(view).stdin(Stdio::piped()).stdout(Stdio::piped());
+        server.arg(sql_folder(model)).arg(dataset).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = server.spawn().expect("Python starts");
         let input = process.stdin.take().expect("a piped input");
         let output = BufReader::new(process.stdout.take().expect("a piped output"));
         Self { process, input, output }
     }
 
-    /// The view's rows of the datasets in a folder that is laid out like the bucket.
+    /// The rows of the dataset in a folder that is laid out like the bucket.
     ///
     /// # Panics
-    /// If DuckDB or sqlglot is missing (run `tests/run`), or DuckDB cannot read the datasets.
-    pub fn rows(&mut self, folder: &Path) -> Vec<Value> {
+    /// If DuckDB, deltalake or sqlglot is missing (run `tests/run`), or one of them cannot read the dataset.
+    pub fn rows(&mut self, folder: &Path) -> DatasetRows {
         writeln!(self.input, "{}", folder.display()).expect("the server runs");
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the server runs");

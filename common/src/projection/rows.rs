@@ -160,7 +160,12 @@ fn day_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, 
             value.time()?.day().map(Cow::Owned)
         }
     });
-    day.filter(|day| dataset.has_day(day)).unwrap_or(Cow::Borrowed(NO_DAY))
+    day.filter(|day| is_partition_day(day)).unwrap_or(Cow::Borrowed(NO_DAY))
+}
+
+/// Whether a day that is a time has a partition of its own: it is written as `yyyy-mm-dd`, so that days compare as text.
+fn is_partition_day(day: &str) -> bool {
+    day.len() == NO_DAY.len() && [4, 7].map(|at| day.as_bytes().get(at)) == [Some(&b'-'); 2]
 }
 
 #[cfg(test)]

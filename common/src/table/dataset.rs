@@ -17,14 +17,14 @@ use super::value_type::ValueType;
 use super::{InternedPath, LookupUse, Model, Term, ValueFormat};
 use crate::record::AttributeId;
 
-/// The partition of a row whose item has no day, or one out of the dataset's range.
+/// The partition of a row whose item has no day.
 pub const NO_DAY: &str = "0001-01-01";
+
+/// The beginning of the names of the columns that identify items. A model's own columns begin with a letter.
+pub const KEY_COLUMN: &str = "_key_";
 
 /// The name of the partition column in SQL.
 const PARTITION: &str = "dt";
-
-/// The days that have partitions by default: a query that names no day lists every one of them.
-const DEFAULT_DAYS: (&str, &str) = ("2015-01-01", "2049-12-31");
 
 /// The rows of one entity's changes, and the table that analysts know them as.
 #[derive(Debug)]
@@ -37,8 +37,6 @@ pub struct Dataset {
     pub partition: (Term, ValueFormat),
     /// The same, as the model file has it.
     pub partition_source: Arc<str>,
-    /// The first and the last day that have partitions of their own, `yyyy-mm-dd`. All others are [`NO_DAY`]'s.
-    pub days: (Arc<str>, Arc<str>),
     /// Lookups whose outputs are columns; only what is remembered of them is read. [`Term::LookupOutput`] indexes them.
     pub lookups: Vec<LookupUse>,
     /// The columns next to `_position`, `_operation`, `_changed_at`, `_rescued` and `_generation`, in the order of the model file.
@@ -52,13 +50,6 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Whether a day has a partition of its own.
-    #[must_use]
-    pub fn has_day(&self, day: &str) -> bool {
-        // Days of four-figure years compare as text.
-        day.len() == NO_DAY.len() && (&*self.days.0..=&*self.days.1).contains(&day)
-    }
-
     /// Every term that its rows are made from.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         let columns = self.columns.iter().map(|column| &column.from);
@@ -79,7 +70,6 @@ impl Dataset {
         DatasetDescription {
             of: model.entity_name(self.of),
             partition: self.partition_source.to_string(),
-            days: (self.days.0.to_string(), self.days.1.to_string()),
             sort: self.sort.iter().filter_map(name).collect(),
             history: self.history,
             columns: columns.iter().map(|column| (&column.name, column.column_type.to_string())).collect(),
@@ -95,8 +85,6 @@ pub struct DatasetDescription {
     pub of: String,
     /// Where the day of a row's partition comes from.
     pub partition: String,
-    /// The first and the last day that have partitions of their own.
-    pub days: (String, String),
     /// The columns that compacted files are sorted by.
     pub sort: Vec<String>,
     /// Which rows compaction keeps.
@@ -166,7 +154,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let (lookups, sort) = (settings.texts("lookup", problems), settings.texts("sort", problems));
     let columns = settings.require("columns", problems);
     let columns = columns.and_then(|value| table(&settings.called("columns"), value, problems));
-    let days = read_days(settings, problems);
+    report_days(settings, problems);
     check_dataset_name(compiler, owner, settings.located_name());
     let entity = of.and_then(|of| compiler.entity_named(owner, of));
     let mut context = compiler.context(owner, entity);
@@ -191,7 +179,6 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         of,
         partition: from.unwrap_or((Term::Key(0), ValueFormat::Day)),
         partition_source: Arc::from(partition.value),
-        days,
         lookups: uses,
         columns,
         key,
@@ -204,24 +191,15 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     Some(())
 }
 
-fn read_days(settings: &SettingsTable<'_>, problems: &mut ProblemCollector<'_>) -> (Arc<str>, Arc<str>) {
-    let is_day = |day: &str| day.len() == 10 && day.parse::<jiff::civil::Date>().is_ok();
-    let days = settings.get("days").map(|value| (value, settings.texts("days", problems)));
-    match days.as_ref().map(|(value, days)| (value, days.as_slice())) {
-        Some((_, [first, last])) if is_day(first.value) && is_day(last.value) && first.value < last.value => {
-            return (Arc::from(first.value), Arc::from(last.value));
-        }
-        Some((value, _)) => {
-            let (first, last) = DEFAULT_DAYS;
-            let message = format!(
-                "{}: `days` must be the first and the last day that have partitions: [\"{first}\", \"{last}\"]",
-                settings.owner
-            );
-            problems.report(ProblemCode::InvalidTime, place(value), message);
-        }
-        None => {}
+/// `days` was the range of days that had partitions. Tables name their files now, so every day has one.
+fn report_days(settings: &SettingsTable<'_>, problems: &mut ProblemCollector<'_>) {
+    if let Some(value) = settings.get("days") {
+        let message = format!(
+            "{}: `days` has no meaning any more: every day has its own partition; delete the line",
+            settings.owner
+        );
+        problems.report(ProblemCode::RetiredSetting, place(value), message);
     }
-    (Arc::from(DEFAULT_DAYS.0), Arc::from(DEFAULT_DAYS.1))
 }
 
 fn check_dataset_name(compiler: &mut ModelCompiler<'_, '_>, owner: &str, name: Located<&str>) {
@@ -376,31 +354,27 @@ impl EntityContext<'_, '_, '_> {
     }
 }
 
-/// The columns that make the key; variables that have none get one, `_key_<variable>`.
+/// The columns that identify the item: `_key_<variable>` for every variable of its key, whatever else shows the variable. So the
+/// identity of rows does not depend on which columns a model has.
 fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> {
     let mut key = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
-        let known = columns
-            .iter()
-            .position(|column| column.from == Term::Key(index) && column.column_type == ColumnType::String);
-        key.push(known.unwrap_or(columns.len()));
-        if known.is_none() {
-            let plain = |character: char| match character.to_ascii_lowercase() {
-                letter @ ('a'..='z' | '0'..='9') => letter,
-                _ => '_',
-            };
-            let mut name = format!("_key_{}", variable.chars().map(plain).collect::<String>());
-            while columns.iter().any(|column| *column.name == *name) {
-                name.push('_');
-            }
-            columns.push(Column {
-                name: Arc::from(name),
-                column_type: ColumnType::String,
-                from: Term::Key(index),
-                source: Arc::clone(variable),
-                required: false,
-            });
+        let plain = |character: char| match character.to_ascii_lowercase() {
+            letter @ ('a'..='z' | '0'..='9') => letter,
+            _ => '_',
+        };
+        let mut name = format!("{KEY_COLUMN}{}", variable.chars().map(plain).collect::<String>());
+        while columns.iter().any(|column| *column.name == *name) {
+            name.push('_');
         }
+        key.push(columns.len());
+        columns.push(Column {
+            name: Arc::from(name),
+            column_type: ColumnType::String,
+            from: Term::Key(index),
+            source: Arc::clone(variable),
+            required: false,
+        });
     }
     key
 }

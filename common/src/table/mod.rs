@@ -157,7 +157,7 @@ use std::sync::Arc;
 pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupExpiry};
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
-pub use dataset::{Column, Dataset, DatasetDescription, NO_DAY, RowHistory, SavedQuery};
+pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
 pub use derivation::{Derivation, DerivationKind};
 pub use description::ModelDescription;
 pub use duration::duration;

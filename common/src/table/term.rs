@@ -33,7 +33,8 @@ impl Term {
     }
 
     /// The position of the lookup that it is an output of, among the lookups of its part.
-    pub(super) fn output_lookup(&self) -> Option<usize> {
+    #[must_use]
+    pub fn output_lookup(&self) -> Option<usize> {
         self.lookup_output().map(|(lookup, _)| lookup)
     }
 

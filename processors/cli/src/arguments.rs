@@ -1,6 +1,7 @@
 //! Values on the command line: the forms of numbers and pairs, and names that do not exist.
 
-use afterwrite::table::nearest_name;
+use afterwrite::record::Timestamp;
+use afterwrite::table::{NO_DAY, nearest_name};
 use afterwrite::{Error, ErrorKind};
 
 /// A whole number.
@@ -12,6 +13,12 @@ pub(crate) fn whole_number(written: &str) -> Result<u64, String> {
 pub(crate) fn pair(written: &str) -> Result<(String, String), String> {
     let (name, value) = written.split_once('=').ok_or("write a name, `=` and a value")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// A day, as partitions are named.
+pub(crate) fn day(written: &str) -> Result<String, String> {
+    let has_form = written.len() == NO_DAY.len() && Timestamp::parse(written).is_some();
+    has_form.then(|| written.to_owned()).ok_or_else(|| "write the day as yyyy-mm-dd".to_owned())
 }
 
 /// The error of a name that does not exist, with the names that exist; `what` describes it: "a table that the model does not have".

@@ -9,7 +9,9 @@ use afterwrite::{Error, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::compact::CompactArguments;
+use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
+use crate::export::ExportArguments;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
 
@@ -34,10 +36,18 @@ pub struct Cli {
 enum Command {
     /// Run a sample application on this machine, process its streams, and check every number.
     Demo(DemoArguments),
-    /// Query the datasets with SQL in place, through the same views and saved queries as in Athena. Needs no AWS account for a folder.
+    /// Query the datasets with SQL in place, with the same tables, views and saved queries as in Athena. Needs no AWS account for a folder.
     Query(QueryArguments),
-    /// Merge the small files of the datasets into large ones, as the function `compactor` does on its schedule.
+    /// Export objects of the archive that the function `exporter` has missed, or all of them again after a change of the model.
+    Export(ExportArguments),
+    /// Pack the logs of the datasets and derive their current rows, as the function `compactor` does on its schedule.
     Compact(CompactArguments),
+    /// Show the freshness of the datasets, or migrate them from the layout before Delta tables.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket\n  afterwrite datasets migrate --bucket my-bucket"
+    )]
+    Datasets(DatasetsCommand),
     /// Check, show, explain and compare table models, without AWS.
     #[command(
         subcommand,
@@ -52,7 +62,9 @@ impl Cli {
         let result = match self.command {
             Command::Demo(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
+            Command::Export(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
+            Command::Datasets(command) => Box::pin(command.run()).await,
             Command::Model(command) => command.run(),
         };
         if let Err(error) = &result {

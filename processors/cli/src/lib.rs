@@ -3,7 +3,9 @@
 mod arguments;
 pub mod command;
 pub mod compact;
+pub mod datasets;
 mod demo;
+pub mod export;
 pub mod model;
 mod print;
 pub mod query;

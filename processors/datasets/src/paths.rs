@@ -1,13 +1,14 @@
-//! The keys of objects in the bucket.
+//! The keys of objects in the bucket, and the paths of files in tables.
 //!
 //! | key | object |
 //! |---|---|
 //! | `archive/…` | change records as gzip JSON lines: the exporter's input |
 //! | `rejected/….jsonl` | the lines of `archive/…` that could not be exported |
-//! | `datasets/<name>/dt=<day>/<hash of the archive key>-<fingerprint>.parquet` | a file of the exporter |
-//! | `datasets/<name>/dt=<day>/compacted-<run>-<number>.parquet` | a file of the compactor |
-//! | `compactions/<name>/dt=<day>/<hash of the inputs' keys>.json` | the manifest of a compaction |
-//! | `compactions/<name>/dt=<day>/<run>.begun` | the mark of a compaction run that has not committed |
+//! | `exported/<fingerprint>/…` | an empty mark: `archive/…` has been exported with the model of this fingerprint |
+//! | `datasets/<name>_log/dt=<day>/<hash of the archive key>-<fingerprint>.parquet` | a file of the exporter |
+//! | `datasets/<name>_log/dt=<day>/packed-<run>-<number>.parquet` | a file of the compactor: rows of several others |
+//! | `datasets/<name>/dt=<day>/current-<run>-<number>.parquet` | a file of the compactor: the current rows |
+//! | `datasets/…/_delta_log/…` | the log of a table, see [`crate::delta`] |
 
 use afterwrite::table::Dataset;
 use sha2::{Digest as _, Sha256};
@@ -15,39 +16,38 @@ use sha2::{Digest as _, Sha256};
 /// The prefix of archive objects.
 pub(crate) const ARCHIVE: &str = "archive/";
 
-const COMPACTED: &str = "compacted-";
+const EXPORTED: &str = "exported/";
+const PACKED: &str = "packed-";
+const CURRENT: &str = "current-";
 const PARQUET: &str = ".parquet";
-const MANIFEST: &str = ".json";
-const RUN_MARK: &str = ".begun";
 
 /// The key of the rejected lines of an archive object.
 pub(crate) fn rejected_lines(archive_key: &str) -> String {
-    format!("rejected/{}.jsonl", archive_key.strip_prefix(ARCHIVE).unwrap_or(archive_key))
+    format!("rejected/{}.jsonl", archive_name(archive_key))
 }
 
-/// The prefix of a dataset's files.
-pub(crate) fn dataset_files(dataset: &Dataset) -> String {
+/// The prefix of the marks of objects that were exported with the model of this fingerprint.
+pub(crate) fn export_marks(fingerprint: &str) -> String {
+    format!("{EXPORTED}{fingerprint}/")
+}
+
+/// The key of the mark of an exported object.
+pub(crate) fn export_mark(fingerprint: &str, archive_key: &str) -> String {
+    format!("{}{}", export_marks(fingerprint), archive_name(archive_key))
+}
+
+fn archive_name(archive_key: &str) -> &str {
+    archive_key.strip_prefix(ARCHIVE).unwrap_or(archive_key)
+}
+
+/// The prefix of the table of a dataset's changes.
+pub(crate) fn log_root(dataset: &Dataset) -> String {
+    format!("datasets/{}_log/", dataset.name)
+}
+
+/// The prefix of the table of a dataset's current state.
+pub(crate) fn current_root(dataset: &Dataset) -> String {
     format!("datasets/{}/", dataset.name)
-}
-
-/// The prefix of a dataset's manifests and run marks.
-pub(crate) fn dataset_manifests(dataset: &Dataset) -> String {
-    format!("compactions/{}/", dataset.name)
-}
-
-/// The day and the name in `<prefix>dt=<day>/<name>`.
-pub(crate) fn day_and_name<'k>(key: &'k str, prefix: &str) -> Option<(&'k str, &'k str)> {
-    key.strip_prefix(prefix)?.strip_prefix("dt=")?.split_once('/')
-}
-
-/// Whether this name within a partition is that of a Parquet file.
-pub(crate) fn is_parquet_file(name: &str) -> bool {
-    name.ends_with(PARQUET) && !name.contains('/')
-}
-
-/// Whether the compactor wrote the file of this key.
-pub(crate) fn is_compacted_file(key: &str) -> bool {
-    key.rsplit('/').next().is_some_and(|name| name.starts_with(COMPACTED))
 }
 
 /// The first bytes of a hash in hexadecimal.
@@ -55,65 +55,61 @@ pub(crate) fn hex(hash: &[u8], bytes: usize) -> String {
     hash.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The rows of a dataset on one day.
-#[derive(Debug)]
-pub(crate) struct DatasetPartition<'m> {
-    pub(crate) dataset: &'m Dataset,
-    /// `yyyy-mm-dd`.
-    pub(crate) day: String,
+/// The path in the log of a file with the rows of one archive object and one day. The same object, day and schema always have the same
+/// path. A file of an earlier attempt that is too old to be used is passed over: the next attempt is the next number.
+pub(crate) fn exported_path(day: &str, source_key: &str, fingerprint: &str, attempt: u32) -> String {
+    let prefix = exported_prefix(day, source_key, fingerprint);
+    if attempt == 0 { format!("{prefix}{PARQUET}") } else { format!("{prefix}-{attempt}{PARQUET}") }
 }
 
-impl DatasetPartition<'_> {
-    /// The prefix of its files.
-    pub(crate) fn files(&self) -> String {
-        format!("{}dt={}/", dataset_files(self.dataset), self.day)
-    }
+/// The beginning of [`exported_path`] for all attempts.
+pub(crate) fn exported_prefix(day: &str, source_key: &str, fingerprint: &str) -> String {
+    format!("dt={day}/{}-{fingerprint}", hex(&Sha256::digest(source_key), 16))
+}
 
-    /// The prefix of its manifests and run marks.
-    pub(crate) fn manifests(&self) -> String {
-        format!("{}dt={}/", dataset_manifests(self.dataset), self.day)
-    }
+/// The path in the log of a file that a packing run writes.
+pub(crate) fn packed_path(day: &str, run: &str, number: usize) -> String {
+    format!("dt={day}/{PACKED}{run}-{number}{PARQUET}")
+}
 
-    /// The key of the file with the rows of one archive object. The same object and schema always have the same key.
-    pub(crate) fn exported_file(&self, archive_key: &str, fingerprint: &str) -> String {
-        let hash = hex(&Sha256::digest(archive_key), 16);
-        format!("{}{hash}-{fingerprint}{PARQUET}", self.files())
-    }
+/// The path in the current table of a file that a derivation writes.
+pub(crate) fn current_path(day: &str, run: &str, number: usize) -> String {
+    format!("dt={day}/{CURRENT}{run}-{number}{PARQUET}")
+}
 
-    /// The prefix of the files of a compaction run.
-    pub(crate) fn compacted_files(&self, run: &str) -> String {
-        format!("{}{COMPACTED}{run}-", self.files())
-    }
+/// Whether a file in a table's folder was written for the table of current rows. Other files there are of the layout before Delta
+/// tables: nothing but a migration may touch them.
+pub(crate) fn is_current_path(path: &str) -> bool {
+    path.split_once('/').is_some_and(|(_, name)| name.starts_with(CURRENT) && name.ends_with(PARQUET))
+}
 
-    /// The key of one file of a compaction run.
-    pub(crate) fn compacted_file(&self, run: &str, number: usize) -> String {
-        format!("{}{number}{PARQUET}", self.compacted_files(run))
-    }
+/// Whether a file in the log's folder is a Parquet file of a partition.
+pub(crate) fn is_log_path(path: &str) -> bool {
+    path.starts_with("dt=") && path.ends_with(PARQUET)
+}
 
-    /// The key of the manifest of these inputs, in any order: while it exists, no second compaction of them can commit.
-    pub(crate) fn manifest(&self, inputs: &[String]) -> String {
-        let mut inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-        inputs.sort_unstable();
-        let mut hash = Sha256::new();
-        for input in inputs {
-            hash.update(input);
-            hash.update("\n");
-        }
-        format!("{}{}{MANIFEST}", self.manifests(), hex(&hash.finalize(), 16))
-    }
-
-    /// The key of the mark of a compaction run.
-    pub(crate) fn run_mark(&self, run: &str) -> String {
-        format!("{}{run}{RUN_MARK}", self.manifests())
-    }
-
-    /// The run that a key is the mark of; `None` if the key is not a mark.
-    pub(crate) fn run_of_mark<'k>(&self, key: &'k str) -> Option<&'k str> {
-        key.strip_prefix(&self.manifests())?.strip_suffix(RUN_MARK)
+/// The writer of a file of the log. The files of one packing run are packed again together, or not at all.
+pub(crate) fn run_of_path(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match name.strip_prefix(PACKED).and_then(|run| run.rsplit_once('-')) {
+        Some((run, _)) => run,
+        None => path,
     }
 }
 
-/// Whether a key under [`DatasetPartition::manifests`] is that of a manifest.
-pub(crate) fn is_manifest(key: &str) -> bool {
-    key.ends_with(MANIFEST)
+/// In the log: the application whose version is the last one that changed the rows of a day.
+pub(crate) fn day_application(day: &str) -> String {
+    format!("{DAY_APPLICATION}{day}")
 }
+
+/// The day of a [`day_application`].
+pub(crate) fn day_of_application(app_id: &str) -> Option<&str> {
+    app_id.strip_prefix(DAY_APPLICATION)
+}
+
+/// In the current table: the application whose version is the one of the log that a day was derived from.
+pub(crate) fn derived_application(day: &str) -> String {
+    format!("log/{DAY_APPLICATION}{day}")
+}
+
+const DAY_APPLICATION: &str = "dt=";

@@ -52,7 +52,7 @@ pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
     Arc::new(Schema::new(columns.chain(common).collect::<Vec<_>>()))
 }
 
-/// A hash of the model's generation and the dataset's columns, partition and days. After any of them has changed, everything can be
+/// A hash of the model's generation and the dataset's columns and partition. After any of them has changed, everything can be
 /// exported again under other keys.
 pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
@@ -61,7 +61,17 @@ pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
         let Column { name, column_type, source, required, .. } = column;
         hash.update(format!("{name} {column_type} {source} {required}\n"));
     }
-    hash.update(format!("{} {:?}", dataset.partition_source, dataset.days));
+    hash.update(&*dataset.partition_source);
+    hex(&hash.finalize(), 4)
+}
+
+/// A hash of the [`fingerprint`]s of all datasets of a model.
+#[must_use]
+pub fn model_fingerprint(model: &Model) -> String {
+    let mut hash = Sha256::new();
+    for dataset in &model.datasets {
+        hash.update(format!("{} {}\n", dataset.name, fingerprint(model, dataset)));
+    }
     hex(&hash.finalize(), 4)
 }
 

@@ -1,17 +1,18 @@
-//! The datasets for analysts: the archive as Parquet, compacted and copied to a folder of this machine.
+//! The datasets for analysts: the archive as Delta tables, compacted and copied to a folder of this machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::clock::SystemClock;
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::RememberedLookups;
+use afterwrite::sink::Bucket as _;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{Bucket as _, ListedObject};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_datasets::export::ArchiveExporter;
 use serde::Serialize;
 
@@ -22,6 +23,12 @@ use crate::workload::{Workload, WorkloadQuestion};
 
 /// The prefix of every dataset's keys, and the folder of the same name.
 const DATASETS: &str = "datasets/";
+
+/// How many objects of the archive one commit adds.
+const OBJECTS_PER_COMMIT: usize = 50;
+
+/// How long a commit may take.
+const COMMIT_TIME: Duration = Duration::from_secs(60);
 
 /// The datasets in the end.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -57,7 +64,7 @@ pub struct DatasetQuestion {
     pub answer: Option<String>,
 }
 
-/// The files of one dataset, compacted.
+/// The files of one dataset's current table.
 #[derive(Clone, Debug, Serialize)]
 pub struct DatasetFiles {
     /// The dataset's name.
@@ -101,38 +108,50 @@ pub(crate) async fn export(
     let tables = DynamoDb::retrying(environment.server.client());
     let remembered = RememberedLookups::new(Arc::clone(model), Arc::from(STATE_TABLE), tables);
     let names = environment.table_names.clone();
-    let exporter = ArchiveExporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered));
+    let exporter =
+        ArchiveExporter::new(Arc::clone(model), names, bucket.clone(), Some(remembered), SystemClock);
     let mut report = DatasetsReport { folder: folder.to_owned(), ..DatasetsReport::default() };
-    for object in bucket.list("archive/").await? {
-        let tally = Box::pin(exporter.export(&object.key)).await?;
-        report.rows += tally.rows;
-        report.rejected += tally.rejected;
-        report.rescued += tally.rescued;
-        report.exported_files += tally.files;
+    let objects = bucket.list("archive/").await?;
+    let objects: Vec<String> = objects.into_iter().map(|object| object.key).collect();
+    for keys in objects.chunks(OBJECTS_PER_COMMIT) {
+        for tally in Box::pin(exporter.export(keys, SystemClock.now().plus(COMMIT_TIME))).await {
+            let tally = tally?;
+            report.rows += tally.rows;
+            report.rejected += tally.rejected;
+            report.rescued += tally.rescued;
+            report.exported_files += tally.files;
+        }
     }
     report.duplicates = compact(model, bucket).await?;
     for dataset in &model.datasets {
-        let files = bucket.list(&format!("{DATASETS}{}/", dataset.name)).await?;
-        for ListedObject { key, .. } in &files {
-            copy(bucket, key, folder).await?;
-        }
-        report.datasets.push(DatasetFiles {
-            name: dataset.name.to_string(),
-            files: files.len(),
-            bytes: files.iter().map(|file| file.size).sum(),
-        });
+        copy_table(bucket, &format!("{DATASETS}{}_log/", dataset.name), folder).await?;
+        let (files, bytes) = copy_table(bucket, &format!("{DATASETS}{}/", dataset.name), folder).await?;
+        report.datasets.push(DatasetFiles { name: dataset.name.to_string(), files, bytes });
     }
     report.questions = workload.questions.iter().filter_map(|question| resolve(model, *question)).collect();
     Ok(report)
 }
 
-/// Compacts everything, and removes the superseded files at once: no running query could still read them.
+/// Compacts everything; returns the number of duplicate rows.
 async fn compact(model: &Arc<Model>, bucket: &S3Bucket) -> Result<u64> {
-    let options = CompactionOptions { grace_period: Duration::ZERO, ..CompactionOptions::default() };
+    let options = CompactionOptions::default();
     let compactor = DatasetCompactor::new(Arc::clone(model), bucket.clone(), options, SystemClock);
-    let compacted = Box::pin(compactor.compact(None, None)).await?;
-    Box::pin(compactor.compact(None, None)).await?;
-    Ok(compacted.duplicates)
+    Ok(Box::pin(compactor.compact(None, None)).await?.duplicates)
+}
+
+/// Copies the log of a table and the files of its newest version; returns their number and size.
+async fn copy_table(bucket: &S3Bucket, root: &str, folder: &Path) -> Result<(usize, u64)> {
+    for object in bucket.list(&format!("{root}_delta_log/")).await? {
+        copy(bucket, &object.key, folder).await?;
+    }
+    let snapshot = Box::pin(DeltaTable::new(bucket.clone(), root).snapshot()).await?;
+    let (mut files, mut bytes) = (0, 0);
+    for file in snapshot.files() {
+        copy(bucket, &format!("{root}{}", file.path), folder).await?;
+        files += 1;
+        bytes += file.size;
+    }
+    Ok((files, bytes))
 }
 
 /// A question with its SQL; `None` if the model has no such saved query.

@@ -13,6 +13,9 @@ use afterwrite::sink::DeliveryStream;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::sink::{Cache, InvalidatedKeys};
+use afterwrite::table::OnExpiry;
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_demo::workloads::ALL;
 use afterwrite_functions::{RelayedBatch, SourceTables, StreamRelay};
 use afterwrite_memory::MemoryObjects;
@@ -98,7 +101,7 @@ pub(super) async fn exported(
     }
     let mut rows: BTreeMap<String, Vec<TextRow>> = BTreeMap::new();
     for (name, file) in bucket.objects() {
-        let place = name.strip_prefix("datasets/").and_then(|rest| rest.split_once("/dt="));
+        let place = name.strip_prefix("datasets/").and_then(|rest| rest.split_once("_log/dt="));
         if let Some((dataset, (day, _))) =
             place.and_then(|(dataset, file)| Some((dataset, file.split_once('/')?)))
         {
@@ -142,8 +145,10 @@ async fn check(model: &str, run: &WorkloadRun) {
     for (dataset, row) in run.streams.records.iter().flat_map(|record| expectations.rows(record)) {
         expected.entry(dataset.to_owned()).or_default().push(row);
     }
-    let (mut found, _) = exported(run, &lines).await;
+    let (mut found, bucket) = exported(run, &lines).await;
+    check_current_rows(model, run, &bucket, &found).await;
     for row in found.values_mut().flatten() {
+        check_key_columns(row);
         // Without the stream's label and the leading zeros.
         let position = row["_position"].rsplit('#').next().unwrap_or("").trim_start_matches('0').to_owned();
         row.insert("_position".to_owned(), position);
@@ -151,4 +156,69 @@ async fn check(model: &str, run: &WorkloadRun) {
     expected.values_mut().chain(found.values_mut()).for_each(|rows| rows.sort_unstable());
     assert_eq!(found, expected, "{model}");
     assert_eq!(found.len(), run.model().datasets.len(), "{model}: every dataset has rows");
+}
+
+/// Removes the columns that identify the item; each shows what the model's column of the same name shows.
+fn check_key_columns(row: &mut TextRow) {
+    let names: Vec<String> = row.keys().filter(|name| name.starts_with("_key_")).cloned().collect();
+    assert!(!names.is_empty(), "{row:?}");
+    for name in names {
+        let value = row.remove(&name);
+        let shown = row.get(name.trim_start_matches("_key_"));
+        assert!(shown.is_none() || shown == value.as_ref(), "{name}: {row:?}");
+    }
+}
+
+/// Compacts the datasets, and recounts the current rows from the rows of the log.
+async fn check_current_rows(
+    model: &str,
+    run: &WorkloadRun,
+    bucket: &Arc<MemoryObjects>,
+    log: &BTreeMap<String, Vec<TextRow>>,
+) {
+    let clock = StillClock::at(Timestamp::from_epoch_seconds(1_772_000_000));
+    let options = CompactionOptions::default();
+    let compactor = DatasetCompactor::new(Arc::clone(run.model()), Arc::clone(bucket), options, clock);
+    compactor.compact(None, None).await.unwrap();
+    for dataset in &run.model().datasets {
+        let keeps_expired = match run.model().entities[dataset.of].on_expiry {
+            OnExpiry::Keep => true,
+            OnExpiry::Subtract => false,
+        };
+        let root = format!("datasets/{}/", dataset.name);
+        let snapshot = DeltaTable::new(Arc::clone(bucket), &*root).snapshot().await.unwrap();
+        let objects = bucket.objects();
+        let mut found: Vec<TextRow> = Vec::new();
+        for file in snapshot.files() {
+            let rows = rows_of(objects[&format!("{root}{}", file.path)].clone()).into_iter();
+            found.extend(rows.map(|mut row| {
+                row.insert("dt".to_owned(), file.day.clone());
+                row
+            }));
+        }
+        let mut expected = recounted(&log[&*dataset.name], keeps_expired);
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected, "{model}: {}", dataset.name);
+    }
+}
+
+/// The newest row of each item and day, unless the item is gone; and the rows of lives that expired, if they are kept.
+fn recounted(log: &[TextRow], keeps_expired: bool) -> Vec<TextRow> {
+    let mut newest: BTreeMap<Vec<&String>, &TextRow> = BTreeMap::new();
+    let mut current: BTreeMap<Vec<&String>, &TextRow> = BTreeMap::new();
+    for row in log {
+        let key = row.iter().filter(|(name, _)| name.starts_with("_key_") || *name == "dt");
+        let mut key: Vec<&String> = key.map(|(_, value)| value).collect();
+        let latest = newest.entry(key.clone()).or_insert(row);
+        if row["_position"] > latest["_position"] {
+            *latest = row;
+        }
+        if row["_operation"] == "EXPIRE" && keeps_expired {
+            key.push(&row["_position"]);
+            current.insert(key, row);
+        }
+    }
+    let living = newest.into_values().filter(|row| !["REMOVE", "EXPIRE"].contains(&&*row["_operation"]));
+    living.chain(current.into_values()).cloned().collect()
 }

@@ -65,7 +65,7 @@ problem_codes! {
     Error "AW008" EmptySetting "a setting is empty"
     Error "AW009" UnknownWord "a word is not one of the known ones"
     Error "AW010" InvalidName "a name has characters that names cannot have"
-    Error "AW011" InvalidTime "a text is not a length of time, or not a range of days"
+    Error "AW011" InvalidTime "a text is not a length of time"
     Error "AW020" UndeclaredPart "a part of the model is not declared"
     Error "AW021" UndefinedName "a name means nothing here"
     Error "AW022" DuplicateName "something is named twice"
@@ -106,6 +106,7 @@ problem_codes! {
     Warning "AW105" UnusedDerivation "nothing uses a derived value"
     Warning "AW106" UnusedOutputs "a part names a lookup and uses none of its outputs"
     Warning "AW107" QueryWithoutDataset "a saved query reads none of the datasets"
+    Warning "AW108" RetiredSetting "a setting has no meaning any more"
 }
 
 #[cfg(test)]

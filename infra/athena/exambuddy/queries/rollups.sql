@@ -1,23 +1,5 @@
 /* The attempts' measures in the rollup items, of each admin and of each of their projects, by day and in total, counted anew from the dataset */
-WITH lives AS (
-  SELECT admin_id, project_id, dt, status, score, total_questions, time_taken_seconds
-  FROM attempts
-  WHERE "_operation" <> 'EXPIRE'
-  UNION ALL
-  SELECT admin_id, project_id, dt, status, score, total_questions, time_taken_seconds
-  FROM (
-    SELECT
-      admin_id, project_id, dt, status, score, total_questions, time_taken_seconds,
-      row_number() OVER (
-        PARTITION BY candidate_id, attempt_id, "_position"
-        ORDER BY "_generation" DESC NULLS LAST, CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END, admin_id
-      ) AS copy_number
-    FROM attempts_log
-    WHERE "_operation" = 'EXPIRE'
-  ) AS expired
-  WHERE copy_number = 1
-),
-counted AS (
+WITH counted AS (
   SELECT
     coalesce(a.admin_id, p.admin_id) AS admin_id,
     a.project_id,
@@ -27,7 +9,7 @@ counted AS (
     a.score,
     a.total_questions,
     a.time_taken_seconds
-  FROM lives AS a
+  FROM attempts AS a
   LEFT JOIN (SELECT project_id, max(admin_id) AS admin_id FROM projects GROUP BY project_id) AS p ON p.project_id = a.project_id
 )
 SELECT

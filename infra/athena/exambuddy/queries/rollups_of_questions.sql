@@ -1,33 +1,5 @@
 /* The other measures in the rollup items: each question's answers, and the questions and projects of each admin, counted anew from the datasets */
-WITH projects_counted AS (
-  SELECT project_id, admin_id, archived
-  FROM projects
-  WHERE "_operation" <> 'EXPIRE'
-  UNION ALL
-  SELECT project_id, admin_id, archived
-  FROM (SELECT DISTINCT project_id, admin_id, archived, "_position" FROM projects_log WHERE "_operation" = 'EXPIRE') AS expired
-),
-questions_counted AS (
-  SELECT question_id, project_id
-  FROM questions
-  WHERE "_operation" <> 'EXPIRE'
-  UNION ALL
-  SELECT question_id, project_id
-  FROM (SELECT DISTINCT question_id, project_id, "_position" FROM questions_log WHERE "_operation" = 'EXPIRE') AS expired
-),
-answers_counted AS (
-  SELECT question_id, is_correct
-  FROM answers
-  WHERE "_operation" <> 'EXPIRE'
-  UNION ALL
-  SELECT question_id, is_correct
-  FROM (
-    SELECT DISTINCT attempt_id, answer_id, question_id, is_correct, "_position"
-    FROM answers_log
-    WHERE "_operation" = 'EXPIRE'
-  ) AS expired
-),
-owners AS (
+WITH owners AS (
   SELECT l.project_id, coalesce(max(p.admin_id), max(l.admin_id)) AS admin_id
   FROM projects_log AS l
   LEFT JOIN projects AS p ON p.project_id = l.project_id
@@ -56,7 +28,7 @@ FROM (
     0 AS projects_archived,
     0 AS answers,
     0 AS correct
-  FROM questions_counted AS q
+  FROM questions AS q
   JOIN owners AS o ON o.project_id = q.project_id
   WHERE o.admin_id IS NOT NULL
   GROUP BY GROUPING SETS ((o.admin_id), (o.admin_id, q.project_id))
@@ -69,7 +41,7 @@ FROM (
     count(*) FILTER (WHERE archived),
     0,
     0
-  FROM projects_counted
+  FROM projects
   WHERE admin_id IS NOT NULL
   GROUP BY admin_id
   UNION ALL
@@ -81,7 +53,7 @@ FROM (
     0,
     count(*),
     count(*) FILTER (WHERE a.is_correct)
-  FROM answers_counted AS a
+  FROM answers AS a
   JOIN homes AS h ON h.question_id = a.question_id
   WHERE h.project_id IS NOT NULL
   GROUP BY h.project_id, a.question_id

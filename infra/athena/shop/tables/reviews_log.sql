@@ -1,29 +1,3 @@
-CREATE EXTERNAL TABLE IF NOT EXISTS `reviews_log` (
-  `product_id` string,
-  `review_id` string,
-  `user_id` string,
-  `user_name` string,
-  `rating` decimal(6,2),
-  `review_text` string,
-  `reviewed_at` timestamp,
-  `status` string,
-  `_position` string,
-  `_operation` string,
-  `_changed_at` timestamp,
-  `_rescued` string,
-  `_generation` bigint
-)
-PARTITIONED BY (`dt` string)
-ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe'
-STORED AS INPUTFORMAT 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat'
-OUTPUTFORMAT 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat'
-LOCATION 's3://${bucket}/datasets/reviews/'
-TBLPROPERTIES (
-  'projection.enabled' = 'true',
-  'projection.dt.type' = 'date',
-  'projection.dt.format' = 'yyyy-MM-dd',
-  'projection.dt.range' = '0001-01-01,2049-12-31',
-  'projection.dt.interval' = '1',
-  'projection.dt.interval.unit' = 'DAYS',
-  'storage.location.template' = 's3://${bucket}/datasets/reviews/dt=${dt}/'
-)
+CREATE EXTERNAL TABLE IF NOT EXISTS `reviews_log`
+LOCATION 's3://${bucket}/datasets/reviews_log/'
+TBLPROPERTIES ('table_type' = 'DELTA')

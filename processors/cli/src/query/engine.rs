@@ -1,19 +1,18 @@
 //! The engine: a DataFusion session with a model's datasets under the same names as in Athena.
 //!
-//! The views are created by the same statements as in Athena. The tables list the same folders, with the dataset's schema: a file
-//! that is older than a column has nulls there.
+//! The views are created by the same statements as in Athena. The tables have the files of their newest version when the engine is
+//! opened, with the dataset's schema: a file that is older than a column has nulls there.
 
 use std::sync::Arc;
 
+use afterwrite::sink::Bucket as _;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_datasets::catalogue::{self, PARTITION};
+use afterwrite_datasets::catalogue;
 use afterwrite_datasets::schema::arrow_schema;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::config::Dialect;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -24,6 +23,7 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 
 use super::objects::ReadOnlyBucket;
+use super::tables::{SnapshotTable, StoreReader, unopened};
 use super::{DATASETS, Place};
 use crate::arguments;
 
@@ -47,10 +47,10 @@ pub struct QueryResult {
 }
 
 impl Engine {
-    /// Registers the datasets of a model. Reads no data.
+    /// Registers the datasets of a model. Reads the logs of the tables, and no data.
     ///
     /// # Errors
-    /// A folder that cannot be read, or S3 settings that are missing.
+    /// A folder that cannot be read, or S3 settings that are missing; a log that cannot be read.
     pub async fn open(model: &Model, place: &Place) -> Result<Self> {
         let store: Arc<dyn ObjectStore> = match place {
             Place::Folder(folder) => Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(|error| {
@@ -66,30 +66,33 @@ impl Engine {
     /// The same, over any store with the layout of the bucket.
     ///
     /// # Errors
-    /// `Model` for a catalogue that the engine rejects.
+    /// `Model` for a catalogue that the engine rejects; those of the store; `Configuration` for datasets in the layout before Delta tables.
     pub async fn over(model: &Model, store: Arc<dyn ObjectStore>) -> Result<Self> {
         let engine = Self { session: session(), names: names(model) };
-        engine.register(model, store).await.map_err(|error| {
-            Error::new(ErrorKind::Model, "the SQL engine rejects the model's datasets")
+        match Box::pin(engine.register(model, store)).await {
+            Ok(()) => Ok(engine),
+            Err(DataFusionError::External(error)) if error.is::<Error>() => Err(error
+                .downcast::<Error>()
+                .map_or_else(|error| wrong(&DataFusionError::External(error)), |error| *error)),
+            Err(error) => Err(Error::new(ErrorKind::Model, "the SQL engine rejects the model's datasets")
                 .with("model", &*model.name)
-                .caused_by(error.strip_backtrace())
-        })?;
-        Ok(engine)
+                .caused_by(error.strip_backtrace())),
+        }
     }
 
     async fn register(&self, model: &Model, store: Arc<dyn ObjectStore>) -> Result<(), DataFusionError> {
         let url = ObjectStoreUrl::parse(STORE)?;
-        self.session.register_object_store(url.as_ref(), store);
+        self.session.register_object_store(url.as_ref(), Arc::clone(&store));
         for dataset in &model.datasets {
-            let folder = ListingTableUrl::parse(format!("{STORE}/{DATASETS}/{}/", dataset.name))?;
-            let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
-                .with_file_extension(".parquet")
-                .with_table_partition_cols(vec![(PARTITION.to_owned(), DataType::Utf8)]);
-            let table = ListingTableConfig::new(folder)
-                .with_listing_options(options)
-                .with_schema(arrow_schema(dataset));
-            self.session
-                .register_table(catalogue::log_name(dataset), Arc::new(ListingTable::try_new(table)?))?;
+            for name in [dataset.name.to_string(), catalogue::log_name(dataset)] {
+                let root = format!("{DATASETS}/{name}/");
+                let table = SnapshotTable::open(&store, url.clone(), &root, arrow_schema(dataset)).await;
+                let table = table.map_err(unopened)?;
+                if !table.exists() {
+                    check_layout(&store, &root).await.map_err(unopened)?;
+                }
+                self.session.register_table(name, Arc::new(table))?;
+            }
             self.session.sql(&catalogue::create_view(model, dataset)).await?;
         }
         Ok(())
@@ -142,8 +145,23 @@ fn is_query(statement: &Statement) -> bool {
 }
 
 fn names(model: &Model) -> Vec<String> {
-    let views = model.datasets.iter().map(|dataset| dataset.name.to_string());
-    views.chain(model.datasets.iter().map(catalogue::log_name)).collect()
+    let tables = model.datasets.iter().map(|dataset| dataset.name.to_string());
+    let logs = model.datasets.iter().map(catalogue::log_name);
+    tables.chain(logs).chain(model.datasets.iter().map(catalogue::view_name)).collect()
+}
+
+/// A table that does not exist is empty, unless its folder has files of the layout before Delta tables.
+async fn check_layout(store: &Arc<dyn ObjectStore>, root: &str) -> Result<()> {
+    let listed = StoreReader(Arc::clone(store)).list(&format!("{root}dt=")).await?;
+    if listed.iter().any(|object| object.key.ends_with(".parquet")) {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "the datasets are in the layout before Delta tables",
+        )
+        .with("folder", root)
+        .hint("Run `afterwrite datasets migrate`, then `afterwrite compact`"));
+    }
+    Ok(())
 }
 
 /// Converts an error of the engine: the bucket's error if it has one; a broken file; otherwise the SQL is wrong.

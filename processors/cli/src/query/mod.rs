@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! --datasets DIR    a folder    ┐
-//! --bucket NAME     S3          ┴─▶ engine: <name>_log and the catalogue's views ──▶ table, CSV or JSON
+//! --bucket NAME     S3          ┴─▶ engine: <name>, <name>_log and the catalogue's views ──▶ table, CSV or JSON
 //! ```
 //!
 //! The engine is DataFusion. It takes longer to build than the rest of the project, so it requires the cargo feature `sql`;
@@ -14,6 +14,8 @@ pub mod engine;
 mod objects;
 #[cfg(feature = "sql")]
 mod output;
+#[cfg(feature = "sql")]
+mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +33,7 @@ const DATASETS: &str = "datasets";
 /// The arguments of `afterwrite query`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite query --list\n  afterwrite query --saved pass_rate_by_week --datasets bucket-copy\n  afterwrite query \"SELECT count(*) FROM attempts\" --bucket my-bucket --csv\n\nA dataset NAME has a view NAME with one row for each item, and a table NAME_log with one row for each change. With a condition on dt, only the files of those days are read.\nRequires a build with the cargo feature `sql`.\n\nExit codes: 0 success, 2 wrong SQL, usage or configuration, 3 the datasets cannot be read.",
+    after_help = "Examples:\n  afterwrite query --list\n  afterwrite query --saved pass_rate_by_week --datasets bucket-copy\n  afterwrite query \"SELECT count(*) FROM attempts\" --bucket my-bucket --csv\n\nA dataset NAME has a table NAME with one row for each item as of the last compaction, a table NAME_log with one row for each change, and a view NAME_now of the items with what came since. With a condition on dt, only the files of those days are read.\nRequires a build with the cargo feature `sql`.\n\nExit codes: 0 success, 2 wrong SQL, usage or configuration, 3 the datasets cannot be read.",
     group = ArgGroup::new("source").required(true)
 )]
 pub struct QueryArguments {
@@ -47,7 +49,7 @@ pub struct QueryArguments {
     /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
     #[arg(long)]
     model: Option<String>,
-    /// A local folder with the layout of the bucket: it contains datasets/NAME/dt=DAY/….parquet.
+    /// A local folder with the layout of the bucket: it contains datasets/NAME and datasets/NAME_log.
     #[arg(long, value_name = "DIR", conflicts_with = "bucket")]
     datasets: Option<PathBuf>,
     /// The bucket of the datasets; default: AFTERWRITE_BUCKET.
@@ -131,7 +133,7 @@ fn no_datasets(folder: &Path) -> Error {
         error("this folder is `datasets/` itself").hint("Pass with --datasets the folder that contains it")
     } else {
         error("this folder does not contain `datasets/`").hint(
-            "Pass with --datasets a folder with the layout of the bucket: datasets/<name>/dt=<day>/….parquet",
+            "Pass with --datasets a folder with the layout of the bucket: datasets/<name> and datasets/<name>_log, with their _delta_log",
         )
     }
 }

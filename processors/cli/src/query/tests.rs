@@ -18,7 +18,7 @@ fn a_wrong_folder_is_reported_with_a_fix() {
     let bucket = tempfile::tempdir().unwrap();
     let message = |folder: PathBuf| arguments(Some(folder)).place(None).unwrap_err().to_string();
     assert!(message(bucket.path().join("nowhere")).contains("there is no such folder"));
-    assert!(message(bucket.path().to_path_buf()).contains("datasets/<name>/dt=<day>"));
+    assert!(message(bucket.path().to_path_buf()).contains("datasets/<name>_log"));
     let datasets = bucket.path().join(DATASETS);
     std::fs::create_dir(&datasets).unwrap();
     assert!(message(datasets).contains("the folder that contains it"));

@@ -1,8 +1,9 @@
 //! The catalogue: the SQL that Athena needs for a model's datasets, and the model's saved queries.
 //!
 //! ```text
-//! dataset ──▶ tables/<name>_log.sql   the table of all rows, with projected partitions: no crawler, no MSCK REPAIR TABLE
-//!         └─▶ views/<name>.sql        the view of the current state: the newest row of each item, without deleted items
+//! dataset ──▶ tables/<name>.sql       the table of the current state: one row an item
+//!         ├─▶ tables/<name>_log.sql   the table of every change
+//!         └─▶ views/<name>_now.sql    the current state from the log: it includes what was exported since the last compaction
 //! query   ──▶ queries/<name>.sql      as written in the model
 //! ```
 //!
@@ -16,12 +17,11 @@ use afterwrite::table::{Dataset, Model};
 
 use self::table::create_table;
 pub use self::view::create_view;
+pub use crate::delta::PARTITION;
+use crate::paths::{current_root, log_root};
 
-/// The placeholder for the bucket's name. Athena's own placeholder, `${dt}`, stays in the text.
+/// The placeholder for the bucket's name.
 pub const BUCKET: &str = "${bucket}";
-
-/// The partition column.
-pub const PARTITION: &str = "dt";
 
 /// One SQL statement of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,12 +43,15 @@ impl CatalogueStatement {
 /// All statements of a model, in an order in which they can be run: tables, views, saved queries.
 #[must_use]
 pub fn statements(model: &Model) -> Vec<CatalogueStatement> {
-    let tables = model.datasets.iter().map(|dataset| CatalogueStatement {
-        path: format!("tables/{}.sql", log_name(dataset)),
-        sql: create_table(dataset),
+    let tables = model.datasets.iter().flat_map(|dataset| {
+        let (current, log) = (dataset.name.to_string(), log_name(dataset));
+        [(current, current_root(dataset)), (log, log_root(dataset))].map(|(name, root)| CatalogueStatement {
+            path: format!("tables/{name}.sql"),
+            sql: create_table(&name, &root),
+        })
     });
     let views = model.datasets.iter().map(|dataset| CatalogueStatement {
-        path: format!("views/{}.sql", dataset.name),
+        path: format!("views/{}.sql", view_name(dataset)),
         sql: create_view(model, dataset),
     });
     let queries = model.queries.iter().map(|query| CatalogueStatement {
@@ -59,7 +62,13 @@ pub fn statements(model: &Model) -> Vec<CatalogueStatement> {
     tables.chain(views).chain(queries).collect()
 }
 
-/// The name of the table of a dataset's rows, such as `attempts_log`.
+/// The name of the view of a dataset's newest rows, such as `attempts_now`.
+#[must_use]
+pub fn view_name(dataset: &Dataset) -> String {
+    format!("{}_now", dataset.name)
+}
+
+/// The name of the table of a dataset's changes, such as `attempts_log`.
 #[must_use]
 pub fn log_name(dataset: &Dataset) -> String {
     format!("{}_log", dataset.name)

@@ -15,7 +15,6 @@ on_expiry = "subtract"
 [datasets.books]
 of = "book"
 partition = "bought_at:day"
-days = ["2020-01-01", "2030-12-31"]
 [datasets.books.columns]
 book_id = "string"
 order = "int64"
@@ -45,43 +44,18 @@ fn model() -> Model {
 }
 
 #[test]
-fn the_table_declares_every_column_with_its_hive_type_and_projects_the_days() {
+fn both_tables_are_delta_tables_whose_log_has_the_columns() {
     let model = model();
-    let expected = "CREATE EXTERNAL TABLE IF NOT EXISTS `books_log` (
-  `book_id` string,
-  `order` bigint,
-  `price` decimal(10,2),
-  `weight` double,
-  `sold` boolean,
-  `bought_at` timestamp,
-  `printed_on` date,
-  `cover` binary,
-  `notes` string,
-  `languages` array<string>,
-  `prices` map<string,decimal(10,2)>,
-  `size` struct<outerwidth:double,`order`:bigint,parts:array<struct<name:string>>>,
-  `_key_shelf_id` string,
-  `_position` string,
-  `_operation` string,
-  `_changed_at` timestamp,
-  `_rescued` string,
-  `_generation` bigint
-)
-PARTITIONED BY (`dt` string)
-ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe'
-STORED AS INPUTFORMAT 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat'
-OUTPUTFORMAT 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat'
-LOCATION 's3://${bucket}/datasets/books/'
-TBLPROPERTIES (
-  'projection.enabled' = 'true',
-  'projection.dt.type' = 'date',
-  'projection.dt.format' = 'yyyy-MM-dd',
-  'projection.dt.range' = '0001-01-01,2030-12-31',
-  'projection.dt.interval' = '1',
-  'projection.dt.interval.unit' = 'DAYS',
-  'storage.location.template' = 's3://${bucket}/datasets/books/dt=${dt}/'
-)";
-    assert_eq!(create_table(&model.datasets[0]), expected);
+    let statements = statements(&model);
+    let sql = |path: &str| &statements.iter().find(|statement| statement.path == path).unwrap().sql;
+    for (name, folder) in [("books", "books"), ("books_log", "books_log")] {
+        let expected = format!(
+            "CREATE EXTERNAL TABLE IF NOT EXISTS `{name}`
+LOCATION 's3://${{bucket}}/datasets/{folder}/'
+TBLPROPERTIES ('table_type' = 'DELTA')"
+        );
+        assert_eq!(sql(&format!("tables/{name}.sql")), &expected);
+    }
 }
 
 #[test]
@@ -89,15 +63,14 @@ fn the_view_identifies_items_by_their_whole_key_and_shows_the_models_columns() {
     let model = model();
     let view = create_view(&model, &model.datasets[0]);
     assert!(
-        view.starts_with("CREATE OR REPLACE VIEW \"books\" AS\nSELECT\n  \"book_id\",\n  \"order\",\n"),
+        view.starts_with("CREATE OR REPLACE VIEW \"books_now\" AS\nSELECT\n  \"book_id\",\n  \"order\",\n"),
         "{view}"
     );
     assert!(
         view.contains("  \"size\",\n  \"dt\",\n  \"_operation\",\n  \"_changed_at\",\n  \"_rescued\"\nFROM"),
         "{view}"
     );
-    assert_eq!(view.matches("PARTITION BY \"dt\", \"_key_shelf_id\", \"book_id\"").count(), 2, "{view}");
-    assert!(view.contains("\"dt\" = '0001-01-01' OR \"dt\" BETWEEN '2020-01-01' AND '2030-12-31'"), "{view}");
+    assert_eq!(view.matches("PARTITION BY \"dt\", \"_key_shelf_id\", \"_key_book_id\"").count(), 3, "{view}");
 }
 
 #[test]
@@ -105,7 +78,10 @@ fn the_model_decides_whether_the_view_shows_expired_items() {
     let model = model();
     let condition =
         |dataset: usize| create_view(&model, &model.datasets[dataset]).lines().last().map(str::to_owned);
-    assert_eq!(condition(0).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE')"#);
+    assert_eq!(
+        condition(0).unwrap(),
+        r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'"#
+    );
     assert_eq!(condition(1).unwrap(), r#"WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE')"#);
 }
 
@@ -114,10 +90,12 @@ fn tables_come_before_views_and_views_before_queries() {
     let statements = statements(&model());
     let paths: Vec<String> = statements.iter().map(|statement| statement.path.clone()).collect();
     let expected = [
+        "tables/books.sql",
         "tables/books_log.sql",
+        "tables/loans.sql",
         "tables/loans_log.sql",
-        "views/books.sql",
-        "views/loans.sql",
+        "views/books_now.sql",
+        "views/loans_now.sql",
         "queries/books_by_day.sql",
     ];
     assert_eq!(paths, expected);

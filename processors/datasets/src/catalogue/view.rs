@@ -1,5 +1,5 @@
-//! The view of a dataset: the newest row of each item, without deleted items. It is exact even if rows are duplicated or late and
-//! while files are being compacted, because a row's key and position identify its change.
+//! The view of a dataset: the rows of the current table, computed from the log. It includes what was exported since the last
+//! compaction, and reads more. It is exact even if rows are duplicated or late, because a row's key and position identify its change.
 //!
 //! # The newest row
 //!
@@ -15,29 +15,31 @@
 //! Without a snapshot every stream row counts. A stream row without a time always counts. The 15 minutes allow for the difference
 //! between a record's approximate time and what the reading saw.
 //!
+//! # Expired items
+//!
+//! If the entity keeps what expires (`on_expiry = "keep"`), every row of an expiry is in the view, one for each life of the item that
+//! ended so, whatever happened to the key since; as rollups keep counting it. Otherwise an expiry is like a removal.
+//!
 //! All rows of an item lie in one partition, so the newest row is determined by partition, and a condition on `dt` is pushed down
 //! to the files.
 
 use afterwrite::projection::RowOperation;
-use afterwrite::table::{Dataset, Model, NO_DAY, OnExpiry};
+use afterwrite::table::{Dataset, KEY_COLUMN, Model, OnExpiry};
 
-use super::{PARTITION, log_name};
+use super::{PARTITION, log_name, view_name};
 use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED, SNAPSHOT_LAG_MINUTES};
-
-/// The prefix of columns that exist only because the item's key has the variable.
-const KEY_ONLY: &str = "_key_";
 
 /// The `CREATE OR REPLACE VIEW` of a dataset.
 ///
 /// Its columns are the model's, then `dt`, `_operation` (`EXPIRE` marks an item that time to live deleted and that the model keeps),
-/// `_changed_at` and `_rescued`. It reads only days that have partitions: the range of the table's days begins two thousand years
-/// ago, with the partition of rows without a day.
+/// `_changed_at` and `_rescued`.
 ///
 /// Rows of one position are equal, with two exceptions: if the dataset was exported again with a corrected model, the row of the
-/// greatest generation wins; if a lookup's output became known in between, a row without `_rescued` wins.
+/// greatest generation wins, then a row without `_rescued`; if a lookup's output became known in between, the row that has it wins.
 #[must_use]
 pub fn create_view(model: &Model, dataset: &Dataset) -> String {
-    let shown = dataset.columns.iter().map(|column| &*column.name).filter(|name| !name.starts_with(KEY_ONLY));
+    let shown =
+        dataset.columns.iter().map(|column| &*column.name).filter(|name| !name.starts_with(KEY_COLUMN));
     let shown: Vec<String> = shown
         .chain([PARTITION, OPERATION, CHANGED_AT, RESCUED])
         .map(|name| format!("  {}", quoted(name)))
@@ -46,13 +48,33 @@ pub fn create_view(model: &Model, dataset: &Dataset) -> String {
     let item: Vec<String> =
         [quoted(PARTITION)].into_iter().chain(key.map(|column| quoted(&column.name))).collect();
     let on_expiry = model.entities.get(dataset.of).map_or(OnExpiry::Keep, |entity| entity.on_expiry);
-    let deletions: &[RowOperation] = match on_expiry {
-        OnExpiry::Keep => &[RowOperation::Remove],
-        OnExpiry::Subtract => &[RowOperation::Remove, RowOperation::Expire],
+    let looked_up = dataset.columns.iter().filter(|column| column.from.output_lookup().is_some());
+    let first_with = |name: &str| format!(r#"CASE WHEN "{name}" IS NULL THEN 1 ELSE 0 END"#);
+    let best_copy: Vec<String> = [
+        format!(r#""{GENERATION}" DESC NULLS LAST"#),
+        format!(r#"CASE WHEN "{RESCUED}" IS NULL THEN 0 ELSE 1 END"#),
+    ]
+    .into_iter()
+    .chain(looked_up.map(|column| first_with(&column.name)))
+    .collect();
+    let best_copy = best_copy.join(",\n        ");
+    let (remove, expire) = (RowOperation::Remove.name(), RowOperation::Expire.name());
+    let newest = format!(r#""_newest" = 1 AND "{OPERATION}" NOT IN ('{remove}', '{expire}')"#);
+    let (copies, condition) = match on_expiry {
+        OnExpiry::Keep => (
+            format!(
+                r#",
+    row_number() OVER (
+      PARTITION BY {item}, "{POSITION}"
+      ORDER BY
+        {best_copy}
+    ) AS "_copy""#,
+                item = item.join(", "),
+            ),
+            format!(r#"{newest} OR "_copy" = 1 AND "{OPERATION}" = '{expire}'"#),
+        ),
+        OnExpiry::Subtract => (String::new(), newest),
     };
-    let deletions: Vec<String> =
-        deletions.iter().map(|operation| format!("'{}'", operation.name())).collect();
-    let (first, last) = &dataset.days;
     format!(
         r#"CREATE OR REPLACE VIEW {name} AS
 SELECT
@@ -71,25 +93,22 @@ FROM (
         END,
         CASE WHEN "{OPERATION}" = '{snapshot}' THEN "{CHANGED_AT}" END DESC NULLS LAST,
         "{POSITION}" DESC,
-        "{GENERATION}" DESC NULLS LAST,
-        CASE WHEN "{RESCUED}" IS NULL THEN 0 ELSE 1 END
-    ) AS "_newest"
+        {best_copy}
+    ) AS "_newest"{copies}
   FROM (
     SELECT
       *,
       max(CASE WHEN "{OPERATION}" = '{snapshot}' THEN "{CHANGED_AT}" END)
         OVER (PARTITION BY {item}) AS "_read_at"
     FROM {log}
-    WHERE "{PARTITION}" = '{NO_DAY}' OR "{PARTITION}" BETWEEN '{first}' AND '{last}'
   )
 )
-WHERE "_newest" = 1 AND "{OPERATION}" NOT IN ({deletions})"#,
-        name = quoted(&dataset.name),
+WHERE {condition}"#,
+        name = quoted(&view_name(dataset)),
         shown = shown.join(",\n"),
         item = item.join(", "),
         snapshot = RowOperation::Snapshot.name(),
         log = quoted(&log_name(dataset)),
-        deletions = deletions.join(", "),
     )
 }
 

@@ -85,8 +85,11 @@ fn metrics(compacted: &CompactionTotals) -> MetricsLine {
     line.count("outdated_rows", compacted.outdated);
     line.count("bytes_compacted", compacted.bytes_in);
     line.count("bytes_written", compacted.bytes_out);
+    line.count("partitions_derived", compacted.derived);
+    line.count("current_files", compacted.current_files);
+    line.count("current_rows", compacted.current_rows);
+    line.count("current_bytes", compacted.current_bytes);
     line.count("files_removed", compacted.files_removed);
-    line.count("files_left_alone", compacted.files_left_alone);
     line.count("overtaken", compacted.overtaken);
     line
 }

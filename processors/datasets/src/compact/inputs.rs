@@ -1,87 +1,73 @@
-//! The inputs of a compaction: files fetched to temporary files, and the union of their columns.
+//! The inputs of a compaction: files fetched to the work folder, and the union of their columns.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use afterwrite::sink::{Bucket, ListedObject};
+use afterwrite::sink::Bucket;
 use afterwrite::table::Dataset;
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{ArrowError, Field, FieldRef, Fields, Schema, SchemaRef};
-use futures::TryStreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::metadata::ParquetMetaData;
 
 use super::batches::{BATCH_BYTES, rows_per_batch};
-use super::temporary::{temporary_file, temporary_file_error};
-use super::totals::count;
+use super::temporary::{WorkFile, WorkFolder, temporary_file_error};
+use crate::delta::{DataFile, DeltaTable};
 use crate::schema::{CHANGED_AT, OPERATION, POSITION, arrow_schema};
 
-/// Files that can be compacted together.
-pub(super) struct CompactionInputs {
-    pub(super) files: Vec<InputFile>,
-    /// The columns of the dataset, then the other columns of the files.
-    pub(super) schema: SchemaRef,
-    /// How many files were left alone because they do not fit.
-    pub(super) left_alone: usize,
-}
+/// How many files are fetched at once.
+const PARALLEL_DOWNLOADS: usize = 8;
 
-/// A fetched file.
+/// A file of the log, fetched.
 pub(super) struct InputFile {
-    pub(super) key: String,
+    /// Its path in the log, or its name in the work folder.
+    pub(super) path: String,
     pub(super) bytes: u64,
-    file: File,
+    file: WorkFile,
     metadata: ArrowReaderMetadata,
 }
 
-impl CompactionInputs {
-    /// Fetches files; `None` if one has gone since it was listed: it has been superseded and removed.
-    pub(super) async fn fetch<B: Bucket>(
-        bucket: &B,
-        dataset: &Dataset,
-        listed: &[ListedObject],
-    ) -> Result<Option<Self>> {
-        let (known, mut others) = (arrow_schema(dataset), Vec::new());
-        let (mut files, mut left_alone) = (Vec::with_capacity(listed.len()), 0);
-        for ListedObject { key, .. } in listed {
-            let Some((file, bytes)) = download(bucket, key).await? else { return Ok(None) };
-            // The embedded Arrow schema has types that Parquet's own do not distinguish.
-            let fits = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
-                .map_err(|_| "it is not Parquet")
-                .and_then(|metadata| {
-                    add_columns(dataset, &known, &mut others, metadata.schema()).map(|()| metadata)
-                });
-            match fits {
-                Ok(metadata) => files.push(InputFile { key: key.clone(), bytes, file, metadata }),
-                Err(reason) => {
-                    left_alone += 1;
-                    tracing::warn!(object = key, reason, "a file was left alone");
-                }
-            }
-        }
-        // The schema does not depend on the order of the files.
-        others.sort_by(|one, other| one.name().cmp(other.name()));
-        let fields: Fields = known.fields().iter().cloned().chain(others).collect();
-        Ok(Some(Self { files, schema: Arc::new(Schema::new(fields)), left_alone }))
-    }
-
-    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.files.iter().map(|input| &*input.key)
-    }
+/// Fetches files of the log.
+pub(super) async fn fetch_inputs<B: Bucket>(
+    log: &DeltaTable<B>,
+    files: &[Arc<DataFile>],
+    folder: &WorkFolder,
+) -> Result<Vec<InputFile>> {
+    let downloads = files.iter().map(|file| download(log, file, folder));
+    stream::iter(downloads).buffered(PARALLEL_DOWNLOADS).try_collect().await
 }
 
-/// Downloads an object to a temporary file. Returns the file and its size; `None` if there is no such object.
-async fn download<B: Bucket>(bucket: &B, key: &str) -> Result<Option<(File, u64)>> {
-    let Some(mut chunks) = bucket.get(key).await? else { return Ok(None) };
-    let (mut file, mut bytes) = (temporary_file()?, 0);
+async fn download<B: Bucket>(log: &DeltaTable<B>, file: &DataFile, folder: &WorkFolder) -> Result<InputFile> {
+    let key = format!("{}{}", log.root(), file.path);
+    let chunks = log.bucket().get(&key).await?;
+    let mut chunks = chunks.ok_or_else(|| {
+        Error::new(ErrorKind::State, "a file of a table does not exist")
+            .with("object", &*key)
+            .hint("Restore it; or remove the dataset's tables, and export the archive again")
+    })?;
+    let fetched = folder.new_file();
+    let mut content = fetched.create()?;
     while let Some(chunk) = chunks.try_next().await? {
-        file.write_all(&chunk).map_err(temporary_file_error)?;
-        bytes += count(chunk.len());
+        content.write_all(&chunk).map_err(temporary_file_error)?;
     }
-    Ok(Some((file, bytes)))
+    drop(content);
+    InputFile::open(file.path.clone(), fetched)
+}
+
+/// The columns of the dataset, then the other columns of the files. They do not depend on the order of the files.
+pub(super) fn common_schema(dataset: &Dataset, files: &[InputFile]) -> Result<SchemaRef> {
+    let (known, mut others) = (arrow_schema(dataset), Vec::new());
+    for file in files {
+        add_columns(dataset, &known, &mut others, file.metadata.schema())
+            .map_err(|reason| unreadable(&file.path, reason))?;
+    }
+    others.sort_by(|one, other| one.name().cmp(other.name()));
+    let fields: Fields = known.fields().iter().cloned().chain(others).collect();
+    Ok(Arc::new(Schema::new(fields)))
 }
 
 /// Adds the new columns of a file to `others`, or returns why the file does not fit.
@@ -115,18 +101,28 @@ fn add_columns(
 }
 
 impl InputFile {
+    /// A file of the work folder.
+    pub(super) fn open(path: String, file: WorkFile) -> Result<Self> {
+        let opened = file.open()?;
+        let bytes = opened.metadata().map_err(temporary_file_error)?.len();
+        // The embedded Arrow schema has types that Parquet's own do not distinguish.
+        let metadata = ArrowReaderMetadata::load(&opened, ArrowReaderOptions::new())
+            .map_err(|error| unreadable(&path, error))?;
+        Ok(Self { path, bytes, file, metadata })
+    }
+
     /// Reads its rows, with the columns of this schema: those that the file lacks are null.
     pub(super) fn batches(&self, schema: &SchemaRef) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
-        let file = self.file.try_clone().map_err(temporary_file_error)?;
+        let file = self.file.open()?;
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_batch_size(batch_rows(self.metadata.metadata()))
             .build()
-            .map_err(|error| unreadable(&self.key, error))?;
+            .map_err(|error| unreadable(&self.path, error))?;
         let places = schema.fields().iter().map(|field| self.metadata.schema().index_of(field.name()).ok());
         let places: Vec<Option<usize>> = places.collect();
         Ok(reader.map(move |batch| {
             let batch = batch.and_then(|batch| complete_batch(&batch, schema, &places));
-            batch.map_err(|error| unreadable(&self.key, error))
+            batch.map_err(|error| unreadable(&self.path, error))
         }))
     }
 }
@@ -145,10 +141,10 @@ fn complete_batch(
     RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options)
 }
 
-fn unreadable(key: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+fn unreadable(path: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::new(ErrorKind::State, "cannot read a file of a dataset")
-        .with("object", key)
-        .hint("Remove it and export its part of the archive again")
+        .with("file", path)
+        .hint("Remove the dataset's tables, and export the archive again")
         .caused_by(cause)
 }
 

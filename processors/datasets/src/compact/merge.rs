@@ -9,7 +9,8 @@ use afterwrite::Result;
 use arrow_array::RecordBatch;
 
 use super::batches::{RowPlace, gather_rows, unsortable};
-use super::order::{DroppedRows, RowFilter, RowKeys, RowOrder};
+use super::filter::RowFilter;
+use super::order::{RowKeys, RowOrder};
 use super::temporary::SpilledBatches;
 
 /// Merges sorted runs into one sequence.
@@ -38,12 +39,12 @@ struct SpilledRun {
 }
 
 impl<'o> RunMerger<'o> {
-    /// Merges the runs of these files. `dropped` is what was dropped when the runs were made.
+    /// Merges the runs of these files.
     pub(super) fn new(
         order: &'o RowOrder,
         files: Vec<File>,
         batch_rows: usize,
-        dropped: DroppedRows,
+        filter: RowFilter<RowPlace>,
     ) -> Result<Self> {
         let mut merger = Self {
             order,
@@ -52,7 +53,7 @@ impl<'o> RunMerger<'o> {
             batches: Vec::new(),
             batch_rows,
             chosen: Vec::new(),
-            filter: RowFilter::new(dropped),
+            filter,
         };
         for file in files {
             let mut reader = SpilledBatches::open(file)?;
@@ -67,13 +68,13 @@ impl<'o> RunMerger<'o> {
     }
 
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        while !self.heads.is_empty() || self.filter.pending().is_some() {
+        while !self.heads.is_empty() || !self.filter.pending().is_empty() {
             // The rows of a batch that has been read to its end stay in memory until they are merged: limit the number of such
-            // batches.
-            let max_batches = self.runs.len() * 2 + 8;
+            // batches. Rows that are not decided yet may keep more of them: each turn may read one more.
+            let max_batches = (self.runs.len() * 2 + 8).max(self.batches.len() + 1);
             while self.chosen.len() < self.batch_rows && self.batches.len() < max_batches {
                 if !self.take_row()? {
-                    self.chosen.extend(self.filter.finish());
+                    self.filter.finish(&mut self.chosen);
                     break;
                 }
             }
@@ -93,7 +94,7 @@ impl<'o> RunMerger<'o> {
         let Some(mut head) = self.heads.peek_mut() else { return Ok(false) };
         let (key, run) = &mut head.0;
         let Some(run) = self.runs.get_mut(*run) else { return Ok(false) };
-        self.chosen.extend(self.filter.push((run.batch, run.row), &run.keys, run.row));
+        self.filter.push((run.batch, run.row), &run.keys, run.row, &mut self.chosen);
         run.row += 1;
         if run.row == run.keys.len() {
             let Some(batch) = run.reader.next_batch()? else {
@@ -112,7 +113,7 @@ impl<'o> RunMerger<'o> {
     /// Releases the batches that have been merged completely.
     fn release_batches(&mut self) {
         let reading = self.runs.iter_mut().filter(|run| run.row < run.keys.len()).map(|run| &mut run.batch);
-        let pending = self.filter.pending().map(|(batch, _)| batch);
+        let pending = self.filter.pending().into_iter().map(|(batch, _)| batch);
         let mut kept: Vec<usize> = Vec::new();
         for batch in reading.chain(pending) {
             let place = kept.iter().position(|one| one == batch).unwrap_or(kept.len());

@@ -1,93 +1,94 @@
-//! Compaction: the many small files of a partition become few large sorted files, while readers read.
+//! Compaction: the log of a dataset is packed, and the table of current rows is derived from it, while readers read.
 //!
 //! ```text
-//! datasets/<name>/dt=<day>/<hash>-<fingerprint>.parquet      written by the exporter, each small
-//!    │  list          without files that a manifest supersedes, and without large files              files
-//!    │  fetch         to temporary files; a file whose columns have other types is left alone        inputs
-//!    │  sort          runs within a memory budget, spilled if there are several, then merged         sort, merge
-//!    │                  copies of a row are dropped; outdated rows too, if the model allows it       order
-//!    │  write         temporary files again, of the target size                                      output
-//!    ▼  upload        the run's mark, then its files                                                 run
-//! datasets/<name>/dt=<day>/compacted-<run>-<number>.parquet
-//!    │  commit        the manifest, unless one of these inputs exists; then the mark is removed      manifest
-//!    ▼
-//! compactions/<name>/dt=<day>/<id>.json = {inputs, outputs, fingerprint}
-//!    ┊  a grace period later, for queries that have listed the inputs and not read them yet
-//!    ▼  sweep         if all outputs exist: the inputs are removed, then the manifest                sweep
+//! datasets/<name>_log/dt=<day>/…       every change                                 datasets/<name>/dt=<day>/…     one row an item
+//!    │  snapshot      days that changed since they were derived; newest first            ▲
+//!    │  plan          which files are packed, by their sizes                             │
+//!    │  fetch         to temporary files                            inputs, temporary    │
+//!    │  sort          runs within a memory budget, merged           sort, merge, order   │
+//!    │                  copies of a row are dropped; outdated rows too, if the model allows it       filter
+//!    ├─▶ PACK         upload, then a commit of the log: the packed files leave, the new ones join    │
+//!    └─▶ sort, choose the current rows, sort for readers ─▶ DERIVE: upload, then a commit ───────────┘
+//! once a day: the vacuum of both tables
 //! ```
 //!
 //! `partition` runs these steps for one partition. Imports go one way: this module → `partition` → the steps → `batches`,
-//! `temporary`, `totals` and the crate's `paths`.
+//! `temporary`, `totals` and the crate's `delta` and `paths`.
 //!
-//! # Proof that no row is lost, whichever step is the last
+//! # Proof that the tables are right, whichever step is the last and whatever other writers do
 //!
-//! Readers see every file, and identify a row by its key, `_position`, `_operation` and `_changed_at`: copies of a row in two
-//! files are one row to them. So it is enough that *every row is in at least one file* (except outdated rows, see below).
+//! Readers see the files of one version of a table, and no file is removed that a version within the retention has (see
+//! [`crate::delta`]). So it is enough that every version is right.
 //!
-//! - **Before the manifest** files are only added, and their rows are in other files, too. The next compaction treats small ones
-//!   like any other file. If the compactor died, the mark of its run is still there hours later, and the sweep removes its files.
-//! - **The manifest** changes nothing for readers: it only states which files are not needed any more.
-//! - **Removing files** requires a manifest whose outputs all exist. The outputs stay as long as the manifest does: a manifest
-//!   whose inputs are outputs of another is swept after that one. If outputs are gone nevertheless (the manifest was written
-//!   after they had been superseded and swept, or somebody removed them), the manifest proves nothing: it is removed, and its
-//!   inputs are treated like any other file. Manifests never form a cycle, because an output is newer than its inputs, and
-//!   because of the next point.
-//! - **Two compactors** of the same inputs write the same manifest key, and one is second. Of compactors with overlapping inputs,
-//!   one sees before its commit that the other has superseded or removed some of them. In both cases it does not commit, and its
-//!   files are swept like those of a dead compactor. (If both look before either writes, both commit, and some rows are in two
-//!   files.)
-//! - **A file that is exported again** after the sweep is younger than every manifest that names it, and those manifests do not
-//!   apply to it.
+//! - **The log** is right if it has a row of every exported change at least once (except outdated rows, see below). An export adds files.
+//!   A packing removes files only together with the addition of files with the same rows, in one commit, and only if the version
+//!   before it still has all of them: of two packings with a common file, one commits.
 //! - **Outdated rows** are dropped only with [`RowHistory::Newest`](afterwrite::table::RowHistory), and only if a row that stays
 //!   outdates them whatever else is in the partition (`order`). The newest row of a key is never dropped, even if it is a
 //!   `REMOVE` or an `EXPIRE`: otherwise a late duplicate of an older row would bring the item back.
+//! - **The current rows of a day** are a function of the rows that the log has of it: all rows of an item are in one partition. Duplicates
+//!   do not change them (a row is identified by key and position), nor do packings. The commit records the version of the log
+//!   from which they were derived (`log/dt=<day>`), and the log records the last version that changed rows of the day (`dt=<day>`).
+//!   So at every version of the current table, each day is exactly right for the version of the log that it names, and it is known
+//!   whether the log has changed since.
+//! - **Two compactors** of one day derive from versions a ≤ b. The commit replaces whatever files the day has, on condition that the
+//!   recorded version is smaller than its own: b may follow a, and a never follows b.
+//! - **A compactor that dies** before a commit leaves files that are in no version: the vacuum removes them. Between the two commits the
+//!   log is packed and the day is not derived; the next compaction derives it. A commit whose response is lost is recognised by its id.
+//! - **A late duplicate** of a packed file is dropped by the exporter while the log remembers the packing. Later it adds copies of rows
+//!   to the log; the day is derived again, and nothing changes.
+//! - **Files that waited too long** are not committed: a vacuum might have removed them ([`crate::delta::ORPHAN_AGE`]).
 //!
 //! # Columns
 //!
 //! Files of an older model are compacted, too: columns that they lack are null. Columns that the model no longer has are kept, after
-//! the others: during a deployment the compactor may be the older one. A file that is not Parquet, that lacks a key column, or in
-//! which a column has another type than in the model is left alone ([`CompactionTotals::files_left_alone`]).
+//! the others: during a deployment the compactor may be the older one.
 //!
-//! Of copies of a row, the one of the model's greatest generation stays, if the copies are neighbours: copies that are sorted by
-//! different values both stay, and are one row to readers.
+//! Of copies of a row, the one of the model's greatest generation stays.
 
 mod batches;
-mod files;
+mod filter;
 pub mod function;
 mod inputs;
-mod manifest;
 mod merge;
 mod options;
 mod order;
 mod output;
 mod partition;
-mod run;
+mod plan;
 mod sort;
-mod sweep;
 mod temporary;
 mod totals;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
-use afterwrite::sink::{Bucket, ListedObject};
+use afterwrite::sink::Bucket;
 use afterwrite::table::{Dataset, Model, NO_DAY};
 use afterwrite::{Error, ErrorKind, Result};
+use futures::{StreamExt as _, stream};
 
-use self::files::is_worth_compacting;
 pub use self::options::CompactionOptions;
-use self::partition::PartitionCompactor;
-pub use self::run::ABANDONED_AFTER;
+use self::partition::{COMMIT_TIME, DatasetTables, PartitionCompactor, PartitionWork};
 pub use self::totals::CompactionTotals;
-use crate::paths::{DatasetPartition, dataset_files, dataset_manifests, day_and_name, is_parquet_file};
+use self::totals::count;
+use crate::delta::{DataFile, DeltaTable, TableChange, TableSnapshot};
+use crate::paths::{current_root, day_of_application, is_current_path, is_log_path, log_root};
+use crate::schema::arrow_schema;
+
+/// The application that records the day of the last vacuum, in days since 1970.
+const VACUUM: &str = "vacuum";
+const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// Compacts the datasets of one model in one bucket.
 #[derive(Debug)]
 pub struct DatasetCompactor<B, C> {
     model: Arc<Model>,
-    bucket: B,
+    /// Of each dataset.
+    tables: Vec<DatasetTables<B>>,
     options: CompactionOptions,
     clock: C,
 }
@@ -96,7 +97,12 @@ impl<B: Bucket, C: Clock> DatasetCompactor<B, C> {
     /// A compactor of this model's datasets.
     #[must_use]
     pub fn new(model: Arc<Model>, bucket: B, options: CompactionOptions, clock: C) -> Self {
-        Self { model, bucket, options, clock }
+        let bucket = Arc::new(bucket);
+        let tables = model.datasets.iter().map(|dataset| DatasetTables {
+            log: DeltaTable::new(Arc::clone(&bucket), log_root(dataset)),
+            current: DeltaTable::new(Arc::clone(&bucket), current_root(dataset)),
+        });
+        Self { tables: tables.collect(), model, options, clock }
     }
 
     /// Its table model.
@@ -105,69 +111,127 @@ impl<B: Bucket, C: Clock> DatasetCompactor<B, C> {
         &self.model
     }
 
-    /// Compacts one dataset or all, the partition of one day (`yyyy-mm-dd`) or all, and removes the files that were superseded a
-    /// grace period ago. It may be stopped at any moment: only its work is lost.
+    /// Compacts one dataset or all, the partition of one day (`yyyy-mm-dd`) or all, newest first. If all days are compacted, the first
+    /// run of a day also removes what was superseded before the retention. It may be stopped at any moment: only its work is lost.
     ///
     /// # Errors
-    /// `Configuration` for a dataset that the model does not have or an invalid day; errors of the bucket. `State` for a file
-    /// or manifest that cannot be read, and `Configuration` for temporary files that cannot be written: the other partitions
-    /// are compacted nevertheless.
+    /// `Configuration` for a dataset that the model does not have or an invalid day; errors of the bucket. `State` for a file that
+    /// cannot be read, and `Configuration` for temporary files that cannot be written: the other partitions are compacted nevertheless.
     pub async fn compact(&self, dataset: Option<&str>, day: Option<&str>) -> Result<CompactionTotals> {
         day.map_or(Ok(()), check_day)?;
         let mut totals = CompactionTotals::default();
         let mut first_error = None;
-        for dataset in self.datasets(dataset)? {
-            for day in self.days(dataset, day).await? {
-                let partition = DatasetPartition { dataset, day };
-                let Self { model, bucket, options, clock } = self;
-                let compactor = PartitionCompactor { model, bucket, options, clock, partition };
-                let Err(error) = Box::pin(compactor.compact(&mut totals)).await else { continue };
-                if error.is_retryable() {
-                    return Err(error);
+        for (dataset, tables) in self.datasets(dataset)? {
+            self.create(dataset, tables).await?;
+            let (log, current) = (tables.log.snapshot().await?, tables.current.snapshot().await?);
+            let work = planned_work(&log, &current, day);
+            let partitions = work.into_iter().map(|(Reverse(day), work)| async move {
+                let Self { model, options, clock, .. } = self;
+                let compactor =
+                    PartitionCompactor { model, dataset, tables, options, clock, day: day.to_owned() };
+                let compacted = Box::pin(compactor.compact(work)).await;
+                compacted.map_err(|error| error.with("dataset", &*dataset.name).with("day", day))
+            });
+            let mut partitions =
+                stream::iter(partitions).buffer_unordered(self.options.parallel_partitions.max(1));
+            while let Some(compacted) = partitions.next().await {
+                match compacted {
+                    Ok(compacted) => totals += compacted,
+                    Err(error) if error.is_retryable() => return Err(error),
+                    Err(error) => {
+                        // The cause may concern only this partition: a torn file, or one too large for the disk.
+                        tracing::warn!(%error, "a partition was not compacted");
+                        first_error.get_or_insert(error);
+                    }
                 }
-                // The cause may concern only this partition: a torn file, or one too large for the disk.
-                let error = error.with("dataset", &*dataset.name).with("day", compactor.partition.day);
-                tracing::warn!(%error, "a partition was not compacted");
-                first_error.get_or_insert(error);
+            }
+            if day.is_none() {
+                totals.files_removed += Box::pin(self.vacuum(dataset, tables)).await?;
             }
         }
         first_error.map_or(Ok(totals), Err)
     }
 
-    fn datasets(&self, name: Option<&str>) -> Result<Vec<&Dataset>> {
-        let all = &self.model.datasets;
-        let Some(name) = name else { return Ok(all.iter().collect()) };
-        let chosen = all.iter().find(|dataset| *dataset.name == *name).ok_or_else(|| {
-            let known: Vec<&str> = all.iter().map(|dataset| &*dataset.name).collect();
-            Error::new(ErrorKind::Configuration, format!("the model has no dataset `{name}`"))
-                .with("datasets of the model", known.join(", "))
-        })?;
-        Ok(vec![chosen])
+    fn datasets(&self, name: Option<&str>) -> Result<Vec<(&Dataset, &DatasetTables<B>)>> {
+        let all = self.model.datasets.iter().zip(&self.tables);
+        let Some(name) = name else { return Ok(all.collect()) };
+        let chosen: Vec<_> = all.filter(|(dataset, _)| *dataset.name == *name).collect();
+        if chosen.is_empty() {
+            let known: Vec<&str> = self.model.datasets.iter().map(|dataset| &*dataset.name).collect();
+            return Err(Error::new(ErrorKind::Configuration, format!("the model has no dataset `{name}`"))
+                .with("datasets of the model", known.join(", ")));
+        }
+        Ok(chosen)
     }
 
-    /// The days of a dataset that have anything to compact or to remove; or the one requested.
-    async fn days(&self, dataset: &Dataset, day: Option<&str>) -> Result<BTreeSet<String>> {
-        if let Some(day) = day {
-            return Ok(BTreeSet::from([day.to_owned()]));
+    /// Creates the tables that do not exist: engines can read them before the first row.
+    async fn create(&self, dataset: &Dataset, tables: &DatasetTables<B>) -> Result<()> {
+        for table in [&tables.log, &tables.current] {
+            let decide = |snapshot: &TableSnapshot| {
+                let create = || TableChange {
+                    retention: Some(self.options.retention),
+                    ..TableChange::new("CREATE", arrow_schema(dataset))
+                };
+                Ok(snapshot.version().is_none().then(create))
+            };
+            table.update(&self.clock, self.clock.now().plus(COMMIT_TIME), decide).await?;
         }
-        let mut days = BTreeSet::new();
-        let prefix = dataset_manifests(dataset);
-        for ListedObject { key, .. } in self.bucket.list(&prefix).await? {
-            days.extend(day_and_name(&key, &prefix).map(|(day, _)| day.to_owned()));
-        }
-        let prefix = dataset_files(dataset);
-        let files = self.bucket.list(&prefix).await?;
-        let small = files.iter().filter(|file| file.size < self.options.small_file_bytes);
-        let mut small_files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (day, name) in small.filter_map(|file| day_and_name(&file.key, &prefix)) {
-            if is_parquet_file(name) {
-                small_files.entry(day).or_default().push(name);
-            }
-        }
-        small_files.retain(|_, names| is_worth_compacting(names.iter().copied()));
-        days.extend(small_files.into_keys().map(str::to_owned));
-        Ok(days)
+        Ok(())
     }
+
+    /// Removes what no version within the retention has, once a day; returns the number of files.
+    async fn vacuum(&self, dataset: &Dataset, tables: &DatasetTables<B>) -> Result<u64> {
+        let mut removed = 0;
+        removed += Box::pin(self.vacuum_table(dataset, &tables.log, is_log_path)).await?;
+        removed += Box::pin(self.vacuum_table(dataset, &tables.current, is_current_path)).await?;
+        Ok(removed)
+    }
+
+    async fn vacuum_table(
+        &self,
+        dataset: &Dataset,
+        table: &DeltaTable<Arc<B>>,
+        is_ours: fn(&str) -> bool,
+    ) -> Result<u64> {
+        let now = self.clock.now();
+        let today = now.epoch_seconds().div_euclid(DAY_SECONDS);
+        let decide = |snapshot: &TableSnapshot| {
+            let is_due =
+                snapshot.version().is_some() && snapshot.transaction(VACUUM).is_none_or(|last| last < today);
+            Ok(is_due.then(|| TableChange {
+                transactions: [(VACUUM.to_owned(), today)].into(),
+                data_change: false,
+                retention: Some(self.options.retention),
+                ..TableChange::new("VACUUM", arrow_schema(dataset))
+            }))
+        };
+        // The commit is first: it sets the retention. A vacuum that dies after it is made up for on the next day.
+        let deadline = now.plus(COMMIT_TIME);
+        if table.update(&self.clock, deadline, decide).await?.is_none() {
+            return Ok(0);
+        }
+        Ok(count(Box::pin(table.vacuum(now, is_ours)).await?.files))
+    }
+}
+
+/// The work that each day needs, newest first. Only the logs of the tables are read for it.
+fn planned_work<'s>(
+    log: &'s TableSnapshot,
+    current: &TableSnapshot,
+    day: Option<&str>,
+) -> BTreeMap<Reverse<&'s str>, PartitionWork> {
+    let mut files: BTreeMap<&str, Vec<Arc<DataFile>>> = BTreeMap::new();
+    for file in log.files() {
+        files.entry(&file.day).or_default().push(Arc::clone(file));
+    }
+    let changed = log.transactions().filter_map(|(app_id, _)| day_of_application(app_id));
+    let days: BTreeSet<&str> = files.keys().copied().chain(changed).collect();
+    let days = days.into_iter().filter(|known| day.is_none_or(|day| day == *known));
+    let work = days.map(|day| {
+        let files = files.remove(day).unwrap_or_default();
+        (Reverse(day), PartitionWork::of(day, files, log, current))
+    });
+    work.filter(|(_, work)| work.is_needed()).collect()
 }
 
 fn check_day(day: &str) -> Result<()> {

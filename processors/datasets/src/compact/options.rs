@@ -2,35 +2,31 @@
 
 use std::time::Duration;
 
+use crate::delta::RETENTION;
+
 const MIB: u64 = 1024 * 1024;
 
 /// Sizes and times of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionOptions {
-    /// Files smaller than this are compacted.
-    pub small_file_bytes: u64,
-    /// A compacted file ends soon after it has reached this size. At least twice [`CompactionOptions::small_file_bytes`], or
-    /// compacted files would be compacted again and again.
+    /// A file ends soon after it has reached this size.
     pub target_file_bytes: u64,
     /// The maximum size of rows and sort keys in memory. Writing takes up to one row group (64 MiB) in addition.
     pub memory_bytes: u64,
-    /// The maximum size of files that are compacted together (and at most 500 files); the rest of a partition follows in further
-    /// compactions. Temporary files take this much disk, first for the inputs, then for the outputs; and as much as the rows
-    /// take uncompressed if that is more than [`CompactionOptions::memory_bytes`].
-    pub group_bytes: u64,
-    /// How long a superseded file is kept: longer than any query runs that listed it before it was superseded. A query that lists
-    /// it later may fail to open it.
-    pub grace_period: Duration,
+    /// How many partitions are worked on at once. Each takes disk for the files of its partition in the log and for those that it
+    /// writes; and as much as the rows take uncompressed if that is more than [`CompactionOptions::memory_bytes`].
+    pub parallel_partitions: usize,
+    /// How long a superseded file stays: longer than any query runs that listed it before it was superseded.
+    pub retention: Duration,
 }
 
 impl Default for CompactionOptions {
     fn default() -> Self {
         Self {
-            small_file_bytes: 128 * MIB,
             target_file_bytes: 256 * MIB,
             memory_bytes: 256 * MIB,
-            group_bytes: 1024 * MIB,
-            grace_period: Duration::from_secs(60 * 60),
+            parallel_partitions: 4,
+            retention: RETENTION,
         }
     }
 }

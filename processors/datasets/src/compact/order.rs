@@ -1,9 +1,9 @@
-//! The order of rows in a compacted file, and which rows are dropped.
+//! The order of rows, and which rows of the log are dropped.
 //!
-//! Rows are sorted by the dataset's `sort` columns, then by its key, then by `_position`, `_operation` and `_changed_at`; nulls
-//! first, texts by their bytes. Rows are compared as bytes that encode this order (`arrow-row`), not value by value. Rows that
-//! are equal so far are copies of one row: the copy of the greatest `_generation` comes first and stays; among several, one without
-//! `_rescued`.
+//! Rows are sorted by the item's key, then by `_position`, `_operation` and `_changed_at`; nulls first, texts by their bytes. Files of
+//! current rows are sorted by the dataset's `sort` columns before that. Rows are compared as bytes that encode this order
+//! (`arrow-row`), not value by value. Rows that are equal so far are copies of one row: the copy of the greatest `_generation` comes
+//! first and stays; among several, one without `_rescued`; among several of those, one with the outputs of lookups.
 //!
 //! The newest row of a key is defined as in the views. Let `s` be the time of the key's newest snapshot. A stream row counts if its
 //! `_changed_at` is null or later than `s` − 15 minutes. The newest row is the counting row with the greatest `_position`, or,
@@ -13,13 +13,16 @@
 //! - both are snapshots, and the next row is newer; or
 //! - this row is a stream row, and the next row is a snapshot that is newer by 15 minutes or more.
 //!
+//! If the entity keeps what expires, a row of an expiry is never dropped: it is a life of the item that stays counted, whatever
+//! happened to the key since.
+//!
 //! The relation is transitive, so the next row may be dropped in turn. Rows of the key in other files can only
 //! outdate more rows, never fewer. The newest snapshot always stays: it decides what counts.
 
 use std::sync::Arc;
 
 use afterwrite::projection::RowOperation;
-use afterwrite::table::{Dataset, RowHistory};
+use afterwrite::table::Dataset;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
@@ -29,16 +32,15 @@ use arrow_schema::{ArrowError, DataType, Schema, SortOptions};
 
 use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED, SNAPSHOT_LAG_MINUTES};
 
-const SNAPSHOT_LAG_MS: i64 = SNAPSHOT_LAG_MINUTES * 60 * 1000;
+pub(super) const SNAPSHOT_LAG_MS: i64 = SNAPSHOT_LAG_MINUTES * 60 * 1000;
 
-/// The columns of a sort key after the item's: `_position`, then `_operation`, `_changed_at`, `_generation`, and whether
-/// `_rescued` is set.
-const COLUMNS_AFTER_ITEM: usize = 5;
-const COLUMNS_AFTER_POSITION: usize = 4;
+/// The columns that identify rows after `_position`: `_operation` and `_changed_at`.
+const COLUMNS_AFTER_POSITION: usize = 2;
 
 /// The bytes at the end of a sort key in which copies of a row may differ: `_generation` has one for null and eight for the
-/// number, `_rescued` two.
-const COPY_BYTES: usize = 11;
+/// number, `_rescued` and each column of a lookup have two.
+const GENERATION_BYTES: usize = 9;
+const FLAG_BYTES: usize = 2;
 
 /// The order of a dataset's rows.
 #[derive(Debug)]
@@ -46,18 +48,42 @@ pub(super) struct RowOrder {
     converter: RowConverter,
     /// The columns that identify rows, in the order in which rows are sorted by them.
     columns: Vec<usize>,
-    /// If outdated rows are dropped: encoders of the columns of the item, and of those up to `_position`.
+    /// If rows of one item are compared: encoders of the columns of the item, and of those up to `_position`.
     prefixes: Option<[RowConverter; 2]>,
+    /// Whether a life of an item that ended by expiry stays counted.
+    keeps_expired: bool,
     operation: usize,
     changed_at: usize,
     generation: usize,
     rescued: usize,
+    /// The columns that are outputs of lookups.
+    looked_up: Vec<usize>,
+}
+
+/// The columns by which rows are sorted, and whether rows of one item are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OrderPurpose {
+    /// By item; every row stays.
+    History,
+    /// By item; rows of one item are compared.
+    Newest,
+    /// By the dataset's `sort` columns, then by item; every row stays.
+    Readers,
 }
 
 impl RowOrder {
-    pub(super) fn new(dataset: &Dataset, schema: &Schema) -> Result<Self, ArrowError> {
+    pub(super) fn new(
+        dataset: &Dataset,
+        schema: &Schema,
+        purpose: OrderPurpose,
+        keeps_expired: bool,
+    ) -> Result<Self, ArrowError> {
+        let leading: &[usize] = match purpose {
+            OrderPurpose::History | OrderPurpose::Newest => &[],
+            OrderPurpose::Readers => &dataset.sort,
+        };
         let mut columns = Vec::new();
-        for column in dataset.sort.iter().chain(&dataset.key).filter_map(|at| dataset.columns.get(*at)) {
+        for column in leading.iter().chain(&dataset.key).filter_map(|at| dataset.columns.get(*at)) {
             let at = schema.index_of(&column.name)?;
             if !columns.contains(&at) {
                 columns.push(at);
@@ -65,24 +91,29 @@ impl RowOrder {
         }
         let item = RowConverter::new(sort_fields(schema, &columns))?;
         columns.push(schema.index_of(POSITION)?);
-        let prefixes = match dataset.history {
-            RowHistory::All => None,
-            RowHistory::Newest => Some([item, RowConverter::new(sort_fields(schema, &columns))?]),
+        let prefixes = match purpose {
+            OrderPurpose::History | OrderPurpose::Readers => None,
+            OrderPurpose::Newest => Some([item, RowConverter::new(sort_fields(schema, &columns))?]),
         };
         let (operation, changed_at) = (schema.index_of(OPERATION)?, schema.index_of(CHANGED_AT)?);
         columns.extend([operation, changed_at]);
         let mut fields = sort_fields(schema, &columns);
         let greatest_first = SortOptions { descending: true, nulls_first: false };
         fields.push(SortField::new_with_options(DataType::Int64, greatest_first));
-        fields.push(SortField::new(DataType::Boolean));
+        let looked_up = dataset.columns.iter().filter(|column| column.from.output_lookup().is_some());
+        let looked_up =
+            looked_up.map(|column| schema.index_of(&column.name)).collect::<Result<Vec<_>, _>>()?;
+        fields.extend((0..=looked_up.len()).map(|_| SortField::new(DataType::Boolean)));
         Ok(Self {
             converter: RowConverter::new(fields)?,
             columns,
             prefixes,
+            keeps_expired,
             operation,
             changed_at,
             generation: schema.index_of(GENERATION)?,
             rescued: schema.index_of(RESCUED)?,
+            looked_up,
         })
     }
 
@@ -95,12 +126,15 @@ impl RowOrder {
     pub(super) fn keys(&self, batch: &RecordBatch) -> Result<RowKeys, ArrowError> {
         let mut columns: Vec<_> = self.columns.iter().map(|at| batch.column(*at).clone()).collect();
         columns.extend([batch.column(self.generation).clone(), is_valid(batch.column(self.rescued))]);
+        columns.extend(self.looked_up.iter().map(|column| is_absent(batch.column(*column))));
         let rows = self.converter.convert_columns(&columns)?;
+        let copy_bytes = GENERATION_BYTES + FLAG_BYTES * (1 + self.looked_up.len());
         let Some([item, position]) = &self.prefixes else {
-            return Ok(RowKeys { rows, changes: Vec::new() });
+            return Ok(RowKeys { rows, copy_bytes, changes: Vec::new() });
         };
-        let (item_columns, _) = columns.split_at(columns.len() - COLUMNS_AFTER_ITEM);
-        let (position_columns, _) = columns.split_at(columns.len() - COLUMNS_AFTER_POSITION);
+        let position_columns = self.columns.len() - COLUMNS_AFTER_POSITION;
+        let (position_columns, _) = columns.split_at(position_columns);
+        let (item_columns, _) = position_columns.split_at(position_columns.len() - 1);
         let (items, positions) =
             (item.convert_columns(item_columns)?, position.convert_columns(position_columns)?);
         let operations = batch.column(self.operation).as_string::<i32>();
@@ -108,15 +142,22 @@ impl RowOrder {
         let changes = (0..batch.num_rows()).map(|row| KeyedChange {
             item_bytes: items.row_len(row),
             position_bytes: positions.row_len(row),
-            is_snapshot: operations.value(row) == RowOperation::Snapshot.name(),
+            kind: ChangeKind::of(operations.value(row), self.keeps_expired),
             changed_at: changed_at.is_valid(row).then(|| changed_at.value(row)),
         });
-        Ok(RowKeys { rows, changes: changes.collect() })
+        Ok(RowKeys { rows, copy_bytes, changes: changes.collect() })
     }
 }
 
 fn sort_fields(schema: &Schema, columns: &[usize]) -> Vec<SortField> {
     columns.iter().map(|at| SortField::new(schema.field(*at).data_type().clone())).collect()
+}
+
+/// For each row, whether a column has no value.
+fn is_absent(column: &ArrayRef) -> ArrayRef {
+    let none = || BooleanBuffer::new_unset(column.len());
+    let absent = column.nulls().map_or_else(none, |nulls| !nulls.inner());
+    Arc::new(BooleanArray::new(absent, None))
 }
 
 /// For each row, whether a column has a value.
@@ -130,7 +171,9 @@ fn is_valid(column: &ArrayRef) -> ArrayRef {
 #[derive(Debug)]
 pub(super) struct RowKeys {
     rows: Rows,
-    /// Aligned with the rows; empty if no outdated rows are dropped.
+    /// How many bytes at the end of a key may differ between copies of a row.
+    copy_bytes: usize,
+    /// Aligned with the rows; empty if rows of one item are not compared.
     changes: Vec<KeyedChange>,
 }
 
@@ -147,22 +190,62 @@ impl RowKeys {
     pub(super) fn bytes(&self, row: usize) -> &[u8] {
         self.rows.row(row).data()
     }
+
+    pub(super) fn copy_bytes(&self) -> usize {
+        self.copy_bytes
+    }
+
+    pub(super) fn change(&self, row: usize) -> Option<KeyedChange> {
+        self.changes.get(row).copied()
+    }
 }
 
 /// The fields that decide whether a row outdates another.
 #[derive(Clone, Copy, Debug)]
-struct KeyedChange {
+pub(super) struct KeyedChange {
     /// How many bytes of the sort key identify the item.
-    item_bytes: usize,
+    pub(super) item_bytes: usize,
     /// How many bytes of the sort key identify the item and the position.
-    position_bytes: usize,
-    is_snapshot: bool,
-    changed_at: Option<i64>,
+    pub(super) position_bytes: usize,
+    pub(super) kind: ChangeKind,
+    pub(super) changed_at: Option<i64>,
+}
+
+/// The state of the item that a row reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChangeKind {
+    /// It exists.
+    Existing,
+    /// It existed when the table was read.
+    Snapshot,
+    /// It is gone.
+    Gone,
+    /// It expired, and this life of it stays counted.
+    Expired,
+}
+
+impl ChangeKind {
+    fn of(operation: &str, keeps_expired: bool) -> Self {
+        let is = |other: RowOperation| operation == other.name();
+        if is(RowOperation::Snapshot) {
+            Self::Snapshot
+        } else if is(RowOperation::Expire) && keeps_expired {
+            Self::Expired
+        } else if is(RowOperation::Remove) || is(RowOperation::Expire) {
+            Self::Gone
+        } else {
+            Self::Existing
+        }
+    }
+
+    pub(super) fn is_snapshot(self) -> bool {
+        self == Self::Snapshot
+    }
 }
 
 /// How a row relates to the next one in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RowRelation {
+pub(super) enum RowRelation {
     /// Both stay.
     Distinct,
     /// They are copies: the next one is dropped.
@@ -171,65 +254,15 @@ enum RowRelation {
     Outdated,
 }
 
-/// How many rows were dropped, and why.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct DroppedRows {
-    pub(super) duplicates: u64,
-    pub(super) outdated: u64,
-}
-
-/// Drops rows from a sorted sequence. A row is decided by the next one, so the filter is one row behind.
-#[derive(Debug)]
-pub(super) struct RowFilter<P> {
-    pending: Option<(P, Option<KeyedChange>)>,
-    /// The sort key of the pending row. Its allocation is reused.
-    bytes: Vec<u8>,
-    /// The rows that were dropped so far.
-    pub(super) dropped: DroppedRows,
-}
-
-impl<P> RowFilter<P> {
-    /// A filter that continues to count from `dropped`.
-    pub(super) fn new(dropped: DroppedRows) -> Self {
-        Self { pending: None, bytes: Vec::new(), dropped }
-    }
-
-    /// Takes the next row, at `place`. Returns the pending row, if this one decides that it stays.
-    pub(super) fn push(&mut self, place: P, keys: &RowKeys, row: usize) -> Option<P> {
-        let (bytes, change) = (keys.bytes(row), keys.changes.get(row).copied());
-        let relation = self.pending.as_ref().map(|(_, pending)| relate(&self.bytes, *pending, bytes, change));
-        if relation == Some(RowRelation::Identical) {
-            self.dropped.duplicates += 1;
-            return None;
-        }
-        self.bytes.clear();
-        self.bytes.extend_from_slice(bytes);
-        let (pending, _) = self.pending.replace((place, change))?;
-        if relation == Some(RowRelation::Outdated) {
-            self.dropped.outdated += 1;
-            return None;
-        }
-        Some(pending)
-    }
-
-    /// Ends the sequence: the pending row stays.
-    pub(super) fn finish(&mut self) -> Option<P> {
-        self.pending.take().map(|(place, _)| place)
-    }
-
-    /// The place of the row that is not decided yet.
-    pub(super) fn pending(&mut self) -> Option<&mut P> {
-        self.pending.as_mut().map(|(place, _)| place)
-    }
-}
-
-fn relate(
+/// How a row relates to the next one.
+pub(super) fn relate(
     this: &[u8],
     change: Option<KeyedChange>,
     next: &[u8],
     next_change: Option<KeyedChange>,
+    copy_bytes: usize,
 ) -> RowRelation {
-    let without_copy = |key: &'_ [u8]| key.len().saturating_sub(COPY_BYTES);
+    let without_copy = |key: &'_ [u8]| key.len().saturating_sub(copy_bytes);
     if this.get(..without_copy(this)) == next.get(..without_copy(next)) {
         return RowRelation::Identical;
     }
@@ -239,8 +272,11 @@ fn relate(
     if !are_equal(change.item_bytes, next_change.item_bytes) {
         return RowRelation::Distinct;
     }
+    if change.kind == ChangeKind::Expired {
+        return RowRelation::Distinct;
+    }
     let both_times = change.changed_at.zip(next_change.changed_at);
-    let is_outdated = match (change.is_snapshot, next_change.is_snapshot) {
+    let is_outdated = match (change.kind.is_snapshot(), next_change.kind.is_snapshot()) {
         (false, false) => {
             let counts_whenever_this_does = match (change.changed_at, next_change.changed_at) {
                 (_, None) => true,

@@ -11,11 +11,11 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::SchemaDescriptor;
-use tempfile::NamedTempFile;
 
 use super::order::RowOrder;
-use super::temporary::temporary_file_error;
+use super::temporary::{WorkFile, WorkFolder, temporary_file_error};
 use super::totals::count;
+use crate::delta::FileStatistics;
 use crate::schema::{POSITION, writer_properties};
 
 /// The size at which a row group ends: until then it is in memory.
@@ -25,29 +25,36 @@ const ROW_GROUP_BYTES: usize = 64 * 1024 * 1024;
 const TEXT_DICTIONARY_BYTES: usize = 128 * 1024;
 
 /// Writes files one after the other.
-pub(super) struct OutputWriter {
+pub(super) struct OutputWriter<'f> {
+    folder: &'f WorkFolder,
     schema: SchemaRef,
     properties: WriterProperties,
     target_file_bytes: u64,
-    open: Option<(ArrowWriter<File>, NamedTempFile)>,
+    open: Option<(ArrowWriter<File>, WorkFile)>,
     complete: Vec<OutputFile>,
 }
 
 /// A complete file.
 pub(super) struct OutputFile {
-    pub(super) file: NamedTempFile,
+    pub(super) file: WorkFile,
     pub(super) rows: u64,
     pub(super) bytes: u64,
+    pub(super) statistics: FileStatistics,
 }
 
-impl OutputWriter {
+impl<'f> OutputWriter<'f> {
     /// Rows come in this order; each file ends soon after it has reached the target size.
-    pub(super) fn new(schema: SchemaRef, order: &RowOrder, target_file_bytes: u64) -> Result<Self> {
+    pub(super) fn new(
+        folder: &'f WorkFolder,
+        schema: SchemaRef,
+        order: &RowOrder,
+        target_file_bytes: u64,
+    ) -> Result<Self> {
         let parquet = ArrowSchemaConverter::new().convert(&schema).map_err(unwritten)?;
         let properties = use_difference_encodings(writer_properties(), &parquet)
             .set_sorting_columns(Some(sorting_columns(&schema, &parquet, order)))
             .build();
-        Ok(Self { schema, properties, target_file_bytes, open: None, complete: Vec::new() })
+        Ok(Self { folder, schema, properties, target_file_bytes, open: None, complete: Vec::new() })
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -58,7 +65,7 @@ impl OutputWriter {
         writer.write(batch).map_err(unwritten)?;
         let bytes = writer.bytes_written() + writer.in_progress_size();
         if count(bytes) >= self.target_file_bytes {
-            self.complete.push(close(writer, file)?);
+            self.complete.push(close(writer, file, &self.schema)?);
             return Ok(());
         }
         if writer.in_progress_size() >= ROW_GROUP_BYTES {
@@ -71,24 +78,25 @@ impl OutputWriter {
     /// The files.
     pub(super) fn finish(mut self) -> Result<Vec<OutputFile>> {
         if let Some((writer, file)) = self.open {
-            self.complete.push(close(writer, file)?);
+            self.complete.push(close(writer, file, &self.schema)?);
         }
         Ok(self.complete)
     }
 
-    fn open(&self) -> Result<(ArrowWriter<File>, NamedTempFile)> {
-        let file = NamedTempFile::new().map_err(temporary_file_error)?;
-        let handle = file.reopen().map_err(temporary_file_error)?;
+    fn open(&self) -> Result<(ArrowWriter<File>, WorkFile)> {
+        let file = self.folder.new_file();
+        let handle = file.create()?;
         let writer = ArrowWriter::try_new(handle, self.schema.clone(), Some(self.properties.clone()));
         Ok((writer.map_err(unwritten)?, file))
     }
 }
 
-fn close(writer: ArrowWriter<File>, file: NamedTempFile) -> Result<OutputFile> {
+fn close(writer: ArrowWriter<File>, file: WorkFile, schema: &SchemaRef) -> Result<OutputFile> {
     let metadata = writer.close().map_err(unwritten)?;
     let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
-    let bytes = file.as_file().metadata().map_err(temporary_file_error)?.len();
-    Ok(OutputFile { file, rows, bytes })
+    let bytes = file.open()?.metadata().map_err(temporary_file_error)?.len();
+    let statistics = FileStatistics::of(&metadata, schema);
+    Ok(OutputFile { file, rows, bytes, statistics })
 }
 
 fn unwritten(error: ParquetError) -> Error {

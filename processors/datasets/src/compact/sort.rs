@@ -11,8 +11,9 @@ use afterwrite::Result;
 use arrow_array::RecordBatch;
 
 use super::batches::{BATCH_BYTES, RowPlace, gather_rows, rows_per_batch, unsortable};
+use super::filter::{DroppedRows, RowFilter, RowSelection};
 use super::merge::RunMerger;
-use super::order::{DroppedRows, RowFilter, RowKeys, RowOrder};
+use super::order::{RowKeys, RowOrder};
 use super::temporary::spill_batches;
 use super::totals::count;
 
@@ -22,6 +23,8 @@ const SPILLED_BATCH_BYTES: u64 = 1024 * 1024;
 /// Collects rows and sorts them.
 pub(super) struct RowSorter<'o> {
     order: &'o RowOrder,
+    /// Which rows stay in the end. Of a run that is spilled, all rows stay that could.
+    selection: RowSelection,
     /// The maximum size of a run in memory.
     memory_bytes: u64,
     /// The approximate size of a sorted batch.
@@ -40,9 +43,15 @@ pub(super) struct RowSorter<'o> {
 
 impl<'o> RowSorter<'o> {
     /// A sorter for files of this size: several batches make a file.
-    pub(super) fn new(order: &'o RowOrder, memory_bytes: u64, target_file_bytes: u64) -> Self {
+    pub(super) fn new(
+        order: &'o RowOrder,
+        selection: RowSelection,
+        memory_bytes: u64,
+        target_file_bytes: u64,
+    ) -> Self {
         Self {
             order,
+            selection,
             memory_bytes,
             batch_bytes: (target_file_bytes / 8).min(BATCH_BYTES),
             batches: Vec::new(),
@@ -74,10 +83,11 @@ impl<'o> RowSorter<'o> {
     }
 
     /// Sorts the rows in memory.
-    fn sort(&mut self, batch_bytes: u64) -> MemoryRun {
+    fn sort(&mut self, selection: RowSelection, batch_bytes: u64) -> MemoryRun {
         self.held_bytes = 0;
         let (batches, keys) = (std::mem::take(&mut self.batches), std::mem::take(&mut self.keys));
-        MemoryRun::new(batches, keys, self.batch_rows(batch_bytes), self.dropped)
+        let filter = RowFilter::new(selection, self.dropped);
+        MemoryRun::new(batches, keys, self.batch_rows(batch_bytes), filter)
     }
 
     fn batch_rows(&self, batch_bytes: u64) -> usize {
@@ -86,28 +96,29 @@ impl<'o> RowSorter<'o> {
 
     fn spill(&mut self) -> Result<()> {
         let Some(schema) = self.batches.first().map(RecordBatch::schema) else { return Ok(()) };
-        let mut run = self.sort(self.batch_bytes.min(SPILLED_BATCH_BYTES));
+        let mut run = self.sort(RowSelection::Log, self.batch_bytes.min(SPILLED_BATCH_BYTES));
         self.spilled.push(spill_batches(&schema, || run.next_batch())?);
-        self.dropped = run.filter.dropped;
+        self.dropped = run.filter.dropped();
         Ok(())
     }
 
     /// Writes all rows in order, batch by batch; returns how many were dropped.
     pub(super) fn finish(mut self, mut write: impl FnMut(&RecordBatch) -> Result<()>) -> Result<DroppedRows> {
         if self.spilled.is_empty() {
-            let mut run = self.sort(self.batch_bytes);
+            let mut run = self.sort(self.selection, self.batch_bytes);
             while let Some(batch) = run.next_batch()? {
                 write(&batch)?;
             }
-            return Ok(run.filter.dropped);
+            return Ok(run.filter.dropped());
         }
         self.spill()?;
         let batch_rows = self.batch_rows(self.batch_bytes);
-        let mut merger = RunMerger::new(self.order, self.spilled, batch_rows, self.dropped)?;
+        let filter = RowFilter::new(self.selection, self.dropped);
+        let mut merger = RunMerger::new(self.order, self.spilled, batch_rows, filter)?;
         while let Some(batch) = merger.next_batch()? {
             write(&batch)?;
         }
-        Ok(merger.filter.dropped)
+        Ok(merger.filter.dropped())
     }
 }
 
@@ -122,13 +133,18 @@ struct MemoryRun {
 }
 
 impl MemoryRun {
-    fn new(batches: Vec<RecordBatch>, keys: Vec<RowKeys>, batch_rows: usize, dropped: DroppedRows) -> Self {
+    fn new(
+        batches: Vec<RecordBatch>,
+        keys: Vec<RowKeys>,
+        batch_rows: usize,
+        filter: RowFilter<RowPlace>,
+    ) -> Self {
         let mut entries: Vec<u128> = Vec::with_capacity(keys.iter().map(RowKeys::len).sum());
         for (batch, keys) in keys.iter().enumerate() {
             entries.extend((0..keys.len()).map(|row| entry_of((batch, row))));
         }
         sort_entries(&mut entries, &keys);
-        Self { batches, keys, entries: entries.into_iter(), batch_rows, filter: RowFilter::new(dropped) }
+        Self { batches, keys, entries: entries.into_iter(), batch_rows, filter }
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
@@ -136,13 +152,13 @@ impl MemoryRun {
         for entry in self.entries.by_ref() {
             let place = place_of(entry);
             let Some(keys) = self.keys.get(place.0) else { continue };
-            chosen.extend(self.filter.push(place, keys, place.1));
+            self.filter.push(place, keys, place.1, &mut chosen);
             if chosen.len() >= self.batch_rows {
                 break;
             }
         }
         if chosen.len() < self.batch_rows {
-            chosen.extend(self.filter.finish());
+            self.filter.finish(&mut chosen);
         }
         gather_rows(&self.batches, &chosen)
     }

@@ -1,18 +1,25 @@
-//! Temporary files: creating them, and spilling record batches to them (Arrow IPC, uncompressed).
+//! Temporary files: the work folder, and spilling record batches (Arrow IPC, uncompressed).
+//!
+//! Files of the work folder have names, because they are uploaded by their paths. A process that is killed cannot remove them, so a
+//! work folder has a file that its process has locked, and the next process removes folders whose file is not locked any more.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
+use tempfile::TempDir;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A temporary file without a name.
-pub(super) fn temporary_file() -> Result<File> {
+/// A temporary file without a name: it is gone when its process is.
+fn temporary_file() -> Result<File> {
     tempfile::tempfile().map_err(temporary_file_error)
 }
 
@@ -21,6 +28,89 @@ pub(super) fn temporary_file_error(cause: impl Into<Box<dyn std::error::Error + 
     Error::new(ErrorKind::Configuration, "cannot write or read a temporary file")
         .hint("Give the compactor more ephemeral storage, or have it compact less at once")
         .caused_by(cause)
+}
+
+const FOLDER: &str = "afterwrite-compactor-";
+const LOCK: &str = "lock";
+
+/// A folder of temporary files. It is removed with the last of its files.
+#[derive(Clone, Debug)]
+pub(super) struct WorkFolder(Arc<OwnedFolder>);
+
+#[derive(Debug)]
+struct OwnedFolder {
+    folder: TempDir,
+    /// Locked while the process lives.
+    _lock: File,
+    files: AtomicU64,
+}
+
+impl WorkFolder {
+    /// A new folder; removes those of processes that were killed.
+    pub(super) fn create() -> Result<Self> {
+        remove_abandoned_folders(&std::env::temp_dir());
+        loop {
+            let folder = tempfile::Builder::new().prefix(FOLDER).tempdir().map_err(temporary_file_error)?;
+            let path = folder.path().join(LOCK);
+            let lock = File::create(&path).map_err(temporary_file_error)?;
+            lock.lock().map_err(temporary_file_error)?;
+            // Another process may have found the file before it was locked, and removed the folder.
+            if path.exists() {
+                return Ok(Self(Arc::new(OwnedFolder { folder, _lock: lock, files: AtomicU64::new(0) })));
+            }
+        }
+    }
+
+    /// A name for a new file.
+    pub(super) fn new_file(&self) -> WorkFile {
+        let number = self.0.files.fetch_add(1, Ordering::Relaxed);
+        WorkFile { path: self.0.folder.path().join(number.to_string()), _folder: self.clone() }
+    }
+}
+
+/// Removes work folders whose process does not live any more. A folder that cannot be removed is left: it is not needed either way.
+fn remove_abandoned_folders(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(FOLDER) {
+            continue;
+        }
+        // A folder without a lock file is being made, or being removed.
+        let is_abandoned = File::open(entry.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+        if is_abandoned && let Err(error) = std::fs::remove_dir_all(entry.path()) {
+            tracing::debug!(%error, "a temporary folder was not removed");
+        }
+    }
+}
+
+/// A file of a work folder. It is removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct WorkFile {
+    path: PathBuf,
+    _folder: WorkFolder,
+}
+
+impl WorkFile {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Creates it, for writing.
+    pub(super) fn create(&self) -> Result<File> {
+        File::create(&self.path).map_err(temporary_file_error)
+    }
+
+    /// Opens it, for reading.
+    pub(super) fn open(&self) -> Result<File> {
+        File::open(&self.path).map_err(temporary_file_error)
+    }
+}
+
+impl Drop for WorkFile {
+    fn drop(&mut self) {
+        // It may never have been created.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 /// Writes batches to a temporary file, which is positioned at its begin.

@@ -6,8 +6,6 @@ mod result;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use afterwrite::sink::ObjectStore as _;
@@ -25,13 +23,17 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
 
 use super::*;
-use crate::paths::is_compacted_file;
+use crate::delta::FileStatistics;
+use crate::export::commit::{LogAddition, add_to_log};
+use crate::fixed_clock::FixedClock;
+use crate::paths::exported_prefix;
 use crate::schema;
 
 const DAY: &str = "2026-02-06";
 /// 2026-02-07T00:00:00Z
 const NOW: Timestamp = Timestamp::from_epoch_seconds(1_770_422_400);
-const GRACE: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_secs(3600);
+const RETAINED: Duration = Duration::from_secs(6 * 3600);
 
 /// A model whose dataset has these settings, and these columns in addition to the key.
 fn model(settings: &str, columns: &str) -> Arc<Model> {
@@ -117,8 +119,8 @@ fn column(name: &str, data_type: &DataType, rows: &[AttemptRow]) -> ArrayRef {
     let texts =
         |text: fn(&AttemptRow) -> String| Arc::new(StringArray::from_iter_values(rows.iter().map(text)));
     match (name, data_type) {
-        ("project_id", _) => texts(|row| row.project.clone()),
-        ("attempt_id", _) => texts(|row| row.attempt.clone()),
+        ("project_id" | "_key_project_id", _) => texts(|row| row.project.clone()),
+        ("attempt_id" | "_key_attempt_id", _) => texts(|row| row.attempt.clone()),
         (schema::POSITION, _) => texts(|row| row.position.clone()),
         (schema::OPERATION, _) => texts(|row| row.operation.clone()),
         (schema::CHANGED_AT, _) => Arc::new(
@@ -162,20 +164,49 @@ fn parquet(model: &Model, rows: &[AttemptRow]) -> Vec<u8> {
     file
 }
 
-fn exported(model: &Model, day: &str, name: u64) -> String {
-    format!("datasets/attempts/dt={day}/{name:032x}-{}.parquet", schema::fingerprint(model, dataset(model)))
-}
-
 fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// A bucket with these files of one day.
+type MemoryTable = DeltaTable<Arc<MemoryObjects>>;
+
+fn log(bucket: &Arc<MemoryObjects>) -> MemoryTable {
+    DeltaTable::new(Arc::clone(bucket), "datasets/attempts_log/")
+}
+
+fn current(bucket: &Arc<MemoryObjects>) -> MemoryTable {
+    DeltaTable::new(Arc::clone(bucket), "datasets/attempts/")
+}
+
+/// Writes a file of the exporter and commits it; returns the version of the log.
+fn export(bucket: &Arc<MemoryObjects>, model: &Model, day: &str, name: u64, rows: &[AttemptRow]) -> u64 {
+    let body = parquet(model, rows);
+    let metadata = parquet::file::metadata::ParquetMetaDataReader::new()
+        .parse_and_finish(&Bytes::from(body.clone()))
+        .unwrap();
+    let prefix =
+        exported_prefix(day, &format!("archive/{name}.gz"), &schema::fingerprint(model, dataset(model)));
+    let file = DataFile {
+        path: format!("{prefix}.parquet"),
+        day: day.to_owned(),
+        size: u64::try_from(body.len()).unwrap(),
+        modified: NOW,
+        statistics: Some(FileStatistics::of(&metadata, &schema::arrow_schema(dataset(model)))),
+    };
+    let table = log(bucket);
+    put(bucket, &format!("{}{}", table.root(), file.path), body);
+    let addition = LogAddition { dataset: 0, prefix, file };
+    let committed =
+        add_to_log(dataset(model), &table, &FixedClock(NOW), NOW.plus(HOUR), std::slice::from_ref(&addition));
+    block_on(committed).unwrap().unwrap()
+}
+
+/// A bucket whose log has these files of one day.
 fn bucket(model: &Model, files: &[Vec<AttemptRow>]) -> Arc<MemoryObjects> {
     let bucket = Arc::new(MemoryObjects::default());
     bucket.set_clock(NOW);
     for (name, rows) in (0..).zip(files) {
-        put(&bucket, &exported(model, DAY, name), parquet(model, rows));
+        export(&bucket, model, DAY, name, rows);
     }
     bucket
 }
@@ -185,30 +216,7 @@ fn put(bucket: &MemoryObjects, key: &str, body: Vec<u8>) {
 }
 
 fn options() -> CompactionOptions {
-    CompactionOptions { grace_period: GRACE, ..CompactionOptions::default() }
-}
-
-/// A clock that advances by a step after each reading.
-struct SteppingClock {
-    now: AtomicI64,
-    step: Duration,
-}
-
-impl Clock for SteppingClock {
-    fn now(&self) -> Timestamp {
-        let step_ms = i64::try_from(self.step.as_millis()).unwrap();
-        Timestamp::from_epoch_ms(self.now.fetch_add(step_ms, Relaxed))
-    }
-
-    async fn sleep(&self, _: Duration) {}
-
-    async fn until(&self, _: Timestamp) {
-        std::future::pending().await
-    }
-
-    fn permille(&self) -> u32 {
-        0
-    }
+    CompactionOptions { retention: RETAINED, ..CompactionOptions::default() }
 }
 
 /// A compactor at a fixed time.
@@ -217,9 +225,8 @@ fn compactor<B: Bucket>(
     bucket: B,
     options: CompactionOptions,
     now: Timestamp,
-) -> DatasetCompactor<B, SteppingClock> {
-    let clock = SteppingClock { now: AtomicI64::new(now.epoch_ms()), step: Duration::ZERO };
-    DatasetCompactor::new(Arc::clone(model), bucket, options, clock)
+) -> DatasetCompactor<B, FixedClock> {
+    DatasetCompactor::new(Arc::clone(model), bucket, options, FixedClock(now))
 }
 
 /// Compacts everything; the bucket's clock is at `now`, too.
@@ -233,12 +240,24 @@ fn compact(
     block_on(compactor(model, Arc::clone(bucket), options, now).compact(None, None)).unwrap()
 }
 
-fn keys(bucket: &MemoryObjects, prefix: &str) -> Vec<String> {
-    bucket.objects().into_keys().filter(|key| key.starts_with(prefix)).collect()
+/// The files of a table, in the order of their paths: path and content.
+fn files(table: &MemoryTable) -> Vec<(String, Vec<u8>)> {
+    let snapshot = block_on(table.snapshot()).unwrap();
+    let objects = table.bucket().objects();
+    let content = |file: &Arc<DataFile>| {
+        let content = objects[&format!("{}{}", table.root(), file.path)].clone();
+        assert_eq!(
+            (content.len() as u64, rows_of_file(content.clone()).len() as u64),
+            (file.size, file.rows())
+        );
+        (file.path.clone(), content)
+    };
+    snapshot.files().map(content).collect()
 }
 
-fn files(bucket: &MemoryObjects) -> Vec<String> {
-    keys(bucket, "datasets/")
+/// The rows of a table's files, file by file.
+fn rows_of_table(table: &MemoryTable) -> Vec<Vec<AttemptRow>> {
+    files(table).into_iter().map(|(_, file)| rows_of_file(file)).collect()
 }
 
 fn batches(file: Vec<u8>) -> Vec<RecordBatch> {
@@ -272,19 +291,45 @@ fn rows_of_file(file: Vec<u8>) -> Vec<AttemptRow> {
     rows
 }
 
-/// The rows of all files without duplicates, as readers see them.
-fn distinct(bucket: &MemoryObjects) -> BTreeSet<AttemptRow> {
-    let objects = bucket.objects().into_iter().filter(|(key, _)| key.starts_with("datasets/"));
-    objects.flat_map(|(_, file)| rows_of_file(file)).collect()
+/// The rows of the log without duplicates.
+fn distinct(bucket: &Arc<MemoryObjects>) -> BTreeSet<AttemptRow> {
+    rows_of_table(&log(bucket)).into_iter().flatten().collect()
 }
 
-/// The newest row of every key, computed without the order of the compactor.
-fn view(rows: &BTreeSet<AttemptRow>) -> BTreeMap<(String, String), AttemptRow> {
+/// The rows of the current table, sorted.
+fn current_rows(bucket: &Arc<MemoryObjects>) -> Vec<AttemptRow> {
+    let mut rows: Vec<AttemptRow> = rows_of_table(&current(bucket)).concat();
+    rows.sort();
+    rows
+}
+
+fn by_item(rows: &BTreeSet<AttemptRow>) -> BTreeMap<(String, String), Vec<&AttemptRow>> {
     let mut items: BTreeMap<_, Vec<&AttemptRow>> = BTreeMap::new();
     for row in rows {
         items.entry((row.project.clone(), row.attempt.clone())).or_default().push(row);
     }
-    items.into_iter().map(|(key, rows)| (key, newest_row(rows).clone())).collect()
+    items
+}
+
+/// The newest row of every key, computed without the order of the compactor.
+fn view(rows: &BTreeSet<AttemptRow>) -> BTreeMap<(String, String), AttemptRow> {
+    by_item(rows).into_iter().map(|(key, rows)| (key, newest_row(rows).clone())).collect()
+}
+
+/// The rows that are current if expired items are kept, computed without the order of the compactor; sorted.
+fn expected_current(rows: &BTreeSet<AttemptRow>) -> Vec<AttemptRow> {
+    let mut current = Vec::new();
+    for rows in by_item(rows).into_values() {
+        let expired: BTreeMap<&str, &AttemptRow> =
+            rows.iter().filter(|row| row.operation == "EXPIRE").map(|row| (&*row.position, *row)).collect();
+        current.extend(expired.into_values().cloned());
+        let newest = newest_row(rows);
+        if !["REMOVE", "EXPIRE"].contains(&&*newest.operation) {
+            current.push(newest.clone());
+        }
+    }
+    current.sort();
+    current
 }
 
 /// The newest of the rows of one key.

@@ -1,10 +1,13 @@
 //! The exporter as a Lambda function: which objects an event names, and the response.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use afterwrite::Result;
+use afterwrite::clock::SystemClock;
 use afterwrite::commit::RememberedLookups;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
+use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_lambda::{
@@ -19,7 +22,7 @@ const FUNCTION: &str = "exporter";
 /// The function `exporter`.
 #[derive(Debug)]
 pub struct ExporterFunction {
-    exporter: ArchiveExporter<S3Bucket, DynamoDb>,
+    exporter: ArchiveExporter<S3Bucket, DynamoDb, SystemClock>,
     /// Objects of other buckets are skipped.
     bucket: String,
 }
@@ -40,47 +43,81 @@ impl ExporterFunction {
             }
             None => None,
         };
-        let exporter = ArchiveExporter::new(config.model, config.table_names, objects, remembered);
+        let exporter =
+            ArchiveExporter::new(config.model, config.table_names, objects, remembered, SystemClock);
         Ok(Self { exporter, bucket: name.to_string() })
     }
 
-    /// Exports the objects of each message; the response names the messages that failed.
-    async fn export_messages(&self, messages: Vec<(String, Result<Vec<CreatedObject>>)>) -> BatchResponse {
-        let mut response = BatchResponse::default();
-        for (item_identifier, created) in messages {
-            let exported = match created {
-                Ok(created) => self.export(&created).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = exported {
-                tracing::warn!(message = item_identifier, %error, "a message's objects were not exported");
+    /// Exports the objects of all messages, with one commit for each dataset; the response names the messages that failed.
+    async fn export_messages(
+        &self,
+        messages: Vec<(String, Result<Vec<CreatedObject>>)>,
+        deadline: Timestamp,
+    ) -> BatchResponse {
+        let (mut response, mut keys, mut message_of_key) = (BatchResponse::default(), Vec::new(), Vec::new());
+        let mut failed = BTreeSet::new();
+        for (index, (_, created)) in messages.iter().enumerate() {
+            match created {
+                Ok(created) => {
+                    let own = self.own_keys(created);
+                    message_of_key.extend(own.iter().map(|_| index));
+                    keys.extend(own);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a message was not read");
+                    failed.insert(index);
+                }
+            }
+        }
+        let outcomes = self.export(&keys, deadline).await;
+        failed.extend(
+            message_of_key.into_iter().zip(&outcomes).filter(|(_, it)| it.is_err()).map(|(at, _)| at),
+        );
+        for (index, (item_identifier, _)) in messages.into_iter().enumerate() {
+            if failed.contains(&index) {
+                tracing::warn!(message = item_identifier, "a message's objects were not exported");
                 response.batch_item_failures.push(BatchItemFailure { item_identifier });
             }
         }
         response
     }
 
-    /// Exports all of these objects, or as many as possible; returns the first error, if any.
-    async fn export(&self, created: &[CreatedObject]) -> Result<()> {
-        let mut first_error = None;
+    /// The keys of the objects in this function's bucket.
+    fn own_keys(&self, created: &[CreatedObject]) -> Vec<String> {
+        let mut keys = Vec::with_capacity(created.len());
         for CreatedObject { bucket, key } in created {
-            if *bucket != self.bucket {
+            if *bucket == self.bucket {
+                keys.push(key.clone());
+            } else {
                 tracing::warn!(
                     bucket,
                     "an object of another bucket was skipped; AFTERWRITE_BUCKET names this function's bucket"
                 );
-                continue;
-            }
-            let started = Instant::now();
-            match self.exporter.export(key).await {
-                Ok(totals) => metrics(&totals).print(FUNCTION, &self.exporter.model().name, started),
-                Err(error) => {
-                    tracing::warn!(object = key, %error, "an object was not exported");
-                    first_error.get_or_insert(error);
-                }
             }
         }
-        first_error.map_or(Ok(()), Err)
+        keys
+    }
+
+    /// Exports all of these objects, or as many as possible.
+    async fn export(&self, keys: &[String], deadline: Timestamp) -> Vec<Result<()>> {
+        let started = Instant::now();
+        let outcomes = self.exporter.export(keys, deadline).await;
+        let mut totals = ExportTotals::default();
+        let mut done = Vec::with_capacity(outcomes.len());
+        for (key, outcome) in keys.iter().zip(outcomes) {
+            done.push(match outcome {
+                Ok(exported) => {
+                    totals += exported;
+                    Ok(())
+                }
+                Err(error) => {
+                    tracing::warn!(object = key, %error, "an object was not exported");
+                    Err(error)
+                }
+            });
+        }
+        metrics(&totals).print(FUNCTION, &self.exporter.model().name, started);
+        done
     }
 }
 
@@ -100,11 +137,13 @@ impl LambdaFunction for ExporterFunction {
                 ));
             }
         }
+        let deadline = invocation.deadline();
         match ExporterEvent::read(invocation.payload())? {
             ExporterEvent::Objects(created) => {
-                Box::pin(self.export(&created)).await.map(|()| BatchResponse::default())
+                let outcomes = Box::pin(self.export(&self.own_keys(&created), deadline)).await;
+                outcomes.into_iter().collect::<Result<()>>().map(|()| BatchResponse::default())
             }
-            ExporterEvent::Messages(messages) => Ok(Box::pin(self.export_messages(messages)).await),
+            ExporterEvent::Messages(messages) => Ok(Box::pin(self.export_messages(messages, deadline)).await),
         }
     }
 }

@@ -1,40 +1,57 @@
-//! Exporting: one archive object → a Parquet file for each dataset and day that its lines change.
+//! Exporting: archive objects → a Parquet file for each dataset and day that their lines change, and one commit for each dataset.
 //!
 //! ```text
 //! archive/…gz ─▶ lines    decompressed as it arrives, cut into blocks of whole lines
 //!             ─▶ object   each line decoded; its rows appended to the columns of their partitions
 //!             ─▶ partition_writer, column      Arrow arrays ─▶ Parquet in memory
-//!             ─▶ datasets/<name>/dt=<day>/<hash of the object's key>-<fingerprint of model and schema>.parquet
+//!             ─▶ upload   datasets/<name>_log/dt=<day>/<hash of the object's key>-<fingerprint of model and schema>.parquet
+//! all objects ─▶ commit   one version of each dataset's log adds the files of all objects; then a mark for each object
 //! ```
 //!
-//! The file's key is derived from the object's, and the file is only written if it does not exist (`If-None-Match: *`): exporting
-//! an object again changes nothing. Duplicates of a change within an object are exported once. A line that is not a change record
-//! of the model's tables is written to `rejected/` with its number and the reason; the other lines are exported. An object that
-//! cannot be read to its end, or that has only changes of unknown tables, fails as a whole, before anything is written.
+//! # Why exporting an object again changes nothing
+//!
+//! The file's path is derived from the object's key and the schema, and the file is only written if it does not exist
+//! (`If-None-Match: *`). The commit adds a path only if the version before it neither has it nor remembers its removal: the log
+//! remembers a file that the compactor has packed for the retention. After that, a duplicate adds copies of rows to the log, which
+//! readers and the compactor drop, because a row is identified by its item's key and its position.
+//!
+//! An exporter may stop after any request. Before the commit its files are in no version of a table: the next attempt uses them, or a
+//! vacuum removes them. After the commit only the marks are missing: they save `afterwrite export --missing` work, nothing else.
+//!
+//! Duplicates of a change within an object are exported once. A line that is not a change record of the model's tables is written to
+//! `rejected/` with its number and the reason; the other lines are exported. An object that cannot be read to its end, or that has only
+//! changes of unknown tables, fails as a whole, before anything is written.
 
 mod column;
+pub(crate) mod commit;
 mod event;
 pub mod function;
 mod json;
 mod lines;
+pub mod missing;
 mod object;
 mod partition_writer;
+pub(crate) mod upload;
 
 use std::sync::Arc;
 
+use afterwrite::clock::Clock;
 use afterwrite::commit::RememberedLookups;
-use afterwrite::sink::Tables;
-use afterwrite::sink::{Bucket, ObjectBody, PutOutcome};
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{Bucket, Tables};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use futures::TryStreamExt as _;
 
+use self::commit::{LogAddition, commit_objects};
 pub use self::json::plain_json;
 use self::lines::LineBlocks;
 pub use self::object::ExportTotals;
 use self::object::ObjectExport;
-use crate::paths::{ARCHIVE, DatasetPartition, rejected_lines};
-use crate::schema::fingerprint;
+use self::upload::upload_files;
+use crate::delta::DeltaTable;
+use crate::paths::{ARCHIVE, export_mark, log_root, rejected_lines};
+use crate::schema::model_fingerprint;
 
 /// How many bytes of rows are staged before they are encoded, for all partitions of an object together. Encoding ends a row group
 /// of every partition, so a smaller value takes less memory and makes smaller row groups. A column of an Arrow batch holds at
@@ -43,17 +60,28 @@ const STAGED_BYTES: usize = 32 * 1024 * 1024;
 
 /// Exports the archive of a bucket.
 #[derive(Debug)]
-pub struct ArchiveExporter<B, T> {
+pub struct ArchiveExporter<B, T, C> {
     model: Arc<Model>,
     /// The name of each of the model's tables in the account.
     tables: Vec<Arc<str>>,
-    bucket: B,
+    bucket: Arc<B>,
+    /// The table of each dataset's changes.
+    logs: Vec<DeltaTable<Arc<B>>>,
     /// The remembered lookups, if the state table is configured.
     remembered: Option<RememberedLookups<T>>,
+    clock: C,
+    fingerprint: String,
     staged_bytes: usize,
 }
 
-impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
+/// An object whose files are uploaded and not committed.
+#[derive(Debug)]
+struct UploadedObject {
+    totals: ExportTotals,
+    files: Vec<LogAddition>,
+}
+
+impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
     /// `tables` has the name of each of [`Model::tables`] in the account. Without `remembered`, columns of lookups are null.
     #[must_use]
     pub fn new(
@@ -61,8 +89,20 @@ impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
         tables: Vec<Arc<str>>,
         bucket: B,
         remembered: Option<RememberedLookups<T>>,
+        clock: C,
     ) -> Self {
-        Self { model, tables, bucket, remembered, staged_bytes: STAGED_BYTES }
+        let bucket = Arc::new(bucket);
+        let table = |dataset| DeltaTable::new(Arc::clone(&bucket), log_root(dataset));
+        Self {
+            logs: model.datasets.iter().map(table).collect(),
+            fingerprint: model_fingerprint(&model),
+            model,
+            tables,
+            bucket,
+            remembered,
+            clock,
+            staged_bytes: STAGED_BYTES,
+        }
     }
 
     /// The model.
@@ -71,21 +111,54 @@ impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
         &self.model
     }
 
-    /// Exports one object. An object outside `archive/` is ignored.
+    /// The bucket.
+    #[must_use]
+    pub fn bucket(&self) -> &Arc<B> {
+        &self.bucket
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Exports objects, with one commit for each dataset that they change; one outcome for each key. Objects outside `archive/` are
+    /// ignored. Commits that lose a race are tried again until the deadline.
     ///
     /// # Errors
-    /// [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was
-    /// written. Otherwise as [`Bucket`] and [`Tables::read`]: some files may be written, and exporting the object again writes
-    /// the others.
-    pub async fn export(&self, key: &str) -> Result<ExportTotals> {
-        if !key.starts_with(ARCHIVE) {
-            return Ok(ExportTotals { foreign: 1, ..ExportTotals::default() });
+    /// Of an object: [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was
+    /// written. Otherwise as [`Bucket`], [`Tables::read`] and [`DeltaTable::update`]: exporting the object again completes it.
+    pub async fn export(&self, keys: &[String], deadline: Timestamp) -> Vec<Result<ExportTotals>> {
+        let mut uploaded = Vec::with_capacity(keys.len());
+        for key in keys {
+            let object = Box::pin(self.upload(key)).await;
+            uploaded.push(object.map_err(|error| error.with("object", key)));
         }
-        let exported = match self.read(key).await {
-            Ok(export) => self.write(key, export).await,
-            Err(error) => Err(error),
-        };
-        exported.map_err(|error| error.with("object", key))
+        Box::pin(commit_objects(&self.model, &self.logs, &self.clock, deadline, &mut uploaded)).await;
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for (key, object) in keys.iter().zip(uploaded) {
+            outcomes.push(match object {
+                Ok(object) => self.mark(key).await.map(|()| object.totals),
+                Err(error) => Err(error),
+            });
+        }
+        outcomes
+    }
+
+    /// Uploads the files of an object.
+    async fn upload(&self, key: &str) -> Result<UploadedObject> {
+        if !key.starts_with(ARCHIVE) {
+            let totals = ExportTotals { foreign: 1, ..ExportTotals::default() };
+            return Ok(UploadedObject { totals, files: Vec::new() });
+        }
+        let (partitions, rejected, mut totals) = self.read(key).await?.finish()?;
+        if !rejected.is_empty() {
+            self.bucket.put(&rejected_lines(key), rejected).await?;
+        }
+        let upload = upload_files(&self.model, &self.logs, &self.clock, key, partitions, &mut totals);
+        let files = Box::pin(upload).await?;
+        Ok(UploadedObject { totals, files })
     }
 
     /// Reads an object to its end.
@@ -110,26 +183,13 @@ impl<B: Bucket, T: Tables> ArchiveExporter<B, T> {
         Ok(export)
     }
 
-    /// Writes the rejected lines and the files of an object.
-    async fn write(&self, archive_key: &str, export: ObjectExport<'_, T>) -> Result<ExportTotals> {
-        let (partitions, rejected, mut totals) = export.finish()?;
-        if !rejected.is_empty() {
-            self.bucket.put(&rejected_lines(archive_key), rejected).await?;
+    /// Marks an object as exported.
+    async fn mark(&self, key: &str) -> Result<()> {
+        if !key.starts_with(ARCHIVE) {
+            return Ok(());
         }
-        for (dataset, day, writer) in partitions {
-            let partition = DatasetPartition { dataset, day };
-            let key = partition.exported_file(archive_key, &fingerprint(&self.model, dataset));
-            let file = writer.finish()?;
-            let bytes = file.len();
-            match self.bucket.put_new(&key, ObjectBody::Bytes(file.into())).await? {
-                PutOutcome::Written => {
-                    totals.files += 1;
-                    totals.file_bytes += bytes;
-                }
-                PutOutcome::AlreadyExists => totals.existing_files += 1,
-            }
-        }
-        Ok(totals)
+        let marked = self.bucket.put(&export_mark(&self.fingerprint, key), Vec::new()).await;
+        marked.map_err(|error| error.with("object", key))
     }
 }
 

@@ -29,10 +29,10 @@ const TYPICAL_LINE_BYTES: usize = 1024;
 const MAX_REJECTED_LINES: usize = 10_000;
 const MAX_REJECTED_MEBIBYTES: usize = 64;
 
-/// The totals of the export of one object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The totals of the export of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExportTotals {
-    /// Objects outside the archive, which were ignored: 0 or 1.
+    /// Objects outside the archive, which were ignored.
     pub foreign: usize,
     /// Lines that were read.
     pub lines: usize,
@@ -48,10 +48,25 @@ pub struct ExportTotals {
     pub rescued: usize,
     /// Files that were written.
     pub files: usize,
-    /// Files that existed from an earlier export.
+    /// Files that existed from an earlier export, in the bucket or in the log.
     pub existing_files: usize,
     /// Bytes of the files that were written.
     pub file_bytes: usize,
+}
+
+impl std::ops::AddAssign for ExportTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.foreign += other.foreign;
+        self.lines += other.lines;
+        self.rows += other.rows;
+        self.duplicates += other.duplicates;
+        self.unmatched += other.unmatched;
+        self.rejected += other.rejected;
+        self.rescued += other.rescued;
+        self.files += other.files;
+        self.existing_files += other.existing_files;
+        self.file_bytes += other.file_bytes;
+    }
 }
 
 /// The export of an object, as far as it has been read.
@@ -62,7 +77,7 @@ pub(super) struct ObjectExport<'e, T> {
     remembered: Option<&'e RememberedLookups<T>>,
     /// How many bytes of rows are staged before they are encoded.
     staged_bytes: usize,
-    datasets: Vec<DatasetExport<'e>>,
+    datasets: Vec<DatasetExport>,
     /// How many changes have been staged since the staged rows were measured.
     unmeasured: usize,
     /// The changes so far.
@@ -80,8 +95,7 @@ pub(super) struct ObjectExport<'e, T> {
 }
 
 /// The partitions of a dataset, by day.
-struct DatasetExport<'e> {
-    dataset: &'e Dataset,
+struct DatasetExport {
     schema: SchemaRef,
     days: HashMap<String, PartitionWriter>,
 }
@@ -93,7 +107,15 @@ type KnownLookups = HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>;
 type ChangeFingerprint = [u64; 2];
 
 /// The partitions of an object, its rejected lines in JSON, and the counts.
-type FinishedExport<'e> = (Vec<(&'e Dataset, String, PartitionWriter)>, Vec<u8>, ExportTotals);
+type FinishedExport = (Vec<FinishedPartition>, Vec<u8>, ExportTotals);
+
+/// The rows of one object in one partition.
+pub(super) struct FinishedPartition {
+    /// The dataset: an index into [`Model::datasets`].
+    pub(super) dataset: usize,
+    pub(super) day: String,
+    pub(super) writer: PartitionWriter,
+}
 
 /// A line of the object under `rejected/`.
 #[derive(Serialize)]
@@ -135,11 +157,8 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         staged_bytes: usize,
     ) -> Self {
         let datasets = model.datasets.iter();
-        let datasets = datasets.map(|dataset| DatasetExport {
-            dataset,
-            schema: arrow_schema(dataset),
-            days: HashMap::new(),
-        });
+        let datasets =
+            datasets.map(|dataset| DatasetExport { schema: arrow_schema(dataset), days: HashMap::new() });
         Self {
             model,
             tables,
@@ -331,11 +350,12 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
     }
 
     /// Ends the object.
-    pub(super) fn finish(self) -> Result<FinishedExport<'e>> {
+    pub(super) fn finish(self) -> Result<FinishedExport> {
         self.refuse_unknown_tables()?;
-        let partitions = self.datasets.into_iter().flat_map(|DatasetExport { dataset, days, .. }| {
-            days.into_iter().map(move |(day, partition)| (dataset, day, partition))
-        });
+        let partitions =
+            self.datasets.into_iter().enumerate().flat_map(|(dataset, DatasetExport { days, .. })| {
+                days.into_iter().map(move |(day, writer)| FinishedPartition { dataset, day, writer })
+            });
         Ok((partitions.collect(), self.rejected, self.totals))
     }
 }

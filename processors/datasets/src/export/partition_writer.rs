@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::column::{ColumnBuilder, ScalarBuilder as _, column_builder, timestamp_builder};
 use super::json::dynamodb_json;
+use crate::delta::FileStatistics;
 use crate::schema::writer_properties;
 
 /// The maximum size of a column's dictionary, in bytes: less than in compacted files, because row groups may be small, and each
@@ -114,10 +115,12 @@ impl PartitionWriter {
         self.writer.flush().map_err(unwritten)
     }
 
-    /// The file.
-    pub(super) fn finish(mut self) -> Result<Vec<u8>> {
+    /// The file and its statistics.
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, FileStatistics)> {
         self.encode()?;
-        self.writer.into_inner().map_err(unwritten)
+        let metadata = self.writer.finish().map_err(unwritten)?;
+        let statistics = FileStatistics::of(&metadata, &self.schema);
+        Ok((std::mem::take(self.writer.inner_mut()), statistics))
     }
 }
 

@@ -1,7 +1,7 @@
 use std::io::Write as _;
 
 use afterwrite::record::AttributeValue;
-use afterwrite::sink::ObjectStore as _;
+use afterwrite::sink::ObjectStore;
 use afterwrite_memory::MemoryObjects;
 use afterwrite_memory::{MemoryTables, TableDefinition};
 use arrow_array::RecordBatch;
@@ -12,6 +12,7 @@ use flate2::write::GzEncoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::*;
+use crate::fixed_clock::FixedClock;
 use crate::schema::arrow_schema;
 
 const MODEL: &str = r##"
@@ -48,9 +49,20 @@ fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-fn exporter(bucket: &Arc<MemoryObjects>) -> ArchiveExporter<Arc<MemoryObjects>, MemoryTables> {
+type MemoryExporter = ArchiveExporter<Arc<MemoryObjects>, MemoryTables, FixedClock>;
+
+/// The clock of new buckets.
+const NOW: Timestamp = Timestamp::from_epoch_ms(0);
+
+fn exporter(bucket: &Arc<MemoryObjects>) -> MemoryExporter {
     let model = Model::parse(MODEL, "library.toml").unwrap();
-    ArchiveExporter::new(Arc::new(model), vec![Arc::from("library")], Arc::clone(bucket), None)
+    ArchiveExporter::new(
+        Arc::new(model),
+        vec![Arc::from("library")],
+        Arc::clone(bucket),
+        None,
+        FixedClock(NOW),
+    )
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -65,11 +77,16 @@ fn line(number: u64, event: &str, images: &str) -> String {
     ) + "\n"
 }
 
+/// Exports one object.
+async fn export_one(exporter: &MemoryExporter, key: &str) -> Result<ExportTotals> {
+    exporter.export(&[key.to_owned()], NOW.plus(std::time::Duration::from_secs(60))).await.remove(0)
+}
+
 /// Exports the text as one object.
 fn exported(bucket: &Arc<MemoryObjects>, key: &str, text: &str) -> Result<ExportTotals> {
     block_on(async {
         bucket.put(key, gzip(text)).await.unwrap();
-        exporter(bucket).export(key).await
+        export_one(&exporter(bucket), key).await
     })
 }
 
@@ -110,7 +127,8 @@ fn book(number: u64, day: u64) -> String {
 }
 
 fn parquet_of(bucket: &MemoryObjects, prefix: &str) -> Vec<(String, Vec<u8>)> {
-    bucket.objects().into_iter().filter(|(key, _)| key.starts_with(prefix)).collect()
+    let objects = bucket.objects().into_iter();
+    objects.filter(|(key, _)| key.starts_with(prefix) && key.ends_with(".parquet")).collect()
 }
 
 /// The files of an object that is exported with this many bytes staged: their keys, rows and numbers of row groups.
@@ -119,7 +137,7 @@ fn staged(object: &[u8], bytes: usize) -> Vec<(String, Vec<String>, usize)> {
     let key = "archive/dt=2026-02-06/hh=14/a.gz";
     block_on(bucket.put(key, object.to_vec())).unwrap();
     let exporter = ArchiveExporter { staged_bytes: bytes, ..exporter(&bucket) };
-    block_on(exporter.export(key)).unwrap();
+    block_on(export_one(&exporter, key)).unwrap();
     let groups = |file: &Vec<u8>| {
         let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(file.clone())).unwrap();
         reader.metadata().num_row_groups()
@@ -160,7 +178,7 @@ fn every_type_of_value_fits_its_column() {
     let totals = exported(&bucket, "archive/dt=2026-02-06/hh=14/a.gz", &line(100, "INSERT", &image)).unwrap();
     assert_eq!((totals.rows, totals.rescued, totals.files), (1, 0, 1));
     let [(key, file)] = &parquet_of(&bucket, "datasets/")[..] else { panic!("one file") };
-    assert!(key.starts_with("datasets/books/dt=2026-02-06/") && key.ends_with(".parquet"), "{key}");
+    assert!(key.starts_with("datasets/books_log/dt=2026-02-06/") && key.ends_with(".parquet"), "{key}");
     assert_eq!(
         rows_of(file.clone()),
         [concat!(
@@ -168,7 +186,7 @@ fn every_type_of_value_fits_its_column() {
             "printed=1999-12-31 cover=000102 tags=[a, b] stock={home: 1, lent: ∅} ",
             "author={name: É. \"X\", bornin: 1970} ",
             "extra={\"l\":[null,[1]],\"n\":12345678901234567890123456789012345678} ",
-            "_key_shelf_id=1 _operation=INSERT _changed_at=2026-02-06T14:30:00.250Z _generation=1"
+            "_key_shelf_id=1 _key_book_id=1 _operation=INSERT _changed_at=2026-02-06T14:30:00.250Z _generation=1"
         )]
     );
     let batch = batches(file.clone()).remove(0);
@@ -243,7 +261,7 @@ fn a_second_export_changes_nothing_and_duplicates_are_exported_once() {
     assert_eq!((totals.files, totals.existing_files), (0, 2));
     assert_eq!(bucket.objects(), before);
     let operations = |day: &str| -> Vec<String> {
-        let (_, file) = parquet_of(&bucket, &format!("datasets/books/dt={day}/")).remove(0);
+        let (_, file) = parquet_of(&bucket, &format!("datasets/books_log/dt={day}/")).remove(0);
         let batch = batches(file).remove(0);
         let operations = batch.column_by_name("_operation").unwrap().as_string::<i32>().clone();
         operations.iter().flatten().map(str::to_owned).collect()
@@ -252,6 +270,196 @@ fn a_second_export_changes_nothing_and_duplicates_are_exported_once() {
         (operations("2026-02-06"), operations("2026-02-07")),
         (vec!["INSERT".into(), "REMOVE".into()], vec!["MODIFY".to_owned()])
     );
+}
+
+fn log(bucket: &Arc<MemoryObjects>) -> DeltaTable<Arc<MemoryObjects>> {
+    DeltaTable::new(Arc::clone(bucket), "datasets/books_log/")
+}
+
+fn log_files(bucket: &Arc<MemoryObjects>) -> Vec<(String, u64, u64)> {
+    let snapshot = block_on(log(bucket).snapshot()).unwrap();
+    snapshot.files().map(|file| (file.path.clone(), file.size, file.rows())).collect()
+}
+
+fn days(days: u64) -> String {
+    (1..=days)
+        .map(|number| book(number, number % 28 + 1).replace("2026-02", &format!("20{:02}-02", number / 28)))
+        .collect()
+}
+
+#[test]
+fn one_commit_adds_the_files_of_all_objects() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let keys = ["archive/a.gz", "archive/b.gz", "archive/c.gz"].map(str::to_owned);
+    for (number, key) in (1..).zip(&keys) {
+        block_on(bucket.put(key, gzip(&book(number, number)))).unwrap();
+    }
+    let outcomes = block_on(exporter(&bucket).export(&keys, NOW.plus(std::time::Duration::from_secs(60))));
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().unwrap().files == 1));
+    let snapshot = block_on(log(&bucket).snapshot()).unwrap();
+    assert_eq!((snapshot.version(), snapshot.files().count()), (Some(0), 3));
+    let versions: Vec<(&str, i64)> = snapshot.transactions().collect();
+    assert_eq!(versions, [("dt=2026-02-01", 0), ("dt=2026-02-02", 0), ("dt=2026-02-03", 0)]);
+    assert_eq!(parquet_of(&bucket, "datasets/").len(), 3);
+    assert!(log_files(&bucket).iter().all(|(path, size, rows)| {
+        let file = &bucket.objects()[&format!("datasets/books_log/{path}")];
+        file.len() as u64 == *size && rows_of(file.clone()).len() as u64 == *rows
+    }));
+}
+
+/// A bucket that stops responding after a number of written files, and counts requests in flight.
+#[derive(Debug)]
+struct LimitedBucket {
+    inner: Arc<MemoryObjects>,
+    writes: std::sync::atomic::AtomicUsize,
+    limit: usize,
+    in_flight: std::sync::atomic::AtomicUsize,
+    most_in_flight: std::sync::atomic::AtomicUsize,
+}
+
+impl LimitedBucket {
+    fn new(inner: &Arc<MemoryObjects>, limit: usize) -> Self {
+        let zero = std::sync::atomic::AtomicUsize::default;
+        Self { inner: Arc::clone(inner), writes: zero(), limit, in_flight: zero(), most_in_flight: zero() }
+    }
+}
+
+impl ObjectStore for LimitedBucket {
+    async fn put(&self, key: &str, body: Vec<u8>) -> Result<()> {
+        self.inner.put(key, body).await
+    }
+}
+
+impl Bucket for LimitedBucket {
+    async fn get(&self, key: &str) -> Result<Option<afterwrite::sink::ObjectChunks>> {
+        self.inner.get(key).await
+    }
+
+    async fn put_new(
+        &self,
+        key: &str,
+        body: afterwrite::sink::ObjectBody,
+    ) -> Result<afterwrite::sink::PutOutcome> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let in_flight = self.in_flight.fetch_add(1, Relaxed) + 1;
+        self.most_in_flight.fetch_max(in_flight, Relaxed);
+        tokio::task::yield_now().await;
+        self.in_flight.fetch_sub(1, Relaxed);
+        if self.writes.fetch_add(1, Relaxed) >= self.limit {
+            return Err(Error::new(ErrorKind::Unavailable, "injected"));
+        }
+        self.inner.put_new(key, body).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<afterwrite::sink::ListedObject>> {
+        self.inner.list(prefix).await
+    }
+
+    async fn delete(&self, keys: &[String]) -> Result<()> {
+        self.inner.delete(keys).await
+    }
+}
+
+#[test]
+fn files_of_many_days_are_uploaded_at_once_and_a_retry_uses_those_that_are_there() {
+    use std::sync::atomic::Ordering::Relaxed;
+    let inner = Arc::new(MemoryObjects::default());
+    let key = "archive/a.gz";
+    block_on(inner.put(key, gzip(&days(2_500)))).unwrap();
+    let attempt = |limit| {
+        let bucket = Arc::new(LimitedBucket::new(&inner, limit));
+        let model = Arc::new(Model::parse(MODEL, "library.toml").unwrap());
+        let tables = vec![Arc::from("library")];
+        let exporter: ArchiveExporter<_, MemoryTables, _> =
+            ArchiveExporter::new(model, tables, Arc::clone(&bucket), None, FixedClock(NOW));
+        let deadline = NOW.plus(std::time::Duration::from_secs(60));
+        let outcome = block_on(exporter.export(&[key.to_owned()], deadline)).remove(0);
+        (outcome, bucket.most_in_flight.load(Relaxed))
+    };
+    let (first, in_flight) = attempt(1_000);
+    assert_eq!(first.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(in_flight >= 16, "{in_flight} at once");
+    assert_eq!(log_files(&inner), [], "nothing is committed before all files are there");
+    let (second, _) = attempt(usize::MAX);
+    let second = second.unwrap();
+    assert_eq!((second.files + second.existing_files, second.existing_files), (2_500, 1_000));
+    assert_eq!(log_files(&inner).len(), 2_500);
+    let (third, _) = attempt(0);
+    assert_eq!(third.unwrap().existing_files, 2_500, "what the log has is not sent");
+}
+
+#[test]
+fn a_file_of_an_earlier_attempt_has_its_own_size_and_statistics() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let key = "archive/a.gz";
+    exported(&bucket, key, &(book(1, 6) + &book(2, 6))).unwrap();
+    let (path, size, _) = log_files(&bucket).remove(0);
+    // The commit was lost, and the content is another one now: as if a lookup had been remembered in between.
+    let log_objects: Vec<String> =
+        bucket.objects().into_keys().filter(|key| key.contains("_delta_log")).collect();
+    block_on(bucket.delete(&log_objects)).unwrap();
+    let totals = exported(&bucket, key, &book(1, 6)).unwrap();
+    assert_eq!((totals.files, totals.existing_files), (0, 1));
+    assert_eq!(log_files(&bucket), [(path, size, 2)]);
+}
+
+#[test]
+fn a_file_that_a_vacuum_may_remove_is_not_committed() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let key = "archive/a.gz";
+    exported(&bucket, key, &book(1, 6)).unwrap();
+    let log_objects: Vec<String> =
+        bucket.objects().into_keys().filter(|key| key.contains("_delta_log")).collect();
+    block_on(bucket.delete(&log_objects)).unwrap();
+    let later = NOW.plus(crate::delta::ORPHAN_AGE / 2);
+    let exporter = ArchiveExporter { clock: FixedClock(later), ..exporter(&bucket) };
+    let totals = block_on(exporter.export(&[key.to_owned()], later.plus(std::time::Duration::from_secs(9))));
+    assert_eq!(totals[0].as_ref().unwrap().files, 1);
+    let (path, ..) = log_files(&bucket).remove(0);
+    assert!(path.ends_with("-1.parquet"), "{path}");
+}
+
+#[test]
+fn an_object_that_was_packed_is_not_added_again() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let key = "archive/a.gz";
+    exported(&bucket, key, &book(1, 6)).unwrap();
+    let remove = |snapshot: &crate::delta::TableSnapshot| {
+        Ok(Some(crate::delta::TableChange {
+            remove: snapshot.files().map(|file| file.path.clone()).collect(),
+            ..crate::delta::TableChange::new("PACK", arrow_schema(&exporter(&bucket).model.datasets[0]))
+        }))
+    };
+    block_on(log(&bucket).update(&FixedClock(NOW), NOW.plus(std::time::Duration::from_secs(9)), remove))
+        .unwrap();
+    let totals = exported(&bucket, key, &book(1, 6)).unwrap();
+    assert_eq!((totals.files, totals.existing_files, log_files(&bucket).len()), (0, 1, 0));
+    assert_eq!(block_on(log(&bucket).snapshot()).unwrap().version(), Some(1), "there is no commit");
+}
+
+#[test]
+fn objects_without_a_mark_are_missing() {
+    use super::missing::{ArchiveRange, archive_objects};
+    let bucket = Arc::new(MemoryObjects::default());
+    let object = |day: u64| format!("archive/dt=2026-02-{day:02}/hh=14/a.gz");
+    for day in 1..=4 {
+        block_on(bucket.put(&object(day), gzip(&book(day, day)))).unwrap();
+    }
+    exported(&bucket, &object(2), &book(2, 2)).unwrap();
+    let model = exporter(&bucket).model;
+    let range = |from: Option<&str>, to: Option<&str>| ArchiveRange {
+        from: from.map(str::to_owned),
+        to: to.map(str::to_owned),
+    };
+    let keys =
+        |range: &ArchiveRange, missing| block_on(archive_objects(&bucket, &model, range, missing)).unwrap();
+    assert_eq!(keys(&range(None, None), true), [1, 3, 4].map(object));
+    assert_eq!(keys(&range(Some("2026-02-02"), Some("2026-02-03")), true), [object(3)]);
+    assert_eq!(keys(&range(Some("2026-02-02"), Some("2026-02-03")), false), [2, 3].map(object));
+    let corrected = MODEL.replace("generation = 1", "generation = 2");
+    let corrected = Model::parse(&corrected, "library.toml").unwrap();
+    let all = block_on(archive_objects(&bucket, &corrected, &range(None, None), true)).unwrap();
+    assert_eq!(all.len(), 4, "a corrected model has exported nothing yet");
 }
 
 #[test]
@@ -329,7 +537,7 @@ fn other_objects_are_ignored_or_refused() {
         bucket.put("archive/loud.gz", gzip(&("noise".repeat(200_000) + "\n").repeat(70))).await.unwrap();
     });
     let before = bucket.objects();
-    let export = |key: &str| block_on(exporter(&bucket).export(key));
+    let export = |key: &str| block_on(export_one(&exporter(&bucket), key));
     assert_eq!(export("other/a.gz").unwrap(), ExportTotals { foreign: 1, ..ExportTotals::default() });
     assert_eq!(export("archive/empty").unwrap(), ExportTotals::default());
     for key in ["archive/cut.gz", "archive/text", "archive/noise.gz", "archive/loud.gz", "archive/gone.gz"] {
@@ -337,7 +545,9 @@ fn other_objects_are_ignored_or_refused() {
         assert_eq!(error.kind(), ErrorKind::Rejected, "{key}");
         assert!(error.to_string().contains(key), "{error}");
     }
-    assert_eq!(bucket.objects(), before, "an object that cannot be read writes nothing");
+    let mut after = bucket.objects();
+    after.retain(|key, _| !key.starts_with("exported/"));
+    assert_eq!(after, before, "an object that cannot be read writes nothing");
 }
 
 #[test]
@@ -357,7 +567,7 @@ fn large_items_and_invalid_days_become_rows() {
     let totals = exported(&bucket, "archive/a.gz", &text).unwrap();
     assert_eq!((totals.rows, totals.files), (5, 1));
     let (key, _) = parquet_of(&bucket, "datasets/").remove(0);
-    assert!(key.starts_with("datasets/books/dt=0001-01-01/"), "{key}");
+    assert!(key.starts_with("datasets/books_log/dt=0001-01-01/"), "{key}");
 }
 
 #[test]
@@ -389,12 +599,17 @@ fn the_outputs_of_remembered_lookups_are_columns() {
     state.put("state", item.map(|(name, value)| (name.into(), value)).into()).unwrap();
     let bucket = Arc::new(MemoryObjects::default());
     let remembered = RememberedLookups::new(Arc::clone(&model), Arc::from("state"), state);
-    let exporter =
-        ArchiveExporter::new(model, vec![Arc::from("library")], Arc::clone(&bucket), Some(remembered));
+    let exporter = ArchiveExporter::new(
+        model,
+        vec![Arc::from("library")],
+        Arc::clone(&bucket),
+        Some(remembered),
+        FixedClock(NOW),
+    );
     let export = |key: &'static str, text: String| {
         block_on(async {
             bucket.put(key, gzip(&text)).await.unwrap();
-            exporter.export(key).await.unwrap().rows
+            export_one(&exporter, key).await.unwrap().rows
         })
     };
     let good = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);
@@ -404,7 +619,7 @@ fn the_outputs_of_remembered_lookups_are_columns() {
     // A stream without new images: the lookup's key is in the item's key.
     let keys_only = line(101, "MODIFY", r#""StreamViewType":"KEYS_ONLY""#);
     assert_eq!(export("archive/b.gz", keys_only), 1);
-    let (_, file) = parquet_of(&bucket, "datasets/books/dt=0001-01-01").remove(0);
+    let (_, file) = parquet_of(&bucket, "datasets/books_log/dt=0001-01-01").remove(0);
     assert!(rows_of(file)[0].starts_with("book_id=1 owner_id=o1 "));
 }
 

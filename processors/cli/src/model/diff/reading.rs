@@ -84,10 +84,8 @@ fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, diffe
     let part = format!("dataset {name}");
     let rows = [old, new].map(|dataset| format!("{} by {}", dataset.of, dataset.partition));
     if differences.setting(&part, "its rows", rows, "Old rows stay in their partitions.") {
-        differences.problems.push(format!("dataset {name}: rows of one item would be in two partitions, and the view would show it twice. Give the dataset another name and export the archive again."));
+        differences.problems.push(format!("dataset {name}: rows of one item would be in two partitions, and the table would show it twice. Give the dataset another name and export the archive again."));
     }
-    let days = [old, new].map(|dataset| format!("{} to {}", dataset.days.0, dataset.days.1));
-    differences.setting(&part, "days", days, "Old rows of days that had no partition stay in the partition of no day; run the new SQL of `afterwrite model ddl`.");
     for (column, change) in changed_parts(&old.columns, &new.columns) {
         let (change, consequence) = match change {
             PartChange::Added(column_type) => (

@@ -1,6 +1,6 @@
 //! The exact view, over Parquet files that were written one by one.
 
-use std::fs::{File, create_dir_all, read, write};
+use std::fs::{File, create_dir_all, metadata, read, write};
 use std::path::Path;
 
 use afterwrite_datasets::schema::arrow_schema;
@@ -45,7 +45,7 @@ impl Written {
         Self { folder: tempfile::tempdir().unwrap(), model: Model::parse(MODEL, "library.toml").unwrap() }
     }
 
-    /// Writes a file of a partition: `books/dt=2026-02-06/1`.
+    /// Writes a file of a partition of a log: `books/dt=2026-02-06/1`.
     fn file(self, place: &str, rows: &[Row]) -> Self {
         self.file_without(place, &[], rows)
     }
@@ -63,11 +63,31 @@ impl Written {
         let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), None).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
+        self.commit(place);
         self
     }
 
+    /// Adds a file to its table, as any writer of Delta tables would.
+    fn commit(&self, place: &str) {
+        let (dataset, path) = place.split_once('/').unwrap();
+        let folder = self.folder.path().join(DATASETS).join(format!("{dataset}_log/_delta_log"));
+        create_dir_all(&folder).unwrap();
+        let version = folder.read_dir().unwrap().count();
+        let (day, _) = path.strip_prefix("dt=").unwrap().split_once('/').unwrap();
+        let size = metadata(self.path(place)).unwrap().len();
+        let protocol = r#"{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}
+{"metaData":{"id":"1","format":{"provider":"parquet","options":{}},"schemaString":"{\"type\":\"struct\",\"fields\":[]}","partitionColumns":["dt"],"configuration":{}}}
+"#;
+        let begin = if version == 0 { protocol } else { "" };
+        let add = format!(
+            r#"{begin}{{"add":{{"path":"{path}.parquet","partitionValues":{{"dt":"{day}"}},"size":{size},"modificationTime":0,"dataChange":true}}}}"#
+        );
+        write(folder.join(format!("{version:020}.json")), add).unwrap();
+    }
+
     fn path(&self, place: &str) -> std::path::PathBuf {
-        let path = self.folder.path().join(DATASETS).join(format!("{place}.parquet"));
+        let (dataset, path) = place.split_once('/').unwrap();
+        let path = self.folder.path().join(DATASETS).join(format!("{dataset}_log/{path}.parquet"));
         create_dir_all(path.parent().unwrap()).unwrap();
         path
     }
@@ -80,7 +100,7 @@ impl Written {
     }
 
     async fn books(&self) -> Vec<String> {
-        self.queried(r#"SELECT book_id, price FROM books ORDER BY book_id, price"#).await
+        self.queried(r#"SELECT book_id, price FROM books_now ORDER BY book_id, price"#).await
     }
 }
 
@@ -89,6 +109,7 @@ fn column(name: &str, rows: &[Row]) -> ArrayRef {
         |of: fn(&Row) -> String| Arc::new(StringArray::from_iter_values(rows.iter().map(of))) as ArrayRef;
     match name {
         "book_id" => text(|row| row.0.to_owned()),
+        "_key_book_id" => text(|row| row.0.to_owned()),
         "_key_shelf_id" => text(|_| "shelf".to_owned()),
         "_operation" => text(|row| row.1.to_owned()),
         "_position" => text(|row| format!("2026-02-01T00:00:00.000#{:040}", row.2)),
@@ -162,7 +183,7 @@ async fn an_item_that_changed_its_day_is_where_it_went() {
     let written = Written::nothing()
         .file("books/dt=2026-02-06/1", &[("a", "INSERT", 1, Some(1), 10), ("a", "REMOVE", 2, Some(2), 10)])
         .file("books/dt=0001-01-01/1", &[("a", "MODIFY", 2, Some(2), 20)]);
-    assert_eq!(written.queried("SELECT dt, price FROM books").await, ["0001-01-01 20"]);
+    assert_eq!(written.queried("SELECT dt, price FROM books_now").await, ["0001-01-01 20"]);
 }
 
 #[tokio::test]
@@ -200,12 +221,51 @@ async fn the_newest_reading_decides_and_among_what_beats_it_the_position() {
 }
 
 #[tokio::test]
+async fn an_expired_life_stays_when_the_key_lives_again_and_is_removed() {
+    let rows = [
+        ("a", "INSERT", 1, Some(1), 10),
+        ("a", "EXPIRE", 2, Some(2), 10),
+        ("a", "EXPIRE", 2, Some(2), 10),
+        ("a", "INSERT", 3, Some(3), 20),
+    ];
+    let written =
+        Written::nothing().file("books/dt=2026-02-06/1", &rows).file("loans/dt=2026-02-06/1", &rows);
+    assert_eq!(written.books().await, ["a 10", "a 20"]);
+    let removed = [("a", "REMOVE", 4, Some(4), 20)];
+    let written = written.file("books/dt=2026-02-06/2", &removed).file("loans/dt=2026-02-06/2", &removed);
+    assert_eq!(written.books().await, ["a 10"]);
+    assert_eq!(written.queried("SELECT count(*) FROM loans_now").await, ["0"]);
+}
+
+#[tokio::test]
+async fn files_that_left_the_table_are_not_read() {
+    let written = Written::nothing()
+        .file("books/dt=2026-02-06/1", &[("a", "INSERT", 1, Some(1), 10)])
+        .file("books/dt=2026-02-06/2", &[("b", "INSERT", 2, Some(1), 20)]);
+    let commit = written.folder.path().join(DATASETS).join("books_log/_delta_log/00000000000000000002.json");
+    write(commit, r#"{"remove":{"path":"dt=2026-02-06/1.parquet","deletionTimestamp":0,"dataChange":true}}"#)
+        .unwrap();
+    assert_eq!(written.books().await, ["b 20"]);
+}
+
+#[tokio::test]
+async fn datasets_of_the_layout_before_delta_tables_are_named() {
+    let written = Written::nothing();
+    let old = written.folder.path().join(DATASETS).join("books/dt=2026-02-06");
+    create_dir_all(&old).unwrap();
+    write(old.join("1.parquet"), "PAR1").unwrap();
+    let place = Place::Folder(written.folder.path().to_path_buf());
+    let Err(error) = Engine::open(&written.model, &place).await else { panic!("the tables do not exist") };
+    assert!(error.report().contains("datasets migrate"), "{error}");
+}
+
+#[tokio::test]
 async fn an_expired_item_stays_or_is_removed_as_the_model_declares() {
     let rows = [("a", "INSERT", 1, Some(1), 10), ("a", "EXPIRE", 2, Some(2), 10)];
     let written =
         Written::nothing().file("books/dt=2026-02-06/1", &rows).file("loans/dt=2026-02-06/1", &rows);
     assert_eq!(written.books().await, ["a 10"]);
-    assert_eq!(written.queried("SELECT count(*) FROM loans").await, ["0"]);
+    assert_eq!(written.queried("SELECT count(*) FROM loans_now").await, ["0"]);
 }
 
 #[tokio::test]
@@ -214,7 +274,7 @@ async fn a_file_from_before_a_column_was_added_has_nulls_there() {
         .file_without("books/dt=2026-02-06/1", &["order"], &[("a", "INSERT", 1, Some(1), 10)])
         .file("books/dt=2026-02-06/2", &[("b", "INSERT", 2, Some(1), 20)]);
     let orders =
-        written.queried(r#"SELECT book_id, coalesce("order", -1) FROM books ORDER BY book_id"#).await;
+        written.queried(r#"SELECT book_id, coalesce("order", -1) FROM books_now ORDER BY book_id"#).await;
     assert_eq!(orders, ["a -1", "b 20"]);
 }
 
@@ -233,13 +293,14 @@ async fn of_a_change_exported_twice_the_row_of_the_latest_generation_counts() {
 async fn a_condition_on_the_day_spares_reading_other_days() {
     let written = Written::nothing().file("books/dt=2026-02-06/1", &[("a", "INSERT", 1, Some(1), 10)]);
     write(written.path("books/dt=2026-02-07/1"), "not Parquet").unwrap();
+    written.commit("books/dt=2026-02-07/1");
     for condition in ["dt = '2026-02-06'", "dt < '2026-02-07'", "dt BETWEEN '2026-02-01' AND '2026-02-06'"] {
-        let sql = format!("SELECT price FROM books WHERE {condition}");
+        let sql = format!("SELECT price FROM books_now WHERE {condition}");
         assert_eq!(written.queried(&sql).await, ["10"], "{condition}");
     }
     let place = Place::Folder(written.folder.path().to_path_buf());
     let engine = Engine::open(&written.model, &place);
-    let error = engine.await.unwrap().query("SELECT price FROM books").await.unwrap_err();
+    let error = engine.await.unwrap().query("SELECT price FROM books_now").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::State, "{error}");
 }
 
@@ -250,8 +311,8 @@ async fn a_wrong_query_is_rejected_with_the_cause_or_the_available_names() {
         Engine::open(&written.model, &Place::Folder(written.folder.path().to_path_buf())).await.unwrap();
     for (sql, expected) in [
         ("SELECT * FROM bocks", "bocks"),
-        ("SELECT * FROM bocks", "books, loans, books_log, loans_log"),
-        ("SELECT prize FROM books", "prize"),
+        ("SELECT * FROM bocks", "books, loans, books_log, loans_log, books_now, loans_now"),
+        ("SELECT prize FROM books_now", "prize"),
         ("SELEKT 1", "the query is not valid SQL: Expected: an SQL statement, found: SELEKT"),
         ("SELECT price FROM books WHERE", "the query is not valid SQL: "),
         ("CREATE TABLE other AS SELECT 1", "only queries"),
@@ -290,11 +351,10 @@ async fn a_bucket_is_queried_like_a_folder() {
     let server = served(written.folder.path()).await;
     let store = Arc::new(ReadOnlyBucket::over(server.client(), BUCKET));
     let engine = Engine::over(&written.model, store).await.unwrap();
-    let answer = engine.query("SELECT dt, book_id, price FROM books ORDER BY dt, book_id").await.unwrap();
+    let answer = engine.query("SELECT dt, book_id, price FROM books_now ORDER BY dt, book_id").await.unwrap();
     assert_eq!(rows(&answer), ["2026-02-06 a 10", "2026-02-07 a 20", "2026-02-07 b 30"]);
     let missing = Arc::new(ReadOnlyBucket::over(server.client(), "nowhere"));
-    let error =
-        Engine::over(&written.model, missing).await.unwrap().query("SELECT * FROM books").await.unwrap_err();
+    let Err(error) = Engine::over(&written.model, missing).await else { panic!("there is no such bucket") };
     assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
     assert!(error.to_string().contains("AFTERWRITE_BUCKET"), "{error}");
 }

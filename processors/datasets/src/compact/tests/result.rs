@@ -12,64 +12,119 @@ fn many_files_become_one_sorted_file_with_each_row_once() {
     let compacted = compact(&model, &bucket, options(), NOW);
     let rows_in = count_of(&written);
     let rows = u64::try_from(before.len()).unwrap();
-    assert_eq!((compacted.files_in, compacted.files_out), (9, 1));
+    assert_eq!((compacted.partitions, compacted.files_in, compacted.files_out), (1, 9, 1));
     assert_eq!(
         (compacted.rows_in, compacted.rows_out, compacted.duplicates),
         (rows_in, rows, rows_in - rows)
     );
     assert!(compacted.bytes_out > 0 && compacted.bytes_out < compacted.bytes_in);
-    assert_eq!(files(&bucket).len(), 10, "the inputs stay for the grace period");
-
-    let only = only_compacted(&bucket);
     let sorted: Vec<AttemptRow> = before.iter().cloned().collect();
-    assert_eq!(rows_of_file(bucket.objects()[&only].clone()), sorted);
+    assert_eq!(rows_of_table(&log(&bucket)), [sorted]);
+    assert_eq!(
+        keys(&bucket, "datasets/attempts_log/dt").len(),
+        10,
+        "the packed files stay for the retention"
+    );
 
-    let again = compact(&model, &bucket, options(), NOW.plus(GRACE / 2));
-    assert_eq!((again.files_in, again.files_removed), (0, 0), "there is nothing to do yet");
-    let swept = compact(&model, &bucket, options(), NOW.plus(GRACE));
+    let expected = expected_current(&before);
+    assert_eq!(compacted.current_rows, u64::try_from(expected.len()).unwrap());
+    assert_eq!(current_rows(&bucket), expected);
+
+    let objects = bucket.objects();
+    let again = compact(&model, &bucket, options(), NOW.plus(HOUR));
+    assert_eq!(again, CompactionTotals::default(), "there is nothing to do");
+    assert_eq!(bucket.objects(), objects);
+    // The first run of each day removes what was superseded before the retention.
+    let swept = compact(&model, &bucket, options(), NOW.plus(HOUR * 24));
     assert_eq!((swept.files_in, swept.files_removed), (0, 9));
-    assert_eq!(files(&bucket), [only]);
-    assert_eq!(keys(&bucket, "compactions/"), [""; 0]);
+    assert_eq!(keys(&bucket, "datasets/attempts_log/dt").len(), 1);
+}
+
+fn keys(bucket: &MemoryObjects, prefix: &str) -> Vec<String> {
+    bucket.objects().into_keys().filter(|key| key.starts_with(prefix)).collect()
 }
 
 fn count_of(written: &[Vec<AttemptRow>]) -> u64 {
     u64::try_from(written.iter().map(Vec::len).sum::<usize>()).unwrap()
 }
 
-fn only_compacted(bucket: &MemoryObjects) -> String {
-    let compacted: Vec<String> = files(bucket).into_iter().filter(|key| is_compacted_file(key)).collect();
-    assert_eq!(compacted.len(), 1, "{compacted:?}");
-    compacted[0].clone()
-}
-
-fn compacted_file(bucket: &MemoryObjects) -> Vec<u8> {
-    bucket.objects()[&only_compacted(bucket)].clone()
-}
-
-fn compacted_rows(bucket: &MemoryObjects) -> Vec<AttemptRow> {
-    rows_of_file(compacted_file(bucket))
+/// The only file of the current table.
+fn current_file(bucket: &Arc<MemoryObjects>) -> Vec<u8> {
+    let mut files = files(&current(bucket));
+    assert_eq!(files.len(), 1);
+    files.remove(0).1
 }
 
 #[test]
-fn a_single_file_is_rewritten_once() {
-    let model = plain();
-    let bucket = bucket(&model, &[vec![row(1, 2, 3, "INSERT"), row(1, 1, 4, "INSERT")]]);
-    assert_eq!(compact(&model, &bucket, options(), NOW).files_out, 1);
-    assert_eq!(compact(&model, &bucket, options(), NOW.plus(GRACE)).files_out, 0);
-    let rows = compacted_rows(&bucket);
-    assert_eq!(rows, [row(1, 1, 4, "INSERT"), row(1, 2, 3, "INSERT")]);
+fn the_current_file_is_sorted_for_readers() {
+    let source = model("sort = [\"score\"]", "score = \"int64\"\ntags = \"list<string>\"");
+    for memory_bytes in [1 << 30, 10_000] {
+        let bucket = bucket(&source, &history(&mut SeededRandom::new(8), 300, 5));
+        compact(&source, &bucket, CompactionOptions { memory_bytes, ..options() }, NOW);
+        let rows = rows_of_file(current_file(&bucket));
+        assert!(
+            rows.len() > 100
+                && rows.is_sorted_by_key(|row| (row.score, row.project.clone(), row.attempt.clone()))
+        );
+        assert_eq!(current_rows(&bucket), expected_current(&distinct(&bucket)));
+    }
 }
 
 #[test]
-fn late_rows_are_merged() {
+fn late_rows_are_packed_and_derived_again() {
     let model = plain();
     let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")], vec![row(2, 2, 1, "INSERT")]]);
     compact(&model, &bucket, options(), NOW);
-    put(&bucket, &exported(&model, DAY, 77), parquet(&model, &[row(1, 1, 2, "MODIFY")]));
-    let late = compact(&model, &bucket, options(), NOW.plus(GRACE));
-    assert_eq!((late.files_in, late.rows_out), (2, 3));
-    compact(&model, &bucket, options(), NOW.plus(GRACE * 2));
-    assert_eq!(compacted_rows(&bucket).len(), 3);
+    export(&bucket, &model, DAY, 77, &[row(1, 1, 2, "MODIFY")]);
+    let late = compact(&model, &bucket, options(), NOW.plus(HOUR));
+    assert_eq!((late.files_in, late.rows_out, late.derived), (2, 3, 1));
+    assert_eq!(current_rows(&bucket), [row(1, 1, 2, "MODIFY"), row(2, 2, 1, "INSERT")]);
+}
+
+#[test]
+fn only_days_whose_log_changed_are_read() {
+    let model = plain();
+    let bucket = bucket(&model, &[]);
+    for day in 1..=20 {
+        export(&bucket, &model, &format!("2026-02-{day:02}"), day, &[row(1, day, 1, "INSERT")]);
+    }
+    assert_eq!(compact(&model, &bucket, options(), NOW).derived, 20);
+    export(&bucket, &model, "2026-02-07", 99, &[row(1, 99, 1, "INSERT")]);
+    let check: Arc<watched::BucketCheck> = Arc::new(|_, _| ());
+    let count_requests = || {
+        let watched = Arc::new(watched::WatchedBucket::new(&bucket, None, None, &check));
+        let totals =
+            block_on(compactor(&model, Arc::clone(&watched), options(), NOW).compact(None, None)).unwrap();
+        (totals.derived, watched.operations())
+    };
+    let (derived, requests) = count_requests();
+    // Both logs (a pointer, a list, and commits in growing windows), two files, and two uploads with their commits.
+    assert_eq!(derived, 1);
+    assert!(requests < 100, "{requests} requests");
+    let (derived, idle) = count_requests();
+    assert_eq!(derived, 0);
+    assert!(idle < requests, "{idle} requests");
+}
+
+#[test]
+fn the_newest_day_is_first_and_days_overlap() {
+    let model = plain();
+    let bucket = bucket(&model, &[]);
+    for day in 1..=8 {
+        export(&bucket, &model, &format!("2026-02-{day:02}"), day, &[row(1, day, 1, "INSERT")]);
+    }
+    let one = CompactionOptions { parallel_partitions: 1, ..options() };
+    compact(&model, &bucket, one, NOW);
+    let days: Vec<String> = (0..40)
+        .filter_map(|version| {
+            let commit =
+                bucket.objects().remove(&format!("datasets/attempts/_delta_log/{version:020}.json"))?;
+            let text = String::from_utf8(commit).unwrap();
+            let (_, day) = text.split_once("log/dt=")?;
+            Some(day[..10].to_owned())
+        })
+        .collect();
+    assert_eq!(days, (1..=8).rev().map(|day| format!("2026-02-{day:02}")).collect::<Vec<_>>());
 }
 
 #[test]
@@ -80,13 +135,13 @@ fn the_rows_do_not_depend_on_the_memory() {
             let bucket = bucket(&model, &written);
             let counts =
                 compact(&model, &bucket, CompactionOptions { memory_bytes: memory, ..options() }, NOW);
-            (compacted_rows(&bucket), counts)
+            (rows_of_table(&log(&bucket)).concat(), rows_of_table(&current(&bucket)).concat(), counts)
         };
-        let (rows, counts) = compacted(1 << 30);
+        let (rows, current, counts) = compacted(1 << 30);
         assert!(rows.is_sorted() && counts.duplicates > 0);
         for memory in [1, 50_000, 200_000] {
-            let (spilled, spilled_counts) = compacted(memory);
-            assert_eq!(spilled, rows, "{memory} bytes");
+            let (spilled, spilled_current, spilled_counts) = compacted(memory);
+            assert_eq!((&spilled, &spilled_current), (&rows, &current), "{memory} bytes");
             // Whether a copy of an outdated row counts as a duplicate or as outdated depends on which rows were in memory together.
             let left = |counts: CompactionTotals| {
                 (counts.rows_in, counts.rows_out, counts.duplicates + counts.outdated)
@@ -102,34 +157,31 @@ fn large_partitions_become_several_files_in_order() {
     for memory in [1 << 30, 100_000] {
         let bucket = bucket(&model, &history(&mut SeededRandom::new(3), 5_000, 12));
         let before = distinct(&bucket);
-        let options = CompactionOptions {
-            small_file_bytes: 30_000,
-            target_file_bytes: 16_000,
-            memory_bytes: memory,
-            ..options()
-        };
+        let options = CompactionOptions { target_file_bytes: 16_000, memory_bytes: memory, ..options() };
         let compacted = compact(&model, &bucket, options.clone(), NOW);
-        assert!(compacted.files_out > 2, "{compacted:?}");
-        compact(&model, &bucket, CompactionOptions { small_file_bytes: 0, ..options }, NOW.plus(GRACE));
-        let mut files: Vec<Vec<AttemptRow>> = bucket.objects().into_values().map(rows_of_file).collect();
+        assert!(compacted.files_out > 2 && compacted.current_files > 2, "{compacted:?}");
+        let mut files = rows_of_table(&log(&bucket));
         files.sort();
-        assert_eq!(files.concat(), before.into_iter().collect::<Vec<_>>());
+        assert_eq!(files.concat(), before.iter().cloned().collect::<Vec<_>>());
+        assert_eq!(current_rows(&bucket), expected_current(&before));
+        let again = compact(&model, &bucket, options, NOW.plus(HOUR));
+        assert_eq!(again.files_in, 0, "the files of one run are one");
     }
 }
 
 #[test]
-fn groups_are_within_the_limit() {
-    let model = plain();
-    let bucket = bucket(&model, &history(&mut SeededRandom::new(4), 1_000, 10));
-    let before = distinct(&bucket);
-    let size = bucket.objects().values().map(Vec::len).max().unwrap();
-    let group_bytes = u64::try_from(size * 3).unwrap();
-    let compacted = compact(&model, &bucket, CompactionOptions { group_bytes, ..options() }, NOW);
-    assert_eq!((compacted.files_in, compacted.files_out), (10, 4));
-    compact(&model, &bucket, options(), NOW.plus(GRACE));
-    let last = compact(&model, &bucket, options(), NOW.plus(GRACE * 2));
-    assert_eq!((last.files_removed, files(&bucket).len()), (4, 1));
-    assert_eq!(distinct(&bucket), before);
+fn a_hot_partition_is_packed_in_levels() {
+    let model = newest();
+    let bucket = bucket(&model, &[]);
+    let mut bytes = 0;
+    for round in 0..60 {
+        let rows: Vec<AttemptRow> = (0..200).map(|attempt| row(1, attempt, 1000 + round, "MODIFY")).collect();
+        export(&bucket, &model, DAY, round, &rows);
+        bytes += compact(&model, &bucket, options(), NOW).rows_in;
+        let rows: usize = rows_of_table(&log(&bucket)).iter().map(Vec::len).sum();
+        assert!(rows <= 2 * 200, "{rows} rows of 200 items after round {round}");
+    }
+    assert!(bytes < 60 * 200 * 8, "{bytes} rows were read to pack");
 }
 
 #[test]
@@ -138,32 +190,60 @@ fn files_of_older_and_newer_models_keep_their_columns() {
     let (old, new) = (row(1, 1, 1, "INSERT"), row(1, 2, 2, "INSERT"));
     for model in [&narrow, &wide] {
         let bucket = bucket(&narrow, &[vec![old.clone()]]);
-        put(&bucket, &exported(&wide, DAY, 2), parquet(&wide, std::slice::from_ref(&new)));
+        export(&bucket, &wide, DAY, 2, std::slice::from_ref(&new));
         compact(model, &bucket, options(), NOW);
-        let rows = compacted_rows(&bucket);
-        assert_eq!(
-            rows,
-            [AttemptRow { tags: None, ..old.clone() }, new.clone()],
-            "both columns, with either model"
-        );
+        let expected = [AttemptRow { tags: None, ..old.clone() }, new.clone()];
+        assert_eq!(rows_of_table(&log(&bucket)).concat(), expected, "both columns, with either model");
+        assert_eq!(current_rows(&bucket), expected);
     }
 }
 
 #[test]
-fn files_that_do_not_fit_are_left_alone() {
-    let (model, other) = (plain(), model("", "score = \"string\"\ntags = \"list<string>\""));
-    let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")], vec![row(1, 2, 1, "INSERT")]]);
-    let foreign = exported(&other, DAY, 3);
-    put(&bucket, &foreign, parquet(&other, &[row(1, 3, 1, "INSERT")]));
-    let torn = format!("datasets/attempts/dt={DAY}/torn.parquet");
-    put(&bucket, &torn, b"PAR1 and then nothing".to_vec());
-    put(&bucket, &format!("datasets/attempts/dt={DAY}/_SUCCESS"), Vec::new());
+fn a_key_column_is_the_same_whatever_columns_a_model_shows() {
+    let hidden = Arc::new(Model::parse(
+        "name = \"exams\"\ngeneration = 1\n[tables.exams]\nkey = [\"pk\", \"sk\"]\n[entities.attempt]\n\
+         key = { pk = \"PROJECT#{project_id}\", sk = \"ATTEMPT#{attempt_id}\" }\nattributes = { started_at = \"S\" }\n\
+         [datasets.attempts]\nof = \"attempt\"\npartition = \"started_at:day\"\n\
+         [datasets.attempts.columns]\nscore = \"int64\"\ntags = \"list<string>\"\n",
+        "exams.toml",
+    ).unwrap());
+    let shown = model_of(2, "", "score = \"int64\"\ntags = \"list<string>\"");
+    let old: Vec<AttemptRow> = (0..100).map(|attempt| row(1, attempt, 1, "INSERT")).collect();
+    let bucket = bucket(&hidden, &[old]);
+    compact(&hidden, &bucket, options(), NOW);
+    export(&bucket, &shown, DAY, 7, &[row(1, 5, 2, "MODIFY")]);
+    compact(&shown, &bucket, options(), NOW.plus(HOUR));
+    let rows = rows_of_file_by_key(current_file(&bucket));
+    assert_eq!(rows.len(), 100, "every item is there once");
+    assert_eq!(rows.iter().filter(|(_, position)| position.ends_with('2')).count(), 1);
+}
 
-    let compacted = compact(&model, &bucket, options(), NOW);
-    assert_eq!((compacted.files_in, compacted.files_left_alone), (2, 2));
-    let again = compact(&model, &bucket, options(), NOW.plus(GRACE));
-    assert_eq!((again.files_in, again.files_left_alone, again.files_removed), (0, 2, 2));
-    assert!(bucket.objects().contains_key(&foreign) && bucket.objects().contains_key(&torn));
+/// The item and the position of each row.
+fn rows_of_file_by_key(file: Vec<u8>) -> BTreeSet<(String, String)> {
+    let mut rows = BTreeSet::new();
+    for batch in batches(file) {
+        for at in 0..batch.num_rows() {
+            let text = |name: &str| batch[name].as_string::<i32>().value(at).to_owned();
+            rows.insert((text("_key_attempt_id"), text(schema::POSITION)));
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error_and_other_days_are_compacted() {
+    let model = plain();
+    let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")], vec![row(1, 2, 1, "INSERT")]]);
+    export(&bucket, &model, "2026-02-05", 5, &[row(1, 3, 1, "INSERT")]);
+    // The second file's footer is valid, its first page is not.
+    let (torn, mut file) = files(&log(&bucket)).pop().unwrap();
+    file[4..20].fill(0xff);
+    put(&bucket, &format!("datasets/attempts_log/{torn}"), file);
+    let compactor = compactor(&model, Arc::clone(&bucket), options(), NOW);
+    let error = block_on(compactor.compact(None, None)).unwrap_err();
+    assert!(error.to_string().contains(&torn) && error.to_string().contains(DAY), "{error}");
+    assert_eq!(current_rows(&bucket), [row(1, 3, 1, "INSERT")]);
+    assert!(keys(&bucket, &format!("datasets/attempts_log/dt={DAY}/packed")).is_empty());
 }
 
 #[test]
@@ -174,10 +254,11 @@ fn the_copy_of_the_greatest_generation_stays() {
     let right = AttemptRow { tags: None, ..row(1, 1, 1, "INSERT") };
     for (names, compactor) in [((1, 2), &now), ((2, 1), &now), ((1, 2), &before), ((2, 1), &before)] {
         let bucket = bucket(&before, &[]);
-        put(&bucket, &exported(&before, DAY, names.0), parquet(&before, std::slice::from_ref(&wrong)));
-        put(&bucket, &exported(&now, DAY, names.1), parquet(&now, std::slice::from_ref(&right)));
+        export(&bucket, &before, DAY, names.0, std::slice::from_ref(&wrong));
+        export(&bucket, &now, DAY, names.1, std::slice::from_ref(&right));
         compact(compactor, &bucket, options(), NOW);
-        assert_eq!(compacted_rows(&bucket), std::slice::from_ref(&right));
+        assert_eq!(rows_of_table(&log(&bucket)).concat(), std::slice::from_ref(&right));
+        assert_eq!(current_rows(&bucket), std::slice::from_ref(&right));
     }
 }
 
@@ -186,13 +267,13 @@ fn a_request_names_a_partition_or_compacts_all() {
     let model = plain();
     let bucket = bucket(&model, &[]);
     for day in ["2026-02-06", "2026-02-07", afterwrite::table::NO_DAY] {
-        put(&bucket, &exported(&model, day, 1), parquet(&model, &[row(1, 1, 1, "INSERT")]));
+        export(&bucket, &model, day, 1, &[row(1, 1, 1, "INSERT")]);
     }
     let compactor = compactor(&model, Arc::clone(&bucket), options(), NOW);
     let one = block_on(compactor.compact(Some("attempts"), Some("2026-02-07"))).unwrap();
-    assert_eq!((one.partitions, one.files_out), (1, 1));
+    assert_eq!((one.partitions, one.current_files), (1, 1));
     let all = block_on(compactor.compact(Some("attempts"), None)).unwrap();
-    assert_eq!((all.partitions, all.files_out), (3, 2));
+    assert_eq!((all.partitions, all.current_files), (2, 2));
     for (dataset, day, word) in [(Some("attempt"), None, "attempts"), (None, Some("today"), "yyyy-mm-dd")] {
         let error = block_on(compactor.compact(dataset, day)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
@@ -201,11 +282,22 @@ fn a_request_names_a_partition_or_compacts_all() {
 }
 
 #[test]
+fn tables_exist_before_their_first_row() {
+    let model = plain();
+    let bucket = bucket(&model, &[]);
+    compact(&model, &bucket, options(), NOW);
+    for table in [log(&bucket), current(&bucket)] {
+        let snapshot = block_on(table.snapshot()).unwrap();
+        assert!(snapshot.version().is_some() && snapshot.files().next().is_none());
+    }
+}
+
+#[test]
 fn the_footer_declares_the_order() {
     let model = plain();
     let bucket = bucket(&model, &[vec![row(1, 1, 1, "INSERT")]]);
     compact(&model, &bucket, options(), NOW);
-    let file = Bytes::from(compacted_file(&bucket));
+    let file = Bytes::from(current_file(&bucket));
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     assert_eq!(builder.schema(), &schema::arrow_schema(dataset(&model)));
     let sorting = builder.metadata().row_group(0).sorting_columns().unwrap();
@@ -215,7 +307,10 @@ fn the_footer_declares_the_order() {
             builder.parquet_schema().column(usize::try_from(column.column_idx).unwrap()).path().string()
         })
         .collect();
-    assert_eq!(names, ["project_id", "attempt_id", "_position", "_operation", "_changed_at"]);
+    assert_eq!(
+        names,
+        ["project_id", "_key_project_id", "_key_attempt_id", "_position", "_operation", "_changed_at"]
+    );
 }
 
 #[test]
@@ -224,7 +319,7 @@ fn values_without_a_dictionary_have_difference_encodings() {
     let rows: Vec<AttemptRow> = (0..10_000).map(|number| row(number % 7, number, number, "INSERT")).collect();
     let bucket = bucket(&model, &[rows]);
     compact(&model, &bucket, options(), NOW);
-    let file = Bytes::from(compacted_file(&bucket));
+    let file = Bytes::from(current_file(&bucket));
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     let group = builder.metadata().row_group(0);
     let encodings = |name: &str| {

@@ -1,0 +1,51 @@
+CREATE OR REPLACE VIEW "history_now" AS
+SELECT
+  "history_id",
+  "user_id",
+  "problem_id",
+  "platform",
+  "problem_number",
+  "problem_name",
+  "language",
+  "status",
+  "passed",
+  "failed",
+  "total",
+  "is_public",
+  "created_at",
+  "dt",
+  "_operation",
+  "_changed_at",
+  "_rescued"
+FROM (
+  SELECT
+    *,
+    row_number() OVER (
+      PARTITION BY "dt", "_key_history_id"
+      ORDER BY
+        CASE
+          WHEN "_operation" = 'SNAPSHOT' THEN 2
+          WHEN "_read_at" IS NULL OR "_changed_at" IS NULL THEN 1
+          WHEN "_changed_at" > "_read_at" - interval '15' minute THEN 1
+          ELSE 3
+        END,
+        CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END DESC NULLS LAST,
+        "_position" DESC,
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_newest",
+    row_number() OVER (
+      PARTITION BY "dt", "_key_history_id", "_position"
+      ORDER BY
+        "_generation" DESC NULLS LAST,
+        CASE WHEN "_rescued" IS NULL THEN 0 ELSE 1 END
+    ) AS "_copy"
+  FROM (
+    SELECT
+      *,
+      max(CASE WHEN "_operation" = 'SNAPSHOT' THEN "_changed_at" END)
+        OVER (PARTITION BY "dt", "_key_history_id") AS "_read_at"
+    FROM "history_log"
+  )
+)
+WHERE "_newest" = 1 AND "_operation" NOT IN ('REMOVE', 'EXPIRE') OR "_copy" = 1 AND "_operation" = 'EXPIRE'

@@ -1,0 +1,3 @@
+CREATE EXTERNAL TABLE IF NOT EXISTS `skills`
+LOCATION 's3://${bucket}/datasets/skills/'
+TBLPROPERTIES ('table_type' = 'DELTA')

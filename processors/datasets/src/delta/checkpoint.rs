@@ -1,0 +1,165 @@
+//! Checkpoints: the state of a table as one Parquet file, so that a reader need not read every commit.
+
+use std::sync::{Arc, LazyLock};
+
+use afterwrite::Result;
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{Bucket, ObjectBody};
+use arrow_array::{Array as _, RecordBatch, StructArray};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::action::ActionLine;
+use super::json_arrow::{array_of, value_at};
+use super::log_files::{LogFile, checkpoint_key, last_checkpoint_key, log_prefix, unreadable};
+use super::snapshot::TableSnapshot;
+use crate::objects::read_object;
+
+/// How many actions are converted at once.
+const BATCH_ROWS: usize = 8 * 1024;
+
+/// The content of `_last_checkpoint`.
+#[derive(Debug, Serialize, Deserialize)]
+struct LastCheckpoint {
+    version: u64,
+    /// The number of rows.
+    size: u64,
+}
+
+/// The columns of a checkpoint.
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let text = |name| Field::new(name, DataType::Utf8, true);
+    let long = |name| Field::new(name, DataType::Int64, true);
+    let flag = |name| Field::new(name, DataType::Boolean, true);
+    let version = |name| Field::new(name, DataType::Int32, true);
+    let group = |name, fields: Vec<Field>| Field::new(name, DataType::Struct(Fields::from(fields)), true);
+    let columns = vec![
+        group("txn", vec![text("appId"), long("version"), long("lastUpdated")]),
+        group(
+            "add",
+            vec![
+                text("path"),
+                text_map("partitionValues"),
+                long("size"),
+                long("modificationTime"),
+                flag("dataChange"),
+                text("stats"),
+            ],
+        ),
+        group(
+            "remove",
+            vec![
+                text("path"),
+                long("deletionTimestamp"),
+                flag("dataChange"),
+                flag("extendedFileMetadata"),
+                text_map("partitionValues"),
+                long("size"),
+            ],
+        ),
+        group(
+            "metaData",
+            vec![
+                text("id"),
+                text("name"),
+                group("format", vec![text("provider"), text_map("options")]),
+                text("schemaString"),
+                Field::new("partitionColumns", DataType::List(Arc::new(text("element"))), true),
+                text_map("configuration"),
+                long("createdTime"),
+            ],
+        ),
+        group("protocol", vec![version("minReaderVersion"), version("minWriterVersion")]),
+    ];
+    Arc::new(Schema::new(columns))
+});
+
+/// A map from texts to texts.
+fn text_map(name: &str) -> Field {
+    let entry = vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)];
+    let entries = Field::new("key_value", DataType::Struct(Fields::from(entry)), false);
+    Field::new(name, DataType::Map(Arc::new(entries), false), true)
+}
+
+/// Writes the checkpoint of a snapshot, and names it in `_last_checkpoint`. Writing it twice changes nothing.
+pub(super) async fn write_checkpoint<B: Bucket>(
+    bucket: &B,
+    root: &str,
+    snapshot: &TableSnapshot,
+    now: Timestamp,
+) -> Result<()> {
+    let Some(version) = snapshot.version() else { return Ok(()) };
+    let key = checkpoint_key(root, version);
+    let lines = snapshot.checkpoint_lines(now);
+    let file = encode(&lines).map_err(|error| unreadable(&key, error))?;
+    bucket.put_new(&key, ObjectBody::Bytes(Bytes::from(file))).await?;
+    let size = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+    let named = serde_json::to_vec(&LastCheckpoint { version, size });
+    bucket.put(&last_checkpoint_key(root), named.map_err(|error| unreadable(&key, error))?).await
+}
+
+type EncodingError = Box<dyn std::error::Error + Send + Sync>;
+
+fn encode(lines: &[ActionLine]) -> Result<Vec<u8>, EncodingError> {
+    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
+    let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&SCHEMA), Some(properties.build()))?;
+    for chunk in lines.chunks(BATCH_ROWS) {
+        let values = chunk.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>()?;
+        let values: Vec<&Value> = values.iter().collect();
+        let actions = array_of(&DataType::Struct(SCHEMA.fields().clone()), &values)?;
+        writer.write(&RecordBatch::from(arrow_array::cast::as_struct_array(&actions)))?;
+    }
+    Ok(writer.into_inner()?)
+}
+
+fn decode(file: Bytes) -> Result<Vec<ActionLine>, EncodingError> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(BATCH_ROWS).build()?;
+    let mut lines = Vec::new();
+    for batch in reader {
+        let batch = StructArray::from(batch?);
+        for row in 0..batch.len() {
+            lines.push(serde_json::from_value(value_at(&batch, row))?);
+        }
+    }
+    Ok(lines)
+}
+
+/// The snapshot of the newest checkpoint that can be found; `None` if there is none.
+///
+/// `_last_checkpoint` names one. If it does not exist, or names one that was removed, the list of the log has the newest: so a table
+/// is never taken for a new one because a pointer is missing.
+pub(super) async fn newest_checkpoint<B: Bucket>(bucket: &B, root: &str) -> Result<Option<TableSnapshot>> {
+    let key = last_checkpoint_key(root);
+    if let Some(named) = read_object(bucket, &key).await? {
+        let named: LastCheckpoint =
+            serde_json::from_slice(&named).map_err(|error| unreadable(&key, error))?;
+        let snapshot = read_checkpoint(bucket, root, named.version).await?;
+        if snapshot.is_some() {
+            return Ok(snapshot);
+        }
+    }
+    let listed = bucket.list(&log_prefix(root)).await?;
+    let versions = listed.iter().filter_map(|object| match LogFile::of(root, &object.key)? {
+        LogFile::Checkpoint(version) => Some(version),
+        LogFile::Commit(_) => None,
+    });
+    match versions.max() {
+        Some(version) => read_checkpoint(bucket, root, version).await,
+        None => Ok(None),
+    }
+}
+
+async fn read_checkpoint<B: Bucket>(bucket: &B, root: &str, version: u64) -> Result<Option<TableSnapshot>> {
+    let key = checkpoint_key(root, version);
+    let Some(file) = read_object(bucket, &key).await? else { return Ok(None) };
+    let lines = decode(file).map_err(|error| unreadable(&key, error))?;
+    let mut snapshot = TableSnapshot::default();
+    snapshot.apply(version, lines).map_err(|error| error.with("object", key))?;
+    Ok(Some(snapshot))
+}

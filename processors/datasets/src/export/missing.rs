@@ -1,0 +1,55 @@
+//! The objects of the archive that have not been exported with a model.
+
+use std::collections::HashSet;
+
+use afterwrite::Result;
+use afterwrite::sink::Bucket;
+use afterwrite::table::Model;
+
+use crate::paths::{ARCHIVE, export_mark, export_marks};
+use crate::schema::model_fingerprint;
+
+/// The range of an export: the days of arrival (UTC), both included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveRange {
+    /// The first day, `yyyy-mm-dd`.
+    pub from: Option<String>,
+    /// The last day, `yyyy-mm-dd`.
+    pub to: Option<String>,
+}
+
+impl ArchiveRange {
+    /// Whether an object of the archive arrived in the range. An object whose key names no day is in a range without bounds only.
+    #[must_use]
+    pub fn contains(&self, key: &str) -> bool {
+        let day = key.strip_prefix(ARCHIVE).and_then(|name| name.strip_prefix("dt=")?.split('/').next());
+        match day {
+            Some(day) => {
+                self.from.as_deref().is_none_or(|from| from <= day)
+                    && self.to.as_deref().is_none_or(|to| day <= to)
+            }
+            None => self.from.is_none() && self.to.is_none(),
+        }
+    }
+}
+
+/// The keys of the archive's objects in a range, in order; with `only_missing` those without a mark of an export with this model.
+///
+/// # Errors
+/// The bucket's.
+pub async fn archive_objects<B: Bucket>(
+    bucket: &B,
+    model: &Model,
+    range: &ArchiveRange,
+    only_missing: bool,
+) -> Result<Vec<String>> {
+    let listed = bucket.list(ARCHIVE).await?.into_iter().map(|object| object.key);
+    let mut keys: Vec<String> = listed.filter(|key| range.contains(key)).collect();
+    if only_missing {
+        let fingerprint = model_fingerprint(model);
+        let marks = bucket.list(&export_marks(&fingerprint)).await?;
+        let marks: HashSet<String> = marks.into_iter().map(|mark| mark.key).collect();
+        keys.retain(|key| !marks.contains(&export_mark(&fingerprint, key)));
+    }
+    Ok(keys)
+}

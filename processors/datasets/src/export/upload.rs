@@ -1,0 +1,155 @@
+//! Uploading the files of an object: many at once, and only those that are missing.
+//!
+//! A file that exists from an earlier attempt is used as it is. Its size and its statistics are read from it, because its content may
+//! differ from the one encoded now: a lookup may have been remembered in between. A file that is so old that a vacuum might remove it
+//! before the commit is passed over, and the next number is tried.
+
+use std::time::Duration;
+
+use afterwrite::clock::Clock;
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{Bucket, ObjectBody, PutOutcome};
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use parquet::file::metadata::ParquetMetaDataReader;
+
+use super::ExportTotals;
+use super::commit::LogAddition;
+use super::object::FinishedPartition;
+use crate::delta::{DataFile, DeltaTable, FileStatistics, ORPHAN_AGE};
+use crate::objects::read_object;
+use crate::paths::{exported_path, exported_prefix};
+use crate::schema::{arrow_schema, fingerprint};
+
+/// How many files are encoded and uploaded at once.
+const PARALLEL_UPLOADS: usize = 32;
+
+/// The age at which a file of an earlier attempt is passed over.
+fn usable_age() -> Duration {
+    ORPHAN_AGE / 2
+}
+
+/// Uploads the partitions of an object; returns the files that are not in the logs yet.
+pub(super) async fn upload_files<B: Bucket>(
+    model: &Model,
+    logs: &[DeltaTable<B>],
+    clock: &impl Clock,
+    archive_key: &str,
+    partitions: Vec<FinishedPartition>,
+    totals: &mut ExportTotals,
+) -> Result<Vec<LogAddition>> {
+    let mut missing = Vec::new();
+    let mut prefixes = Vec::with_capacity(model.datasets.len());
+    for (dataset, log) in model.datasets.iter().zip(logs) {
+        prefixes.push((fingerprint(model, dataset), log, None));
+    }
+    for partition in partitions {
+        let Some((fingerprint, log, snapshot)) = prefixes.get_mut(partition.dataset) else { continue };
+        let known = match snapshot {
+            Some(known) => known,
+            None => snapshot.insert(log.snapshot().await?),
+        };
+        let prefix = exported_prefix(&partition.day, archive_key, fingerprint);
+        if known.known_paths(&prefix).next().is_some() {
+            totals.existing_files += 1;
+        } else {
+            missing.push(partition);
+        }
+    }
+    let prefixes = &prefixes;
+    let uploads = missing.into_iter().filter_map(|partition| {
+        let (fingerprint, log, _) = prefixes.get(partition.dataset)?;
+        let dataset = model.datasets.get(partition.dataset)?;
+        let upload = FileUpload { log, clock, source_key: archive_key, fingerprint, day: partition.day };
+        Some(async move {
+            let (file, statistics) = partition.writer.finish()?;
+            let schema = arrow_schema(dataset);
+            let uploaded = Box::pin(upload.upload(file.into(), statistics, &schema)).await?;
+            Ok::<_, Error>((partition.dataset, upload.prefix(), uploaded))
+        })
+    });
+    let uploaded: Vec<_> = stream::iter(uploads).buffer_unordered(PARALLEL_UPLOADS).try_collect().await?;
+    let files = uploaded.into_iter().map(|(dataset, prefix, (file, outcome))| {
+        match outcome {
+            PutOutcome::Written => {
+                totals.files += 1;
+                totals.file_bytes += usize::try_from(file.size).unwrap_or(usize::MAX);
+            }
+            PutOutcome::AlreadyExists => totals.existing_files += 1,
+        }
+        LogAddition { dataset, prefix, file }
+    });
+    Ok(files.collect())
+}
+
+/// The upload of one file of a log.
+pub(crate) struct FileUpload<'u, B, C> {
+    pub(crate) log: &'u DeltaTable<B>,
+    pub(crate) clock: &'u C,
+    /// The key of the object that the rows come from.
+    pub(crate) source_key: &'u str,
+    pub(crate) fingerprint: &'u str,
+    pub(crate) day: String,
+}
+
+impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
+    /// The beginning of the paths of all files with the same rows.
+    pub(crate) fn prefix(&self) -> String {
+        exported_prefix(&self.day, self.source_key, self.fingerprint)
+    }
+
+    /// Writes the file, or finds the one of an earlier attempt.
+    pub(crate) async fn upload(
+        &self,
+        body: Bytes,
+        statistics: FileStatistics,
+        schema: &arrow_schema::Schema,
+    ) -> Result<(DataFile, PutOutcome)> {
+        let mut attempt = 0;
+        loop {
+            let path = exported_path(&self.day, self.source_key, self.fingerprint, attempt);
+            let key = format!("{}{path}", self.log.root());
+            let now = self.clock.now();
+            if self.log.bucket().put_new(&key, ObjectBody::Bytes(body.clone())).await? == PutOutcome::Written
+            {
+                let size = u64::try_from(body.len()).unwrap_or(u64::MAX);
+                let file = self.file(path, size, now, statistics);
+                return Ok((file, PutOutcome::Written));
+            }
+            if let Some(file) = self.existing(path, &key, now, schema).await? {
+                return Ok((file, PutOutcome::AlreadyExists));
+            }
+            attempt += 1;
+        }
+    }
+
+    /// A file of an earlier attempt; `None` if it is too old to be used, or has gone.
+    async fn existing(
+        &self,
+        path: String,
+        key: &str,
+        now: Timestamp,
+        schema: &arrow_schema::Schema,
+    ) -> Result<Option<DataFile>> {
+        let listed = self.log.bucket().list(key).await?;
+        let Some(object) = listed.into_iter().find(|object| object.key == key) else { return Ok(None) };
+        if now.since(object.modified) >= usable_age() {
+            return Ok(None);
+        }
+        let Some(content) = read_object(self.log.bucket(), key).await? else { return Ok(None) };
+        let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&content).map_err(|error| {
+            Error::new(ErrorKind::State, "a file of an earlier export cannot be read")
+                .with("object", key)
+                .hint("Remove it, and export the archive object again")
+                .caused_by(error)
+        })?;
+        Ok(Some(self.file(path, size, object.modified, FileStatistics::of(&metadata, schema))))
+    }
+
+    fn file(&self, path: String, size: u64, modified: Timestamp, statistics: FileStatistics) -> DataFile {
+        DataFile { path, day: self.day.clone(), size, modified, statistics: Some(statistics) }
+    }
+}
