@@ -1,4 +1,4 @@
-//! Records that are counted by reading their item, and what becomes of them if the item cannot be counted either.
+//! Records that are counted by reading their item, and their end if the item cannot be counted either.
 
 use super::StepContext;
 use super::decide::RecordDecision;
