@@ -93,6 +93,7 @@ pub enum WriteRefusal {
     Conflict,
     /// `ThrottlingError` or `ProvisionedThroughputExceeded`.
     Throttled,
-    /// It can never succeed (`ValidationError`, `ItemCollectionSizeLimitExceeded`). Contains the reason, without item contents.
+    /// It can never succeed on this item (`ValidationError`, `ItemCollectionSizeLimitExceeded`). Contains the reason, without item
+    /// contents. A reason that is not known to concern the item is an error of the request instead.
     Invalid(String),
 }

@@ -9,6 +9,7 @@
 mod conditions;
 mod copies;
 mod expiries;
+mod isolation;
 mod mirrors;
 mod over_http;
 mod parking;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use afterwrite::record::AttributeValue;
 use serde_json::json;
 
-use crate::world::{EdgeWorld, STATE, key};
+use crate::world::{EdgeWorld, NOW, STATE, key};
 
 const READINGS: &str = r##"
 name = "edge"
@@ -125,11 +125,7 @@ async fn an_expiry_that_cannot_be_settled_is_parked_in_its_marker() {
 async fn items_that_dynamodb_rejects_are_found_and_parked_and_all_others_are_counted() {
     let mut world = EdgeWorld::new(READINGS);
     // Somebody wrote a text over a rollup's measure.
-    let mut rollup = afterwrite::record::Item::new();
-    rollup.insert("PK".into(), "TOTAL#bad".into());
-    rollup.insert("SK".into(), "ROLLUP".into());
-    rollup.insert("total".into(), AttributeValue::text("many"));
-    world.tables.put(STATE, rollup).expect("a rollup");
+    world.put_rollup("TOTAL#bad", "total", AttributeValue::text("many"));
     for reading in 0..40 {
         world.put(&format!("SENSOR#s{reading}"), "READING#r", number(reading + 1));
     }
@@ -150,6 +146,79 @@ async fn items_that_dynamodb_rejects_are_found_and_parked_and_all_others_are_cou
     world.put("SENSOR#bad", "READING#r1", number(4));
     world.settle().await;
     assert_eq!(world.measure("TOTAL#bad", "ROLLUP", "total"), Some(4));
+}
+
+/// The record as it is delivered 36 days later: longer than a tombstone lives.
+fn aged(record: &serde_json::Value) -> serde_json::Value {
+    let mut record = record.clone();
+    record["dynamodb"]["ApproximateCreationDateTime"] = (NOW - 36 * 24 * 60 * 60).into();
+    record
+}
+
+#[tokio::test]
+async fn a_misfit_that_is_older_than_tombstones_is_parked() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    world.put("SENSOR#s1", "READING#r2", number(2));
+    world.stream();
+    let records = [aged(&world.records[0]), world.records[1].clone()];
+    for parked_now in [1, 0] {
+        let delivery = world.deliver_these(&records).await;
+        assert_eq!(delivery.failures, BTreeMap::new());
+        assert_eq!((delivery.parked.len(), delivery.totals.parked), (1, parked_now));
+        assert!(world.entry("SENSOR#s1", "READING#r1", "behind").is_some());
+        assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
+    }
+    world.put("SENSOR#s1", "READING#r1", number(5));
+    world.stream();
+    let newest = world.records[2..].to_vec();
+    assert_eq!(world.deliver_these(&newest).await.parked.len(), 0);
+    assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(7));
+}
+
+#[tokio::test]
+async fn other_records_of_an_item_whose_oldest_cannot_be_reconciled_are_counted() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", number(2));
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    world.stream();
+    let records = [aged(&world.records[0]), world.records[1].clone()];
+    let delivery = world.deliver_these(&records).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 0), "the newer record is counted");
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
+    assert_eq!(world.entry("SENSOR#s1", "READING#r1", "behind"), None);
+}
+
+#[tokio::test]
+async fn a_record_whose_item_dynamodb_rejects_is_parked_though_it_is_older_than_tombstones() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put_rollup("TOTAL#s1", "total", AttributeValue::text("many"));
+    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.stream();
+    let delivery = world.deliver_these(&[aged(&world.records[0])]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
+    let behind = world.entry("SENSOR#s1", "READING#r1", "behind").expect("a mark");
+    assert!(behind.ends_with(" RejectedError"), "{behind}");
+}
+
+#[tokio::test]
+async fn a_parked_record_stays_parked_if_its_reconciled_item_is_a_misfit_by_now() {
+    let mut world = EdgeWorld::new(READINGS);
+    world.put("SENSOR#s1", "READING#r1", number(1));
+    world.put("SENSOR#s1", "READING#r1", number(2));
+    world.stream();
+    // Reconciling an over-old record counts the item as its table has it.
+    world.deliver_these(&[aged(&world.records[0])]).await;
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(2));
+    let mut malformed = world.records[1].clone();
+    malformed["dynamodb"]["NewImage"]["value"] = json!({ "N": "three" });
+    assert_eq!(world.deliver_these(&[malformed]).await.parked.len(), 1);
+    world.put("SENSOR#s1", "READING#r1", misfit());
+    let delivery = world.deliver_these(&[aged(&world.records[1])]).await;
+    assert_eq!((delivery.failures.len(), delivery.parked.len()), (0, 1));
+    assert!(world.entry("SENSOR#s1", "READING#r1", "behind").is_some(), "the mark remains");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use afterwrite::commit::{CommitTotals, Ledger, PoisonPolicy};
 use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{AttributeValue, Item, Timestamp};
+use afterwrite::sink::Tables;
 use afterwrite::table::Model;
 use afterwrite_functions::{FailedRecord, StreamAggregator, StreamRegion};
 use afterwrite_memory::{IndexDefinition, ItemChange, MemoryTables, TableDefinition};
@@ -66,8 +67,7 @@ impl EdgeWorld {
     }
 
     fn over(model: &str, tables: Arc<MemoryTables>) -> Self {
-        let model = Model::parse(model, "edge.toml").unwrap_or_else(|errors| panic!("{errors}"));
-        Self::of(ledger(Arc::new(model), Arc::clone(&tables)), tables)
+        Self::of(ledger(parsed(model), Arc::clone(&tables)), tables)
     }
 
     fn of(ledger: EdgeLedger, tables: Arc<MemoryTables>) -> Self {
@@ -81,6 +81,14 @@ impl EdgeWorld {
             item.insert(Cow::Borrowed(name), AttributeValue::text(key));
         }
         self.tables.put(TABLE, item).expect("an item");
+    }
+
+    /// Puts the rollup with the keys `partition` and `ROLLUP` and one attribute.
+    pub(crate) fn put_rollup(&self, partition: &str, name: &'static str, value: AttributeValue<'static>) {
+        let keys = [("PK", partition), ("SK", "ROLLUP")];
+        let keys = keys.map(|(name, key)| (Cow::Borrowed(name), AttributeValue::text(key)));
+        let item = keys.into_iter().chain([(Cow::Borrowed(name), value)]).collect();
+        self.tables.put(STATE, item).expect("a rollup");
     }
 
     /// Deletes an item, as TTL does.
@@ -165,7 +173,16 @@ impl EdgeWorld {
 
 type EdgeLedger = Ledger<Arc<MemoryTables>, StillClock>;
 
-fn ledger(model: Arc<Model>, tables: Arc<MemoryTables>) -> EdgeLedger {
+/// An aggregator of this model over other tables, which wrap those of a world.
+pub(crate) fn aggregator_over<T: Tables>(model: &str, tables: T) -> StreamAggregator<T, StillClock> {
+    StreamAggregator::new(ledger(parsed(model), tables))
+}
+
+fn parsed(model: &str) -> Arc<Model> {
+    Arc::new(Model::parse(model, "edge.toml").unwrap_or_else(|errors| panic!("{errors}")))
+}
+
+fn ledger<T: Tables>(model: Arc<Model>, tables: T) -> Ledger<T, StillClock> {
     let clock = StillClock::at(Timestamp::from_epoch_seconds(NOW));
     Ledger::new(model, vec![Arc::from(TABLE)], Arc::from(STATE), tables, clock)
 }

@@ -20,6 +20,8 @@ pub(crate) struct LedgerBatch<'r> {
     pub(crate) unwritable_mirrors: Vec<Error>,
     /// The number of the next group of items that share transactions with no others.
     pub(crate) next_group: u32,
+    /// How often a transaction was rejected as invalid.
+    pub(crate) rejections: usize,
 }
 
 impl<'r> LedgerBatch<'r> {
@@ -31,6 +33,7 @@ impl<'r> LedgerBatch<'r> {
             computed: HashMap::new(),
             unwritable_mirrors: Vec::new(),
             next_group: 0,
+            rejections: 0,
         }
     }
 
@@ -72,6 +75,7 @@ impl<'r> LedgerBatch<'r> {
     /// One of these items, which shared a transaction, cannot be written. Alone, it is rejected; otherwise each half of
     /// them gets transactions of its own.
     pub(crate) fn bisect(&mut self, indexes: &[usize], error: &Error, context: StepContext<'_>) {
+        self.rejections += 1;
         if let [index] = indexes {
             return self.step(*index, ItemInput::Rejected(error.restated()), context);
         }

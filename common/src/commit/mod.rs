@@ -68,11 +68,13 @@
 mod batch;
 mod core;
 mod driver;
+mod isolation;
 mod lookup;
 mod mirror;
 mod requests;
 mod tally;
 mod transactions;
+mod waves;
 
 use std::sync::Arc;
 

@@ -13,13 +13,19 @@ use super::core::plan::{ExpiryMarker, ItemPlan};
 use super::core::rollup::{after_write, rollup_write};
 use super::core::{ItemInput, LedgerItem, keys};
 use super::driver::{LedgerDriver, computed_rollup};
+use super::isolation::{RefusedRollup, rejected_write, users};
 use super::requests::CONCURRENCY;
+use super::waves::waves;
 use crate::clock::Clock;
 use crate::effect::{Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::projection::TargetId;
 use crate::record::{AttributePath, AttributeValue, Decimal, Item, Position};
 use crate::sink::{Tables, TransactError, WriteError};
 use crate::{Error, ErrorKind, Result};
+
+/// A round ends after so many rejections. The next one marks the items that were found as parked, so that the marks are
+/// written long before the deadline, and continues with the newest halves.
+const MOST_ROUND_REJECTIONS: usize = 16;
 
 /// The purpose of one write of a transaction.
 #[derive(Clone, Debug)]
@@ -46,41 +52,62 @@ struct ItemRefusal<'r> {
 }
 
 impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
-    /// Writes every plan. Returns whether a write was refused, so that the next round must wait.
+    /// Writes plans. Returns whether the next round must wait: another writer or a throttle refused a write. After a
+    /// rejection it need not.
     ///
     /// Transactions that share a rollup follow one another; all others overlap.
     pub(crate) async fn write(&self, batch: &mut LedgerBatch<'_>) -> Result<bool> {
-        let mut is_refused = self.write_entries(batch).await?;
-        let packable = |(item, state): (usize, _)| {
-            let state: &LedgerItem<'_> = state;
-            let plan = state.planned().filter(|plan| !plan.is_entry_only())?;
-            Some(PackableItem { item, plan, group: state.group })
-        };
-        let transactions = pack(batch.items.iter().enumerate().filter_map(packable), &batch.targets);
+        let mut must_wait = self.write_entries(batch).await?;
+        let transactions = pack(packable_items(batch), &batch.targets);
+        if transactions.is_empty() {
+            return Ok(must_wait);
+        }
+        if self.requests.is_over() {
+            return Ok(true);
+        }
+        let most_rejections = batch.rejections + MOST_ROUND_REJECTIONS;
         for wave in waves(transactions) {
             if self.requests.is_over() {
                 return Ok(true);
             }
-            let mut rendered = Vec::with_capacity(wave.len());
-            for transaction in wave {
-                if lacks_rollup(batch, &transaction) {
-                    is_refused = true;
-                    continue;
-                }
-                match self.render(batch, transaction) {
-                    Ok(transaction) => rendered.push(transaction),
-                    Err(UnwritableTransaction { items, error }) => {
-                        batch.bisect(&items, &error, self.context());
-                    }
-                }
-            }
-            let requests = rendered.iter().map(|transaction| self.requests.transact(&transaction.writes));
-            let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
-            for (transaction, result) in rendered.into_iter().zip(results) {
-                is_refused |= self.apply(batch, transaction, result)?;
+            must_wait |= self.write_wave(batch, wave).await?;
+            if batch.rejections >= most_rejections {
+                break;
             }
         }
-        Ok(is_refused)
+        Ok(must_wait)
+    }
+
+    /// Sends transactions that share no rollup. Returns whether the next round must wait.
+    async fn write_wave(&self, batch: &mut LedgerBatch<'_>, wave: Vec<TransactionBatch>) -> Result<bool> {
+        let mut must_wait = false;
+        let mut rendered = Vec::with_capacity(wave.len());
+        for transaction in wave {
+            if transaction.items.iter().any(|index| batch.item(*index).planned().is_none()) {
+                // An earlier wave showed that one of its items cannot be written. The next round packs the others.
+                continue;
+            }
+            if lacks_rollup(batch, &transaction) {
+                must_wait = true;
+                continue;
+            }
+            match self.render(batch, transaction) {
+                Ok(transaction) => rendered.push(transaction),
+                Err(UnwritableTransaction { items, error }) => {
+                    batch.bisect(&items, &error, self.context());
+                }
+            }
+        }
+        let requests = rendered.iter().map(|transaction| self.requests.transact(&transaction.writes));
+        let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
+        let mut refused = Vec::new();
+        for (transaction, result) in rendered.into_iter().zip(results) {
+            must_wait |= self.apply(batch, transaction, result, &mut refused)?;
+        }
+        if !refused.is_empty() {
+            self.isolate(batch, refused).await?;
+        }
+        Ok(must_wait)
     }
 
     /// Writes the entries whose plan changes no rollup: single conditional writes, at half the price of a transaction's.
@@ -95,12 +122,12 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         let requests = writes.iter().map(|write| self.requests.write(write));
         let results: Vec<_> = iter(requests).buffered(CONCURRENCY).collect().await;
         let context = self.context();
-        let mut is_refused = false;
+        let mut must_wait = false;
         for (index, result) in indexes.into_iter().zip(results) {
             let input = match result {
                 Ok(()) => ItemInput::Committed,
                 Err(WriteError::Refused(refusal)) => {
-                    is_refused = true;
+                    must_wait |= !is_rejection(&refusal);
                     match self.entry_refusal(refusal) {
                         Some(Ok(entry)) => ItemInput::Refused { entry: Some(entry), markers: Vec::new() },
                         Some(Err(error)) => ItemInput::Rejected(error),
@@ -108,7 +135,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                     }
                 }
                 Err(WriteError::Failed(error)) if error.is_retryable() => {
-                    is_refused = true;
+                    must_wait = true;
                     ItemInput::ResponseLost
                 }
                 Err(WriteError::Failed(error)) if error.kind() == ErrorKind::Configuration => {
@@ -118,7 +145,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
             };
             batch.step(index, input, context);
         }
-        Ok(is_refused)
+        Ok(must_wait)
     }
 
     /// The reason of a refusal of an entry's write: the stored entry, or an error if it can never be written; `None` if the same
@@ -232,12 +259,14 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         Ok(Write { key, condition, action: WriteAction::Put(stored) })
     }
 
-    /// Gives the items of a transaction its result. Returns whether it was refused.
+    /// Gives the items of a transaction its result, and adds the rollups that refused it. Returns whether the next round
+    /// must wait.
     fn apply<'r>(
         &self,
         batch: &mut LedgerBatch<'r>,
         transaction: RenderedTransaction<'r>,
         result: Result<(), TransactError>,
+        refused: &mut Vec<RefusedRollup>,
     ) -> Result<bool> {
         let context = self.context();
         let RenderedTransaction { items, purposes, writes } = transaction;
@@ -259,8 +288,9 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                 Ok(false)
             }
             Err(TransactError::Cancelled(reasons)) => {
-                self.cancel(batch, &items, purposes, reasons);
-                Ok(true)
+                let must_wait = reasons.iter().flatten().any(|refusal| !is_rejection(refusal));
+                self.cancel(batch, &items, purposes, reasons, refused);
+                Ok(must_wait)
             }
             Err(TransactError::Failed(error)) if error.is_retryable() => {
                 // The transaction may have taken effect. The next round reads the entries again to find out.
@@ -287,6 +317,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
         items: &[usize],
         purposes: Vec<WritePurpose<'r>>,
         reasons: Vec<Option<WriteRefusal>>,
+        refused: &mut Vec<RefusedRollup>,
     ) {
         let context = self.context();
         let mut refusals: HashMap<usize, ItemRefusal<'r>> = HashMap::new();
@@ -314,8 +345,7 @@ impl<T: Tables, C: Clock> LedgerDriver<'_, T, C> {
                     refusals.entry(index).or_default().rejection = Some(rejected_write(&reason));
                 }
                 (WritePurpose::Rollup(target), WriteRefusal::Invalid(reason)) => {
-                    let users = users(batch, items, target);
-                    batch.bisect(&users, &rejected_write(&reason), context);
+                    refused.push(RefusedRollup { target, items: items.to_vec(), reason });
                 }
             }
         }
@@ -338,33 +368,25 @@ struct UnwritableTransaction {
     error: Error,
 }
 
-/// Splits transactions into waves: those of one wave share no rollup.
-fn waves(transactions: Vec<TransactionBatch>) -> Vec<Vec<TransactionBatch>> {
-    let mut waves: Vec<Vec<TransactionBatch>> = Vec::new();
-    let mut used: HashMap<TargetId, Vec<usize>> = HashMap::new();
-    for transaction in transactions {
-        let targets = || transaction.rollups.iter().map(|(target, _)| target);
-        let is_taken =
-            |wave: &usize| targets().any(|id| used.get(id).is_some_and(|used| used.contains(wave)));
-        let wave = (0..).find(|wave| !is_taken(wave)).unwrap_or(waves.len());
-        for target in targets() {
-            used.entry(*target).or_default().push(wave);
-        }
-        match waves.get_mut(wave) {
-            Some(others) => others.push(transaction),
-            None => waves.push(vec![transaction]),
-        }
-    }
-    waves
+/// The items that need a transaction now. Parked records that are delivered again follow all others, so that they delay
+/// and cancel none of them.
+fn packable_items<'b>(batch: &'b LedgerBatch<'_>) -> impl Iterator<Item = PackableItem<'b>> {
+    let needing = || batch.items.iter().enumerate().filter_map(|(index, item)| packable_item(index, item));
+    let has_first_tries = needing().any(|packable| !batch.item(packable.item).is_retried);
+    needing().filter(move |packable| !(has_first_tries && batch.item(packable.item).is_retried))
 }
 
-/// The items of a transaction that write a rollup.
-fn users(batch: &LedgerBatch<'_>, items: &[usize], target: TargetId) -> Vec<usize> {
-    let uses_target = |index: &&usize| {
-        let plan = batch.item(**index).planned();
-        plan.is_some_and(|plan| plan.targets().any(|used| used == target))
-    };
-    items.iter().filter(uses_target).copied().collect()
+fn packable_item<'b>(index: usize, item: &'b LedgerItem<'_>) -> Option<PackableItem<'b>> {
+    let plan = item.planned().filter(|plan| !plan.is_entry_only())?;
+    Some(PackableItem { item: index, plan, group: item.group })
+}
+
+/// Whether the same write would be refused again.
+fn is_rejection(refusal: &WriteRefusal) -> bool {
+    match refusal {
+        WriteRefusal::Invalid(_) => true,
+        WriteRefusal::Condition(_) | WriteRefusal::Conflict | WriteRefusal::Throttled => false,
+    }
 }
 
 /// Whether a rollup with computed measures must be read again before the transaction can be sent.
@@ -379,11 +401,6 @@ fn forget_rollup(batch: &mut LedgerBatch<'_>, purpose: &WritePurpose<'_>) {
     if let WritePurpose::Rollup(id) = purpose {
         batch.computed.remove(id);
     }
-}
-
-fn rejected_write(reason: &str) -> Error {
-    let message = format!("DynamoDB rejected the write of the item's contributions: {reason}");
-    Error::new(ErrorKind::Rejected, message)
 }
 
 fn without_plan() -> Error {

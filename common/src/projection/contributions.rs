@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{ImageScope, KnownLookups, RollupTargets, ShardAssignment, TargetId, TargetKey};
+use super::{ImageScope, KnownLookups, RollupTargets, ShardAssignment, TargetId, TargetKey, lookup_keys};
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image};
 use crate::table::{Aggregate, Measure, MeasureKind, Model, Operand, Pattern, Term, ValueFormat};
@@ -94,11 +94,12 @@ pub fn contributions<'s, 'a: 's>(
         let mut outputs = SmallVec::<[_; 2]>::new();
         for lookup in &aggregate.lookups {
             let key = without_outputs.lookup_key(lookup)?;
-            outputs.push(
-                lookups.outputs(&key).ok_or_else(|| {
-                    lookups.failure(&key).unwrap_or_else(|| no_outputs(model, lookup.lookup))
-                })?,
-            );
+            let Some(known) = lookups.outputs(&key) else {
+                // If the image lacks an input of any lookup, none is made: that is the error, and it is permanent.
+                lookup_keys(model, identity, image)?;
+                return Err(lookups.failure(&key).unwrap_or_else(|| no_outputs(model, lookup.lookup)));
+            };
+            outputs.push(known);
         }
         let scope = ImageScope { outputs: &outputs, ..without_outputs };
         if counts == Some(true) || holds(aggregate.when.as_ref(), &scope)? {

@@ -194,6 +194,16 @@ impl Decimal {
         }
     }
 
+    /// The number of digits after the decimal point; negative for the zeros at the end of an integer that exceeds an
+    /// `i64`.
+    #[must_use]
+    pub fn fraction_digits(&self) -> i64 {
+        match &self.0 {
+            DecimalRepr::Integer(_) => 0,
+            DecimalRepr::Exact(number) => number.fractional_digit_count(),
+        }
+    }
+
     /// The nearest float.
     #[must_use]
     pub fn to_f64(&self) -> f64 {

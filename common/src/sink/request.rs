@@ -88,9 +88,19 @@ impl ServiceRequest<'_> {
             | "InvalidSignatureException"
             | "IncompleteSignatureException"
             | "MissingAuthenticationTokenException"
+            | "SubscriptionRequiredException"
+            | "OptInRequired"
             | "ExpiredToken"
             | "ExpiredTokenException" => self.denied_error(code),
-            "InvalidKMSResourceException" | "KmsAccessDenied" | "KmsDisabled" | "KmsNotFound" => self
+            "InvalidKMSResourceException"
+            | "KmsAccessDenied"
+            | "KmsDisabled"
+            | "KmsNotFound"
+            | "KMSAccessDeniedException"
+            | "KMSDisabledException"
+            | "KMSInvalidStateException"
+            | "KMSNotFoundException"
+            | "InaccessibleEncryptionCredentialsException" => self
                 .new_error(ErrorKind::Configuration, "its encryption key cannot be used")
                 .hint(format!("Allow the role the key that encrypts the {}, and enable it", self.resource)),
             "ServiceUnavailableException"

@@ -56,6 +56,22 @@ fn broken(status: u16, code: &str) -> FaultCase {
     case(status, code, "secret", WriteOutcome::Failed(kind), kind, &["pair"])
 }
 
+fn unusable_key(code: &str) -> FaultCase {
+    let kind = ErrorKind::Configuration;
+    case(400, code, "secret", WriteOutcome::Failed(kind), kind, &["encryption key", "pair"])
+}
+
+/// Codes that do not concern an item, and one that DynamoDB does not have yet.
+const UNKNOWN_CODES: [&str; 7] = [
+    "RequestExpired",
+    "RequestTimeTooSkewed",
+    "ResourceInUseException",
+    "SerializationException",
+    "UnknownOperationException",
+    "RequestEntityTooLarge",
+    "SomethingNewException",
+];
+
 fn cases() -> Vec<FaultCase> {
     use ErrorKind::{Configuration, Rejected, Unavailable};
     let mut cases = vec![
@@ -109,15 +125,14 @@ fn cases() -> Vec<FaultCase> {
             Rejected,
             &["ItemCollection"],
         ),
-        case(
-            400,
-            "SomethingNewException",
-            "secret",
-            WriteOutcome::Failed(Rejected),
-            Rejected,
-            &["SomethingNewException"],
-        ),
+        denied("SubscriptionRequiredException"),
+        denied("OptInRequired"),
+        unusable_key("KMSAccessDeniedException"),
+        unusable_key("KMSInvalidStateException"),
+        unusable_key("InaccessibleEncryptionCredentialsException"),
     ];
+    // Nothing is known about the item, so the request is repeated and no record is given up.
+    cases.extend(UNKNOWN_CODES.map(|code| broken(400, code)));
     for response in [ScriptedResponse::HangUp, ScriptedResponse::ok("no JSON")] {
         let write = WriteOutcome::Failed(Unavailable);
         cases.push(FaultCase {
@@ -191,6 +206,23 @@ async fn every_cancellation_reason_has_its_meaning() {
         panic!("not failed")
     };
     assert_eq!(error.kind(), ErrorKind::Configuration);
+}
+
+#[tokio::test]
+async fn a_cancellation_for_an_unknown_reason_rejects_no_item() {
+    for (code, kind) in [
+        ("SomethingNew", ErrorKind::Unavailable),
+        ("InternalServerError", ErrorKind::Unavailable),
+        ("ResourceInUseException", ErrorKind::Unavailable),
+        ("AccessDenied", ErrorKind::Configuration),
+        ("KMSAccessDeniedException", ErrorKind::Configuration),
+    ] {
+        let reasons = format!(r#"{{"Code":"None"}},{{"Code":"{code}","Message":"secret"}}"#);
+        let service = ScriptedService::start(vec![cancelled(&reasons)]).await;
+        let result = service.tables().transact(&actions()[..2]).await;
+        assert!(!format!("{result:?}").contains("secret"), "{result:?}");
+        assert_eq!(WriteOutcome::from(result), WriteOutcome::Failed(kind), "{code}");
+    }
 }
 
 fn cancelled(reasons: &str) -> ScriptedResponse {

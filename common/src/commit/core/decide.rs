@@ -27,15 +27,15 @@ pub(crate) struct RecordDecision {
     /// TTL expiries that the entry has passed and whose marker may have expired, so that it is unknown whether they were
     /// settled. They are reported, never applied.
     pub(crate) too_old_expiries: RecordIndexes,
-    /// A record is older than [`TOMBSTONE_LIFETIME`] and there is no entry: the item itself must be read.
-    pub(crate) needs_item: bool,
+    /// The records that are older than [`TOMBSTONE_LIFETIME`] and have no entry: the item itself must be read.
+    pub(crate) needing_item: RecordIndexes,
 }
 
 impl RecordDecision {
     /// Whether all records are counted already.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
-        self.uncounted.is_empty() && self.expiries.is_empty() && !self.needs_item
+        self.uncounted.is_empty() && self.expiries.is_empty() && self.needing_item.is_empty()
     }
 
     /// The records to count or to settle, oldest first.
@@ -58,15 +58,15 @@ pub(crate) struct StoredMarker<'r> {
 
 /// Decides on `records`, which belong to one item and are ordered by position.
 ///
-/// `markers` are those of the item's expiries that are stored. `is_item_counted` means that the item was
-/// read and counted after its entry was found absent, so that records older than tombstones are done.
+/// `markers` are those of the item's expiries that are stored. `is_item_read` means that the item was
+/// read after its entry was found absent, so that records older than tombstones are done.
 pub(crate) fn decide(
     entry: Option<&LedgerEntry>,
     records: &[&ChangeRecord<'_>],
     markers: &[StoredMarker<'_>],
     on_expiry: OnExpiry,
     now: Timestamp,
-    is_item_counted: bool,
+    is_item_read: bool,
 ) -> RecordDecision {
     // A record must be judged too old before the tombstone it could collide with is gone, even if one of the clocks is
     // slow.
@@ -83,7 +83,9 @@ pub(crate) fn decide(
         if !is_counted {
             decision.uncounted.push(index);
         }
-        decision.needs_item |= entry.is_none() && is_too_old(record) && !is_item_counted;
+        if entry.is_none() && is_too_old(record) && !is_item_read {
+            decision.needing_item.push(index);
+        }
         let marker = markers.iter().find(|marker| marker.position == record.position);
         if record.expired && on_expiry == OnExpiry::Keep && marker.is_none_or(|marker| marker.is_parked) {
             // The transaction that settles an expiry advances the entry past it. So an expiry that the entry has not

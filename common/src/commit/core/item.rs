@@ -13,14 +13,15 @@
 //! ```
 //!
 //! A record that cannot be counted does not stop its item: it has an error, the other records are counted, and the plan
-//! marks the item as parked. So there is no state for it.
+//! marks the item as parked. So there is no state for it. The same holds for a record that needs the item's table, if
+//! the item cannot be counted as its table has it.
 
+use super::StepContext;
 use super::decide::{RecordDecision, StoredMarker, decide};
-use super::entry::{CLOCK_TOLERANCE, LedgerEntry};
+use super::entry::LedgerEntry;
 use super::lookups::LookupResults;
 use super::plan::{ItemPlan, ItemPlanner};
-use super::records::{DefectiveRecord, DeliveredRecords, RecordFailure, SourceItem};
-use super::{PoisonPolicy, StepContext};
+use super::records::{DeliveredRecords, RecordFailure, SourceItem};
 
 use crate::effect::ItemKey;
 use crate::entity::{ItemIdentity, SourceKey};
@@ -78,10 +79,15 @@ pub(crate) enum ItemInput<'r, 'l> {
 
 /// Whether the item must be counted from its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reconciliation {
+pub(super) enum Reconciliation {
     Unneeded,
+    /// A record needs it.
     Needed,
+    /// The caller requested it, regardless of records.
+    Requested,
     Done,
+    /// The item cannot be counted as its table has it.
+    Impossible,
 }
 
 /// One item of a batch.
@@ -96,14 +102,17 @@ pub(crate) struct LedgerItem<'r> {
     /// The entry's key; set from reading the entry until writing it.
     pub(crate) entry_key: Option<ItemKey>,
     /// The markers that are stored, as far as known.
-    markers: Vec<StoredMarker<'r>>,
-    reconciliation: Reconciliation,
+    pub(super) markers: Vec<StoredMarker<'r>>,
+    pub(super) reconciliation: Reconciliation,
     /// The item as its table had it when it was reconciled, if it was.
     table_image: Option<Image<'static>>,
     /// The label of the table's stream, for an item without records.
     stream: &'r str,
     /// The items that its transaction may have, because a transaction of others was rejected and the cause is unknown.
     pub(crate) group: Option<u32>,
+    /// Whether its plan has a record that an earlier delivery has parked. DynamoDB may reject it again, so it shares
+    /// transactions with others of that kind only, and they follow all others.
+    pub(crate) is_retried: bool,
     /// Whether a write whose response this batch has not seen counted something of the item: a write of an earlier
     /// delivery, of another consumer, or of this batch with a lost response. Its author may not have refreshed any
     /// mirror.
@@ -139,6 +148,7 @@ impl<'r> LedgerItem<'r> {
             table_image: None,
             stream: "",
             group: None,
+            is_retried: false,
             is_counted_elsewhere: false,
             changed_targets: Vec::new(),
             counted_records: 0,
@@ -148,7 +158,7 @@ impl<'r> LedgerItem<'r> {
 
     /// An item that is reconciled with its table, regardless of its records.
     pub(crate) fn reconciling(item: SourceItem<'r>, stream: &'r str) -> Self {
-        Self { reconciliation: Reconciliation::Needed, stream, ..Self::new(item) }
+        Self { reconciliation: Reconciliation::Requested, stream, ..Self::new(item) }
     }
 
     /// The next state, by what the driver has learned.
@@ -184,6 +194,10 @@ impl<'r> LedgerItem<'r> {
             (ItemState::Planned(_), ItemInput::ResponseLost) => {
                 self.is_counted_elsewhere = true;
                 ItemState::Unread
+            }
+            (ItemState::Planned(plan), ItemInput::GivenUp(_)) if self.are_parked_again(&plan.records) => {
+                let message = "DynamoDB rejected the parked record again, with other parked records";
+                self.reject(&plan.records, &Error::new(ErrorKind::Rejected, message), context)
             }
             (_, ItemInput::GivenUp(error)) => ItemState::Failed(error),
             (_, _) => ItemState::Failed(Error::new(
@@ -224,31 +238,43 @@ impl<'r> LedgerItem<'r> {
     }
 
     /// Decides which records must be counted.
-    fn decide(&mut self, context: StepContext<'_>) -> ItemState<'r> {
-        let decision = decide(
-            self.entry.as_ref(),
-            &self.records.changes,
-            &self.markers,
-            self.identity.entity.on_expiry,
-            context.now,
-            self.reconciliation == Reconciliation::Done,
-        );
+    pub(super) fn decide(&mut self, context: StepContext<'_>) -> ItemState<'r> {
+        let decision = self.decision(context);
         self.old_expiries = decision.too_old_expiries.len();
         // The last image of a removed item settles its expiry, and offers outputs to the lookups of other items.
         let is_looked_up = !self.identity.entity.offers.is_empty();
         self.records.decode_old_images(&context.core.model.attributes, |index| {
             is_looked_up || decision.expiries.contains(&index)
         });
-        let must_reconcile = decision.needs_item || self.is_healed(&decision);
+        self.is_retried = self.retries_parked_record(&decision);
+        let must_reconcile = !decision.needing_item.is_empty() || self.healed_record(&decision).is_some();
         if must_reconcile && self.reconciliation == Reconciliation::Unneeded {
             self.reconciliation = Reconciliation::Needed;
         }
-        if self.reconciliation == Reconciliation::Needed {
+        if self.must_reconcile() {
             ItemState::NeedsItem
         } else if decision.is_empty() && self.records.defective().next().is_none() {
             ItemState::Committed
         } else {
             ItemState::AwaitingLookup(CountBasis::Records(decision))
+        }
+    }
+
+    /// The decision by what is known now.
+    pub(super) fn decision(&self, context: StepContext<'_>) -> RecordDecision {
+        let is_item_read = match self.reconciliation {
+            Reconciliation::Done | Reconciliation::Impossible => true,
+            Reconciliation::Unneeded | Reconciliation::Needed | Reconciliation::Requested => false,
+        };
+        let on_expiry = self.identity.entity.on_expiry;
+        let (entry, records) = (self.entry.as_ref(), &self.records.changes);
+        decide(entry, records, &self.markers, on_expiry, context.now, is_item_read)
+    }
+
+    fn must_reconcile(&self) -> bool {
+        match self.reconciliation {
+            Reconciliation::Needed | Reconciliation::Requested => true,
+            Reconciliation::Unneeded | Reconciliation::Done | Reconciliation::Impossible => false,
         }
     }
 
@@ -268,7 +294,7 @@ impl<'r> LedgerItem<'r> {
             CountBasis::Table { image, at } => {
                 match self.work_of_table(image.as_ref(), *at, lookups, context, targets) {
                     Ok(work) => work,
-                    Err(error) => return ItemState::Failed(error),
+                    Err(error) => return self.without_table(&error, context),
                 }
             }
         };
@@ -312,7 +338,7 @@ impl<'r> LedgerItem<'r> {
             self.markers.push(StoredMarker { position: marker.position, is_parked });
         }
         self.entry = Some(plan.entry);
-        if self.reconciliation == Reconciliation::Needed {
+        if self.must_reconcile() {
             context.tally.reconciled.add(1);
             self.reconciliation = Reconciliation::Done;
         }
@@ -321,23 +347,15 @@ impl<'r> LedgerItem<'r> {
 
     /// Gives these records an error, because no plan of theirs is possible, and decides about the others.
     fn reject(&mut self, records: &[usize], error: &Error, context: StepContext<'_>) -> ItemState<'r> {
+        if self.must_reconcile() {
+            return self.without_table(error, context);
+        }
         if records.is_empty() || !error.kind().is_poison() {
             return ItemState::Failed(error.restated());
         }
         self.group = None;
         self.records.errors.extend(records.iter().map(|index| (*index, error.restated())));
         self.decide(context)
-    }
-
-    /// Whether a reconciliation, which keeps the position, may have counted the state that these records show.
-    fn may_be_counted_by_reconciliation(&self, entry: &LedgerEntry<'_>) -> bool {
-        let Some(as_of) = entry.as_of else { return false };
-        let latest = as_of.plus(CLOCK_TOLERANCE);
-        self.records.changes.iter().any(|record| record.created_at.is_none_or(|created| created <= latest))
-    }
-
-    pub(crate) fn is_settled(&self, position: &Position<'_>) -> bool {
-        self.markers.iter().any(|marker| marker.position == *position && !marker.is_parked)
     }
 
     /// Whether the item waits for nothing any more.
@@ -467,39 +485,5 @@ impl<'r> LedgerItem<'r> {
             uncounted.failures.push(RecordFailure { index, error });
         }
         uncounted
-    }
-
-    /// Whether the parked record can be read now, and a reconciliation has counted a newer state. Another one removes the
-    /// mark: only the table tells whether the item exists, so that its entry is a tombstone or is not.
-    fn is_healed(&self, decision: &RecordDecision) -> bool {
-        let Some(behind) = self.entry.as_ref().and_then(|entry| entry.behind.as_ref()) else { return false };
-        let missing = self.records.changes.iter().position(|record| record.position == behind.position);
-        missing.is_some_and(|index| {
-            !decision.uncounted.contains(&index) && !self.records.errors.contains_key(&index)
-        })
-    }
-
-    /// Whether the ledger has passed a record. An expiry must also be settled.
-    pub(crate) fn is_counted(&self, record: &DefectiveRecord<'_>) -> bool {
-        let Some(position) = record.position else { return false };
-        self.entry.as_ref().is_some_and(|entry| entry.has_passed(position, record.created_at))
-            && (!self.must_settle(record) || self.is_settled(position))
-    }
-
-    /// Whether the ledger marks the record as missing.
-    pub(crate) fn is_parked(&self, record: &DefectiveRecord<'_>, poison: PoisonPolicy) -> bool {
-        let Some(position) = record.position else { return false };
-        if poison == PoisonPolicy::Fail || !record.error.kind().is_poison() {
-            return false;
-        }
-        if self.must_settle(record) {
-            return self.markers.iter().any(|marker| marker.position == *position && marker.is_parked);
-        }
-        let behind = self.entry.as_ref().and_then(|entry| entry.behind.as_ref());
-        behind.is_some_and(|behind| *position <= behind.position)
-    }
-
-    pub(crate) fn must_settle(&self, record: &DefectiveRecord<'_>) -> bool {
-        record.is_expiry && self.identity.entity.on_expiry == OnExpiry::Keep
     }
 }

@@ -11,7 +11,9 @@ pub(crate) mod item;
 pub(crate) mod keys;
 pub(crate) mod lookups;
 pub(crate) mod pack;
+mod parking;
 pub(crate) mod plan;
+mod reconciliation;
 pub(crate) mod records;
 pub(crate) mod rollup;
 

@@ -3,6 +3,7 @@
 //! A transaction contains whole items (entry, markers and all rollups) and writes each rollup once, regardless of how
 //! many items add to it. Items are sorted by their rollups, because neighbours then share the most rollups.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -60,6 +61,16 @@ struct PackCandidate<'p> {
     packable: PackableItem<'p>,
     targets: SmallVec<[TargetId; 8]>,
     entry_bytes: usize,
+    has_long_numbers: bool,
+    /// The magnitude of its numbers. Sums of numbers of different magnitudes can exceed 38 digits.
+    magnitude: i64,
+}
+
+impl PackCandidate<'_> {
+    /// Items without a group are first, then the newest group: isolating one cause ends before the next begins.
+    fn order(&self) -> (Option<Reverse<u32>>, i64, &[TargetId]) {
+        (self.packable.group.map(Reverse), self.magnitude, &self.targets)
+    }
 }
 
 /// Packs plans into transactions, first fit in the order of their rollups.
@@ -68,16 +79,21 @@ pub(crate) fn pack<'p>(
     plans: impl Iterator<Item = PackableItem<'p>>,
     targets: &RollupTargets,
 ) -> Vec<TransactionBatch> {
-    let candidate = |packable: PackableItem<'p>| PackCandidate {
-        packable,
-        targets: packable.plan.targets().collect(),
-        entry_bytes: entry_bytes(packable.plan, targets),
+    let candidate = |packable: PackableItem<'p>| {
+        let has_long_numbers = has_long_numbers(packable.plan);
+        PackCandidate {
+            packable,
+            targets: packable.plan.targets().collect(),
+            entry_bytes: entry_bytes(packable.plan, targets),
+            has_long_numbers,
+            magnitude: if has_long_numbers { magnitude(packable.plan) } else { 0 },
+        }
     };
     let (mut transactions, mut open) = (Vec::new(), TransactionBatch::default());
     let mut ordered: Vec<PackCandidate<'_>> = Vec::with_capacity(plans.size_hint().1.unwrap_or(0));
     ordered.extend(plans.map(candidate));
     // Items whose lists of rollups begin alike share the most.
-    ordered.sort_by(|a, b| (a.packable.group, &a.targets).cmp(&(b.packable.group, &b.targets)));
+    ordered.sort_by(|a, b| a.order().cmp(&b.order()));
     let mut group = None;
     for candidate in &ordered {
         let is_same_group =
@@ -116,12 +132,12 @@ fn target_bytes(id: TargetId, targets: &RollupTargets) -> usize {
 
 impl TransactionBatch {
     fn has_room_for(&self, candidate: &PackCandidate<'_>) -> bool {
-        let PackCandidate { packable: PackableItem { plan, .. }, targets, entry_bytes } = candidate;
+        let PackCandidate { packable: PackableItem { plan, .. }, targets, entry_bytes, .. } = candidate;
         let new = targets.iter().filter(|target| !self.indexes.contains_key(*target)).count();
         let rollups = self.rollups.len() + new;
         self.own_actions + plan.own_actions() + rollups <= MAX_TRANSACTION_ACTIONS
             && self.own_bytes + entry_bytes + rollups * ROLLUP_BYTES <= MAX_TRANSACTION_BYTES
-            && (!(self.has_long_numbers || has_long_numbers(plan))
+            && (!(self.has_long_numbers || candidate.has_long_numbers)
                 || plan.additions().all(|addition| self.can_add(&addition)))
     }
 
@@ -158,7 +174,7 @@ impl TransactionBatch {
         for extreme in &plan.extremes {
             self.update(extreme.target).extremes.push(extreme.clone());
         }
-        self.has_long_numbers |= has_long_numbers(plan);
+        self.has_long_numbers |= candidate.has_long_numbers;
         self.items.push(*item);
         self.newest = self.newest.max(plan.newest);
         self.own_bytes += entry_bytes;
@@ -170,6 +186,14 @@ impl TransactionBatch {
 fn has_long_numbers(plan: &ItemPlan<'_>) -> bool {
     let is_long = |measures: &MeasureAmounts| measures.iter().any(|(_, number)| number.to_i64().is_none());
     plan.additions().any(|addition| is_long(addition.measures) || is_long(addition.settled))
+}
+
+/// The position of the last digit of a plan's most extreme number, in steps of 16 digits. Integers of 64 bits and usual
+/// fractions have 0, so that they are packed by their rollups alone.
+fn magnitude(plan: &ItemPlan<'_>) -> i64 {
+    let numbers = plan.additions().flat_map(|addition| addition.measures.iter().chain(addition.settled));
+    let steps = numbers.map(|(_, number)| number.fraction_digits() / 16);
+    steps.max_by_key(|steps| steps.abs()).unwrap_or(0)
 }
 
 fn sums_fit(sums: &MeasureAmounts, added: &MeasureAmounts) -> bool {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use super::keys::{self, StateKeys};
 use super::pack::RollupUpdate;
+use super::plan::ItemPlan;
 use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
-use crate::projection::{ExtremeRule, ExtremeValue, RollupTarget};
+use crate::projection::{ExtremeRule, ExtremeValue, RollupTarget, TargetId};
 use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 use crate::table::{AverageMeasure, Rollup};
 use crate::{Error, ErrorKind, Result};
@@ -90,6 +91,25 @@ pub(crate) fn after_write(stored: Option<Item>, action: &WriteAction) -> Option<
 /// Whether an extreme replaces the value of the rollup as it is stored.
 pub(crate) fn changes_rollup(extreme: &ExtremeValue, stored: Option<&Item>) -> bool {
     stored.and_then(|item| item.get(&*extreme.measure)).is_none_or(|known| beats(extreme, known))
+}
+
+/// Whether the rollup `target`, as it is stored, cannot take what a plan adds to it: an attribute is not a number, or the
+/// sum exceeds DynamoDB's limits.
+pub(crate) fn refuses(stored: &Item, plan: &ItemPlan<'_>, target: TargetId) -> bool {
+    let mut additions = plan.additions().filter(|addition| addition.targets.contains(&target));
+    plan.targets().any(|written| written == target)
+        && (refuses_sum(stored, keys::REV, &Decimal::ONE)
+            || additions.any(|addition| {
+                let mut settled = addition.settled.iter();
+                addition.measures.iter().any(|(name, number)| refuses_sum(stored, name, number))
+                    || settled
+                        .any(|(name, number)| refuses_sum(stored, &[keys::SETTLED, name].concat(), number))
+            }))
+}
+
+fn refuses_sum(stored: &Item, name: &str, number: &Decimal) -> bool {
+    let Some(known) = stored.get(name).filter(|_| !number.is_zero()) else { return false };
+    known.as_number().is_none_or(|known| known.plus(number).is_err())
 }
 
 /// Holds while the rollup is unchanged since it was read.

@@ -88,7 +88,17 @@ impl TableRequest<'_> {
                 let message = metadata.and_then(|metadata| metadata.message()).unwrap_or_default();
                 self.validation_fault(message)
             }
-            _ => RequestFault::Failed(self.service_request().error(error)),
+            _ => RequestFault::Failed(self.unknown_fault(code, self.service_request().error(error))),
+        }
+    }
+
+    /// The error for a code that is not known to concern an item. A record must not be given up because of it: it may be
+    /// the signature's clock, or a code that DynamoDB did not have when this was written.
+    fn unknown_fault(self, code: &str, error: Error) -> Error {
+        if error.kind() == ErrorKind::Rejected {
+            self.new_error(ErrorKind::Unavailable, "DynamoDB refused the request").with("code", code)
+        } else {
+            error
         }
     }
 
@@ -108,8 +118,9 @@ impl TableRequest<'_> {
 /// The refusal of one write of a cancelled transaction; `None` if that write was not at fault.
 ///
 /// # Errors
-/// The reason concerns the table and not the write.
+/// The reason concerns the table and not the write, or is unknown.
 pub(super) fn cancellation_refusal(
+    request: TableRequest<'_>,
     code: &str,
     message: &str,
     key: &ItemKey,
@@ -122,7 +133,8 @@ pub(super) fn cancellation_refusal(
         "ProvisionedThroughputExceeded" | "ThrottlingError" => WriteRefusal::Throttled,
         "ValidationError" if is_key_mismatch(message) => return Err(key_schema_mismatch(key)),
         "ValidationError" => WriteRefusal::Invalid(plain_reason(message)),
-        _ => WriteRefusal::Invalid(code.to_owned()),
+        "ItemCollectionSizeLimitExceeded" => WriteRefusal::Invalid(code.to_owned()),
+        _ => return Err(request.service_request().partial_error(code)),
     }))
 }
 

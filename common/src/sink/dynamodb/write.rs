@@ -93,7 +93,7 @@ pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<Consum
     };
     let fault = request.fault(&error);
     if let TransactWriteItemsError::TransactionCanceledException(cancelled) = error.into_service_error() {
-        Err(cancellation(cancelled, writes, &tables).unwrap_or_else(TransactError::Failed))
+        Err(cancellation(cancelled, writes, request).unwrap_or_else(TransactError::Failed))
     } else {
         Err(TransactError::Failed(fault.into_error(request)))
     }
@@ -103,18 +103,18 @@ pub(super) async fn transact(client: &Client, writes: &[Write]) -> Result<Consum
 fn cancellation(
     cancelled: TransactionCanceledException,
     writes: &[Write],
-    tables: &str,
+    request: TableRequest<'_>,
 ) -> Result<TransactError, Error> {
     let reasons = cancelled.cancellation_reasons.unwrap_or_default();
     if reasons.len() != writes.len() {
         let message = "TransactWriteItems: cancelled without a reason for each action";
-        return Err(Error::new(ErrorKind::Unavailable, message).with("table", tables));
+        return Err(Error::new(ErrorKind::Unavailable, message).with("table", request.tables));
     }
     let mut refusals = Vec::with_capacity(writes.len());
     for (reason, write) in reasons.into_iter().zip(writes) {
         let item = reason.item.filter(|item| !item.is_empty()).map(item_from_sdk).transpose()?;
         let (code, message) = (reason.code.unwrap_or_default(), reason.message.unwrap_or_default());
-        refusals.push(cancellation_refusal(&code, &message, &write.key, item)?);
+        refusals.push(cancellation_refusal(request, &code, &message, &write.key, item)?);
     }
     Ok(TransactError::Cancelled(refusals))
 }

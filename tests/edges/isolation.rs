@@ -1,0 +1,196 @@
+//! Isolation: an item that DynamoDB rejects costs the other items of its batch few transactions and no time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use afterwrite::effect::{ItemKey, Write};
+use afterwrite::record::{AttributeValue, Decimal, Timestamp};
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
+use afterwrite::{Error, ErrorKind};
+use afterwrite_functions::{AggregatedBatch, StreamAggregator};
+use afterwrite_memory::MemoryTables;
+use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::deployment::event;
+use serde_json::{Value, json};
+
+use crate::world::{EdgeWorld, aggregator_over};
+
+const READINGS: &str = r##"
+name = "edge"
+generation = 1
+[tables.app]
+key = ["PK", "SK"]
+[entities.reading]
+key = { PK = "SENSOR#{sensor_id}", SK = "READING#{reading_id}" }
+attributes = { value = "N" }
+[rollups.sensor]
+key = { PK = "TOTAL#{sensor_id}", SK = "ROLLUP" }
+[[aggregates]]
+name = "readings"
+of = "reading"
+into = "sensor"
+measures = { readings = "count", total = { sum = "value" } }
+"##;
+
+/// The tables of a world, and how many transactions were sent and cancelled. Transactions with an entry of this sort key
+/// are rejected as a whole.
+struct CountingTables {
+    tables: Arc<MemoryTables>,
+    sent: AtomicUsize,
+    cancelled: AtomicUsize,
+    /// The most writes of a cancelled transaction.
+    largest_cancelled: AtomicUsize,
+    poison: Option<&'static str>,
+}
+
+impl CountingTables {
+    fn new(tables: &Arc<MemoryTables>, poison: Option<&'static str>) -> Self {
+        let [sent, cancelled, largest_cancelled] = [const { AtomicUsize::new(0) }; 3];
+        Self { tables: Arc::clone(tables), sent, cancelled, largest_cancelled, poison }
+    }
+
+    fn is_poison(&self, write: &Write) -> bool {
+        let sort = write.key.sort.as_ref().and_then(|sort| sort.value.as_text());
+        self.poison.is_some() && sort == self.poison
+    }
+
+    /// The sent and the cancelled transactions since the last call, and the most writes of a cancelled one.
+    fn take(&self) -> (usize, usize, usize) {
+        let take = |counter: &AtomicUsize| counter.swap(0, Ordering::Relaxed);
+        (take(&self.sent), take(&self.cancelled), take(&self.largest_cancelled))
+    }
+}
+
+impl Tables for CountingTables {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.tables.read(keys).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        self.tables.write(write).await
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let result = if writes.iter().any(|write| self.is_poison(write)) {
+            Err(TransactError::Failed(Error::new(ErrorKind::Rejected, "an invalid request")))
+        } else {
+            self.tables.transact(writes).await
+        };
+        if result.is_err() {
+            self.cancelled.fetch_add(1, Ordering::Relaxed);
+            self.largest_cancelled.fetch_max(writes.len(), Ordering::Relaxed);
+        }
+        result
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.tables.query_index(query).await
+    }
+}
+
+type CountingAggregator = StreamAggregator<Arc<CountingTables>, StillClock>;
+
+fn counting(world: &EdgeWorld, poison: Option<&'static str>) -> (Arc<CountingTables>, CountingAggregator) {
+    let tables = Arc::new(CountingTables::new(&world.tables, poison));
+    (Arc::clone(&tables), aggregator_over(READINGS, tables))
+}
+
+async fn deliver(aggregator: &CountingAggregator, records: &[Value]) -> AggregatedBatch {
+    let deadline = Timestamp::from_epoch_ms(i64::MAX);
+    let handled = aggregator.handle(event(records).as_bytes(), deadline).await.expect("an event");
+    assert!(handled.failures.is_empty(), "{:?}", handled.failures);
+    handled
+}
+
+/// A world in which one sensor has readings with these values.
+fn world(values: impl IntoIterator<Item = &'static str>) -> EdgeWorld {
+    let mut world = EdgeWorld::new(READINGS);
+    for (reading, value) in values.into_iter().enumerate() {
+        let attributes = if value.is_empty() { json!({}) } else { json!({ "value": { "N": value } }) };
+        world.put("SENSOR#s1", &format!("READING#r{reading}"), attributes);
+    }
+    world.stream();
+    world
+}
+
+fn readings(world: &EdgeWorld) -> Option<i64> {
+    world.measure("TOTAL#s1", "ROLLUP", "readings")
+}
+
+#[tokio::test]
+async fn a_rollup_that_cannot_be_written_is_judged_once_for_all_items_that_need_it() {
+    let world = world(["1", "2", ""].into_iter().cycle().take(300));
+    world.put_rollup("TOTAL#s1", "total", AttributeValue::text("many"));
+    let (tables, aggregator) = counting(&world, None);
+    let handled = deliver(&aggregator, &world.records).await;
+    assert_eq!((handled.parked.len(), handled.totals.parked), (200, 200));
+    assert_eq!(readings(&world), Some(100), "items that do not add to the damaged measure");
+    let (sent, cancelled, _) = tables.take();
+    assert!(sent <= 4 && cancelled <= 2, "{sent} transactions, {cancelled} cancelled");
+
+    let handled = deliver(&aggregator, &world.records).await;
+    assert_eq!((handled.parked.len(), handled.totals.parked), (200, 0));
+    let (sent, cancelled, _) = tables.take();
+    assert_eq!((sent, cancelled), (1, 1), "one trial of all parked items");
+
+    // The operator repairs the rollup, and redrives the records.
+    world.put_rollup("TOTAL#s1", "readings", Decimal::from(100).into());
+    let handled = deliver(&aggregator, &world.records).await;
+    assert_eq!(handled.parked.len(), 0);
+    assert_eq!(readings(&world), Some(300));
+    assert_eq!(world.measure("TOTAL#s1", "ROLLUP", "total"), Some(300));
+}
+
+#[tokio::test]
+async fn an_amount_that_does_not_fit_rejects_no_other_item() {
+    let world = world((0..200).map(|reading| if reading == 100 { "1E+37" } else { "1" }));
+    world.put_rollup("TOTAL#s1", "total", AttributeValue::N("0.1".parse().expect("a number")));
+    let (tables, aggregator) = counting(&world, None);
+    let handled = deliver(&aggregator, &world.records).await;
+    assert_eq!(handled.parked.len(), 1);
+    assert_eq!(readings(&world), Some(199));
+    assert_eq!(handled.totals.retries, 0, "isolation does not wait as after a throttle");
+    let (sent, cancelled, _) = tables.take();
+    assert!(sent <= 5 && cancelled <= 1, "{sent} transactions, {cancelled} cancelled");
+}
+
+#[tokio::test]
+async fn a_rejection_without_a_reason_is_isolated_without_waiting() {
+    let world = world(std::iter::repeat_n("1", 60));
+    let (_, aggregator) = counting(&world, Some("READING#r30"));
+    let handled = deliver(&aggregator, &world.records).await;
+    assert_eq!((handled.parked.len(), readings(&world)), (1, Some(59)));
+    assert_eq!(handled.totals.retries, 0);
+}
+
+#[tokio::test]
+async fn a_parked_record_that_is_delivered_again_shares_no_transaction_with_others() {
+    let mut world = world(std::iter::repeat_n("1", 5));
+    let (tables, aggregator) = counting(&world, Some("READING#r3"));
+    assert_eq!(deliver(&aggregator, &world.records).await.parked.len(), 1);
+    tables.take();
+    for reading in 10..60 {
+        world.put("SENSOR#s1", &format!("READING#r{reading}"), json!({ "value": { "N": "1" } }));
+    }
+    world.stream();
+    let handled = deliver(&aggregator, &world.records).await;
+    assert_eq!((handled.parked.len(), readings(&world)), (1, Some(54)));
+    assert_eq!(
+        tables.take(),
+        (2, 1, 2),
+        "the cancelled transaction has the entry and the rollup of one item"
+    );
+}
+
+#[tokio::test]
+async fn amounts_without_a_common_sum_are_packed_by_their_magnitude() {
+    let world = world(["1E+37", "0.1"].into_iter().cycle().take(1_000));
+    let (tables, aggregator) = counting(&world, None);
+    let handled = deliver(&aggregator, &world.records).await;
+    assert_eq!((handled.parked.len(), readings(&world)), (500, Some(500)));
+    let (sent, _, _) = tables.take();
+    assert!(sent <= 20, "{sent} transactions for 1,000 items");
+}
