@@ -179,14 +179,14 @@ async fn check_current_rows(
     let clock = StillClock::at(Timestamp::from_epoch_seconds(1_772_000_000));
     let options = CompactionOptions::default();
     let compactor = DatasetCompactor::new(Arc::clone(run.model()), Arc::clone(bucket), options, clock);
-    compactor.compact(None, None).await.unwrap();
+    compactor.compact(None, None).await.expect("a compaction");
     for dataset in &run.model().datasets {
         let keeps_expired = match run.model().entities[dataset.of].on_expiry {
             OnExpiry::Keep => true,
             OnExpiry::Subtract => false,
         };
         let root = format!("datasets/{}/", dataset.name);
-        let snapshot = DeltaTable::new(Arc::clone(bucket), &*root).snapshot().await.unwrap();
+        let snapshot = DeltaTable::new(Arc::clone(bucket), &*root).snapshot().await.expect("a snapshot");
         let objects = bucket.objects();
         let mut found: Vec<TextRow> = Vec::new();
         for file in snapshot.files() {
