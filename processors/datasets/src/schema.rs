@@ -65,7 +65,7 @@ pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     hex(&hash.finalize(), 4)
 }
 
-/// A hash of the [`fingerprint`]s of all datasets of a model.
+/// A hash of the fingerprints of all datasets of a model.
 #[must_use]
 pub fn model_fingerprint(model: &Model) -> String {
     let mut hash = Sha256::new();
