@@ -56,6 +56,12 @@ variable "kms_key_arn" {
   default     = null
 }
 
+variable "disposable" {
+  description = "Whether `terraform destroy` may remove tables and buckets with their contents. For trying it out."
+  type        = bool
+  default     = false
+}
+
 module "afterwrite" {
   source = "../.."
 
@@ -74,6 +80,9 @@ module "afterwrite" {
 
   kms_key_arn            = var.kms_key_arn
   redrive_principal_arns = [var.redrive_role_arn]
+
+  deletion_protection_enabled = !var.disposable
+  force_destroy               = var.disposable
 
   tags = { application = var.name }
 }

@@ -26,6 +26,12 @@ variable "replicas" {
   type        = set(string)
 }
 
+variable "disposable" {
+  description = "Whether `terraform destroy` may remove tables and buckets with their contents. For trying it out."
+  type        = bool
+  default     = false
+}
+
 module "afterwrite" {
   source = "../.."
 
@@ -36,6 +42,9 @@ module "afterwrite" {
   tables = {
     ExamBuddyTable = { name = "${var.name}-table", replicas = var.replicas }
   }
+
+  deletion_protection_enabled = !var.disposable
+  force_destroy               = var.disposable
 
   tags = { application = var.name }
 }

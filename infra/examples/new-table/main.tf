@@ -25,6 +25,12 @@ variable "alarm_topic_arn" {
   default     = null
 }
 
+variable "disposable" {
+  description = "Whether `terraform destroy` may remove tables and buckets with their contents. For trying it out."
+  type        = bool
+  default     = false
+}
+
 module "afterwrite" {
   source = "../.."
 
@@ -35,6 +41,9 @@ module "afterwrite" {
     ExamBuddyTable = { name = "${var.name}-table", ttl_attribute = "expires_at" }
   }
   alarm_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+
+  deletion_protection_enabled = !var.disposable
+  force_destroy               = var.disposable
 
   tags = { application = var.name }
 }
