@@ -1,5 +1,6 @@
 //! The metrics of a batch that a handler returns.
 
+pub use afterwrite_lambda::MetricsLabels;
 use afterwrite_lambda::MetricsLine;
 
 use crate::{AggregatedBatch, InvalidatedMessages, RelayedBatch};

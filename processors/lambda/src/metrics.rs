@@ -3,10 +3,46 @@
 use std::time::{Duration, Instant};
 
 use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::config::EnvironmentSettings;
 use afterwrite::record::Timestamp;
+use afterwrite::table::Model;
 use serde_json::{Map, Value, json};
 
+/// The namespace if `POWERTOOLS_METRICS_NAMESPACE` is unset.
 const NAMESPACE: &str = "Afterwrite";
+/// The dimension with the value of `POWERTOOLS_SERVICE_NAME`.
+const SERVICE: &str = "service";
+const FUNCTION: &str = "Function";
+const MODEL: &str = "Model";
+
+/// Where a function's metrics appear in CloudWatch: namespace and dimensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsLabels {
+    namespace: String,
+    service: Option<String>,
+    function: &'static str,
+    model: String,
+}
+
+impl MetricsLabels {
+    /// The labels of `function`, which runs this model. Metrics have the dimension `service` if `POWERTOOLS_SERVICE_NAME` is set, so
+    /// that deployments of one model in one account are distinguished.
+    #[must_use]
+    pub fn new(settings: &EnvironmentSettings, function: &'static str, model: &Model) -> Self {
+        Self {
+            namespace: settings.metrics_namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned()),
+            service: settings.metrics_service.clone(),
+            function,
+            model: model.name.to_string(),
+        }
+    }
+
+    /// The dimensions and their values.
+    fn dimensions(&self) -> Vec<(&'static str, &str)> {
+        let service = self.service.as_deref().map(|service| (SERVICE, service));
+        service.into_iter().chain([(FUNCTION, self.function), (MODEL, &*self.model)]).collect()
+    }
+}
 
 /// The metrics of one batch: counts and durations, never a value of an item.
 #[derive(Debug, Default)]
@@ -26,30 +62,31 @@ impl MetricsLine {
     }
 
     /// Prints the line, for a batch that was started at `started`.
-    pub fn print(self, function: &str, model: &str, started: Instant) {
-        println!("{}", self.render(function, model, started.elapsed(), SystemClock.now()));
+    pub fn print(self, labels: &MetricsLabels, started: Instant) {
+        println!("{}", self.render(labels, started.elapsed(), SystemClock.now()));
     }
 
     /// The line as JSON.
     #[must_use]
-    pub fn render(mut self, function: &str, model: &str, duration: Duration, now: Timestamp) -> String {
+    pub fn render(mut self, labels: &MetricsLabels, duration: Duration, now: Timestamp) -> String {
         self.milliseconds("Duration", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
         let definitions: Vec<Value> =
             self.metrics.iter().map(|(name, unit, _)| json!({ "Name": name, "Unit": unit })).collect();
+        let dimensions = labels.dimensions();
+        let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();
         let mut line = Map::new();
         line.insert(
             "_aws".to_owned(),
             json!({
                 "Timestamp": now.epoch_ms(),
                 "CloudWatchMetrics": [{
-                    "Namespace": NAMESPACE,
-                    "Dimensions": [["Function", "Model"]],
+                    "Namespace": labels.namespace,
+                    "Dimensions": [names],
                     "Metrics": definitions,
                 }],
             }),
         );
-        line.insert("Function".to_owned(), json!(function));
-        line.insert("Model".to_owned(), json!(model));
+        line.extend(dimensions.into_iter().map(|(name, value)| (name.to_owned(), json!(value))));
         line.extend(self.metrics.into_iter().map(|(name, _, value)| (name, json!(value))));
         Value::Object(line).to_string()
     }
@@ -63,4 +100,42 @@ fn pascal_case(name: &str) -> String {
 fn capitalized(word: &str) -> impl Iterator<Item = char> {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(settings: &EnvironmentSettings) -> Value {
+        let labels = MetricsLabels::new(settings, "relay", &Model::load("shop").unwrap());
+        let mut line = MetricsLine::default();
+        line.count("records_relayed", 3_u64);
+        let now = Timestamp::from_epoch_ms(1_770_372_000_000);
+        serde_json::from_str(&line.render(&labels, Duration::from_millis(12), now)).unwrap()
+    }
+
+    #[test]
+    fn a_metric_has_the_function_and_the_model_as_dimensions() {
+        let line = rendered(&EnvironmentSettings::default());
+        let metrics = json!([{ "Name": "RecordsRelayed", "Unit": "Count" }, { "Name": "Duration", "Unit": "Milliseconds" }]);
+        let directive =
+            json!([{ "Namespace": "Afterwrite", "Dimensions": [["Function", "Model"]], "Metrics": metrics }]);
+        assert_eq!(line["_aws"]["CloudWatchMetrics"], directive);
+        assert_eq!((&line["Function"], &line["Model"]), (&json!("relay"), &json!("shop")));
+        assert_eq!((&line["RecordsRelayed"], &line["Duration"]), (&json!(3), &json!(12)));
+        assert_eq!(line.get("service"), None);
+    }
+
+    #[test]
+    fn the_environment_sets_the_namespace_and_the_dimension_of_the_service() {
+        let line = rendered(&EnvironmentSettings {
+            metrics_namespace: Some("Exams".to_owned()),
+            metrics_service: Some("exams-production".to_owned()),
+            ..EnvironmentSettings::default()
+        });
+        let directive = &line["_aws"]["CloudWatchMetrics"][0];
+        assert_eq!(directive["Namespace"], "Exams");
+        assert_eq!(directive["Dimensions"], json!([["service", "Function", "Model"]]));
+        assert_eq!((&line["service"], &line["Function"]), (&json!("exams-production"), &json!("relay")));
+    }
 }

@@ -6,7 +6,7 @@ use afterwrite::clock::SystemClock;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLine};
+use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLabels, MetricsLine};
 use serde::Deserialize;
 
 use super::{CompactionOptions, CompactionTotals, DatasetCompactor};
@@ -18,6 +18,7 @@ const HINT: &str = "Invoke it on a schedule with {}, or name a dataset or a day:
 #[derive(Debug)]
 pub struct CompactorFunction {
     compactor: DatasetCompactor<S3Bucket, SystemClock>,
+    labels: MetricsLabels,
 }
 
 /// An invocation's payload: what to compact. An absent field means all.
@@ -35,7 +36,9 @@ impl CompactorFunction {
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings)?;
         let objects = S3Bucket::retrying(s3_client().await?, settings.required_bucket()?);
+        let labels = MetricsLabels::new(&settings, FUNCTION, &config.model);
         Ok(Self {
+            labels,
             compactor: DatasetCompactor::new(
                 config.model,
                 objects,
@@ -69,7 +72,7 @@ impl LambdaFunction for CompactorFunction {
         let CompactionRequest { dataset, dt } = CompactionRequest::read(invocation.payload())?;
         let compaction = self.compactor.compact(dataset.as_deref(), dt.as_deref());
         let compacted = Box::pin(compaction).await?;
-        metrics(&compacted).print(FUNCTION, &self.compactor.model().name, started);
+        metrics(&compacted).print(&self.labels, started);
         Ok(compacted)
     }
 }

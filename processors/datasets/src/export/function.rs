@@ -11,7 +11,7 @@ use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_lambda::{
-    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLine,
+    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLabels, MetricsLine,
 };
 
 use super::event::{CreatedObject, ExporterEvent};
@@ -23,6 +23,7 @@ const FUNCTION: &str = "exporter";
 #[derive(Debug)]
 pub struct ExporterFunction {
     exporter: ArchiveExporter<S3Bucket, DynamoDb, SystemClock>,
+    labels: MetricsLabels,
     /// Objects of other buckets are skipped.
     bucket: String,
 }
@@ -43,9 +44,10 @@ impl ExporterFunction {
             }
             None => None,
         };
+        let labels = MetricsLabels::new(&settings, FUNCTION, &config.model);
         let exporter =
             ArchiveExporter::new(config.model, config.table_names, objects, remembered, SystemClock);
-        Ok(Self { exporter, bucket: name.to_string() })
+        Ok(Self { exporter, labels, bucket: name.to_string() })
     }
 
     /// Exports the objects of all messages, with one commit for each dataset; the response names the messages that failed.
@@ -116,7 +118,7 @@ impl ExporterFunction {
                 }
             });
         }
-        metrics(&totals).print(FUNCTION, &self.exporter.model().name, started);
+        metrics(&totals).print(&self.labels, started);
         done
     }
 }
