@@ -233,12 +233,6 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
         GuardBypass::Write(Source, bypass::keep_foreign_copies),
     ),
     guard(
-        "mirror-extreme",
-        "mirror/write.rs: copies_write (is_extreme)",
-        "a mirror onto an item that feeds it writes forever",
-        GuardBypass::Write(Source, bypass::write_equal_extremes),
-    ),
-    guard(
         "mirror-existence",
         "mirror/write.rs: copies_write",
         "a deleted item exists again",
