@@ -327,38 +327,69 @@ resource "aws_iam_role_policy" "firehose" {
 
 # --- Redrive: attach this policy to the roles that `redrive_principal_arns` names ---
 
+locals {
+  # `afterwrite redrive` processes records with the caller's permissions: those of the functions, and those of a job in the state table.
+  redrive_statements = concat(
+    [
+      {
+        Sid       = "FailedRecords"
+        Action    = ["s3:GetObject", "s3:DeleteObject"]
+        Resource  = ["${aws_s3_bucket.failures.arn}/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "RedrivenRecords"
+        Action    = ["s3:PutObject"]
+        Resource  = ["${aws_s3_bucket.failures.arn}/redriven/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "FailedRecordsBucket"
+        Action    = ["s3:ListBucket"]
+        Resource  = [aws_s3_bucket.failures.arn]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "Jobs"
+        Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:Query", "dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:DescribeContinuousBackups"]
+        Resource  = [local.state_table_arn, "${local.state_table_arn}/index/parked"]
+        Condition = null
+        when      = local.has_aggregate
+      },
+      {
+        Sid       = "Encryption"
+        Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
+        Resource  = compact([var.kms_key_arn])
+        Condition = null
+        when      = var.kms_key_arn != null
+      },
+    ],
+    [for statement in local.counting_statements : merge(statement, { when = statement.when && local.has_aggregate && statement.Sid != "LedgerAndRollups" })],
+    [for statement in local.relaying_statements : merge(statement, { when = statement.when && length(local.relayed) > 0 })],
+  )
+  redrive_policy = {
+    Version = "2012-10-17"
+    Statement = [
+      for statement in local.redrive_statements : {
+        for name, value in {
+          Sid       = statement.Sid
+          Effect    = "Allow"
+          Action    = statement.Action
+          Resource  = statement.Resource
+          Condition = statement.Condition
+        } : name => value if value != null
+      } if statement.when
+    ]
+  }
+}
+
 resource "aws_iam_policy" "redrive" {
   name        = "${var.name}-redrive"
   path        = var.role_path
-  description = "Reads and removes what could not be processed, and invokes the functions with it"
+  description = "Processes what the functions could not process"
+  policy      = jsonencode(local.redrive_policy)
   tags        = var.tags
-
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = concat([
-      {
-        Sid      = "FailedRecords"
-        Effect   = "Allow"
-        Action   = ["s3:GetObject", "s3:DeleteObject"]
-        Resource = ["${aws_s3_bucket.failures.arn}/*"]
-      },
-      {
-        Sid      = "FailedRecordsBucket"
-        Effect   = "Allow"
-        Action   = ["s3:ListBucket"]
-        Resource = [aws_s3_bucket.failures.arn]
-      },
-      {
-        Sid      = "Functions"
-        Effect   = "Allow"
-        Action   = ["lambda:InvokeFunction"]
-        Resource = [for reader in local.readers : aws_lambda_alias.live[reader].arn]
-      },
-      ], [for key in compact([var.kms_key_arn]) : {
-        Sid      = "Encryption"
-        Effect   = "Allow"
-        Action   = ["kms:Decrypt"]
-        Resource = [key]
-    }])
-  })
 }
