@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 
 import boto3
+import moto
 
 SERVER = Path(__file__).with_name("moto_server.py")
 
 
 class Moto:
     def __enter__(self):
+        version = tuple(map(int, moto.__version__.split(".")[:3]))
+        assert version >= (5, 2, 5), f"moto {moto.__version__} lacks requests of the provider: install moto[server]==5.2.5"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
