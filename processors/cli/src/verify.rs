@@ -12,12 +12,13 @@ use afterwrite_operations::jobs::{JobKind, JobRunner, JobStatus, require_recover
 use afterwrite_operations::overlay::OverlayTables;
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome, repair_totals};
 use afterwrite_operations::verify::{
-    DEFAULT_TOLERANCE, FindingVerdict, VerifyArguments, VerifyFinding, VerifyReport, VerifySummary,
-    VerifyTask, finding_lines, parse_findings, plan_verify, recheck_findings,
+    DEFAULT_TOLERANCE, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyReport,
+    VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, recheck_findings,
 };
 use clap::Args;
 use serde::Serialize;
 
+use crate::arguments::pair;
 use crate::backfill::tenant;
 use crate::deployment::{Deployment, DeploymentArguments};
 use crate::job_output::ProgressLine;
@@ -37,11 +38,14 @@ pub struct VerifyCommand {
     /// Judge only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
     #[arg(long, value_name = "NAME=VALUE", value_parser = tenant)]
     only: Option<TenantFilter>,
+    /// Compare a counter of the application with a measure and a recount of the items.
+    #[arg(long, value_name = "ATTRIBUTE=ROLLUP.MEASURE", value_parser = three_way)]
+    three_way: Option<ThreeWayCheck>,
     /// The longest time that a record is in flight, in seconds: a difference of an item must be older than this.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TOLERANCE.as_secs())]
     tolerance: u64,
     /// Judge the findings of this file again, and nothing else.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "only"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "only", "three_way"])]
     recheck: Option<PathBuf>,
     /// Write the findings to this file, one a line, for --recheck and `afterwrite repair`.
     #[arg(long, value_name = "FILE")]
@@ -128,10 +132,14 @@ impl VerifyCommand {
     }
 
     async fn verify(&self, deployment: &Deployment) -> Result<VerifyReport> {
+        if let Some(check) = &self.three_way {
+            check.check(&deployment.config.model)?;
+        }
         let arguments = VerifyArguments {
             segments: self.segments,
             sample: self.sample,
             only: self.only.clone(),
+            three_way: self.three_way.clone(),
             tolerance_seconds: self.tolerance,
         };
         let (mut items, mut bytes) = (0, 0);
@@ -251,6 +259,12 @@ fn read_findings(file: &Path) -> Result<Vec<VerifyFinding>> {
             .caused_by(error)
     })?;
     parse_findings(&text)
+}
+
+fn three_way(written: &str) -> std::result::Result<ThreeWayCheck, String> {
+    let (attribute, measure) = pair(written)?;
+    let (rollup, measure) = measure.split_once('.').ok_or("write ATTRIBUTE=ROLLUP.MEASURE")?;
+    Ok(ThreeWayCheck { attribute, rollup: rollup.to_owned(), measure: measure.to_owned() })
 }
 
 fn share(written: &str) -> std::result::Result<f64, String> {

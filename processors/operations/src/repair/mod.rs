@@ -25,8 +25,8 @@ use serde::Serialize;
 
 use crate::jobs::JobTotals;
 use crate::verify::{
-    FindingVerdict, RollupPlace, RollupReading, SumVerdict, VerifyFinding, expected_values, judge, read_sums,
-    recheck_findings,
+    FindingPlace, FindingVerdict, RollupPlace, RollupReading, SumVerdict, VerifyFinding, expected_values,
+    judge, read_sums, recheck_findings,
 };
 
 /// The time limit of a reconciliation.
@@ -91,8 +91,10 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
     /// # Errors
     /// As [`Tables::read`]; an error of a single repair is in the log.
     pub async fn repair(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
+        let (of_application, of_derived): (Vec<_>, Vec<_>) =
+            findings.iter().cloned().partition(|finding| finding.place == FindingPlace::ThreeWay);
         let (of_items, of_rollups): (Vec<_>, Vec<_>) =
-            findings.iter().cloned().partition(|finding| finding.source(&self.model).is_some());
+            of_derived.into_iter().partition(|finding| finding.source(&self.model).is_some());
         let now = recheck_findings(
             &self.model,
             &self.table_names,
@@ -104,6 +106,11 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         )
         .await?;
         let mut log = self.already_right(&of_items, &now);
+        log.extend(of_application.into_iter().map(|finding| RepairLogEntry {
+            finding,
+            outcome: RepairOutcome::Failed,
+            action: "the application's own counter is the application's to repair".to_owned(),
+        }));
         let drifted: Vec<_> =
             now.into_iter().filter(|finding| finding.verdict == FindingVerdict::Drift).collect();
         log.extend(self.repair_items(drifted).await?);

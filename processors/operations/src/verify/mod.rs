@@ -25,6 +25,7 @@ mod state;
 mod sums;
 mod suspects;
 mod task;
+mod three_way;
 
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub(crate) use self::recheck::{RollupReading, read_sums};
 pub use self::state::VerifySummary;
 pub(crate) use self::sums::{RollupPlace, SumVerdict, expected_values, judge};
 pub use self::task::{VerifyReport, VerifyTask};
+pub use self::three_way::ThreeWayCheck;
 
 use crate::items::used_tables;
 use crate::jobs::{JobPlan, WorkUnit};
@@ -58,13 +60,22 @@ pub struct VerifyArguments {
     /// The tenant, if only one is judged. Of rollups those are judged whose key has the variable.
     #[serde(default)]
     pub only: Option<TenantFilter>,
+    /// A counter of the application, to compare with a measure and a recount of the items.
+    #[serde(default)]
+    pub three_way: Option<ThreeWayCheck>,
     /// The longest time that a record is in flight, in seconds.
     pub tolerance_seconds: u64,
 }
 
 impl Default for VerifyArguments {
     fn default() -> Self {
-        Self { segments: 8, sample: 1.0, only: None, tolerance_seconds: DEFAULT_TOLERANCE.as_secs() }
+        Self {
+            segments: 8,
+            sample: 1.0,
+            only: None,
+            three_way: None,
+            tolerance_seconds: DEFAULT_TOLERANCE.as_secs(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use afterwrite::record::Item;
 use afterwrite::sink::{ScanRequest, TableScan, Tables};
 use afterwrite::table::Model;
 
-use super::finding::VerifyFinding;
+use super::finding::{FindingPlace, VerifyFinding};
 use super::items::ItemJudge;
 use super::state::{SuspectItem, VerifyState};
 use super::sums::{RollupPlace, RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
@@ -90,6 +90,13 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
             }
         }
     }
+    let of_application = findings.iter().filter(|finding| finding.place == FindingPlace::ThreeWay);
+    results.findings.extend(
+        of_application
+            .map(|finding| finding.clone().undecided("compare again with `afterwrite verify --three-way`")),
+    );
+    let findings: Vec<_> =
+        findings.iter().filter(|finding| finding.place != FindingPlace::ThreeWay).collect();
     let sources: BTreeSet<_> = findings
         .iter()
         .filter_map(|finding| finding.source(model))

@@ -1,4 +1,4 @@
-//! What a verification has learned so far.
+//! The knowledge of a verification in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::bound::drift_upper_bound;
 use super::finding::{FindingPlace, FindingVerdict, VerifyFinding};
 use super::sums::{RollupPlace, RollupSum};
+use super::three_way::ThreeWayCounts;
 
 /// A difference that may be explained by a change in flight.
 #[derive(Clone, Debug)]
@@ -31,10 +32,11 @@ pub(crate) struct VerifyState {
     /// The sums of the first reading of the ledger, and of the second, of suspects only.
     pub(crate) sums: BTreeMap<RollupPlace, RollupSum>,
     pub(crate) suspect_sums: BTreeMap<RollupPlace, RollupSum>,
-    /// Whether the sums are of this process: a resumed verification reads the ledger again.
+    /// Items that are judged again once the tolerance has passed.
     pub(crate) suspects: Vec<SuspectItem>,
     pub(crate) suspect_rollups: BTreeSet<RollupPlace>,
     pub(crate) findings: Vec<VerifyFinding>,
+    pub(crate) three_way: ThreeWayCounts,
     pub(crate) summary: VerifySummary,
 }
 

@@ -8,6 +8,7 @@ use afterwrite::clock::Clock;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::RollupTargets;
+use afterwrite::record::AttributeValue;
 use afterwrite::sink::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
@@ -153,6 +154,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         for item in &page.items {
             let StateItem::Rollup(partition, sort) = self.judge.state.classify(item) else { continue };
             let place = (partition.to_owned(), sort.to_owned());
+            if let Some(check) = &self.arguments.three_way
+                && check.is_counted(self.model(), &place)
+                && let Some(rev) = item.get("rev").and_then(AttributeValue::as_number)
+            {
+                state.three_way.revisions.insert(place.clone(), rev.to_string());
+            }
             if self.judges_rollup(&place) {
                 note_revision(&mut state.sums, place, item);
             }
@@ -221,11 +228,45 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let (page, outcome) = self.page(unit, &name, segment, false).await?;
         let sources = source_keys(self.model(), table, &page.items);
         let mut wanted = identified(self.model(), &page.items, &sources);
+        self.recount(&wanted).await?;
         wanted.retain(|item| self.judges_source(item.source));
         let wanted = self.of_tenant(wanted).await?;
         let keys: Vec<SourceKey<'_>> = wanted.iter().map(|item| item.source.clone()).collect();
         self.judge_keys(&keys).await?;
         Ok(outcome)
+    }
+
+    /// Adds items to the three-way comparison.
+    async fn recount(&self, items: &[IdentifiedItem<'_>]) -> Result<()> {
+        let Some(check) = &self.arguments.three_way else { return Ok(()) };
+        let images: Vec<_> = items.iter().map(|item| (item, item.image(self.model()))).collect();
+        let outputs = self.judge.projector.remembered(&images).await?;
+        let mut targets = RollupTargets::of(self.model());
+        let mut state = self.lock();
+        for (item, image) in &images {
+            // An item that cannot be counted is a finding of its own.
+            let projection = self.judge.projector.project(item, image, None, &outputs, &mut targets);
+            let contributions = projection.map(|projection| projection.contributions).unwrap_or_default();
+            state.three_way.add(check, self.model(), item, &contributions, &targets);
+        }
+        Ok(())
+    }
+
+    /// Compares the application's counters with rollups and recounts.
+    async fn compare_three_ways(&self) -> Result<()> {
+        let Some(check) = &self.arguments.three_way else { return Ok(()) };
+        let places = self.lock().three_way.places();
+        for places in places.chunks(READ_ROLLUPS) {
+            let keys: Vec<_> =
+                places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
+            let rollups = self.judge.tables.read(&keys).await?.items;
+            let mut state = self.lock();
+            for (place, rollup) in places.iter().zip(rollups) {
+                let finding = state.three_way.judge(check, place, rollup.as_ref());
+                state.findings.extend(finding);
+            }
+        }
+        Ok(())
     }
 
     /// Phase 4: entries that count something although their items do not exist.
@@ -327,7 +368,10 @@ impl<T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyTask<T, C> {
             Some(VerifyPart::Entries { segment }) => Box::pin(self.entries(unit, segment)).await,
             Some(VerifyPart::Recheck) => Box::pin(self.recheck()).await,
             Some(VerifyPart::SuspectedLedger { segment }) => self.ledger(unit, segment, true).await,
-            Some(VerifyPart::SuspectedRollups) => self.rollups(true).await,
+            Some(VerifyPart::SuspectedRollups) => {
+                self.compare_three_ways().await?;
+                self.rollups(true).await
+            }
             None => {
                 Err(Error::new(ErrorKind::Configuration, "the job has a unit that its arguments do not name")
                     .with("unit", unit.name.as_str())
