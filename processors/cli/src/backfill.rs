@@ -56,7 +56,7 @@ pub struct BackfillCommand {
 }
 
 impl BackfillCommand {
-    /// Plans, asks, and runs the backfill; returns whether every item is counted.
+    /// Plans, requests a confirmation, and runs the backfill; returns whether every item is counted.
     ///
     /// # Errors
     /// A setting that is missing or wrong; the user declined; a step failed.

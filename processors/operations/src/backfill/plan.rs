@@ -22,7 +22,7 @@ const SEGMENT_ITEMS: u64 = 500;
 /// The sampled segments of each table.
 const SAMPLED_SEGMENTS: u32 = 8;
 
-/// What a sample did.
+/// The counters of a sample.
 #[derive(Default)]
 struct SampleTotals {
     items: u64,

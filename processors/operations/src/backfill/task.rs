@@ -8,7 +8,7 @@ use afterwrite::commit::{
     CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, RememberedLookups, SourceItem,
     StateItems, StoredEntry,
 };
-use afterwrite::projection::{RollupTargets, offered_outputs};
+use afterwrite::projection::{LookupKey, RollupTargets, lookup_keys, offered_outputs};
 use afterwrite::record::{Item, Timestamp};
 use afterwrite::sink::{ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite::table::Model;
@@ -160,6 +160,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         }
         let lacking = self.lacking(&wanted).await?;
         add(&mut outcome.totals, "skipped", count(wanted.len() - lacking.len()));
+        // An item offers outputs to lookups only through the ledger, so lookups come first: see the phases.
         self.reconcile(table, &lacking, exported_at, &mut outcome.totals).await?;
         Ok(outcome)
     }
@@ -271,6 +272,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         exported_at: Option<Timestamp>,
         totals: &mut JobTotals,
     ) -> Result<()> {
+        let items = self.with_lookups(items, totals).await?;
         if items.is_empty() {
             return Ok(());
         }
@@ -288,6 +290,39 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
             }
         };
         add_outcome(totals, outcome)
+    }
+
+    /// The items whose lookups find an item, now or from memory. The others cannot be counted: the looked-up item was deleted before
+    /// anything remembered it, or its record is in flight; then a second backfill counts them.
+    async fn with_lookups<'p>(
+        &self,
+        items: &[IdentifiedItem<'p>],
+        totals: &mut JobTotals,
+    ) -> Result<Vec<IdentifiedItem<'p>>> {
+        let images: Vec<_> = items.iter().map(|item| (item, item.image(&self.model))).collect();
+        let keys: Vec<Vec<LookupKey<'static>>> = images
+            .iter()
+            .map(|(item, image)| {
+                // The ledger reports an item whose keys cannot be made.
+                let keys = lookup_keys(&self.model, &item.identity, image).unwrap_or_default();
+                keys.into_iter().map(LookupKey::into_owned).collect()
+            })
+            .collect();
+        let mut wanted: Vec<LookupKey<'static>> = keys.iter().flatten().cloned().collect();
+        wanted.sort();
+        wanted.dedup();
+        let found = self.ledger.look_up(&wanted, self.deadline()).await?;
+        let missing: Vec<LookupKey<'static>> = wanted
+            .into_iter()
+            .zip(found)
+            .filter(|(_, outputs)| outputs.is_none())
+            .map(|(key, _)| key)
+            .collect();
+        let (with, without): (Vec<_>, Vec<_>) =
+            items.iter().zip(&keys).partition(|(_, keys)| !keys.iter().any(|key| missing.contains(key)));
+        add(totals, "failed", count(without.len()));
+        add(totals, "failed_lookups", count(without.len()));
+        Ok(with.into_iter().map(|(item, _)| item.clone()).collect())
     }
 
     pub(super) fn deadline(&self) -> Timestamp {

@@ -53,9 +53,9 @@ pub enum RepairOutcome {
 pub struct RepairLogEntry {
     /// The finding, with the values as they were.
     pub finding: VerifyFinding,
-    /// What happened.
+    /// The outcome.
     pub outcome: RepairOutcome,
-    /// What was written, for people.
+    /// The write, for people.
     pub action: String,
 }
 

@@ -30,7 +30,7 @@ const REV: &str = "rev";
 const EXPIRES_AT: &str = "expires_at";
 const SETTLED: &str = "settled_";
 
-/// What is known of one rollup.
+/// The knowledge of one rollup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RollupSum {
     /// Its revision before the ledger was read; `None` if it did not exist.
