@@ -6,9 +6,9 @@
 mod evaluate;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use afterwrite::effect::{ItemKey, Write, WriteAction, WriteRefusal};
+use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
 use afterwrite::record::Item;
 use afterwrite::sink::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
@@ -128,6 +128,32 @@ impl OverlayState {
         Ok((after, write_units(bytes)))
     }
 
+    /// Replaces the items of a page that were written, and removes those that were deleted.
+    fn replace_written(&self, table: &str, items: &mut Vec<Item>) {
+        let Some(template) = self.changes.values().find(|change| *change.key.table == *table) else { return };
+        let written = |item: &Item| {
+            let attribute = |known: &KeyAttribute| {
+                let value = item.get(&*known.name)?.clone();
+                Some(KeyAttribute { name: Arc::clone(&known.name), value })
+            };
+            let partition = attribute(&template.key.partition)?;
+            let sort = template.key.sort.as_ref().and_then(attribute);
+            let key = ItemKey { table: Arc::clone(&template.key.table), partition, sort };
+            self.changes.get(&name_of(&key))
+        };
+        let replaced = std::mem::take(items).into_iter().filter_map(|item| match written(&item) {
+            Some(change) => change.after.clone(),
+            None => Some(item),
+        });
+        *items = replaced.collect();
+    }
+
+    /// The items that are not stored: a scan returns them at the end of its first segment.
+    fn created<'s>(&'s self, table: &'s str) -> impl Iterator<Item = Item> + 's {
+        let of_table = self.changes.values().filter(move |change| *change.key.table == *table);
+        of_table.filter(|change| change.before.is_none()).filter_map(|change| change.after.clone())
+    }
+
     fn carry_out(&mut self, key: &ItemKey, after: Option<Item>) {
         if let Some(change) = self.changes.get_mut(&name_of(key)) {
             change.after = after;
@@ -183,8 +209,13 @@ impl<T: Tables> Tables for OverlayTables<T> {
 
 impl<T: TableScan> TableScan for OverlayTables<T> {
     async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
-        let page = self.tables.scan(request).await?;
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).units.reads += page.read_units;
+        let mut page = self.tables.scan(request).await?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.units.reads += page.read_units;
+        state.replace_written(&request.table, &mut page.items);
+        if request.segment == 0 && page.next.is_none() {
+            page.items.extend(state.created(&request.table));
+        }
         Ok(page)
     }
 
