@@ -1,6 +1,7 @@
 //! Afterwrite's command line.
 
 mod arguments;
+pub mod backfill;
 pub mod command;
 pub mod compact;
 pub mod datasets;
@@ -12,3 +13,4 @@ pub mod jobs;
 pub mod model;
 mod print;
 pub mod query;
+pub mod verify;
