@@ -10,6 +10,7 @@
 
 mod aggregator;
 mod batch;
+mod heartbeat;
 mod host;
 mod invalidator;
 pub mod metrics;
@@ -19,6 +20,7 @@ mod tables;
 
 pub use aggregator::{AggregatedBatch, StreamAggregator};
 pub use batch::FailedRecord;
+pub use heartbeat::{HEARTBEAT_REQUEST, write_heartbeats};
 pub use host::ProjectionHost;
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};
 pub use region::StreamRegion;

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::commit::RecordFailure;
@@ -32,7 +33,7 @@ use futures::future::{OptionFuture, join};
 
 use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
-    missing_image, record_error,
+    missing_image, newest_heartbeat, record_error,
 };
 use crate::tables::SourceTables;
 
@@ -76,6 +77,8 @@ pub struct RelayedBatch {
     pub failures: Vec<FailedRecord>,
     /// The age of the newest change, in milliseconds.
     pub age_ms: Option<u64>,
+    /// The age of the newest heartbeat, if the batch has one and was archived completely.
+    pub archived_heartbeat_age: Option<Duration>,
 }
 
 /// The events of a batch, aligned with its records; `None` for a record that cannot be recognised.
@@ -119,6 +122,10 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         let (invalidated, stale) = invalidated.transpose()?.unzip();
         let archived = archived.transpose()?;
         let archived_before = archived.as_ref().map_or(0, |archived| archived.before);
+        let now = self.clock.now();
+        let is_archived = archived.as_ref().is_some_and(|archived| archived.failures.is_empty());
+        let heartbeat = newest_heartbeat(&batch, &records).filter(|_| is_archived);
+        let archived_heartbeat_age = heartbeat.map(|written| now.since(written));
         let (archived, unarchived) = archived.map(|archived| (archived.totals, archived.failures)).unzip();
         let failures: Vec<RecordFailure> = stale.into_iter().chain(unarchived).flatten().collect();
         Ok(RelayedBatch {
@@ -128,7 +135,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
             archived,
             archived_before,
             failures: failed_records(&batch, failures),
-            age_ms: age_ms(&batch, self.clock.now()),
+            age_ms: age_ms(&batch, now),
+            archived_heartbeat_age,
         })
     }
 
@@ -233,7 +241,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         match self.model().archive {
             ArchiveScope::All => true,
             ArchiveScope::Matched => {
-                record.identity.is_some() || record.record.is_err() || record.source.is_err()
+                let is_known = record.identity.is_some() || record.is_heartbeat();
+                is_known || record.record.is_err() || record.source.is_err()
             }
         }
     }
