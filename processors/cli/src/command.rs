@@ -12,8 +12,12 @@ use crate::compact::CompactArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
 use crate::export::ExportArguments;
+use crate::heartbeat::HeartbeatArguments;
+use crate::invoke::InvokeArguments;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
+use crate::record::RecordArguments;
+use crate::tail::TailArguments;
 
 const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -36,6 +40,14 @@ pub struct Cli {
 enum Command {
     /// Run a sample application on this machine, process its streams, and check every number.
     Demo(DemoArguments),
+    /// Pass one Lambda event through the functions, and show what it changes.
+    Invoke(InvokeArguments),
+    /// Show the changes of the tables' streams as they flow, with everything that follows from each.
+    Tail(TailArguments),
+    /// Write change records of streams, archives and events as JSON lines, without secrets.
+    Record(RecordArguments),
+    /// Write the item whose age every stage reports, so that a dead path is noticed.
+    Heartbeat(HeartbeatArguments),
     /// Query the datasets with SQL in place, with the same tables, views and saved queries as in Athena. Needs no AWS account for a folder.
     Query(QueryArguments),
     /// Export objects of the archive that the function `exporter` has missed, or all of them again after a change of the model.
@@ -61,11 +73,15 @@ impl Cli {
     pub async fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Demo(arguments) => Box::pin(arguments.run()).await,
+            Command::Invoke(arguments) => Box::pin(arguments.run()).await,
+            Command::Tail(arguments) => Box::pin(arguments.run()).await,
+            Command::Record(arguments) => Box::pin(arguments.run()).await,
+            Command::Heartbeat(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
             Command::Export(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
             Command::Datasets(command) => Box::pin(command.run()).await,
-            Command::Model(command) => command.run(),
+            Command::Model(command) => Box::pin(command.run()).await,
         };
         if let Err(error) = &result {
             eprintln!("afterwrite: {}", error.report());
@@ -132,6 +148,7 @@ mod tests {
             ("compact --dt 2026-2-6", "write the day as yyyy-mm-dd"),
             ("model diff a b --items e=x", "write a whole number"),
             ("model diff a b --items e", "write a name, `=` and a value"),
+            ("record a --from yesterday", "write a time, such as"),
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             let error = Cli::try_parse_from(line).unwrap_err().to_string();
@@ -152,6 +169,12 @@ mod tests {
             "model explain m",
             "model diff a",
             "model diff a b --items e=x",
+            "model test",
+            "invoke",
+            "invoke --event e --dry-run",
+            "invoke --event e --deployed --items i",
+            "tail --file a --from-start",
+            "record a --stream",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
@@ -170,6 +193,12 @@ mod tests {
             "model show",
             "model explain m --item - --given a=b --table t",
             "model diff a b --items e=5",
+            "model test d --model m --json",
+            "invoke --event - --function relay --items a --items b --json",
+            "invoke --event e --deployed --dry-run",
+            "tail --table t --endpoint-url http://127.0.0.1:1 --limit 5 --show-items --json",
+            "record s3://b/archive/ a - --from 2026-02-06 --to 2026-02-07 --out f --limit 3",
+            "heartbeat --repeat --json",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());

@@ -19,7 +19,7 @@ use std::time::Duration;
 use afterwrite::clock::Clock;
 use afterwrite::commit::RecordFailure;
 use afterwrite::projection::archive_line;
-use afterwrite::record::{AttributePath, ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
+use afterwrite::record::{ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
 use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
 use afterwrite::relay::invalidate::{
     CacheInvalidator, InvalidationChange, InvalidationStage, InvalidationTotals,
@@ -35,6 +35,7 @@ use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
     missing_image, newest_heartbeat, record_error,
 };
+use crate::secrets::SecretAttributes;
 use crate::tables::SourceTables;
 
 /// Invalidates caches and archives changes.
@@ -43,8 +44,7 @@ pub struct StreamRelay<K, D, Q, S, O, C> {
     tables: SourceTables,
     invalidator: Option<CacheInvalidator<K, D, Q, C>>,
     archiver: Option<ChangeArchiver<S, O, C>>,
-    /// The secret attributes of all entities.
-    all_secrets: Vec<AttributePath>,
+    secrets: SecretAttributes,
     handled: HandledEvents,
     clock: C,
 }
@@ -94,8 +94,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         archiver: Option<ChangeArchiver<S, O, C>>,
         clock: C,
     ) -> Self {
-        let all_secrets = all_secrets(tables.model());
-        Self { tables, invalidator, archiver, all_secrets, handled: HandledEvents::default(), clock }
+        let secrets = SecretAttributes::new(tables.model());
+        Self { tables, invalidator, archiver, secrets, handled: HandledEvents::default(), clock }
     }
 
     /// The model.
@@ -210,7 +210,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
                 before += 1;
                 continue;
             }
-            match archive_line(json, self.secrets_of(record)) {
+            let known = record.identity.as_ref().filter(|_| record.record.is_ok());
+            match archive_line(json, self.secrets.of(known)) {
                 Ok(text) => texts.push((record.index, text)),
                 Err(error) => failures.push(RecordFailure { index: record.index, error }),
             }
@@ -225,15 +226,6 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         self.handled.archived.extend(done.filter_map(|index| event_of(events, index)));
         failures.extend(outcome.failures);
         Ok(ArchivedRecords { totals: outcome.totals, failures, before })
-    }
-
-    /// The attributes that are removed from a record's line: the secrets of the item's entity. An item that matches no entity, or a
-    /// malformed record, may hold those of any.
-    fn secrets_of<'s>(&'s self, record: &'s IdentifiedRecord<'_>) -> &'s [AttributePath] {
-        match (record.record, &record.identity) {
-            (Ok(_), Some(identity)) => &identity.entity.secrets,
-            (Err(_), _) | (_, None) => &self.all_secrets,
-        }
     }
 
     /// A record whose item is unknown because it is malformed is archived: nothing could restore it.
@@ -279,10 +271,4 @@ struct ArchivedRecords {
 
 fn event_of(events: &BatchEvents, index: usize) -> Option<EventFingerprint> {
     events.get(index).copied().flatten()
-}
-
-/// The secret attributes of all entities, each once.
-fn all_secrets(model: &Model) -> Vec<AttributePath> {
-    let paths: BTreeSet<_> = model.entities.iter().flat_map(|entity| &entity.secrets).collect();
-    paths.into_iter().cloned().collect()
 }

@@ -1,1 +1,20 @@
-//! Operations on a deployed table: jobs that fill, verify, repair and replay what is derived from it.
+//! Operations on deployed tables, for the command line and for scheduled functions.
+//!
+//! | module | task |
+//! |---|---|
+//! | [`input`] | change records from files, folders and buckets |
+//! | [`recording`] | records as JSON lines without secrets |
+//! | [`trace`] | everything that follows from one record, computed and not written |
+//! | [`tables`] | writes that stay in memory, and the items that a run has changed |
+//! | [`fixture`] | items or records with the rollups that must follow from them |
+//! | [`invocation`] | one Lambda event through the functions, and what it changed |
+//! | [`tail`] | the records of a table's stream as they appear |
+
+pub mod fixture;
+pub mod input;
+pub mod invocation;
+pub mod item_json;
+pub mod recording;
+pub mod tables;
+pub mod tail;
+pub mod trace;

@@ -24,7 +24,7 @@
 
 mod column;
 pub(crate) mod commit;
-mod event;
+pub mod event;
 pub mod function;
 mod json;
 mod lines;

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use afterwrite::Error;
-use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
+use afterwrite::effect::update::{self as change, InvalidUpdate};
+use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::sink::dynamodb::key_schema_mismatch;
 use afterwrite::sink::{IndexPage, IndexQuery};
 
-use super::change::{self, InvalidUpdate};
-use super::condition;
 use super::definition::{IndexKeySchema, KeyDefinition, TableDefinition};
 use crate::size::{MAX_ITEM_BYTES, item_bytes, write_units};
 
