@@ -78,8 +78,8 @@ mod waves;
 
 use std::sync::Arc;
 
-pub use self::core::PoisonPolicy;
 pub use self::core::records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
+pub use self::core::{PoisonPolicy, TombstoneHistory};
 pub use self::lookup::RememberedLookups;
 pub use self::tally::{CommitTotals, SharedCounter};
 
@@ -134,7 +134,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ) -> Self {
         let keys = StateKeys::new(state_table);
         let poison = PoisonPolicy::default();
-        let core = LedgerCore { model, table_names, keys, poison, names_keys: false };
+        let history = TombstoneHistory::default();
+        let core = LedgerCore { model, table_names, keys, poison, names_keys: false, history };
         Self { core, tables, clock, lookups: LookupCache::default() }
     }
 
@@ -142,6 +143,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     #[must_use]
     pub fn on_poison(mut self, policy: PoisonPolicy) -> Self {
         self.core.poison = policy;
+        self
+    }
+
+    /// Sets whether the state table may have lost tombstones.
+    #[must_use]
+    pub fn with_history(mut self, history: TombstoneHistory) -> Self {
+        self.core.history = history;
         self
     }
 

@@ -14,8 +14,7 @@ const MAX_NESTING: usize = 32;
 /// Why an update can never succeed on the stored item; the text contains nothing of the item.
 pub type InvalidUpdate = &'static str;
 
-const PATH: InvalidUpdate =
-    "the document path of an update does not lead through maps that are there";
+const PATH: InvalidUpdate = "the document path of an update does not lead through maps that are there";
 const OVERLAP: InvalidUpdate = "two paths of one update overlap";
 const NOT_A_NUMBER: InvalidUpdate = "an ADD to an attribute that is not a number";
 const OVERFLOW: InvalidUpdate = "an ADD whose sum is beyond DynamoDB's numbers";

@@ -10,7 +10,7 @@ use afterwrite_functions::write_heartbeats;
 use clap::Args;
 use serde::Serialize;
 
-use crate::deployment::ModelOption;
+use crate::model_option::ModelOption;
 use crate::print::{json, print};
 
 /// The time between two heartbeats.
@@ -80,5 +80,8 @@ impl HeartbeatArguments {
 }
 
 fn no_table() -> Error {
-    Error::new(ErrorKind::Configuration, "no table of the model can have a heartbeat: all key attributes are numbers")
+    Error::new(
+        ErrorKind::Configuration,
+        "no table of the model can have a heartbeat: all key attributes are numbers",
+    )
 }

@@ -9,7 +9,7 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
 use clap::Args;
 
-use crate::deployment::time;
+use crate::arguments::time;
 
 /// Places with change records, and a range of time.
 #[derive(Debug, Args)]

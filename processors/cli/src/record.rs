@@ -8,9 +8,9 @@ use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::recording::RecordCutter;
 use clap::Args;
 
-use crate::deployment::ModelOption;
 use crate::feed::RecordFeed;
 use crate::inputs::InputArguments;
+use crate::model_option::ModelOption;
 use crate::streams::StreamArguments;
 
 /// The arguments of `afterwrite record`.

@@ -45,7 +45,9 @@ impl StreamArguments {
                 let known = config.model.tables.iter().map(|table| &*table.name);
                 Err(unknown("a table that the model does not have", name, known))
             }
-            None if streams.is_empty() => Err(Error::new(ErrorKind::Configuration, "the model has no tables")),
+            None if streams.is_empty() => {
+                Err(Error::new(ErrorKind::Configuration, "the model has no tables"))
+            }
             Some(_) | None => Ok(streams),
         }
     }

@@ -5,8 +5,8 @@ use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
 use afterwrite_operations::trace::{RecordTrace, RecordTracer, TraceLookups};
 use clap::Args;
 
-use crate::deployment::{ModelOption, remembered_lookups};
 use crate::feed::RecordFeed;
+use crate::model_option::{ModelOption, remembered_lookups};
 use crate::print::{json_line, print};
 use crate::streams::StreamArguments;
 

@@ -89,8 +89,9 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
         let outcome = self.ledger.commit(items, deadline).await?;
         let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals } = outcome;
         failures.extend(uncommitted);
-        let is_unmatched =
-            |record: &&IdentifiedRecord<'_>| record.source.is_ok() && record.identity.is_none() && !record.is_heartbeat();
+        let is_unmatched = |record: &&IdentifiedRecord<'_>| {
+            record.source.is_ok() && record.identity.is_none() && !record.is_heartbeat()
+        };
         let now = self.ledger.clock().now();
         Ok(AggregatedBatch {
             response: batch_response(&batch, &failures),

@@ -23,8 +23,7 @@ struct FunctionRequest {
 pub(crate) fn is_heartbeat_request(payload: &str) -> bool {
     // Every batch passes here; the request is short.
     payload.len() < 1_000
-        && serde_json::from_str(payload)
-            .is_ok_and(|FunctionRequest { afterwrite }| afterwrite == "heartbeat")
+        && serde_json::from_str(payload).is_ok_and(|FunctionRequest { afterwrite }| afterwrite == "heartbeat")
 }
 
 /// Writes the heartbeat of each table of the model, deployed under `names`; returns the names of the tables that were written. A table

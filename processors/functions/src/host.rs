@@ -90,8 +90,11 @@ impl ProjectionHost {
     /// Writes the heartbeats, as a schedule requests them.
     async fn write_heartbeats(&self) -> Result<BatchResponse> {
         let Some(aggregator) = &self.aggregator else {
-            return Err(Error::new(ErrorKind::Configuration, "this function does not host the projection `aggregate`")
-                .hint("Let the schedule invoke the function `aggregator`: it may write to the source tables"));
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "this function does not host the projection `aggregate`",
+            )
+            .hint("Let the schedule invoke the function `aggregator`: it may write to the source tables"));
         };
         let ledger = aggregator.ledger();
         let (model, now) = (ledger.model(), SystemClock.now());

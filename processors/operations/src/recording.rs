@@ -32,7 +32,8 @@ impl RecordCutter {
     pub fn line(&self, json: &str) -> Result<String> {
         let mut decoder = RecordDecoder::new(&self.model.attributes);
         let record = decoder.record(json.as_bytes()).ok();
-        let table = record.as_ref().and_then(|record| self.names.iter().position(|name| **name == *record.table));
+        let table =
+            record.as_ref().and_then(|record| self.names.iter().position(|name| **name == *record.table));
         let source = record.as_ref().zip(table);
         let source = source.and_then(|(record, table)| SourceKey::of_keys(&self.model, table, &record.keys));
         let identity = source.as_ref().and_then(|source| source.identify(&self.model));

@@ -12,14 +12,14 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
-use afterwrite_datasets::export::event::ExporterEvent;
 use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_datasets::export::event::ExporterEvent;
 use afterwrite_local::s3::EmbeddedS3;
 use afterwrite_operations::input::InputObject;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::deployment::remembered_lookups;
+use crate::model_option::remembered_lookups;
 
 /// The name of the embedded bucket.
 const LOCAL_BUCKET: &str = "local";

@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 use serde_json::value::RawValue;
 
 use self::datasets::DatasetInvocation;
-use crate::deployment::ModelOption;
+use crate::model_option::ModelOption;
 use crate::print::{json, print};
 
 /// The state table of an invocation without AWS.
@@ -126,7 +126,11 @@ impl InvokeArguments {
                 Some(EventSource::S3 | EventSource::Sqs) => EventTarget::Exporter,
                 Some(EventSource::EventBridge) => EventTarget::Compactor,
                 Some(source @ (EventSource::Kinesis | EventSource::Sns)) => {
-                    return Err(source.unexpected("no function", "such events", "Name the function with --function"));
+                    return Err(source.unexpected(
+                        "no function",
+                        "such events",
+                        "Name the function with --function",
+                    ));
                 }
                 None if event.contains("\"dynamodb\"") => EventTarget::Stream(StreamFunctions::Both),
                 None => EventTarget::Compactor,

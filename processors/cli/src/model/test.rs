@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use afterwrite::Result;
-use afterwrite_operations::fixture::{FixtureDifference, FixtureFile, FixtureReport, find_fixtures, run_fixture};
+use afterwrite_operations::fixture::{
+    FixtureDifference, FixtureFile, FixtureReport, find_fixtures, run_fixture,
+};
 use clap::Args;
 use serde::Serialize;
 
 use super::fitted_table;
-use crate::deployment::ModelOption;
+use crate::model_option::ModelOption;
 use crate::print::{json, print};
 
 /// The arguments of `afterwrite model test`.
@@ -63,7 +65,11 @@ impl FixtureReports {
         }
         let micros: u64 = self.fixtures.iter().map(|report| report.micros).sum();
         let Self { passed, failed, .. } = self;
-        text.push_str(&format!("{passed} passed, {failed} failed, in {}.{:03} ms\n", micros / 1000, micros % 1000));
+        text.push_str(&format!(
+            "{passed} passed, {failed} failed, in {}.{:03} ms\n",
+            micros / 1000,
+            micros % 1000
+        ));
         text
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use afterwrite::record::Timestamp;
-use afterwrite::sink::Bucket;
+use afterwrite::sink::{Bucket, ListedObject};
 use afterwrite::{Error, ErrorKind, Result};
 use flate2::bufread::MultiGzDecoder;
 use futures::TryStreamExt as _;
@@ -34,6 +34,8 @@ pub enum InputObject<B> {
         key: String,
         /// When it was written.
         modified: Timestamp,
+        /// Its size in bytes.
+        bytes: u64,
     },
 }
 
@@ -65,13 +67,14 @@ impl<B: Bucket> InputObject<B> {
     ) -> Result<Vec<Self>> {
         let listed = bucket.list(prefix).await?;
         let listed = listed.into_iter().filter(|object| object.size > 0 && range.may_hold(&object.key));
-        let object = |key, modified| Self::Object {
+        let object = |listed: ListedObject| Self::Object {
             bucket: Arc::clone(bucket),
             name: Arc::clone(name),
-            key,
-            modified,
+            key: listed.key,
+            modified: listed.modified,
+            bytes: listed.size,
         };
-        Ok(listed.map(|listed| object(listed.key, listed.modified)).collect())
+        Ok(listed.map(object).collect())
     }
 
     /// Its path or URL.
@@ -81,6 +84,16 @@ impl<B: Bucket> InputObject<B> {
             Self::StandardInput => "standard input".to_owned(),
             Self::File(path) => path.display().to_string(),
             Self::Object { name, key, .. } => format!("s3://{name}/{key}"),
+        }
+    }
+
+    /// Its size in bytes; 0 for standard input.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::StandardInput => 0,
+            Self::File(path) => path.metadata().map_or(0, |metadata| metadata.len()),
+            Self::Object { bytes, .. } => *bytes,
         }
     }
 

@@ -56,8 +56,7 @@ impl TimeRange {
     pub fn may_hold(&self, key: &str) -> bool {
         let Some(arrival) = arrival_hour(key) else { return true };
         let ends = arrival.plus(BUFFERED);
-        self.from.is_none_or(|from| from < ends)
-            && self.to.is_none_or(|to| arrival < to.plus(LATEST_ARRIVAL))
+        self.from.is_none_or(|from| from < ends) && self.to.is_none_or(|to| arrival < to.plus(LATEST_ARRIVAL))
     }
 }
 

@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn lines_are_read_and_a_wrong_one_is_reported() {
-        let text = format!("{RECORD}\nhello\n\n{{\"Records\":[{RECORD},{RECORD}]}}\n{{\"Records\":[\n{RECORD}");
+        let text =
+            format!("{RECORD}\nhello\n\n{{\"Records\":[{RECORD},{RECORD}]}}\n{{\"Records\":[\n{RECORD}");
         let rejected = |line, reason| Err(RejectedText { line, reason });
         let record = || Ok(RECORD.to_owned());
         let expected = [

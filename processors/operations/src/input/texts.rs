@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn every_form_has_its_records() {
         let event = format!(r#"{{"Records":[{RECORD}, {RECORD}]}}"#);
-        let failed = serde_json::json!({ "requestContext": {}, "version": "1.0", "payload": event }).to_string();
+        let failed =
+            serde_json::json!({ "requestContext": {}, "version": "1.0", "payload": event }).to_string();
         assert_eq!(records_of(RECORD).unwrap(), [RECORD]);
         assert_eq!(records_of(&event).unwrap(), [RECORD, RECORD]);
         assert_eq!(records_of(&failed).unwrap(), [RECORD, RECORD]);
@@ -75,7 +76,8 @@ mod tests {
     fn other_texts_are_distinguished() {
         assert_eq!(records_of(r#"{"Records":["#), Err(TextError::Incomplete));
         assert_eq!(records_of("hello"), Err(TextError::NotJson));
-        for text in ["{}", "[]", "5", r#"{"Records":5}"#, r#"{"requestContext":{},"DDBStreamBatchInfo":{}}"#] {
+        for text in ["{}", "[]", "5", r#"{"Records":5}"#, r#"{"requestContext":{},"DDBStreamBatchInfo":{}}"#]
+        {
             assert_eq!(records_of(text), Err(TextError::NotRecords), "{text}");
         }
     }

@@ -48,7 +48,7 @@ impl ItemDifference {
     /// The texts of the key: partition, and sort if there is one.
     #[must_use]
     pub fn key_texts(&self) -> (String, Option<String>) {
-        let text = |attribute: &KeyAttribute| plain(&attribute.value);
+        let text = |attribute: &KeyAttribute| plain_value(&attribute.value);
         (text(&self.key.partition), self.key.sort.as_ref().map(text))
     }
 
@@ -62,8 +62,8 @@ impl ItemDifference {
         differing
             .map(|name| AttributeDifference {
                 attribute: name.to_string(),
-                before: before.get(name).map(plain),
-                after: after.get(name).map(plain),
+                before: before.get(name).map(plain_value),
+                after: after.get(name).map(plain_value),
             })
             .collect()
     }
@@ -90,6 +90,7 @@ pub fn plain_item(item: &Item) -> Option<Box<RawValue>> {
 }
 
 /// Text unchanged, other values as JSON.
-fn plain(value: &AttributeValue<'_>) -> String {
+#[must_use]
+pub fn plain_value(value: &AttributeValue<'_>) -> String {
     value.as_text().map_or_else(|| plain_json(value), str::to_owned)
 }

@@ -72,7 +72,8 @@ impl SourceItems {
         let (named, text) = of_table.map_or((None, text), |named| (Some(named.table), named.item.get()));
         let parsed = ItemJson::parse(text).and_then(|json| Some((json.to_item()?, json)));
         let (item, json) = parsed.ok_or_else(|| {
-            invalid("an entry is not an item").hint("Write the item as one JSON object, plainly or in DynamoDB's JSON")
+            invalid("an entry is not an item")
+                .hint("Write the item as one JSON object, plainly or in DynamoDB's JSON")
         })?;
         let table = self.table_of(named, &item)?;
         self.put(table, item)?;
@@ -102,7 +103,9 @@ impl SourceItems {
         let tables = || self.model.tables.iter().enumerate();
         if let Some(named) = named {
             let index = tables().find(|(_, table)| *table.name == *named).map(|(index, _)| index);
-            return index.ok_or_else(|| invalid("an item is of a table that the model does not have").with("table", named));
+            return index.ok_or_else(|| {
+                invalid("an item is of a table that the model does not have").with("table", named)
+            });
         }
         let keyed = tables().filter_map(|(index, _)| {
             let source = SourceKey::of_item(&self.model, index, item)?;
@@ -111,7 +114,8 @@ impl SourceItems {
         let keyed: Vec<(usize, bool)> = keyed.collect();
         let matching = keyed.iter().find(|(_, is_entity)| *is_entity).or(keyed.first());
         matching.map(|(index, _)| *index).ok_or_else(|| {
-            invalid("an item has the key of no table").hint("Name its table: {\"table\": \"NAME\", \"item\": {…}}")
+            invalid("an item has the key of no table")
+                .hint("Name its table: {\"table\": \"NAME\", \"item\": {…}}")
         })
     }
 
@@ -211,8 +215,7 @@ impl Tables for SourceItems {
         };
         let of_table = self.items.values().filter(|item| Some(item.table) == table);
         let found = of_table.filter(|item| {
-            has(&item.last, &query.partition)
-                && query.sort.as_ref().is_none_or(|sort| has(&item.last, sort))
+            has(&item.last, &query.partition) && query.sort.as_ref().is_none_or(|sort| has(&item.last, sort))
         });
         Ok(IndexPage { items: found.map(|item| item.last.clone()).collect(), next: None })
     }

@@ -36,7 +36,9 @@ fn change_json(change: &StreamRecord) -> Value {
     let mut json = Map::new();
     let mut insert = |name: &str, value: Value| drop(json.insert(name.to_owned(), value));
     if let Some(created) = change.approximate_creation_date_time() {
-        let seconds = created.to_millis().map_or_else(|_| created.secs(), |ms| Timestamp::from_epoch_ms(ms).epoch_seconds());
+        let seconds = created
+            .to_millis()
+            .map_or_else(|_| created.secs(), |ms| Timestamp::from_epoch_ms(ms).epoch_seconds());
         insert("ApproximateCreationDateTime", json!(seconds));
     }
     for (name, image) in

@@ -59,7 +59,9 @@ impl TableStream {
         let described = described.map_err(|error| {
             Error::new(ErrorKind::Configuration, "the table cannot be described")
                 .with("table", table)
-                .hint("Check the name, AFTERWRITE_TABLES, AWS_REGION and the permission dynamodb:DescribeTable")
+                .hint(
+                    "Check the name, AFTERWRITE_TABLES, AWS_REGION and the permission dynamodb:DescribeTable",
+                )
                 .caused_by(error)
         })?;
         let arn = described.table().and_then(|table| table.latest_stream_arn()).ok_or_else(|| {
@@ -92,8 +94,11 @@ impl TableStream {
         let is_first = self.listed.is_none();
         let (mut shards, mut after) = (Vec::<Shard>::new(), None);
         loop {
-            let page = self.client.describe_stream().stream_arn(&self.arn).set_exclusive_start_shard_id(after);
-            let page = Box::pin(page.send()).await.map_err(|error| self.failed("DescribeStream", &DisplayErrorContext(&error).to_string()))?;
+            let page =
+                self.client.describe_stream().stream_arn(&self.arn).set_exclusive_start_shard_id(after);
+            let page = Box::pin(page.send())
+                .await
+                .map_err(|error| self.failed("DescribeStream", &DisplayErrorContext(&error).to_string()))?;
             let description = page.stream_description();
             shards.extend(description.map(|stream| stream.shards().to_vec()).unwrap_or_default());
             after = description.and_then(|stream| stream.last_evaluated_shard_id()).map(str::to_owned);
@@ -101,15 +106,19 @@ impl TableStream {
                 break;
             }
         }
-        let ids: BTreeSet<String> = shards.iter().filter_map(|shard| shard.shard_id().map(str::to_owned)).collect();
+        let ids: BTreeSet<String> =
+            shards.iter().filter_map(|shard| shard.shard_id().map(str::to_owned)).collect();
         for shard in &shards {
             let Some(id) = shard.shard_id() else { continue };
-            let has_ended = shard.sequence_number_range().is_some_and(|range| range.ending_sequence_number().is_some());
+            let has_ended =
+                shard.sequence_number_range().is_some_and(|range| range.ending_sequence_number().is_some());
             if is_first && self.start == StreamStart::Latest && has_ended && has_child(&shards, id) {
                 self.ended.insert(id.to_owned());
                 continue;
             }
-            let parent_is_read = shard.parent_shard_id().is_none_or(|parent| self.ended.contains(parent) || !ids.contains(parent));
+            let parent_is_read = shard
+                .parent_shard_id()
+                .is_none_or(|parent| self.ended.contains(parent) || !ids.contains(parent));
             if parent_is_read && !self.ended.contains(id) && !self.cursors.contains_key(id) {
                 let is_latest = is_first && self.start == StreamStart::Latest;
                 let kind = if is_latest { ShardIteratorType::Latest } else { ShardIteratorType::TrimHorizon };
@@ -153,7 +162,9 @@ impl TableStream {
         let kind = if cursor.last_read.is_some() { after } else { cursor.kind.clone() };
         let request = self.client.get_shard_iterator().stream_arn(&self.arn).shard_id(shard);
         let request = request.shard_iterator_type(kind).set_sequence_number(cursor.last_read.clone());
-        let iterator = Box::pin(request.send()).await.map_err(|error| self.failed("GetShardIterator", &DisplayErrorContext(&error).to_string()))?;
+        let iterator = Box::pin(request.send())
+            .await
+            .map_err(|error| self.failed("GetShardIterator", &DisplayErrorContext(&error).to_string()))?;
         let iterator = iterator.shard_iterator().map(str::to_owned);
         iterator.ok_or_else(|| self.failed("GetShardIterator", "the response has no iterator"))
     }
@@ -162,7 +173,9 @@ impl TableStream {
     async fn read(&self, iterator: String) -> Result<Option<GetRecordsOutput>> {
         match Box::pin(self.client.get_records().shard_iterator(iterator).send()).await {
             Ok(read) => Ok(Some(read)),
-            Err(error) if error.as_service_error().is_some_and(|error| error.is_expired_iterator_exception()) => {
+            Err(error)
+                if error.as_service_error().is_some_and(|error| error.is_expired_iterator_exception()) =>
+            {
                 Ok(None)
             }
             Err(error) => Err(self.failed("GetRecords", &DisplayErrorContext(&error).to_string())),

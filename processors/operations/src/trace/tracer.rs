@@ -6,8 +6,8 @@ use std::sync::Arc;
 use afterwrite::Result;
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{
-    ItemContributions, LookupKey, RecordImages, RollupTargets, ShardAssignment, StaleCaches,
-    contributions, decode_old_image, lookup_keys, rows,
+    ItemContributions, LookupKey, RecordImages, RollupTargets, ShardAssignment, StaleCaches, contributions,
+    decode_old_image, lookup_keys, rows,
 };
 use afterwrite::record::{AttributeValue, ChangeRecord, Decimal, Image, Operation, RecordDecoder};
 use afterwrite::sink::Tables;
@@ -179,8 +179,7 @@ impl<T: Tables> RecordTracer<T> {
     ) -> Result<Vec<((String, String), String, String)>> {
         let mut targets = RollupTargets::of(&self.model);
         let sharding = ShardAssignment { source: change.source, current: &ItemContributions::NOTHING };
-        let projected =
-            contributions(&self.model, change.identity, image, lookups, sharding, &mut targets)?;
+        let projected = contributions(&self.model, change.identity, image, lookups, sharding, &mut targets)?;
         let key = |id| {
             let target = targets.get(id);
             (target.partition_key(), target.sort.to_string())
@@ -194,9 +193,10 @@ impl<T: Tables> RecordTracer<T> {
                 }
             }
         }
-        let extremes = projected.extremes.iter().map(|extreme| {
-            (key(extreme.target), extreme.measure.to_string(), value_text(&extreme.value))
-        });
+        let extremes = projected
+            .extremes
+            .iter()
+            .map(|extreme| (key(extreme.target), extreme.measure.to_string(), value_text(&extreme.value)));
         Ok(extremes.collect())
     }
 

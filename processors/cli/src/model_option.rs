@@ -1,11 +1,10 @@
-//! What a command works on: the model, and the tables and buckets that the environment names.
+//! The model that a command works on, and the settings of the environment that go with it.
 
 use std::sync::Arc;
 
 use afterwrite::Result;
 use afterwrite::commit::RememberedLookups;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client};
-use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::Model;
 use clap::Args;
@@ -43,9 +42,4 @@ pub(crate) async fn remembered_lookups(
     }
     let tables = DynamoDb::retrying(Box::pin(dynamodb_client()).await?);
     Ok(Some(RememberedLookups::new(Arc::clone(model), settings.required_state_table()?, tables)))
-}
-
-/// A time on the command line.
-pub(crate) fn time(written: &str) -> Result<Timestamp, String> {
-    Timestamp::parse(written).ok_or_else(|| "write a time, such as 2026-02-06T10:00:00Z or 2026-02-06".to_owned())
 }

@@ -1,0 +1,7 @@
+//! Operations on change records: fixtures, dry runs, recordings, replay and redrive. The engine is the deployed one; tables and buckets
+//! are in memory, or embedded where a test is about the service.
+
+mod dry_runs;
+mod fixtures;
+mod heartbeat;
+mod invocation;
