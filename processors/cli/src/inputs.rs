@@ -36,19 +36,30 @@ impl InputArguments {
     /// # Errors
     /// A path or a bucket that cannot be read.
     pub(crate) async fn objects(&self) -> Result<Vec<InputObject<S3Bucket>>> {
-        let mut objects = Vec::new();
-        for input in &self.inputs {
-            match input {
-                RecordInput::StandardInput => objects.push(InputObject::StandardInput),
-                RecordInput::Path(path) => objects.extend(InputObject::of_path(path)?),
-                RecordInput::Prefix { bucket, prefix } => {
-                    let name: Arc<str> = Arc::from(bucket.as_str());
-                    let client = Box::pin(s3_client()).await?;
-                    let bucket = Arc::new(S3Bucket::retrying(client, Arc::clone(&name)));
-                    objects.extend(InputObject::of_prefix(&bucket, &name, prefix, &self.range()).await?);
-                }
+        objects_of(&self.inputs, &self.range()).await
+    }
+}
+
+/// The files and objects of inputs.
+///
+/// # Errors
+/// A path or a bucket that cannot be read.
+pub(crate) async fn objects_of(
+    inputs: &[RecordInput],
+    range: &TimeRange,
+) -> Result<Vec<InputObject<S3Bucket>>> {
+    let mut objects = Vec::new();
+    for input in inputs {
+        match input {
+            RecordInput::StandardInput => objects.push(InputObject::StandardInput),
+            RecordInput::Path(path) => objects.extend(InputObject::of_path(path)?),
+            RecordInput::Prefix { bucket, prefix } => {
+                let name: Arc<str> = Arc::from(bucket.as_str());
+                let client = Box::pin(s3_client()).await?;
+                let bucket = Arc::new(S3Bucket::retrying(client, Arc::clone(&name)));
+                objects.extend(InputObject::of_prefix(&bucket, &name, prefix, range).await?);
             }
         }
-        Ok(objects)
     }
+    Ok(objects)
 }

@@ -31,7 +31,7 @@ pub enum StreamFunctions {
     Relay,
 }
 
-/// What an event changed.
+/// The changes of one event.
 #[derive(Debug, Default, Serialize)]
 pub struct InvocationReport {
     /// The response of `aggregator`.
