@@ -14,6 +14,7 @@ use crate::demo::DemoArguments;
 use crate::export::ExportArguments;
 use crate::heartbeat::HeartbeatArguments;
 use crate::invoke::InvokeArguments;
+use crate::jobs::JobsCommand;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
 use crate::record::RecordArguments;
@@ -60,6 +61,12 @@ enum Command {
         after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket\n  afterwrite datasets migrate --bucket my-bucket"
     )]
     Datasets(DatasetsCommand),
+    /// List, show, pause, resume, stop and throttle jobs on deployed tables.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite jobs list\n  afterwrite jobs set backfill-20260206T101500-042 rate=100"
+    )]
+    Jobs(JobsCommand),
     /// Check, show, explain and compare table models, without AWS.
     #[command(
         subcommand,
@@ -82,6 +89,7 @@ impl Cli {
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
             Command::Datasets(command) => Box::pin(command.run()).await,
             Command::Model(command) => Box::pin(command.run()).await,
+            Command::Jobs(command) => Box::pin(command.run()).await,
         };
         if let Err(error) = &result {
             eprintln!("afterwrite: {}", error.report());
@@ -149,6 +157,8 @@ mod tests {
             ("model diff a b --items e=x", "write a whole number"),
             ("model diff a b --items e", "write a name, `=` and a value"),
             ("record a --from yesterday", "write a time, such as"),
+            ("jobs set x rate=0", "write rate=ITEMS"),
+            ("jobs set x speed=1", "write rate=ITEMS"),
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             let error = Cli::try_parse_from(line).unwrap_err().to_string();
@@ -199,6 +209,9 @@ mod tests {
             "tail --table t --endpoint-url http://127.0.0.1:1 --limit 5 --show-items --json",
             "record s3://b/archive/ a - --from 2026-02-06 --to 2026-02-07 --out f --limit 3",
             "heartbeat --repeat --json",
+            "jobs list --state-table s --json",
+            "jobs set x rate=none",
+            "jobs resume x --workers 4",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());

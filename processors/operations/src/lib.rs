@@ -9,11 +9,13 @@
 //! | [`fixture`] | items or records with the rollups that must follow from them |
 //! | [`invocation`] | one Lambda event through the functions, and what it changed |
 //! | [`tail`] | the records of a table's stream as they appear |
+//! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
 pub mod fixture;
 pub mod input;
 pub mod invocation;
 pub mod item_json;
+pub mod jobs;
 pub mod recording;
 pub mod tables;
 pub mod tail;

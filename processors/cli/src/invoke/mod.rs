@@ -17,7 +17,7 @@ use afterwrite_operations::tables::{OverlayTables, SourceItems};
 use clap::{Args, ValueEnum};
 use serde_json::value::RawValue;
 
-use self::datasets::DatasetInvocation;
+use self::datasets::{DatasetInvocation, DatasetReport};
 use crate::model_option::ModelOption;
 use crate::print::{json, print};
 
@@ -91,19 +91,31 @@ impl InvokeArguments {
                 print(&if self.json { json(&report)? } else { output::text(&report) })?;
                 Ok(report.is_counted())
             }
-            target => {
-                let objects = self.objects.as_deref();
-                let invocation = DatasetInvocation { settings: &settings, config, objects, event: &event };
-                let run = match target {
-                    EventTarget::Compactor => Box::pin(invocation.compact(self.deployed)).await?,
-                    EventTarget::Exporter | EventTarget::Stream(_) => {
-                        Box::pin(invocation.export(self.deployed)).await?
-                    }
-                };
-                print(&if self.json { json(&run)? } else { run.text() })?;
-                Ok(run.errors.is_empty())
+            EventTarget::Exporter => {
+                let run =
+                    Box::pin(self.dataset_event(&settings, config, &event).export(self.deployed)).await?;
+                self.print_dataset_report(&run)
+            }
+            EventTarget::Compactor => {
+                let run =
+                    Box::pin(self.dataset_event(&settings, config, &event).compact(self.deployed)).await?;
+                self.print_dataset_report(&run)
             }
         }
+    }
+
+    fn dataset_event<'i>(
+        &'i self,
+        settings: &'i EnvironmentSettings,
+        config: FunctionConfig,
+        event: &'i str,
+    ) -> DatasetInvocation<'i> {
+        DatasetInvocation { settings, config, objects: self.objects.as_deref(), event }
+    }
+
+    fn print_dataset_report(&self, report: &DatasetReport) -> Result<bool> {
+        print(&if self.json { json(report)? } else { report.text() })?;
+        Ok(report.errors.is_empty())
     }
 
     fn read_event(&self) -> Result<String> {

@@ -1,7 +1,6 @@
 //! Keys of items as map keys.
 
 use afterwrite::effect::{ItemKey, KeyAttribute};
-use afterwrite::record::AttributeValue;
 
 /// The table and the key values of an item, as text that can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,9 +22,10 @@ impl StoredKey {
 
 /// The value with its type, because the number 1 and the text 1 differ.
 fn text_of(attribute: &KeyAttribute) -> String {
-    match &attribute.value {
-        AttributeValue::S(text) => format!("S{text}"),
-        AttributeValue::N(number) => format!("N{number}"),
-        other => format!("{other:?}"),
+    let value = &attribute.value;
+    match (value.as_text(), value.as_number()) {
+        (Some(text), _) => format!("S{text}"),
+        (None, Some(number)) => format!("N{number}"),
+        (None, None) => format!("{value:?}"),
     }
 }

@@ -36,6 +36,9 @@ struct IdentifiedChange<'c> {
     old: Option<Image<'c>>,
 }
 
+/// A value for `max` or `min`: the rollup's key, the measure, and the value.
+type TracedExtreme = ((String, String), String, String);
+
 /// The differences of measures, by rollup.
 type MeasureDifferences = BTreeMap<(String, String), BTreeMap<String, Decimal>>;
 
@@ -176,7 +179,7 @@ impl<T: Tables> RecordTracer<T> {
         lookups: &RecordLookups<'_>,
         signed: impl Fn(&Decimal) -> Decimal,
         differences: &mut MeasureDifferences,
-    ) -> Result<Vec<((String, String), String, String)>> {
+    ) -> Result<Vec<TracedExtreme>> {
         let mut targets = RollupTargets::of(&self.model);
         let sharding = ShardAssignment { source: change.source, current: &ItemContributions::NOTHING };
         let projected = contributions(&self.model, change.identity, image, lookups, sharding, &mut targets)?;
