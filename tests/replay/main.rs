@@ -7,3 +7,6 @@ mod dry_runs;
 mod fixtures;
 mod heartbeat;
 mod invocation;
+mod recordings;
+mod redriving;
+mod world;

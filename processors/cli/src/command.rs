@@ -18,6 +18,9 @@ use crate::jobs::JobsCommand;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
 use crate::record::RecordArguments;
+use crate::redrive::RedriveArguments;
+use crate::replay::ReplayArguments;
+use crate::state::StateCommand;
 use crate::tail::TailArguments;
 
 const FOUND_A_PROBLEM: u8 = 1;
@@ -47,6 +50,16 @@ enum Command {
     Tail(TailArguments),
     /// Write change records of streams, archives and events as JSON lines, without secrets.
     Record(RecordArguments),
+    /// Deliver recorded changes again, to counters, caches, archive or datasets.
+    Replay(ReplayArguments),
+    /// Process records that Lambda gave up and items that are parked again.
+    Redrive(RedriveArguments),
+    /// Compare state tables, and switch to a rebuilt one.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite state diff my-state new-state\n  afterwrite state promote new-state"
+    )]
+    State(StateCommand),
     /// Write the item whose age every stage reports, so that a dead path is noticed.
     Heartbeat(HeartbeatArguments),
     /// Query the datasets with SQL in place, with the same tables, views and saved queries as in Athena. Needs no AWS account for a folder.
@@ -83,6 +96,9 @@ impl Cli {
             Command::Invoke(arguments) => Box::pin(arguments.run()).await,
             Command::Tail(arguments) => Box::pin(arguments.run()).await,
             Command::Record(arguments) => Box::pin(arguments.run()).await,
+            Command::Replay(arguments) => Box::pin(arguments.run()).await,
+            Command::Redrive(arguments) => Box::pin(arguments.run()).await,
+            Command::State(command) => Box::pin(command.run()).await,
             Command::Heartbeat(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
             Command::Export(arguments) => Box::pin(arguments.run()).await,
@@ -185,6 +201,9 @@ mod tests {
             "invoke --event e --deployed --items i",
             "tail --file a --from-start",
             "record a --stream",
+            "replay a --dry-run --into t",
+            "replay a --only everything",
+            "state diff a",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
@@ -209,6 +228,11 @@ mod tests {
             "tail --table t --endpoint-url http://127.0.0.1:1 --limit 5 --show-items --json",
             "record s3://b/archive/ a - --from 2026-02-06 --to 2026-02-07 --out f --limit 3",
             "heartbeat --repeat --json",
+            "replay s3://b/archive/ --from 2026-02-06 --only aggregate,invalidate,archive,export --yes --rate 100",
+            "replay a b --into t --state-table s --without-recovery --yes",
+            "redrive s3://b/aws/lambda/ --parked --only aggregate,archive --delete --dry-run --json",
+            "state diff a b --json",
+            "state promote b --accept-differences",
             "jobs list --state-table s --json",
             "jobs set x rate=none",
             "jobs resume x --workers 4",

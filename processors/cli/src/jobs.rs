@@ -125,10 +125,19 @@ impl JobArguments {
 impl ResumeArguments {
     /// Continues the job in this process.
     async fn resume(&self) -> Result<bool> {
-        let job = self.job.deployment.jobs().await?.load(&self.job.id).await?;
-        let workers = self.workers;
+        let deployment = &self.job.deployment;
+        let job = deployment.jobs().await?.load(&self.job.id).await?;
+        let (workers, as_json) = (self.workers, self.job.json);
         match job.kind {
-            JobKind::Backfill | JobKind::Verify | JobKind::Repair | JobKind::Replay | JobKind::Redrive => {
+            JobKind::Replay => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                Box::pin(crate::replay::resume(&deployment, &job, as_json)).await
+            }
+            JobKind::Redrive => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                Box::pin(crate::redrive::resume(&deployment, &job, as_json)).await
+            }
+            JobKind::Backfill | JobKind::Verify | JobKind::Repair => {
                 Err(Error::new(ErrorKind::Configuration, "this version cannot resume jobs of this kind")
                     .with("kind", job.kind.name())
                     .with("workers", workers.to_string()))

@@ -19,5 +19,8 @@ mod model_option;
 mod print;
 pub mod query;
 pub mod record;
+pub mod redrive;
+pub mod replay;
+pub mod state;
 mod streams;
 pub mod tail;

@@ -9,6 +9,9 @@
 //! | [`fixture`] | items or records with the rollups that must follow from them |
 //! | [`invocation`] | one Lambda event through the functions, and what it changed |
 //! | [`tail`] | the records of a table's stream as they appear |
+//! | [`replay`] | records delivered again, in order, resumable |
+//! | [`redrive`] | on-failure objects and parked items processed again |
+//! | [`state_table`] | state tables side by side |
 //! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
 pub mod fixture;
@@ -17,6 +20,9 @@ pub mod invocation;
 pub mod item_json;
 pub mod jobs;
 pub mod recording;
+pub mod redrive;
+pub mod replay;
+pub mod state_table;
 pub mod tables;
 pub mod tail;
 pub mod trace;

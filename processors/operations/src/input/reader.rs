@@ -1,6 +1,7 @@
 //! Reads the records of one file or object, in bounded memory.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{BufRead, Read as _};
 
 use afterwrite::{Error, ErrorKind, Result};
@@ -11,7 +12,6 @@ use super::texts::{TextError, records_of};
 const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Reads records one after the other.
-#[derive(Debug)]
 pub struct RecordReader<R> {
     content: R,
     name: String,
@@ -20,6 +20,15 @@ pub struct RecordReader<R> {
     /// Text that was read ahead, in lines.
     ahead: VecDeque<Vec<u8>>,
     is_ended: bool,
+}
+
+impl<R> fmt::Debug for RecordReader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordReader")
+            .field("name", &self.name)
+            .field("line", &self.line)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A text that has no records.
@@ -72,8 +81,9 @@ impl<R: BufRead> RecordReader<R> {
             let first = text.len();
             let rest = self.content.by_ref().take(MAX_LINE_BYTES).read_to_end(&mut text);
             rest.map_err(|error| self.unreadable(error))?;
-            records = parse(&text);
-            if records.is_err() {
+            if let Ok(whole) = parse(&text) {
+                records = Ok(whole);
+            } else {
                 let rest = text.get(first..).unwrap_or_default();
                 self.ahead = rest.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
             }
