@@ -209,8 +209,8 @@ async fn objects_are_redriven_oldest_first_and_those_that_fail_stay_with_their_r
     };
     let (good, bad) = (order(1, "a", json!(5)), order(2, "a", json!("five")));
     for (key, content) in [
-        ("aws/lambda/m/shard/1", failed(&[good.clone()])),
-        ("aws/lambda/m/shard/2", failed(&[order(3, "b", json!(1)), bad.clone()])),
+        ("aws/lambda/m/shard/1", failed(&[good])),
+        ("aws/lambda/m/shard/2", failed(&[order(3, "b", json!(1)), bad])),
         ("aws/lambda/m/shard/3", b"{\"DDBStreamBatchInfo\":{}}".to_vec()),
     ] {
         world.bucket.put(key, content).await.unwrap();

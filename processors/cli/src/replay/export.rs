@@ -31,13 +31,8 @@ pub(super) async fn export_archive(
 ) -> Result<bool> {
     let settings = EnvironmentSettings::from_env();
     let bucket = settings.required_bucket()?;
-    let keys = objects.iter().map(|object| match object {
-        InputObject::Object { name, key, .. } if *name == bucket && key.starts_with("archive/") => Ok(key.clone()),
-        other => Err(Error::new(ErrorKind::Configuration, "only objects of the archive can be exported")
-            .with("input", other.name())
-            .hint("Name s3://BUCKET/archive/… of AFTERWRITE_BUCKET, or add other records to the archive with --only archive")),
-    });
-    let keys: Vec<String> = keys.collect::<Result<_>>()?;
+    let keys: Vec<String> =
+        objects.iter().map(|object| archive_key(object, &bucket)).collect::<Result<_>>()?;
     let objects = S3Bucket::retrying(Box::pin(s3_client()).await?, bucket);
     let (model, state) = (Arc::clone(&deployment.config.model), Arc::clone(&deployment.state_table));
     let remembered = RememberedLookups::new(Arc::clone(&model), state, Arc::clone(&deployment.tables));
@@ -59,4 +54,16 @@ pub(super) async fn export_archive(
     let text = format!("{} objects exported: {} lines, {} rows\n", keys.len(), totals.lines, totals.rows);
     print(&if options.json { json(&totals)? } else { text })?;
     Ok(is_complete)
+}
+
+/// The key of an object of the archive in this bucket.
+fn archive_key(object: &InputObject<S3Bucket>, bucket: &str) -> Result<String> {
+    match object {
+        InputObject::Object { name, key, .. } if **name == *bucket && key.starts_with("archive/") => Ok(key.clone()),
+        InputObject::Object { .. } | InputObject::File(_) | InputObject::StandardInput => {
+            Err(Error::new(ErrorKind::Configuration, "only objects of the archive can be exported")
+                .with("input", object.name())
+                .hint("Name s3://BUCKET/archive/… of AFTERWRITE_BUCKET, or add other records to the archive with --only archive"))
+        }
+    }
 }
