@@ -1,5 +1,6 @@
 //! The heartbeat on its way: counted and archived like any change, derived from by nothing, and its age reported.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,15 @@ use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::sink::cloudfront::CloudFront;
 use afterwrite::sink::sqs::SqsQueue;
+use afterwrite::sink::{Bucket as _, ObjectStore as _};
 use afterwrite::table::Model;
+use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_functions::{SourceTables, StreamAggregator, StreamRelay, write_heartbeats};
 use afterwrite_memory::{MemoryCache, MemoryObjects, MemoryStream, MemoryTables, TableDefinition};
 use afterwrite_tests::clock::StillClock;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::TryStreamExt as _;
 use serde_json::json;
 
 fn model() -> Arc<Model> {
@@ -82,4 +88,28 @@ async fn the_relay_archives_it_and_reports_its_age() {
         relay.handle(&event, StillClock::at(now).now().plus(Duration::from_secs(60))).await.unwrap();
     assert_eq!(relayed.archived_heartbeat_age, Some(Duration::from_secs(4)));
     assert_eq!(relayed.archived.unwrap().lines, 1);
+}
+
+#[tokio::test]
+async fn the_exporter_stores_when_the_newest_heartbeat_was_written_and_counts_no_unmatched_line() {
+    let model = model();
+    let now = Timestamp::from_epoch_ms(1_770_372_000_000);
+    let bucket = MemoryObjects::default();
+    let line = |written: Timestamp| {
+        let event: serde_json::Value = serde_json::from_slice(&event(written)).unwrap();
+        format!("{}\n", event["Records"][0])
+    };
+    let lines = [line(now.minus(Duration::from_secs(61))), line(now.minus(Duration::from_secs(1)))].concat();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(lines.as_bytes()).unwrap();
+    let key = "archive/dt=2026-02-06/hh=10/a.gz".to_owned();
+    bucket.put(&key, gzip.finish().unwrap()).await.unwrap();
+    let exporter: ArchiveExporter<_, MemoryTables, _> =
+        ArchiveExporter::new(Arc::clone(&model), names(&model), bucket, None, StillClock::at(now));
+    let exported = exporter.export(&[key], now.plus(Duration::from_secs(60))).await.remove(0).unwrap();
+    assert_eq!((exported.lines, exported.unmatched, exported.rows), (2, 0, 0));
+    assert_eq!(exported.heartbeat_ms, Some(now.epoch_ms() - 1_000));
+    let stored = exporter.bucket().get("heartbeat/exported").await.unwrap().unwrap();
+    let stored = stored.try_collect::<Vec<_>>().await.unwrap().concat();
+    assert_eq!(stored, (now.epoch_ms() - 1_000).to_string().as_bytes());
 }

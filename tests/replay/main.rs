@@ -9,4 +9,5 @@ mod heartbeat;
 mod invocation;
 mod recordings;
 mod redriving;
+mod streams;
 mod world;
