@@ -4,7 +4,11 @@
 //! tables in memory: everything after the first copy of the recording is counted already, as in a replay over a live table. Memory is
 //! measured between the copies: it must not grow with the number of records.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that meets the unexpected must fail at once")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark that meets the unexpected must fail at once"
+)]
 
 use std::io::Write as _;
 use std::path::Path;
@@ -39,7 +43,8 @@ async fn main() {
 
 /// Writes the objects; returns the number of records.
 fn write_archive(recording: &StreamRecording, folder: &Path) -> usize {
-    let copy: String = recording.records().map(|record| format!("{}\n", record.get().replace('\n', " "))).collect();
+    let copy: String =
+        recording.records().map(|record| format!("{}\n", record.get().replace('\n', " "))).collect();
     let records = recording.records().count();
     let copies = RECORDS.div_ceil(records);
     for (number, first) in (0..copies).step_by(COPIES_PER_OBJECT).enumerate() {

@@ -102,7 +102,7 @@ async fn random_writes_have_the_same_outcome_in_memory_and_over_tables_that_are_
         assert!((20..200).contains(&done), "seed {seed}: {done} of 200 writes had an effect");
         assert_eq!(beneath.scan("T"), before, "the tables beneath were written");
         let mut shown: Vec<Item> = before;
-        for difference in overlay.differences().await {
+        for difference in overlay.differences() {
             shown.retain(|item| Some(item) != difference.before.as_ref());
             shown.extend(difference.after);
         }

@@ -105,7 +105,7 @@ async fn a_dry_run_writes_nothing_and_names_the_changes() {
         ReplayTask::new(recording(TimeRange::default()), aggregator, NoTarget, SystemClock);
     task.run(|_| {}).await.unwrap();
     assert_eq!(world.everything(), before);
-    let differences = overlay.differences().await;
+    let differences = overlay.differences();
     let rollups = differences.iter().filter(|item| item.entity_type() == "ROLLUP").count();
     assert_eq!(rollups, world.recording.rollups.len());
     let mirrored = differences.iter().filter(|item| item.entity_type() == "PROJECT").count();
@@ -117,7 +117,7 @@ async fn a_dry_run_writes_nothing_and_names_the_changes() {
     let task: ReplayTask<_, _, _, Arc<MemoryTables>, _> =
         ReplayTask::new(recording(TimeRange::default()), aggregator, NoTarget, SystemClock);
     task.run(|_| {}).await.unwrap();
-    assert_eq!(overlay.differences().await, []);
+    assert_eq!(overlay.differences(), []);
 }
 
 #[tokio::test]

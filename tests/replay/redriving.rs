@@ -194,7 +194,7 @@ async fn a_dry_run_of_parked_items_writes_nothing_and_names_the_rollup() {
     assert_eq!(total(&task.run().await.unwrap(), "reconciled"), 1);
     assert_eq!(world.tables.scan("state"), before);
     let changed: Vec<String> =
-        overlay.differences().await.iter().map(|item| item.entity_type().to_owned()).collect();
+        overlay.differences().iter().map(|item| item.entity_type().to_owned()).collect();
     assert_eq!(changed, ["LEDGER", "ROLLUP"]);
 }
 

@@ -105,7 +105,7 @@ impl RedriveArguments {
         let job = RedriveJob { only: vec![ReplayProjection::Aggregate], ..job.clone() };
         let task = Box::pin(job.task(deployment, Arc::clone(&tables), SettledObjects::Keep)).await?;
         let totals = Box::pin(task.run()).await?;
-        let report = DryRedrive { totals, items: tables.differences().await, staying: task.report() };
+        let report = DryRedrive { totals, items: tables.differences(), staying: task.report() };
         print(&if self.options.json { json(&report)? } else { report.text() })?;
         Ok(report.staying == RedriveReport::default())
     }

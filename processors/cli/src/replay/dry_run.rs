@@ -41,7 +41,7 @@ pub(super) async fn run(
     let task: ReplayTask<_, _, _, Arc<DynamoDb>, _> =
         ReplayTask::new(source, counting, NoTarget, SystemClock);
     let totals = Box::pin(task.run(|_| {})).await?;
-    let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().await.into_iter().partition(is_advanced);
+    let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
     let is_same = items.is_empty();
     let report = DryRunReport { totals, items, advanced_entries: advanced.len(), problems: task.report() };
     print(&if as_json { json(&report)? } else { report.text() })?;

@@ -7,6 +7,6 @@ mod stored_key;
 mod watched;
 
 pub use self::difference::{AttributeDifference, ItemDifference, plain_item, plain_value};
-pub use self::overlay::OverlayTables;
+pub use self::overlay::{OverlayTables, OverlayUnits};
 pub use self::source_items::{PlacedItem, SourceItems};
 pub use self::watched::WatchedTables;

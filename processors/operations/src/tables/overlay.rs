@@ -1,19 +1,22 @@
 //! Tables whose writes stay in memory, over tables that are only read.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use afterwrite::Error;
 use afterwrite::effect::update::{check_paths, normalized, updated, values};
 use afterwrite::effect::{ItemKey, Write, WriteAction, WriteRefusal, condition};
 use afterwrite::record::Item;
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
+    Tables, TransactError, WriteError, item_bytes, write_units,
 };
-use futures::lock::Mutex;
 
 use super::difference::ItemDifference;
 use super::stored_key::StoredKey;
+
+/// One strongly consistent read unit per started 4 KB.
+const READ_UNIT_BYTES: usize = 4096;
 
 /// Reads the tables beneath and keeps every write in memory: a dry run.
 ///
@@ -22,8 +25,22 @@ use super::stored_key::StoredKey;
 #[derive(Debug)]
 pub struct OverlayTables<T> {
     base: T,
-    /// Held while a write is evaluated: writes take effect one after the other.
-    written: Mutex<BTreeMap<StoredKey, WrittenItem>>,
+    state: Mutex<OverlayState>,
+}
+
+/// The units of everything that was read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OverlayUnits {
+    /// Read units.
+    pub reads: u64,
+    /// Write units, without those of indexes.
+    pub writes: u64,
+}
+
+#[derive(Debug, Default)]
+struct OverlayState {
+    written: BTreeMap<StoredKey, WrittenItem>,
+    units: OverlayUnits,
 }
 
 /// An item that was written: the item beneath, and the item now.
@@ -40,37 +57,73 @@ type WriteEffect = Result<Option<Item>, WriteRefusal>;
 impl<T: Tables> OverlayTables<T> {
     /// Writes over `base` stay in memory.
     pub fn new(base: T) -> Self {
-        Self { base, written: Mutex::default() }
+        Self { base, state: Mutex::default() }
     }
 
     /// The items that differ from the tables beneath, in the order of their keys.
-    pub async fn differences(&self) -> Vec<ItemDifference> {
-        let written = self.written.lock().await;
-        let changed = written.values().filter(|item| item.before != item.after);
+    #[must_use]
+    pub fn differences(&self) -> Vec<ItemDifference> {
+        let state = self.lock();
+        let changed = state.written.values().filter(|item| item.before != item.after);
         let difference = |item: &WrittenItem| {
             ItemDifference::new(item.key.clone(), item.before.clone(), item.after.clone())
         };
         changed.map(difference).collect()
     }
 
-    /// Adds the items with these keys to `written`, as they are beneath.
-    async fn load(
-        &self,
-        keys: impl Iterator<Item = &ItemKey>,
-        written: &mut BTreeMap<StoredKey, WrittenItem>,
-    ) -> Result<(), Error> {
-        let missing: Vec<ItemKey> =
-            keys.filter(|key| !written.contains_key(&StoredKey::of(key))).cloned().collect();
+    /// The units of all requests so far, as the tables beneath would have consumed them.
+    #[must_use]
+    pub fn units(&self) -> OverlayUnits {
+        self.lock().units
+    }
+
+    /// The bytes that the tables beneath would grow by.
+    #[must_use]
+    pub fn growth(&self) -> u64 {
+        let bytes = |item: &Option<Item>| item.as_ref().map_or(0, item_bytes);
+        let (mut before, mut after) = (0, 0);
+        for item in self.lock().written.values() {
+            before += bytes(&item.before);
+            after += bytes(&item.after);
+        }
+        u64::try_from(after.saturating_sub(before)).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OverlayState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the items with these keys to the written ones, as they are beneath.
+    async fn load(&self, keys: &[&ItemKey]) -> Result<(), Error> {
+        let missing: Vec<ItemKey> = {
+            let state = self.lock();
+            let is_missing = |key: &&&ItemKey| !state.written.contains_key(&StoredKey::of(key));
+            keys.iter().filter(is_missing).map(|key| (*key).clone()).collect()
+        };
         if missing.is_empty() {
             return Ok(());
         }
         let items = self.base.read(&missing).await?.items;
+        let mut state = self.lock();
         for (key, item) in missing.into_iter().zip(items) {
-            if let Entry::Vacant(vacant) = written.entry(StoredKey::of(&key)) {
-                vacant.insert(WrittenItem { key, before: item.clone(), after: item });
-            }
+            let stored = StoredKey::of(&key);
+            state.written.entry(stored).or_insert(WrittenItem { key, before: item.clone(), after: item });
         }
         Ok(())
+    }
+}
+
+impl OverlayState {
+    fn stored(&self, key: &ItemKey) -> Option<&Item> {
+        self.written.get(&StoredKey::of(key))?.after.as_ref()
+    }
+
+    /// Carries out a write whose effect was decided; returns its write units outside a transaction.
+    fn carry_out(&mut self, key: &ItemKey, after: Option<Item>) -> u64 {
+        let Some(stored) = self.written.get_mut(&StoredKey::of(key)) else { return 0 };
+        let bytes = [&stored.after, &after].into_iter().flatten().map(item_bytes).max();
+        stored.after = after;
+        write_units(bytes.unwrap_or(0))
     }
 }
 
@@ -108,9 +161,11 @@ fn keyed(mut item: Item, key: &ItemKey) -> Item {
 impl<T: Tables> Tables for OverlayTables<T> {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         let mut snapshot = self.base.read(keys).await?;
-        let written = self.written.lock().await;
+        let mut state = self.lock();
         for (key, item) in keys.iter().zip(&mut snapshot.items) {
-            if let Some(written) = written.get(&StoredKey::of(key)) {
+            let bytes = item.as_ref().map_or(0, item_bytes);
+            state.units.reads += u64::try_from(bytes.div_ceil(READ_UNIT_BYTES)).unwrap_or(0).max(1);
+            if let Some(written) = state.written.get(&StoredKey::of(key)) {
                 item.clone_from(&written.after);
             }
         }
@@ -118,37 +173,46 @@ impl<T: Tables> Tables for OverlayTables<T> {
     }
 
     async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
-        let mut written = self.written.lock().await;
-        let loaded = self.load(std::iter::once(&write.key), &mut written).await;
-        loaded.map_err(WriteError::Failed)?;
-        let Some(stored) = written.get_mut(&StoredKey::of(&write.key)) else {
-            return Ok(ConsumedUnits::default());
-        };
-        stored.after = effect(write, stored.after.as_ref()).map_err(WriteError::Refused)?;
-        Ok(ConsumedUnits::default())
+        self.load(&[&write.key]).await.map_err(WriteError::Failed)?;
+        let mut state = self.lock();
+        let after = effect(write, state.stored(&write.key)).map_err(WriteError::Refused)?;
+        let write_units = state.carry_out(&write.key, after);
+        state.units.writes += write_units;
+        Ok(ConsumedUnits { write_units })
     }
 
     async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
-        let mut written = self.written.lock().await;
-        let loaded = self.load(writes.iter().map(|write| &write.key), &mut written).await;
-        loaded.map_err(TransactError::Failed)?;
-        let effects = writes.iter().map(|write| {
-            let stored = written.get(&StoredKey::of(&write.key));
-            effect(write, stored.and_then(|stored| stored.after.as_ref()))
-        });
-        let effects: Vec<WriteEffect> = effects.collect();
+        let keys: Vec<&ItemKey> = writes.iter().map(|write| &write.key).collect();
+        self.load(&keys).await.map_err(TransactError::Failed)?;
+        let mut state = self.lock();
+        let effects: Vec<WriteEffect> =
+            writes.iter().map(|write| effect(write, state.stored(&write.key))).collect();
         if effects.iter().any(Result::is_err) {
             return Err(TransactError::Cancelled(effects.into_iter().map(Result::err).collect()));
         }
-        for (write, after) in writes.iter().zip(effects) {
-            if let (Some(stored), Ok(after)) = (written.get_mut(&StoredKey::of(&write.key)), after) {
-                stored.after = after;
-            }
-        }
-        Ok(ConsumedUnits::default())
+        let effects = writes.iter().zip(effects.into_iter().flatten());
+        // A transaction consumes twice the units.
+        let units = effects.map(|(write, after)| 2 * state.carry_out(&write.key, after)).sum();
+        state.units.writes += units;
+        Ok(ConsumedUnits { write_units: units })
     }
 
     async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.lock().units.reads += 1;
         self.base.query_index(query).await
+    }
+}
+
+impl<T: TableScan> TableScan for OverlayTables<T> {
+    /// The tables beneath, without the writes in memory.
+    async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
+        let page = self.base.scan(request).await?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.units.reads += page.read_units;
+        Ok(page)
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        self.base.describe(table).await
     }
 }
