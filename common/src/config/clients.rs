@@ -69,7 +69,11 @@ fn has_s3_endpoint(sdk: &SdkConfig) -> bool {
     services.and_then(|(services, key)| services.load_config(key)).is_some()
 }
 
-async fn sdk_config() -> Result<SdkConfig> {
+/// The configuration of all clients: the environment's, with our time limits.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if no region is set.
+pub async fn sdk_config() -> Result<SdkConfig> {
     let timeouts = timeouts().operation_attempt_timeout(ATTEMPT_TIMEOUT).build();
     let defaults =
         aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).timeout_config(timeouts);

@@ -13,9 +13,16 @@ use crate::compact::CompactArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
 use crate::export::ExportArguments;
+use crate::heartbeat::HeartbeatArguments;
+use crate::invoke::InvokeArguments;
 use crate::jobs::JobsCommand;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
+use crate::record::RecordArguments;
+use crate::redrive::RedriveArguments;
+use crate::replay::ReplayArguments;
+use crate::state::StateCommand;
+use crate::tail::TailArguments;
 use crate::verify::{RepairCommand, VerifyCommand};
 
 const FOUND_A_PROBLEM: u8 = 1;
@@ -39,6 +46,24 @@ pub struct Cli {
 enum Command {
     /// Run a sample application on this machine, process its streams, and check every number.
     Demo(DemoArguments),
+    /// Pass one Lambda event through the functions, and show what it changes.
+    Invoke(InvokeArguments),
+    /// Show the changes of the tables' streams as they flow, with everything that follows from each.
+    Tail(TailArguments),
+    /// Write change records of streams, archives and events as JSON lines, without secrets.
+    Record(RecordArguments),
+    /// Deliver recorded changes again, to counters, caches, archive or datasets.
+    Replay(ReplayArguments),
+    /// Process records that Lambda gave up and items that are parked again.
+    Redrive(RedriveArguments),
+    /// Compare state tables, and switch to a rebuilt one.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite state diff my-state new-state\n  afterwrite state promote new-state"
+    )]
+    State(StateCommand),
+    /// Write the item whose age every stage reports, so that a dead path is noticed.
+    Heartbeat(HeartbeatArguments),
     /// Query the datasets with SQL in place, with the same tables, views and saved queries as in Athena. Needs no AWS account for a folder.
     Query(QueryArguments),
     /// Export objects of the archive that the function `exporter` has missed, or all of them again after a change of the model.
@@ -76,6 +101,13 @@ impl Cli {
     pub async fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Demo(arguments) => Box::pin(arguments.run()).await,
+            Command::Invoke(arguments) => Box::pin(arguments.run()).await,
+            Command::Tail(arguments) => Box::pin(arguments.run()).await,
+            Command::Record(arguments) => Box::pin(arguments.run()).await,
+            Command::Replay(arguments) => Box::pin(arguments.run()).await,
+            Command::Redrive(arguments) => Box::pin(arguments.run()).await,
+            Command::State(command) => Box::pin(command.run()).await,
+            Command::Heartbeat(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
             Command::Export(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
@@ -83,8 +115,8 @@ impl Cli {
             Command::Backfill(command) => Box::pin(command.run()).await,
             Command::Verify(command) => Box::pin(command.run()).await,
             Command::Repair(command) => Box::pin(command.run()).await,
+            Command::Model(command) => Box::pin(command.run()).await,
             Command::Jobs(command) => Box::pin(command.run()).await,
-            Command::Model(command) => command.run(),
         };
         if let Err(error) = &result {
             eprintln!("afterwrite: {}", error.report());
@@ -151,6 +183,7 @@ mod tests {
             ("compact --dt 2026-2-6", "write the day as yyyy-mm-dd"),
             ("model diff a b --items e=x", "write a whole number"),
             ("model diff a b --items e", "write a name, `=` and a value"),
+            ("record a --from yesterday", "write a time, such as"),
             ("jobs set x rate=0", "write rate=ITEMS"),
             ("jobs set x speed=1", "write rate=ITEMS"),
             ("verify --sample 0", "write a number above 0"),
@@ -178,6 +211,15 @@ mod tests {
             "backfill --export x",
             "verify --recheck f --only a=b",
             "repair",
+            "model test",
+            "invoke",
+            "invoke --event e --dry-run",
+            "invoke --event e --deployed --items i",
+            "tail --file a --from-start",
+            "record a --stream",
+            "replay a --dry-run --into t",
+            "replay a --only everything",
+            "state diff a",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
@@ -196,6 +238,17 @@ mod tests {
             "model show",
             "model explain m --item - --given a=b --table t",
             "model diff a b --items e=5",
+            "model test d --model m --json",
+            "invoke --event - --function relay --items a --items b --json",
+            "invoke --event e --deployed --dry-run",
+            "tail --table t --endpoint-url http://127.0.0.1:1 --limit 5 --show-items --json",
+            "record s3://b/archive/ a - --from 2026-02-06 --to 2026-02-07 --out f --limit 3",
+            "heartbeat --repeat --json",
+            "replay s3://b/archive/ --from 2026-02-06 --only aggregate,invalidate,archive,export --yes --rate 100",
+            "replay a b --into t --state-table s --without-recovery --yes",
+            "redrive s3://b/aws/lambda/ --parked --only aggregate,archive --delete --dry-run --json",
+            "state diff a b --json",
+            "state promote b --accept-differences",
             "jobs list --state-table s --json",
             "jobs set x rate=none",
             "jobs resume x --workers 4",

@@ -126,15 +126,25 @@ impl JobArguments {
 impl ResumeArguments {
     /// Continues the job in this process.
     async fn resume(&self) -> Result<bool> {
-        let store = self.job.deployment.jobs().await?;
-        let workers = usize::from(self.workers);
-        match store.load(&self.job.id).await?.kind {
+        let deployment = &self.job.deployment;
+        let store = deployment.jobs().await?;
+        let job = store.load(&self.job.id).await?;
+        let as_json = self.job.json;
+        match job.kind {
             JobKind::Backfill => {
-                let deployment = self.job.deployment.connect().await?;
+                let deployment = Box::pin(deployment.connect()).await?;
                 let job = store.acquire(&self.job.id).await?;
-                Box::pin(backfill::resume(&deployment, job, workers, self.job.json)).await
+                Box::pin(backfill::resume(&deployment, job, usize::from(self.workers), as_json)).await
             }
-            kind @ (JobKind::Verify | JobKind::Repair | JobKind::Replay | JobKind::Redrive) => {
+            JobKind::Replay => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                Box::pin(crate::replay::resume(&deployment, &job, as_json)).await
+            }
+            JobKind::Redrive => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                Box::pin(crate::redrive::resume(&deployment, &job, as_json)).await
+            }
+            kind @ (JobKind::Verify | JobKind::Repair) => {
                 Err(Error::new(ErrorKind::Configuration, "jobs of this kind cannot be resumed")
                     .with("kind", kind.name())
                     .hint("Start a new job with the same arguments"))

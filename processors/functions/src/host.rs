@@ -1,9 +1,10 @@
 //! The functions `aggregator` and `relay`: a function hosts a set of projections, passes each batch to all of them concurrently, and
 //! returns the lowest failure of any. A failure of one does not stop another.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use afterwrite::clock::SystemClock;
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::Ledger;
 use afterwrite::config::{
     EnvironmentSettings, FunctionConfig, ProjectionKind, dynamodb_client, firehose_client, s3_client,
@@ -17,16 +18,19 @@ use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::RedisCache;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::sqs::SqsQueue;
-use afterwrite::{Error, Result};
+use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction};
 use futures::future::{OptionFuture, join};
 
+use crate::heartbeat::{is_heartbeat_request, write_heartbeats};
 use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRelay, metrics};
 
 /// A function's projections, ready for batches.
 #[derive(Debug)]
 pub struct ProjectionHost {
     function: &'static str,
+    /// The deployed names of the source tables.
+    table_names: Vec<Arc<str>>,
     aggregator: Option<DeployedAggregator>,
     relay: Option<DeployedRelay>,
 }
@@ -61,10 +65,11 @@ impl ProjectionHost {
             }
         }
         let region = StreamRegion::new(settings.region.as_deref());
+        let table_names = config.table_names.clone();
         let tables = SourceTables::new(config.model, config.table_names).in_region(region);
         let relay = (invalidator.is_some() || archiver.is_some())
             .then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
-        Ok(Self { function, aggregator, relay })
+        Ok(Self { function, table_names, aggregator, relay })
     }
 
     async fn aggregate(
@@ -82,6 +87,22 @@ impl ProjectionHost {
         Ok(aggregated.response)
     }
 
+    /// Writes the heartbeats, as a schedule requests them.
+    async fn write_heartbeats(&self) -> Result<BatchResponse> {
+        let Some(aggregator) = &self.aggregator else {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "this function does not host the projection `aggregate`",
+            )
+            .hint("Let the schedule invoke the function `aggregator`: it may write to the source tables"));
+        };
+        let ledger = aggregator.ledger();
+        let (model, now) = (ledger.model(), SystemClock.now());
+        let written = write_heartbeats(model, &self.table_names, ledger.tables(), now).await?;
+        tracing::info!(tables = written.join(", "), "heartbeats written");
+        Ok(BatchResponse::default())
+    }
+
     async fn relay(&self, relay: &DeployedRelay, event: &[u8], deadline: Timestamp) -> Result<BatchResponse> {
         let started = Instant::now();
         let relayed = Box::pin(relay.handle(event, deadline)).await?;
@@ -97,6 +118,9 @@ impl LambdaFunction for ProjectionHost {
     type Response = BatchResponse;
 
     async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
+        if is_heartbeat_request(invocation.payload()) {
+            return Box::pin(self.write_heartbeats()).await;
+        }
         let (event, deadline) = (invocation.payload().as_bytes(), invocation.deadline());
         let aggregated = self.aggregator.as_ref().map(|to| self.aggregate(to, event, deadline));
         let relayed = self.relay.as_ref().map(|to| self.relay(to, event, deadline));

@@ -1,5 +1,6 @@
 //! The metrics of a batch that a handler returns.
 
+use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite_lambda::MetricsLine;
 
 use crate::{AggregatedBatch, InvalidatedMessages, RelayedBatch};
@@ -17,6 +18,7 @@ pub fn aggregated(batch: &AggregatedBatch) -> MetricsLine {
     if let Some(age_ms) = batch.age_ms {
         line.milliseconds("RecordAge", age_ms);
     }
+    line.freshness(HeartbeatStage::Counted, batch.heartbeat_age);
     line
 }
 
@@ -50,6 +52,7 @@ pub fn relayed(batch: &RelayedBatch) -> MetricsLine {
     if let Some(age_ms) = batch.age_ms {
         line.milliseconds("RelayedRecordAge", age_ms);
     }
+    line.freshness(HeartbeatStage::Archived, batch.archived_heartbeat_age);
     line
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use afterwrite::Result;
-use afterwrite::clock::SystemClock;
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::RememberedLookups;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
+use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
@@ -116,7 +117,10 @@ impl ExporterFunction {
                 }
             });
         }
-        metrics(&totals).print(FUNCTION, &self.exporter.model().name, started);
+        let mut line = metrics(&totals);
+        let heartbeat = totals.heartbeat_ms.map(Timestamp::from_epoch_ms);
+        line.freshness(HeartbeatStage::Exported, heartbeat.map(|written| SystemClock.now().since(written)));
+        line.print(FUNCTION, &self.exporter.model().name, started);
         done
     }
 }

@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
-use afterwrite::effect::WriteCondition;
-use afterwrite::record::{AttributePath, AttributeValue, Item};
+use super::WriteCondition;
+use crate::record::{AttributePath, AttributeValue, Item};
 
 /// Whether the condition compares by order with a value of a type without one, which DynamoDB refuses whatever is stored.
-pub(super) fn has_unordered_operand(condition: &WriteCondition) -> bool {
+#[must_use]
+pub fn has_unordered_operand(condition: &WriteCondition) -> bool {
     match condition {
         WriteCondition::All(parts) | WriteCondition::Any(parts) => parts.iter().any(has_unordered_operand),
         WriteCondition::Less(_, value) => {
@@ -22,7 +23,8 @@ pub(super) fn has_unordered_operand(condition: &WriteCondition) -> bool {
 }
 
 /// Whether `condition` holds of `stored`, which is `None` if the item does not exist.
-pub(super) fn holds(condition: &WriteCondition, stored: Option<&Item>) -> bool {
+#[must_use]
+pub fn holds(condition: &WriteCondition, stored: Option<&Item>) -> bool {
     match condition {
         WriteCondition::Always => true,
         WriteCondition::All(parts) => parts.iter().all(|part| holds(part, stored)),
@@ -56,7 +58,8 @@ pub(super) fn attribute<'i>(
 }
 
 /// Whether two values are equal: same type, numbers by value, sets regardless of order.
-pub(super) fn equal(a: &AttributeValue<'_>, b: &AttributeValue<'_>) -> bool {
+#[must_use]
+pub fn equal(a: &AttributeValue<'_>, b: &AttributeValue<'_>) -> bool {
     match (a, b) {
         (AttributeValue::Ss(a), AttributeValue::Ss(b)) => equal_sets(a, b),
         (AttributeValue::Ns(a), AttributeValue::Ns(b)) => equal_sets(a, b),

@@ -4,20 +4,18 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use afterwrite::effect::AttributeChange;
-use afterwrite::record::{AttributePath, AttributeValue, Item};
-
+use super::AttributeChange;
 use super::condition::attribute;
+use crate::record::{AttributePath, AttributeValue, Item};
 
 /// DynamoDB's limit on the nesting of maps and lists.
 const MAX_NESTING: usize = 32;
 
 /// Why an update can never succeed on the stored item; the text contains nothing of the item.
-pub(super) type InvalidUpdate = &'static str;
+pub type InvalidUpdate = &'static str;
 
-pub(super) const PATH: InvalidUpdate =
-    "the document path of an update does not lead through maps that are there";
-pub(super) const OVERLAP: InvalidUpdate = "two paths of one update overlap";
+const PATH: InvalidUpdate = "the document path of an update does not lead through maps that are there";
+const OVERLAP: InvalidUpdate = "two paths of one update overlap";
 const NOT_A_NUMBER: InvalidUpdate = "an ADD to an attribute that is not a number";
 const OVERFLOW: InvalidUpdate = "an ADD whose sum is beyond DynamoDB's numbers";
 const EMPTY_SET: InvalidUpdate = "a set without members";
@@ -26,7 +24,10 @@ const NESTING: InvalidUpdate = "maps and lists more than 32 levels deep";
 const EMPTY_NAME: InvalidUpdate = "an attribute without a name";
 
 /// Rejects an update that is invalid for every item.
-pub(super) fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpdate> {
+///
+/// # Errors
+/// A path without a name, or two paths that overlap.
+pub fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpdate> {
     let paths: Vec<&AttributePath> = changes.iter().map(path_of).collect();
     if paths.iter().any(|path| path.names().iter().any(|name| name.is_empty())) {
         return Err(EMPTY_NAME);
@@ -39,14 +40,17 @@ pub(super) fn check_paths(changes: &[AttributeChange]) -> Result<(), InvalidUpda
     Ok(())
 }
 
-pub(super) fn path_of(change: &AttributeChange) -> &AttributePath {
+/// The path that a change concerns.
+#[must_use]
+pub fn path_of(change: &AttributeChange) -> &AttributePath {
     match change {
         AttributeChange::Set(path, _) | AttributeChange::Add(path, _) | AttributeChange::Remove(path) => path,
     }
 }
 
 /// The values that the changes set, as an item, so that they can be checked like one.
-pub(super) fn values(changes: &[AttributeChange]) -> Item {
+#[must_use]
+pub fn values(changes: &[AttributeChange]) -> Item {
     let set = changes.iter().enumerate().filter_map(|(position, change)| match change {
         AttributeChange::Set(_, value) => Some((Cow::Owned(position.to_string()), value.clone())),
         AttributeChange::Add(..) | AttributeChange::Remove(_) => None,
@@ -55,7 +59,10 @@ pub(super) fn values(changes: &[AttributeChange]) -> Item {
 }
 
 /// The item after the changes, each of which sees the item as it was before the update.
-pub(super) fn updated(mut item: Item, changes: &[AttributeChange]) -> Result<Item, InvalidUpdate> {
+///
+/// # Errors
+/// A path that does not lead through maps, an `ADD` to another type than a number, a sum that is beyond DynamoDB's numbers.
+pub fn updated(mut item: Item, changes: &[AttributeChange]) -> Result<Item, InvalidUpdate> {
     for change in changes {
         match change {
             AttributeChange::Set(path, value) => place(&mut item, path, value.clone())?,
@@ -101,7 +108,10 @@ fn parent_of<'i, 'p>(
 }
 
 /// Rejects what DynamoDB cannot store, and sorts sets: they have no order, and equal sets then compare equal.
-pub(super) fn normalized(item: &mut Item) -> Result<(), InvalidUpdate> {
+///
+/// # Errors
+/// An attribute without a name, an empty set or one with a repeated member, maps and lists that are nested too deeply.
+pub fn normalized(item: &mut Item) -> Result<(), InvalidUpdate> {
     if item.keys().any(|name| name.is_empty()) {
         return Err(EMPTY_NAME);
     }

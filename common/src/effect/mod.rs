@@ -2,6 +2,11 @@
 //!
 //! Every write of Afterwrite to DynamoDB is a [`Write`]. An implementation of [`Tables`](crate::sink::Tables) translates it into
 //! requests; a conformance suite tests that all implementations give it the same meaning.
+//!
+//! [`condition`] and [`update`] evaluate a write on an item in memory, for a dry run.
+
+pub mod condition;
+pub mod update;
 
 use std::sync::Arc;
 
