@@ -19,7 +19,7 @@ use afterwrite::table::{Model, ModelNotation};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::{SourceTables, StreamRelay};
 use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
-use afterwrite_local::poller::EventHandler;
+use afterwrite_mapping::EventHandler;
 use afterwrite_local::s3::EmbeddedS3;
 use flate2::read::MultiGzDecoder;
 use futures::TryStreamExt as _;

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_mapping::http::HttpServer;
 use aws_config::SdkConfig;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue, IF_MATCH, IF_NONE_MATCH};
@@ -23,7 +24,6 @@ use s3s_fs::FileSystem;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use crate::http::HttpServer;
 use crate::sdk::{CREDENTIAL, sdk_config};
 
 /// A running S3. [`EmbeddedS3::stop`] waits for open requests; dropping it stops it too. Its objects are deleted with it.

@@ -19,6 +19,7 @@ use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::sink::ObjectStore as _;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_mapping::http::HttpServer;
 use aws_config::SdkConfig;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -27,7 +28,6 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::task::JoinSet;
 
 use self::buffer::RecordBuffer;
-use crate::http::HttpServer;
 use crate::sdk::sdk_config;
 
 /// The pause before the next try to write an object.
