@@ -9,8 +9,8 @@ use afterwrite::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite::table::{Aggregate, Mirror, Model};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, TableDefinition};
 use afterwrite_mapping::{
-    EventHandler, EventSourceMapping, FaultPlan, MappingControl, MappingOptions, MappingPace, MappingProgress,
-    MappingSettings, MemoryCheckpoints, StreamSample, StreamSource,
+    EventHandler, EventSourceMapping, FaultPlan, MappingControl, MappingOptions, MappingPace,
+    MappingProgress, MappingSettings, MemoryCheckpoints, StreamSample, StreamSource,
 };
 use futures::future::{try_join, try_join_all};
 
@@ -87,8 +87,7 @@ impl DemoEnvironment {
     /// Redelivers a random subset of all records, each alone and long after newer ones.
     pub(crate) async fn redeliver_some(&self, seed: u64, progress: &MappingProgress) -> Result<()> {
         let all = self.all_streams();
-        let samples: Vec<_> =
-            all.map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();
+        let samples: Vec<_> = all.map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();
         let control = MappingControl::draining();
         deliver(&samples, &self.counting, FaultPlan::default(), progress, &control).await
     }
@@ -140,7 +139,8 @@ async fn deliver(
         .iter()
         .zip(&checkpoints)
         .map(|(stream, checkpoints)| {
-            let options = MappingOptions { faults, pace: pace(), ..MappingOptions::new(progress, checkpoints) };
+            let options =
+                MappingOptions { faults, pace: pace(), ..MappingOptions::new(progress, checkpoints) };
             EventSourceMapping::new(stream, handler, &SystemClock, &settings, options)
         })
         .collect();

@@ -35,6 +35,8 @@ pub struct StoredCheckpoints {
 /// How far a shard has been delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShardCheckpoint {
+    /// Started at its oldest record; nothing has been delivered.
+    Oldest,
     /// Started at its newest record; nothing has been delivered since.
     Latest,
     /// Up to the record with this sequence number.

@@ -193,9 +193,8 @@ impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
     fn count_expired(&self, records: &[StreamRecord]) -> usize {
         let Some(limit) = self.context.settings.max_record_age else { return 0 };
         let now = self.context.clock.now();
-        let is_old = |record: &&StreamRecord| {
-            record.created_at().is_some_and(|created| now.since(created) > limit)
-        };
+        let is_old =
+            |record: &&StreamRecord| record.created_at().is_some_and(|created| now.since(created) > limit);
         records.iter().take_while(is_old).count()
     }
 

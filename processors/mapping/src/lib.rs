@@ -14,6 +14,7 @@
 //! ([`runtime::FunctionPool`]). Time comes from a [`Clock`](afterwrite::clock::Clock). `docs/ESM.md` lists each rule of Lambda that is
 //! emulated, with its test.
 
+pub mod aws;
 mod checkpoint;
 mod context;
 mod control;

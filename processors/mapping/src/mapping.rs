@@ -173,7 +173,8 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
             if mode == RunMode::Stopping && running.is_empty() {
                 return Ok(MappingEnd::Stopped);
             }
-            let shards = if mode == RunMode::Stopping { Vec::new() } else { self.list_shards(&context).await? };
+            let shards =
+                if mode == RunMode::Stopping { Vec::new() } else { self.list_shards(&context).await? };
             if let Some(gap) = self.find_trimmed(&mut lineage, &shards).filter(|_| mode < RunMode::Stopping) {
                 return Ok(MappingEnd::Gap(gap));
             }
@@ -182,7 +183,8 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
                 if mode >= RunMode::Draining {
                     return Ok(MappingEnd::Drained);
                 }
-                select(pin!(self.clock.sleep(self.options.pace.poll_interval)), pin!(control.stopped())).await;
+                select(pin!(self.clock.sleep(self.options.pace.poll_interval)), pin!(control.stopped()))
+                    .await;
                 continue;
             }
             let next_listing = self.clock.sleep(self.options.pace.describe_interval);
@@ -265,7 +267,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
         if self.options.gaps == GapPolicy::Stop {
             let after = match checkpoint {
                 ShardCheckpoint::After(number) => Some(number),
-                ShardCheckpoint::Latest | ShardCheckpoint::Finished => None,
+                ShardCheckpoint::Oldest | ShardCheckpoint::Latest | ShardCheckpoint::Finished => None,
             };
             return Some(StreamGap::Trimmed { shard, after });
         }
@@ -288,7 +290,14 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
         if lineage.first_listing.is_none() {
             self.note_first_listing(shards, lineage).await?;
         }
-        for shard in shards.iter().filter(|shard| lineage.is_ready(shard, shards)).cloned().collect::<Vec<_>>() {
+        for shard in
+            shards.iter().filter(|shard| lineage.is_ready(shard, shards)).cloned().collect::<Vec<_>>()
+        {
+            if !lineage.stored.contains_key(&shard.id) {
+                let started = ShardCheckpoint::Oldest;
+                self.options.checkpoints.save(self.source.arn(), &shard.id, &started).await?;
+                lineage.stored.insert(shard.id.clone(), started);
+            }
             let position = lineage.position(&shard.id);
             lineage.started.insert(shard.id.clone(), ShardState::Running);
             running.push(Box::pin(self.run_shard(context, shard.id, position)));
@@ -348,7 +357,7 @@ impl ShardLineage {
         match self.stored.get(shard) {
             Some(ShardCheckpoint::After(number)) => ShardPosition::After(number.clone()),
             Some(ShardCheckpoint::Latest) => ShardPosition::Latest,
-            Some(ShardCheckpoint::Finished) | None => ShardPosition::TrimHorizon,
+            Some(ShardCheckpoint::Oldest | ShardCheckpoint::Finished) | None => ShardPosition::TrimHorizon,
         }
     }
 

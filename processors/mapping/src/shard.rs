@@ -172,8 +172,8 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
     }
 
     fn start_read(&mut self, events: &mut PendingEvents<'a, Function, C>) {
-        let can_read = self.reading == ReadingState::Open
-            && !is_overfull(&self.lanes, self.task.context.settings);
+        let can_read =
+            self.reading == ReadingState::Open && !is_overfull(&self.lanes, self.task.context.settings);
         if let Some(reader) = self.reader.take_if(|_| can_read) {
             let (context, source, shard) = (self.task.context, self.task.source, self.task.shard);
             let stops_at_gaps = self.task.stops_at_gaps;

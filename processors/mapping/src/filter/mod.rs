@@ -93,7 +93,8 @@ fn read_pattern((index, pattern): (usize, &str)) -> Result<PatternNode> {
     let place = |error: Error| error.with("filter", (index + 1).to_string());
     let value: Value = serde_json::from_str(pattern)
         .map_err(|error| place(invalid("the pattern of a filter is not JSON").caused_by(error)))?;
-    let object = value.as_object().ok_or_else(|| place(invalid("the pattern of a filter is not an object")))?;
+    let object =
+        value.as_object().ok_or_else(|| place(invalid("the pattern of a filter is not an object")))?;
     PatternNode::read(object).map_err(place)
 }
 
@@ -110,12 +111,13 @@ impl PatternNode {
                 }
                 Value::Array(conditions) if !conditions.is_empty() => {
                     let conditions = conditions.iter().map(|condition| LeafCondition::read(name, condition));
-                    node.fields
-                        .push((name.clone(), FieldPattern::AnyOf(conditions.collect::<Result<_>>()?)));
+                    node.fields.push((name.clone(), FieldPattern::AnyOf(conditions.collect::<Result<_>>()?)));
                 }
                 Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                    return Err(invalid(format!("`{name}` of a filter must be an object or a list of conditions"))
-                        .hint(format!("Write {{\"{name}\": [\"value\"]}}")));
+                    return Err(invalid(format!(
+                        "`{name}` of a filter must be an object or a list of conditions"
+                    ))
+                    .hint(format!("Write {{\"{name}\": [\"value\"]}}")));
                 }
             }
         }
@@ -149,9 +151,7 @@ impl FieldPattern {
             }
             (Self::Object(node), Some(value)) => node.matches(value),
             (Self::Object(node), None) => node.matches(&Value::Null),
-            (Self::AnyOf(conditions), value) => {
-                conditions.iter().any(|condition| condition.matches(value))
-            }
+            (Self::AnyOf(conditions), value) => conditions.iter().any(|condition| condition.matches(value)),
         }
     }
 }

@@ -111,9 +111,7 @@ impl ApiState {
                 self.finish(id, InvocationEnd::Failed(too_large));
                 refusal(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", "The response exceeds 6 MB.")
             }
-            (&Method::POST, ["invocation", id, "response"]) => {
-                self.finish(id, InvocationEnd::Response(body))
-            }
+            (&Method::POST, ["invocation", id, "response"]) => self.finish(id, InvocationEnd::Response(body)),
             (&Method::POST, ["invocation", id, "error"]) => {
                 self.finish(id, InvocationEnd::Failed(reported_error(&body)))
             }
@@ -129,7 +127,11 @@ impl ApiState {
         };
         if let Some(error) = lock(&self.start_error).clone() {
             let _ = invocation.done.send(InvocationEnd::Failed(error));
-            return refusal(StatusCode::INTERNAL_SERVER_ERROR, "ContainerError", "The function did not start.");
+            return refusal(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "ContainerError",
+                "The function did not start.",
+            );
         }
         let id = Uuid::new_v4().to_string();
         let deadline = SystemClock.now().plus(invocation.remaining).epoch_ms();

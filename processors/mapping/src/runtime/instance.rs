@@ -59,7 +59,8 @@ impl FunctionInstance {
     }
 
     fn gone(&self, status: Option<ExitStatus>) -> Error {
-        let status = status.map_or_else(|| "it closed its connection".to_owned(), |status| status.to_string());
+        let status =
+            status.map_or_else(|| "it closed its connection".to_owned(), |status| status.to_string());
         let message = format!("the process of the function {} ended during an invocation", self.name);
         Error::new(ErrorKind::Unavailable, message).with("status", status)
     }

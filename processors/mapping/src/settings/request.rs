@@ -75,7 +75,9 @@ impl MappingSettings {
             }
             "Tags" | "KMSKeyArn" | "MetricsConfig" => {}
             "Enabled" if boolean(name, value)? => {}
-            "Enabled" => return Err(not_emulated(name).hint("Remove it: a disabled mapping delivers nothing")),
+            "Enabled" => {
+                return Err(not_emulated(name).hint("Remove it: a disabled mapping delivers nothing"));
+            }
             "TumblingWindowInSeconds" if *value == Value::from(0) => {}
             "AmazonManagedKafkaEventSourceConfig"
             | "DocumentDBEventSourceConfig"
