@@ -11,9 +11,11 @@ use clap::{Parser, Subcommand};
 use crate::compact::CompactArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
+use crate::dev::DevArguments;
 use crate::export::ExportArguments;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
+use crate::run::RunArguments;
 
 const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -36,6 +38,10 @@ pub struct Cli {
 enum Command {
     /// Run a sample application on this machine, process its streams, and check every number.
     Demo(DemoArguments),
+    /// Run everything on this machine until Ctrl-C: DynamoDB, S3, the delivery stream, the queues, and all functions.
+    Dev(DevArguments),
+    /// Consume the streams of deployed tables in this process, instead of Lambda.
+    Run(RunArguments),
     /// Query the datasets with SQL in place, with the same tables, views and saved queries as in Athena. Needs no AWS account for a folder.
     Query(QueryArguments),
     /// Export objects of the archive that the function `exporter` has missed, or all of them again after a change of the model.
@@ -61,6 +67,8 @@ impl Cli {
     pub async fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Demo(arguments) => Box::pin(arguments.run()).await,
+            Command::Dev(arguments) => Box::pin(arguments.run()).await,
+            Command::Run(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
             Command::Export(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
@@ -130,6 +138,8 @@ mod tests {
             ("demo --seed x", "write a whole number"),
             ("demo --attempts 0", "write a whole number from 1 to 1000000"),
             ("compact --dt 2026-2-6", "write the day as yyyy-mm-dd"),
+            ("dev --inject crash=2", "`crash=2` is not a fault that can be injected"),
+            ("dev --function relay", "write a name, `=` and a value"),
             ("model diff a b --items e=x", "write a whole number"),
             ("model diff a b --items e", "write a name, `=` and a value"),
         ] {
@@ -146,6 +156,8 @@ mod tests {
             "dance",
             "demo --attempts 0",
             "model",
+            "run",
+            "run --name x --on-expired never",
             "query",
             "query --list --saved x",
             "query x --csv --json",
@@ -162,6 +174,8 @@ mod tests {
     fn the_options_in_the_help_are_accepted() {
         for line in [
             "demo --model shop --seed 7 --attempts 500 --json",
+            "dev --model shop --port 0 --data d --function relay=./r --inject crash=0.1 --json",
+            "run --name blue --on-expired stop --table t --start latest --reset",
             "query --list --json",
             "query --saved x --datasets d --model m --csv",
             "query x --bucket b",

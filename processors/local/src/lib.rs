@@ -1,14 +1,17 @@
-//! The AWS services around a Lambda function, on this machine: a DynamoDB with streams inside the process, and a delivery stream and
-//! an S3 for what the functions pass on.
+//! The AWS services around a Lambda function, on this machine: a DynamoDB with streams inside the process, and a delivery stream,
+//! an S3, queues and a CloudFront for what the functions pass on.
 //!
 //! ```text
 //! AWS SDK client ──HTTP, loopback──▶ dynamodb ──stream──▶ event source mapping ──event, as Lambda delivers it──▶ handler
-//! handler ──HTTP, loopback──▶ firehose ──objects──▶ s3
+//! handler ──HTTP, loopback──▶ firehose ──objects──▶ s3 ──notifications──▶ sqs ──▶ handler
 //! ```
 //!
 //! The handler is the one that runs in Lambda; the crate `afterwrite-mapping` delivers to it.
 
+pub mod cloudfront;
+pub mod conflicts;
 pub mod dynamodb;
 pub mod firehose;
 pub mod s3;
 pub mod sdk;
+pub mod sqs;

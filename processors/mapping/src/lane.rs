@@ -26,7 +26,7 @@ pub(crate) struct ShardLane<'a, Function, C> {
     /// The number of the first record of the batch under way.
     delivering: Option<u64>,
     /// `None` while a batch is under way.
-    delivery: Option<LaneDelivery<'a, Function, C>>,
+    delivery: Option<Box<LaneDelivery<'a, Function, C>>>,
 }
 
 impl<'a, Function, C> ShardLane<'a, Function, C> {
@@ -36,7 +36,7 @@ impl<'a, Function, C> ShardLane<'a, Function, C> {
             queued_bytes: 0,
             waiting_since: None,
             delivering: None,
-            delivery: Some(delivery),
+            delivery: Some(Box::new(delivery)),
         }
     }
 
@@ -52,7 +52,7 @@ impl<'a, Function, C> ShardLane<'a, Function, C> {
         settings: &MappingSettings,
         now: Timestamp,
         is_last: bool,
-    ) -> Option<(Vec<NumberedRecord>, LaneDelivery<'a, Function, C>)> {
+    ) -> Option<(Vec<NumberedRecord>, Box<LaneDelivery<'a, Function, C>>)> {
         let since = self.waiting_since?;
         let is_full = self.queue.len() >= settings.batch_size || self.queued_bytes >= MAX_EVENT_BYTES;
         let is_due = is_last || is_full || now.since(since) >= settings.batch_window;
@@ -79,7 +79,7 @@ impl<'a, Function, C> ShardLane<'a, Function, C> {
     /// Takes back the delivery, and the records of its batch that are not delivered.
     pub(crate) fn finish_batch(
         &mut self,
-        delivery: LaneDelivery<'a, Function, C>,
+        delivery: Box<LaneDelivery<'a, Function, C>>,
         undelivered: Vec<NumberedRecord>,
     ) {
         for (number, record) in undelivered.into_iter().rev() {

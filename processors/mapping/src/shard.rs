@@ -67,7 +67,7 @@ enum ReadOutcome {
 /// Something that a running shard waits for.
 enum ShardEvent<'a, Function, C> {
     Read(Result<ReadOutcome>, ShardReader),
-    Delivered(Result<DeliveryEnd>, usize, Vec<NumberedRecord>, LaneDelivery<'a, Function, C>),
+    Delivered(Result<DeliveryEnd>, usize, Vec<NumberedRecord>, Box<LaneDelivery<'a, Function, C>>),
     WindowPassed,
 }
 
@@ -230,7 +230,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         end: DeliveryEnd,
         lane: usize,
         mut batch: Vec<NumberedRecord>,
-        delivery: LaneDelivery<'a, Function, C>,
+        delivery: Box<LaneDelivery<'a, Function, C>>,
     ) {
         let undelivered = match end {
             DeliveryEnd::Finished => Vec::new(),
@@ -291,7 +291,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
 async fn deliver<'a, Function: EventHandler, C: Clock>(
     lane: usize,
     batch: Vec<NumberedRecord>,
-    mut delivery: LaneDelivery<'a, Function, C>,
+    mut delivery: Box<LaneDelivery<'a, Function, C>>,
 ) -> ShardEvent<'a, Function, C> {
     let (numbers, records): (Vec<u64>, Vec<_>) = batch.into_iter().unzip();
     let end = delivery.deliver(&records).await;

@@ -71,12 +71,25 @@ impl TableCheckpoints {
     /// # Errors
     /// `Unavailable` if the table cannot be reached, `Configuration` if it does not exist.
     pub async fn take_lease(&self) -> Result<LeaseOutcome> {
+        let is_free = "attribute_not_exists(PK) OR lease_until < :now OR #owner = :owner";
+        self.take_lease_if(is_free).await
+    }
+
+    /// Takes the lease from any other process, for a state table that belongs to this process alone.
+    ///
+    /// # Errors
+    /// As [`TableCheckpoints::take_lease`].
+    pub async fn seize_lease(&self) -> Result<()> {
+        self.take_lease_if("attribute_not_exists(PK) OR lease_until <= :now OR lease_until > :now").await.map(drop)
+    }
+
+    async fn take_lease_if(&self, condition: &str) -> Result<LeaseOutcome> {
         let now = SystemClock.now();
         let request = self.update(LEASE_KEY)
             .update_expression(
                 "SET #owner = :owner, lease_until = :until, EntityType = :type, epoch = if_not_exists(epoch, :zero) + :one",
             )
-            .condition_expression("attribute_not_exists(PK) OR lease_until < :now OR #owner = :owner")
+            .condition_expression(condition)
             .expression_attribute_names("#owner", "owner")
             .expression_attribute_values(":owner", text(&self.owner))
             .expression_attribute_values(":type", text(ENTITY_TYPE))

@@ -65,6 +65,7 @@ fn item(attributes: &HashMap<String, AttributeValue>) -> Value {
     Value::Object(attributes.collect())
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum of the SDK is open")]
 fn attribute(value: &AttributeValue) -> Value {
     let base64 = |bytes: &aws_sdk_dynamodbstreams::primitives::Blob| STANDARD.encode(bytes.as_ref());
     match value {

@@ -78,7 +78,7 @@ impl MappingSettings {
             "Enabled" => {
                 return Err(not_emulated(name).hint("Remove it: a disabled mapping delivers nothing"));
             }
-            "TumblingWindowInSeconds" if *value == Value::from(0) => {}
+            "TumblingWindowInSeconds" if *value == 0 => {}
             "AmazonManagedKafkaEventSourceConfig"
             | "DocumentDBEventSourceConfig"
             | "LoggingConfig"

@@ -1,0 +1,116 @@
+//! The consumer of one table's stream.
+
+use std::time::Duration;
+
+use afterwrite::Result;
+use afterwrite::clock::SystemClock;
+use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
+use afterwrite_mapping::{
+    CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts, MappingEnd,
+    MappingOptions, MappingPace, MappingProgress, MappingSettings, StreamGap,
+};
+use serde::Serialize;
+
+/// How often the lease of another process is looked at.
+const LEASE_POLL: Duration = Duration::from_secs(2);
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(5);
+
+/// One table's stream, and the checkpoints of this consumer in it.
+pub(super) struct TableConsumer {
+    table: String,
+    stream: DeployedStream,
+    checkpoints: TableCheckpoints,
+}
+
+/// What was consumed of a table.
+#[derive(Debug, Serialize)]
+pub(super) struct ConsumedTable {
+    pub(super) table: String,
+    #[serde(flatten)]
+    pub(super) counts: MappingCounts,
+}
+
+impl TableConsumer {
+    pub(super) async fn connect(
+        sdk: &aws_config::SdkConfig,
+        state_table: &str,
+        name: &str,
+        table: &str,
+    ) -> Result<Self> {
+        let dynamodb = aws_sdk_dynamodb::Client::new(sdk);
+        let streams = aws_sdk_dynamodbstreams::Client::new(sdk);
+        let stream = DeployedStream::of_table(&dynamodb, streams, table).await?;
+        let checkpoints = TableCheckpoints::new(dynamodb, state_table, name, table);
+        Ok(Self { table: table.to_owned(), stream, checkpoints })
+    }
+
+    /// Consumes the stream until `control` ends it. With `reset`, the checkpoints are forgotten first.
+    pub(super) async fn consume(
+        &self,
+        function: &impl EventHandler,
+        settings: &MappingSettings,
+        control: &MappingControl,
+        reset: bool,
+    ) -> Result<ConsumedTable> {
+        let progress = MappingProgress::default();
+        if self.wait_for_lease(control).await? {
+            let consume = self.consume_leased(function, settings, control, reset, &progress);
+            let consumed = tokio::select! {
+                consumed = consume => consumed,
+                lost = self.checkpoints.keep_lease() => return Err(lost),
+            };
+            self.checkpoints.release_lease().await?;
+            consumed?;
+        }
+        Ok(ConsumedTable { table: self.table.clone(), counts: progress.counts() })
+    }
+
+    /// Whether this process has the lease; otherwise it was stopped before.
+    async fn wait_for_lease(&self, control: &MappingControl) -> Result<bool> {
+        let mut is_reported = false;
+        while self.checkpoints.take_lease().await? == LeaseOutcome::HeldByAnother {
+            if !is_reported {
+                eprintln!("afterwrite: {}: another process with this name consumes it; waiting", self.table);
+                is_reported = true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LEASE_POLL) => {}
+                () = control.stopped() => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    async fn consume_leased(
+        &self,
+        function: &impl EventHandler,
+        settings: &MappingSettings,
+        control: &MappingControl,
+        reset: bool,
+        progress: &MappingProgress,
+    ) -> Result<()> {
+        // Stamps the checkpoints with this lease.
+        self.checkpoints.load().await?;
+        if reset {
+            self.checkpoints.forget().await?;
+        }
+        let pace = MappingPace { checkpoint_interval: CHECKPOINT_EVERY, ..MappingPace::default() };
+        let options = MappingOptions {
+            pace,
+            gaps: GapPolicy::Stop,
+            ..MappingOptions::new(progress, &self.checkpoints)
+        };
+        let mapping = EventSourceMapping::new(&self.stream, function, &SystemClock, settings, options);
+        match mapping.run(control).await? {
+            MappingEnd::Drained | MappingEnd::Stopped => Ok(()),
+            MappingEnd::Gap(gap) => Err(self.gap_error(gap)),
+        }
+    }
+
+    fn gap_error(&self, gap: StreamGap) -> afterwrite::Error {
+        gap.into_error().with("table", &self.table).hint(
+            "Run `afterwrite backfill` for this table, or replay its archive; then run this command with --reset, \
+             which begins with the oldest record of the stream",
+        )
+    }
+}
