@@ -79,8 +79,8 @@ impl EmbeddedS3 {
         };
         let path = folder.or_else(|| temporary.as_ref().map(|folder| folder.path().to_owned()));
         let path = path.unwrap_or_default();
-        let files = FileSystem::new(&path)
-            .map_err(|error| no_folder(std::io::Error::other(format!("{error:?}"))))?;
+        let files =
+            FileSystem::new(&path).map_err(|error| no_folder(std::io::Error::other(format!("{error:?}"))))?;
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(CREDENTIAL, CREDENTIAL));
         let buckets = Arc::new(BucketService {
@@ -171,7 +171,9 @@ impl BucketService {
         let _turn = if is_conditional { Some(self.conditional_write.lock().await) } else { None };
         let created = self.created_by(&request);
         let response = self.service.call(request.map(s3s::Body::from)).await?;
-        if let Some((sender, created)) = self.created.as_ref().zip(created).filter(|_| response.status().is_success()) {
+        if let Some((sender, created)) =
+            self.created.as_ref().zip(created).filter(|_| response.status().is_success())
+        {
             // Nobody reads notifications while the process ends.
             let _ = sender.send(created);
         }

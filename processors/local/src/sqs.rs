@@ -85,7 +85,9 @@ impl EmbeddedSqs {
             let arrived = self.queues.arrived.notified();
             if let Some(queue) = self.queues.lock().get_mut(name).filter(|queue| !queue.is_empty()) {
                 let taken = queue.drain(..most.min(queue.len()));
-                return taken.map(|message| QueueMessage { receives: message.receives + 1, ..message }).collect();
+                return taken
+                    .map(|message| QueueMessage { receives: message.receives + 1, ..message })
+                    .collect();
             }
             arrived.await;
         }

@@ -103,7 +103,10 @@ impl BackgroundFunctions {
                 if message.receives < MAX_RECEIVES {
                     self.servers.sqs.put_back(queue, message);
                 } else {
-                    eprintln!("afterwrite: {queue}: message {} failed {MAX_RECEIVES} times and is dropped", message.id);
+                    eprintln!(
+                        "afterwrite: {queue}: message {} failed {MAX_RECEIVES} times and is dropped",
+                        message.id
+                    );
                 }
             }
             if is_retried {

@@ -120,10 +120,7 @@ async fn projections(
 }
 
 /// The environment of a program: the settings of Afterwrite's functions, and the endpoints for its AWS SDK.
-fn program_variables(
-    settings: &EnvironmentSettings,
-    endpoints: &EmbeddedEndpoints,
-) -> Vec<(String, String)> {
+fn program_variables(settings: &EnvironmentSettings, endpoints: &EmbeddedEndpoints) -> Vec<(String, String)> {
     let set = [
         ("AFTERWRITE_MODEL", settings.model.clone()),
         ("AFTERWRITE_TABLES", settings.tables.clone()),

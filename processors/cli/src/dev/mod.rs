@@ -85,9 +85,14 @@ impl DevArguments {
         servers.configure(&mut settings);
         let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
         let mappings = self.mappings(&functions)?;
-        print(&if self.json { banner::json_line(&servers, &config)? } else { banner::text(&servers, &config) })?;
+        print(&if self.json {
+            banner::json_line(&servers, &config)?
+        } else {
+            banner::text(&servers, &config)
+        })?;
         afterwrite_lambda::start_logging();
-        let (streams_control, background_control) = (MappingControl::default(), Arc::new(MappingControl::default()));
+        let (streams_control, background_control) =
+            (MappingControl::default(), Arc::new(MappingControl::default()));
         let background = BackgroundFunctions {
             servers: Arc::clone(&servers),
             functions: functions.background,
@@ -116,9 +121,12 @@ impl DevArguments {
         let mut programs: Vec<(String, PathBuf)> = Vec::new();
         for (name, path) in &self.function {
             if name.is_empty() || programs.iter().any(|(other, _)| other == name) {
-                return Err(Error::new(ErrorKind::Configuration, "--function names a function twice, or none")
-                    .with("name", name)
-                    .hint("Give each function a name of its own"));
+                return Err(Error::new(
+                    ErrorKind::Configuration,
+                    "--function names a function twice, or none",
+                )
+                .with("name", name)
+                .hint("Give each function a name of its own"));
             }
             programs.push((name.clone(), PathBuf::from(path)));
         }
@@ -131,7 +139,11 @@ impl DevArguments {
         for (name, file) in &self.mapping {
             if !functions.streams.iter().any(|(known, _)| known == name) {
                 let known = functions.streams.iter().map(|(name, _)| name.as_str());
-                return Err(crate::arguments::unknown("a mapping of a function that reads no stream", name, known));
+                return Err(crate::arguments::unknown(
+                    "a mapping of a function that reads no stream",
+                    name,
+                    known,
+                ));
             }
             mappings.insert(name.clone(), crate::run::read_mapping(file.as_ref())?);
         }

@@ -51,9 +51,12 @@ impl DevServers {
         let data = arguments.data.as_deref();
         if let Some(folder) = data {
             std::fs::create_dir_all(folder).map_err(|error| {
-                afterwrite::Error::new(afterwrite::ErrorKind::Configuration, "the folder of --data cannot be created")
-                    .with("folder", folder.display().to_string())
-                    .caused_by(error)
+                afterwrite::Error::new(
+                    afterwrite::ErrorKind::Configuration,
+                    "the folder of --data cannot be created",
+                )
+                .with("folder", folder.display().to_string())
+                .caused_by(error)
             })?;
         }
         let file = data.map(|folder| folder.join(DATABASE_FILE));
@@ -72,8 +75,10 @@ impl DevServers {
         let folder = data.map(|folder| folder.join("s3"));
         let s3 = EmbeddedS3::open(S3Options { folder, port: port(1), created: Some(sender) }).await?;
         s3.ensure_bucket(BUCKET).await?;
-        let options =
-            DeliveryStreamOptions { buffer_for: ARCHIVE_AFTER, ..DeliveryStreamOptions::new(DELIVERY_STREAM, BUCKET) };
+        let options = DeliveryStreamOptions {
+            buffer_for: ARCHIVE_AFTER,
+            ..DeliveryStreamOptions::new(DELIVERY_STREAM, BUCKET)
+        };
         let firehose = EmbeddedFirehose::start_at(port(2), options, &s3.client()).await?;
         let sqs = EmbeddedSqs::start(port(3), &[ARCHIVE_QUEUE, PATH_QUEUE]).await?;
         let cloudfront = EmbeddedCloudFront::start(port(4)).await?;
@@ -96,7 +101,10 @@ impl DevServers {
         EmbeddedEndpoints {
             region: REGION.to_owned(),
             credential: CREDENTIAL.to_owned(),
-            dynamodb: self.conflicts.as_ref().map_or_else(|| self.dynamodb.endpoint(), ConflictProxy::endpoint),
+            dynamodb: self
+                .conflicts
+                .as_ref()
+                .map_or_else(|| self.dynamodb.endpoint(), ConflictProxy::endpoint),
             firehose: self.firehose.endpoint(),
             s3: self.s3.endpoint(),
             sqs: self.sqs.endpoint(),

@@ -10,8 +10,8 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::dynamodb::EmbeddedStream;
 use afterwrite_mapping::aws::TableCheckpoints;
 use afterwrite_mapping::{
-    EventSourceMapping, FailureDestination, FaultPlan, MappingControl, MappingOptions, MappingPace, MappingProgress,
-    MappingSettings,
+    EventSourceMapping, FailureDestination, FaultPlan, MappingControl, MappingOptions, MappingPace,
+    MappingProgress, MappingSettings,
 };
 use futures::future::try_join_all;
 
@@ -43,7 +43,8 @@ pub(super) async fn deliver_streams(
     let mut mappings = Vec::new();
     for (name, function) in functions {
         for table in &config.table_names {
-            let settings = MappingSettings { function_name: name.clone(), ..settings_of(name, function, files) };
+            let settings =
+                MappingSettings { function_name: name.clone(), ..settings_of(name, function, files) };
             let bucket = settings.on_failure_bucket.clone().unwrap_or_else(|| BUCKET.to_owned());
             servers.s3.ensure_bucket(&bucket).await?;
             let checkpoints =
@@ -91,7 +92,9 @@ impl StreamMapping<'_> {
 fn settings_of(name: &str, function: &DevFunction, files: &MappingFiles) -> MappingSettings {
     match (files.get(name), function) {
         (Some(settings), _) => settings.clone(),
-        (None, DevFunction::Program(_)) => MappingSettings { max_retries: Some(10), ..MappingSettings::default() },
+        (None, DevFunction::Program(_)) => {
+            MappingSettings { max_retries: Some(10), ..MappingSettings::default() }
+        }
         (
             None,
             DevFunction::Projections(_)

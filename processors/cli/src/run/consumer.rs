@@ -6,8 +6,8 @@ use afterwrite::Result;
 use afterwrite::clock::SystemClock;
 use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
 use afterwrite_mapping::{
-    CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts, MappingEnd,
-    MappingOptions, MappingPace, MappingProgress, MappingSettings, StreamGap,
+    CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
+    MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StreamGap,
 };
 use serde::Serialize;
 

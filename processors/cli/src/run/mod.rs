@@ -93,7 +93,8 @@ impl RunArguments {
         let host = ProjectionHost::start("run", &[ProjectionKind::Aggregate], settings);
         let function = HostedFunction(Box::pin(host).await?);
         let control = MappingControl::default();
-        let consume = consumers.iter().map(|consumer| consumer.consume(&function, &mapping, &control, self.reset));
+        let consume =
+            consumers.iter().map(|consumer| consumer.consume(&function, &mapping, &control, self.reset));
         let stop = async {
             stop_signal().await?;
             eprintln!("afterwrite: stopping after the batches under way");
@@ -138,9 +139,12 @@ impl RunArguments {
             },
         };
         if let Some(bucket) = &settings.on_failure_bucket {
-            return Err(Error::new(ErrorKind::Configuration, "DestinationConfig is not supported by this command")
-                .with("bucket", bucket)
-                .hint("Remove it: a record that cannot be counted is parked in the state table"));
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "DestinationConfig is not supported by this command",
+            )
+            .with("bucket", bucket)
+            .hint("Remove it: a record that cannot be counted is parked in the state table"));
         }
         Ok(match self.start {
             StartArgument::Latest => {

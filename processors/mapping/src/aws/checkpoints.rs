@@ -80,7 +80,9 @@ impl TableCheckpoints {
     /// # Errors
     /// As [`TableCheckpoints::take_lease`].
     pub async fn seize_lease(&self) -> Result<()> {
-        self.take_lease_if("attribute_not_exists(PK) OR lease_until <= :now OR lease_until > :now").await.map(drop)
+        self.take_lease_if("attribute_not_exists(PK) OR lease_until <= :now OR lease_until > :now")
+            .await
+            .map(drop)
     }
 
     async fn take_lease_if(&self, condition: &str) -> Result<LeaseOutcome> {

@@ -53,9 +53,12 @@ impl LeafCondition {
                     Ok(Self::AnythingButPrefix(prefix.to_owned()))
                 }
                 value if is_text_or_number(value) => Ok(Self::AnythingBut(vec![value.clone()])),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-                    Err(wrong("a list of texts or numbers, or {\"prefix\": \"text\"}"))
-                }
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Array(_)
+                | Value::Object(_) => Err(wrong("a list of texts or numbers, or {\"prefix\": \"text\"}")),
             },
             "numeric" => Err(invalid(format!("`numeric` of `{field}` never matches a record of DynamoDB"))
                 .hint("A stream has numbers as texts: compare in the function, or in the table model")),
