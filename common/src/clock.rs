@@ -20,6 +20,24 @@ pub trait Clock: Send + Sync {
     fn permille(&self) -> u32;
 }
 
+impl<C: Clock> Clock for &C {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        (**self).sleep(duration)
+    }
+
+    fn until(&self, time: Timestamp) -> impl Future<Output = ()> + Send {
+        (**self).until(time)
+    }
+
+    fn permille(&self) -> u32 {
+        (**self).permille()
+    }
+}
+
 /// The machine's clock, with Tokio's timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;

@@ -1,7 +1,7 @@
-//! The exporter and the compactor, compared with DuckDB and PyArrow: from the same objects to the same columns, on one thread; and the
-//! size of the resulting files.
+//! The exporter and the compactor, compared with DuckDB and PyArrow: from the same objects to the same columns, on one thread; the
+//! size of the resulting files; and what the saved queries read.
 //!
-//! With a Python that has duckdb and pyarrow:
+//! With a Python that has duckdb, pyarrow and sqlglot:
 //! `AFTERWRITE_TEST_PYTHON=… cargo bench --workspace --bench datasets` (`-- 200000` for fewer records than two million).
 //!
 //! Each runs as a process of its own, whose processor time and peak memory are measured.
@@ -75,8 +75,9 @@ fn main() {
     // DuckDB reads the exported files before the compactor removes them.
     let (sorted, compacted) = (python("duckdb-sorts"), ours("compact"));
     print_measurements("\nCompacting", &[("compactor", compacted), ("DuckDB", sorted)], text);
-    let sizes = python("sizes");
-    println!("\n{}", sizes.get("report").and_then(Value::as_str).unwrap());
+    for report in ["sizes", "queries"] {
+        println!("\n{}", python(report).get("report").and_then(Value::as_str).unwrap());
+    }
 }
 
 /// Prints a line for each measurement.

@@ -1,7 +1,7 @@
 //! A simulation of exports and compactions during queries: DuckDB, with the checked-in SQL alone, and the package deltalake see in every
 //! version of both tables the rows of a recount.
 //!
-//! A seeded simulation exports changes (late ones, and duplicates, also of removed items) with up to four exporters at once, compacts
+//! The seeds take a dataset of each built-in model in turn. A seeded simulation exports changes (late ones, and duplicates, also of removed items) with up to four exporters at once, compacts
 //! (two compactors at once), and advances time by hours. Each of them may die at any request. Queries read the logs of the tables at
 //! one moment and open the files later. In every second simulation compaction keeps only the newest rows, so a late duplicate may be
 //! the only row of a removed item except its removal.
@@ -28,44 +28,16 @@ use afterwrite_tests::unreliable_bucket::UnreliableBucket;
 use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 
+use crate::dataset_shape::{DatasetShape, ItemState, SHAPES, name};
+
 const SEEDS: u64 = 300;
 const STEPS: usize = 14;
 const ITEMS: u64 = 6;
 const RETENTION: Duration = Duration::from_secs(6 * 60 * 60);
 const BEGIN: i64 = 1_770_000_000;
-const TABLES: [&str; 2] = ["datasets/attempts/", "datasets/attempts_log/"];
 
-/// A row of the table: the partition, the id, the status and the score of an attempt.
+/// A row of the table: the partition, the id, the status and the score of an item.
 type ViewRow = (String, String, String, Option<i64>);
-
-/// The state of an attempt.
-#[derive(Clone)]
-struct AttemptState {
-    day: u64,
-    score: Option<u64>,
-}
-
-impl AttemptState {
-    fn status(&self) -> &'static str {
-        if self.score.is_some() { "COMPLETED" } else { "IN_PROGRESS" }
-    }
-
-    fn image(&self, id: u64) -> Value {
-        let mut image = json!({
-            "attempt_id": { "S": format!("t{id}") }, "candidate_id": { "S": "c1" }, "project_id": { "S": "p1" },
-            "started_at": { "S": format!("2026-02-{:02}T10:00:00Z", self.day) }, "status": { "S": self.status() },
-        });
-        if let Some(score) = self.score {
-            image["score"] = json!({ "N": score.to_string() });
-        }
-        image
-    }
-
-    fn view_row(&self, id: u64) -> ViewRow {
-        let score = self.score.and_then(|score| i64::try_from(score).ok());
-        (day(self.day), format!("t{id}"), self.status().to_owned(), score)
-    }
-}
 
 fn day(day: u64) -> String {
     format!("2026-02-{day:02}")
@@ -81,7 +53,7 @@ enum ChangeEffect {
 
 /// A change of an item, and its archive line.
 #[derive(Clone)]
-struct AttemptChange {
+struct ItemChange {
     number: u64,
     id: u64,
     day: u64,
@@ -99,12 +71,14 @@ struct RunningQuery {
 
 struct CompactionWorld {
     random: SeededRandom,
+    shape: &'static DatasetShape,
+    tables: [String; 2],
     model: Arc<Model>,
     history: RowHistory,
     bucket: Arc<MemoryObjects>,
     now: Timestamp,
-    items: BTreeMap<u64, AttemptState>,
-    changes: Vec<AttemptChange>,
+    items: BTreeMap<u64, ItemState>,
+    changes: Vec<ItemChange>,
     /// The numbers of the changes that each version of the log added.
     logged: BTreeMap<i64, BTreeSet<u64>>,
     objects: u64,
@@ -159,15 +133,15 @@ fn options() -> CompactionOptions {
     }
 }
 
-/// The built-in model, with this history of attempts.
-fn model(history: RowHistory) -> Model {
-    let source = Model::built_in("exambuddy").unwrap();
-    let dataset = "[datasets.attempts]\n";
+/// The built-in model, with this history of the dataset.
+fn model(shape: &DatasetShape, history: RowHistory) -> Model {
+    let source = Model::built_in(shape.model).unwrap();
+    let dataset = format!("[datasets.{}]\n", shape.dataset);
     let source = match history {
         RowHistory::All => source.to_owned(),
-        RowHistory::Newest => source.replace(dataset, &format!("{dataset}history = \"newest\"\n")),
+        RowHistory::Newest => source.replace(&dataset, &format!("{dataset}history = \"newest\"\n")),
     };
-    Model::parse(&source, "exambuddy.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    Model::parse(&source, "model.toml").unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 /// The lines of a table's commits, version by version.
@@ -181,14 +155,16 @@ fn commits(objects: &BTreeMap<String, Vec<u8>>, root: &str) -> Vec<Vec<Value>> {
 }
 
 impl CompactionWorld {
-    fn new(seed: u64, coverage: SimulationCoverage) -> Self {
-        let history = if seed.is_multiple_of(2) { RowHistory::All } else { RowHistory::Newest };
+    fn new(seed: u64, shape: &'static DatasetShape, coverage: SimulationCoverage) -> Self {
+        let history = if (seed / 5).is_multiple_of(2) { RowHistory::All } else { RowHistory::Newest };
         let now = Timestamp::from_epoch_seconds(BEGIN);
         let bucket = Arc::new(MemoryObjects::default());
         bucket.set_clock(now);
         Self {
             random: SeededRandom::new(seed),
-            model: Arc::new(model(history)),
+            shape,
+            tables: shape.tables(),
+            model: Arc::new(model(shape, history)),
             history,
             bucket,
             now,
@@ -206,21 +182,25 @@ impl CompactionWorld {
         let id = self.random.below(ITEMS);
         let old = self.items.get(&id).cloned();
         let (event, new) = match &old {
-            None => ("INSERT", Some(AttemptState { day: 1 + self.random.below(3), score: None })),
+            None => {
+                let day = self.shape.day(id, self.random.below(3));
+                ("INSERT", Some(ItemState { day, score: None }))
+            }
             Some(old) if self.random.chance(700) => {
-                ("MODIFY", Some(AttemptState { day: old.day, score: Some(self.random.below(100)) }))
+                ("MODIFY", Some(ItemState { day: old.day, score: Some(self.random.below(100)) }))
             }
             Some(_) => ("REMOVE", None),
         };
         let expires = event == "REMOVE" && self.random.chance(400);
         let number = u64::try_from(self.changes.len()).unwrap() + 1;
-        let image = |attempt: &Option<AttemptState>| attempt.as_ref().map(|attempt| attempt.image(id));
+        let image = |state: &Option<ItemState>| state.as_ref().map(|state| self.shape.image(id, state));
+        let stream = format!("table/{}/stream/2026-01-01T00:00:00.000", self.shape.table);
         let mut record = json!({
             "eventID": number.to_string(), "eventName": event,
-            "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/ExamBuddyTable/stream/2026-01-01T00:00:00.000",
+            "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:{stream}"),
             "dynamodb": {
                 "ApproximateCreationDateTime": self.now.epoch_seconds(),
-                "Keys": { "PK": { "S": "CANDIDATE#c1" }, "SK": { "S": format!("ATTEMPT#t{id}") } },
+                "Keys": (self.shape.keys)(id),
                 "NewImage": image(&new), "OldImage": image(&old), "SequenceNumber": format!("{}", 1000 + number),
             },
         });
@@ -233,8 +213,8 @@ impl CompactionWorld {
             (None, true) => ChangeEffect::Expired,
             (None, false) => ChangeEffect::Removed,
         };
-        let (day, row) = (last.day, last.view_row(id));
-        self.changes.push(AttemptChange { number, id, day, line: record.to_string(), effect, row });
+        let (day, row) = (last.day, view_row(id, last));
+        self.changes.push(ItemChange { number, id, day, line: record.to_string(), effect, row });
         match new {
             Some(new) => _ = self.items.insert(id, new),
             None => _ = self.items.remove(&id),
@@ -244,7 +224,7 @@ impl CompactionWorld {
     /// New and old changes, in any order, as one object of the archive.
     fn object(&mut self) -> (String, Vec<u8>) {
         let all = u64::try_from(self.changes.len()).unwrap();
-        let mut chosen: Vec<&AttemptChange> = Vec::new();
+        let mut chosen: Vec<&ItemChange> = Vec::new();
         for _ in 0..=self.random.below(6) {
             let back = if self.random.chance(600) { 6 } else { all };
             let place = usize::try_from(all - 1 - self.random.below(back.min(all))).unwrap();
@@ -290,13 +270,13 @@ impl CompactionWorld {
     /// Reads which changes the new versions of the log added.
     fn read_log(&mut self) {
         let objects = self.bucket.objects();
-        for (version, lines) in (0..).zip(commits(&objects, TABLES[1])) {
+        for (version, lines) in (0..).zip(commits(&objects, &self.tables[1])) {
             if self.logged.contains_key(&version) {
                 continue;
             }
             let added = lines.iter().filter(|line| line["add"]["dataChange"] == true);
             let files = added.filter_map(|line| line["add"]["path"].as_str());
-            let rows = files.flat_map(|path| rows_of(objects[&format!("{}{path}", TABLES[1])].clone()));
+            let rows = files.flat_map(|path| rows_of(objects[&format!("{}{path}", self.tables[1])].clone()));
             let number = |position: &str| position.rsplit('#').next().unwrap().parse::<u64>().unwrap() - 1000;
             let numbers: BTreeSet<u64> = rows.map(|row| number(&row["_position"])).collect();
             self.count_late_duplicates(version, &numbers);
@@ -306,7 +286,7 @@ impl CompactionWorld {
 
     fn count_late_duplicates(&mut self, version: i64, numbers: &BTreeSet<u64>) {
         let known = self.numbers_at(version);
-        let is_gone = |change: &AttemptChange| {
+        let is_gone = |change: &ItemChange| {
             let later = self.changes.iter().filter(|other| (other.id, other.day) == (change.id, change.day));
             let newest = later.filter(|other| known.contains(&other.number)).max_by_key(|other| other.number);
             newest
@@ -331,7 +311,8 @@ impl CompactionWorld {
             let changes = self.changes.iter().filter(|change| (change.id, change.day) == (id, day));
             let changes: Vec<_> = changes.filter(|change| numbers.contains(&change.number)).collect();
             let expired = changes.iter().filter(|change| change.effect == ChangeEffect::Expired);
-            rows.extend(expired.map(|change| change.row.clone()));
+            let kept = expired.filter(|_| self.shape.keeps_expired);
+            rows.extend(kept.map(|change| change.row.clone()));
             if let Some(last) = changes.last().filter(|last| last.effect == ChangeEffect::Written) {
                 self.coverage.later_lives +=
                     u64::from(changes.iter().any(|change| change.effect == ChangeEffect::Expired));
@@ -348,12 +329,12 @@ impl CompactionWorld {
             DatasetCompactor::new(Arc::clone(&self.model), bucket, options(), StillClock::at(self.now))
         };
         let (one, other) = (compactor(&mut self.random), compactor(&mut self.random));
+        let dataset = Some(self.shape.dataset);
         let outcomes = if self.random.chance(500) {
-            let (one, other) =
-                futures::join!(one.compact(Some("attempts"), None), other.compact(Some("attempts"), None));
+            let (one, other) = futures::join!(one.compact(dataset, None), other.compact(dataset, None));
             vec![one, other]
         } else {
-            vec![one.compact(Some("attempts"), None).await]
+            vec![one.compact(dataset, None).await]
         };
         for outcome in outcomes {
             self.coverage.compactions += 1;
@@ -375,7 +356,7 @@ impl CompactionWorld {
     fn begin_query(&mut self) {
         let logs: BTreeMap<String, Vec<u8>> =
             self.bucket.objects().into_iter().filter(|(key, _)| key.contains("_delta_log")).collect();
-        if TABLES.iter().all(|root| !commits(&logs, root).is_empty()) {
+        if self.tables.iter().all(|root| !commits(&logs, root).is_empty()) {
             self.queries.push(RunningQuery { begun: self.now, logs });
         }
     }
@@ -389,7 +370,7 @@ impl CompactionWorld {
             fs::write(path, content).unwrap();
         };
         query.logs.iter().for_each(|(key, content)| write(key, content));
-        for root in TABLES {
+        for root in &self.tables {
             for path in active_files(&commits(&query.logs, root)) {
                 let key = format!("{root}{path}");
                 let Some(chunks) = self.bucket.get(&key).await.unwrap() else {
@@ -408,18 +389,18 @@ impl CompactionWorld {
     /// Runs a query on the files that it has opened, and checks its rows.
     fn check_query(&mut self, folder: &Path, duckdb: &mut ViewServer) {
         let DatasetRows { current, now, versions } = duckdb.rows(folder);
-        let log_version = versions["attempts_log"].version;
+        let log_version = versions[&format!("{}_log", self.shape.dataset)].version;
         let (mut expected_current, mut expected_now) = (Vec::new(), Vec::new());
         for number in 1..=3 {
-            let recorded = versions["attempts"].transactions.get(&format!("log/dt={}", day(number)));
+            let recorded = versions[self.shape.dataset].transactions.get(&format!("log/dt={}", day(number)));
             if let Some(version) = recorded {
                 self.coverage.behind += u64::from(*version < log_version);
                 expected_current.extend(self.recount(number, *version));
             }
             expected_now.extend(self.recount(number, log_version));
         }
-        assert_eq!(view_rows(&current), sorted(expected_current), "the table of current rows");
-        assert_eq!(view_rows(&now), sorted(expected_now), "the view over the log");
+        assert_eq!(view_rows(self.shape, &current), sorted(expected_current), "the table of current rows");
+        assert_eq!(view_rows(self.shape, &now), sorted(expected_now), "the view over the log");
         self.coverage.queries += 1;
     }
 
@@ -458,11 +439,23 @@ fn active_files(commits: &[Vec<Value>]) -> BTreeSet<String> {
     files
 }
 
-fn view_rows(rows: &[Value]) -> Vec<ViewRow> {
+fn view_row(id: u64, state: &ItemState) -> ViewRow {
+    let score = state.score.and_then(|score| i64::try_from(score).ok());
+    (day(state.day), name(id), state.status().to_owned(), score)
+}
+
+fn view_rows(shape: &DatasetShape, rows: &[Value]) -> Vec<ViewRow> {
+    let [id, status, score] = shape.columns;
     let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
     let view_row =
-        |row: &Value| (text(row, "dt"), text(row, "attempt_id"), text(row, "status"), row["score"].as_i64());
+        |row: &Value| (text(row, "dt"), text(row, id), text(row, status), whole_number(&row[score]));
     sorted(rows.iter().map(view_row).collect())
+}
+
+/// A whole number; that of a decimal column has decimals.
+fn whole_number(value: &Value) -> Option<i64> {
+    let text = value.as_number()?.to_string();
+    text.split('.').next()?.parse().ok()
 }
 
 fn sorted(mut rows: Vec<ViewRow>) -> Vec<ViewRow> {
@@ -490,14 +483,17 @@ async fn they_see_the_rows_of_a_recount_with_the_last_seeds() {
 }
 
 async fn simulate(seeds: Range<u64>) {
-    let mut duckdb = ViewServer::start("exambuddy", "attempts");
+    let mut readers: Vec<_> =
+        SHAPES.iter().map(|shape| (shape, ViewServer::start(shape.model, shape.dataset))).collect();
     let mut coverage = SimulationCoverage::default();
     for seed in seeds {
-        let mut world = CompactionWorld::new(seed, coverage);
-        println!("seed {seed}");
+        let place = usize::try_from(seed).unwrap() % SHAPES.len();
+        let (shape, duckdb) = &mut readers[place];
+        let mut world = CompactionWorld::new(seed, shape, coverage);
+        println!("seed {seed}, {}", shape.model);
         world.export().await;
         for _ in 0..STEPS {
-            world.step(&mut duckdb).await;
+            world.step(duckdb).await;
         }
         // In the end, after everything has been removed that may be, the rows are still the same.
         for _ in 0..3 {
@@ -512,7 +508,7 @@ async fn simulate(seeds: Range<u64>) {
         world.queries.clear();
         world.begin_query();
         let query = world.queries.remove(0);
-        world.end_query(query, &mut duckdb).await;
+        world.end_query(query, duckdb).await;
         coverage = world.coverage;
     }
     println!("{coverage:?}");

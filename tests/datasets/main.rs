@@ -7,6 +7,7 @@
 )]
 
 mod compaction;
+mod dataset_shape;
 #[cfg(feature = "sql")]
 mod question_edits;
 mod readers;

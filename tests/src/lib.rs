@@ -16,6 +16,7 @@ pub mod large_model;
 pub mod latency_proxy;
 mod loopback;
 pub mod measuring;
+pub mod metered_bucket;
 pub mod moto;
 pub mod page;
 pub mod programs;

@@ -19,10 +19,10 @@ use super::core::keys::{self, StateKeys};
 use super::core::lookups::{LookupKeyRef, LookupResults, OpenLookup, SharedOutputs};
 use super::requests::{CONCURRENCY, Requests, write_error};
 use crate::clock::Clock;
-use crate::effect::{KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
+use crate::effect::{AttributeChange, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::entity::SourceKey;
 use crate::projection::{LookupKey, LookupOutputs, offered_outputs};
-use crate::record::{AttributeValue, Image, Item};
+use crate::record::{AttributePath, AttributeValue, Image, Item};
 use crate::sink::{IndexQuery, Tables, WriteError};
 use crate::table::{Model, Template};
 use crate::{Error, ErrorKind, Result};
@@ -190,10 +190,8 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
         key: &LookupKey<'static>,
         outputs: Vec<AttributeValue<'static>>,
     ) -> Result<SharedOutputs> {
-        let names = self.core.model.lookups.get(key.lookup).map_or(&[][..], |lookup| &lookup.outputs);
-        let by_name = names.iter().map(|name| Cow::Owned(name.to_string())).zip(outputs.iter().cloned());
         let mut item = keys::item_of_type("LOOKUP");
-        item.insert(Cow::Borrowed(OUTPUTS), AttributeValue::M(by_name.collect()));
+        item.insert(Cow::Borrowed(OUTPUTS), outputs_by_name(&self.core.model, key, &outputs));
         let write = Write {
             key: self.core.keys.lookup(&self.core.model, key)?,
             condition: WriteCondition::ItemAbsent,
@@ -218,6 +216,17 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     }
 }
 
+/// The outputs as they are stored.
+fn outputs_by_name(
+    model: &Model,
+    key: &LookupKey<'_>,
+    outputs: &[AttributeValue<'static>],
+) -> AttributeValue<'static> {
+    let names = model.lookups.get(key.lookup).map_or(&[][..], |lookup| &lookup.outputs);
+    let by_name = names.iter().map(|name| Cow::Owned(name.to_string())).zip(outputs.iter().cloned());
+    AttributeValue::M(by_name.collect())
+}
+
 /// The outputs of a remembered lookup; `None` if an output that the model declares is missing.
 fn remembered_outputs(model: &Model, key: &LookupKey<'_>, item: &Item) -> Option<SharedOutputs> {
     let AttributeValue::M(by_name) = item.get(OUTPUTS)? else { return None };
@@ -239,6 +248,30 @@ impl<T: Tables> RememberedLookups<T> {
     /// The lookups of `model` that `state_table` remembers.
     pub fn new(model: Arc<Model>, state_table: Arc<str>, tables: T) -> Self {
         Self { model, keys: StateKeys::new(state_table), tables }
+    }
+
+    /// Replaces remembered outputs that differ from these; outputs that are not remembered are left alone. Returns whether they were
+    /// replaced. Functions keep outputs in memory: they see the new ones when their processes start again.
+    ///
+    /// # Errors
+    /// As [`Tables::write`]; the write was refused.
+    pub async fn replace(
+        &self,
+        lookup_key: &LookupKey<'static>,
+        outputs: &[AttributeValue<'static>],
+    ) -> Result<bool> {
+        let by_name = outputs_by_name(&self.model, lookup_key, outputs);
+        let path = AttributePath::from(OUTPUTS);
+        let write = Write {
+            key: self.keys.lookup(&self.model, lookup_key)?,
+            condition: WriteCondition::Differs(path.clone(), by_name.clone()),
+            action: WriteAction::Update(vec![AttributeChange::Set(path, by_name)]),
+        };
+        match self.tables.write(&write).await {
+            Ok(_) => Ok(true),
+            Err(WriteError::Refused(WriteRefusal::Condition(_))) => Ok(false),
+            Err(error) => Err(write_error(&write, error)),
+        }
     }
 
     /// The outputs for each key; `None` if none are remembered, or an output that the model declares is missing.

@@ -72,19 +72,23 @@ mod isolation;
 mod lookup;
 mod mirror;
 mod requests;
+mod stored;
 mod tally;
 mod transactions;
 mod waves;
 
 use std::sync::Arc;
 
-pub use self::core::PoisonPolicy;
+pub use self::core::keys::OperationItem;
 pub use self::core::records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
+pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy};
 pub use self::lookup::RememberedLookups;
+pub use self::stored::{StateItem, StateItems, StoredEntry};
 pub use self::tally::{CommitTotals, SharedCounter};
 
 use self::batch::LedgerBatch;
 use self::core::keys::StateKeys;
+use self::core::lookups::LookupResults;
 use self::core::{LedgerCore, LedgerItem};
 use self::driver::LedgerDriver;
 use self::lookup::{LookupCache, LookupStore};
@@ -92,7 +96,7 @@ use self::mirror::MirrorRefresher;
 use self::requests::Requests;
 use self::tally::CommitTally;
 use crate::clock::Clock;
-use crate::projection::RollupTargets;
+use crate::projection::{KnownLookups as _, LookupKey, LookupOutputs, RollupTargets};
 use crate::record::Timestamp;
 use crate::sink::Tables;
 use crate::table::Model;
@@ -134,7 +138,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ) -> Self {
         let keys = StateKeys::new(state_table);
         let poison = PoisonPolicy::default();
-        let core = LedgerCore { model, table_names, keys, poison, names_keys: false };
+        let dropped = DroppedAggregates::default();
+        let core = LedgerCore { model, table_names, keys, poison, names_keys: false, dropped };
         Self { core, tables, clock, lookups: LookupCache::default() }
     }
 
@@ -150,6 +155,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     #[must_use]
     pub fn naming_keys(mut self, names_keys: bool) -> Self {
         self.core.names_keys = names_keys;
+        self
+    }
+
+    /// Sets what counting an item does with its contributions to aggregates that the model no longer has.
+    #[must_use]
+    pub fn dropping(mut self, dropped: DroppedAggregates) -> Self {
+        self.core.dropped = dropped;
         self
     }
 
@@ -201,6 +213,56 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ) -> Result<CommitOutcome> {
         let items = items.into_iter().map(|item| LedgerItem::reconciling(item, stream)).collect();
         Box::pin(self.run(items, deadline)).await
+    }
+
+    /// As [`Ledger::reconcile`], but an item without an entry is counted as a table export has it, without reading it. The mapping
+    /// must have been active since before the export, and the export must be younger than tombstones live (35 days): then a
+    /// change after the export has a record that is counted on top, and a deletion left a tombstone, which is an entry.
+    ///
+    /// # Errors
+    /// As [`Ledger::commit`].
+    pub async fn reconcile_exported<'r>(
+        &self,
+        items: Vec<(SourceItem<'r>, ExportedImage)>,
+        stream: &'r str,
+        deadline: Timestamp,
+    ) -> Result<CommitOutcome> {
+        let items = items
+            .into_iter()
+            .map(|(item, exported)| LedgerItem::reconciling(item, stream).with_export(exported));
+        Box::pin(self.run(items.collect(), deadline)).await
+    }
+
+    /// The outputs of lookups: remembered ones, else those of the index, which are remembered from then on. `None` if the index has no
+    /// such item.
+    ///
+    /// # Errors
+    /// As [`Tables::read`]; the error of a lookup that failed.
+    pub async fn look_up(
+        &self,
+        keys: &[LookupKey<'static>],
+        deadline: Timestamp,
+    ) -> Result<Vec<Option<Arc<LookupOutputs>>>> {
+        let Self { core, tables, clock, lookups: cache } = self;
+        let requests = Requests { tables, clock, deadline, tally: CommitTally::default() };
+        let lookups = LookupStore { core, cache, requests: &requests };
+        let mut results = LookupResults::default();
+        for key in keys {
+            lookups.require(key.clone(), None, &mut results);
+        }
+        let mut attempt = 0;
+        while results.has_open() {
+            lookups.resolve(&mut results).await?;
+            attempt += 1;
+            if results.has_open() && !lookups.wait(&results, attempt).await {
+                results.close();
+            }
+        }
+        let found = keys.iter().map(|key| match results.failure(key) {
+            Some(error) => Err(error),
+            None => Ok(results.outputs(key).map(Arc::from)),
+        });
+        found.collect()
     }
 
     async fn run(&self, items: Vec<LedgerItem<'_>>, deadline: Timestamp) -> Result<CommitOutcome> {

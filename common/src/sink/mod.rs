@@ -2,7 +2,7 @@
 //!
 //! | trait | implemented by |
 //! |---|---|
-//! | [`Tables`] | [`dynamodb::DynamoDb`] |
+//! | [`Tables`], [`TableScan`] | [`dynamodb::DynamoDb`] |
 //! | [`Cache`] | [`redis::RedisCache`] |
 //! | [`Distribution`] | [`cloudfront::CloudFront`] |
 //! | [`PathQueue`] | [`sqs::SqsQueue`] |
@@ -19,12 +19,14 @@ mod delivery_stream;
 mod distribution;
 pub mod dynamodb;
 pub mod firehose;
+mod item_size;
 mod object_store;
 mod path_queue;
 pub mod redis;
 mod request;
 pub mod s3;
 pub mod sqs;
+mod table_scan;
 mod tables;
 
 pub use self::cache::{
@@ -33,8 +35,10 @@ pub use self::cache::{
 pub use self::connect::http_client;
 pub use self::delivery_stream::DeliveryStream;
 pub use self::distribution::{Distribution, DistributionError};
+pub use self::item_size::{MAX_ITEM_BYTES, item_bytes, value_bytes, write_units};
 pub use self::object_store::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 pub use self::path_queue::PathQueue;
+pub use self::table_scan::{RecoveryState, ScanPage, ScanRequest, TableScan, TableSummary};
 pub use self::tables::{
     ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot,
     Tables, TransactError, WriteError,

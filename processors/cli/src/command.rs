@@ -13,6 +13,7 @@ use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
 use crate::dev::DevArguments;
 use crate::export::ExportArguments;
+use crate::jobs::JobsCommand;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
 use crate::run::RunArguments;
@@ -54,6 +55,12 @@ enum Command {
         after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket\n  afterwrite datasets migrate --bucket my-bucket"
     )]
     Datasets(DatasetsCommand),
+    /// List, show, pause, resume, stop and throttle jobs on deployed tables.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite jobs list\n  afterwrite jobs set backfill-20260206T101500-042 rate=100"
+    )]
+    Jobs(JobsCommand),
     /// Check, show, explain and compare table models, without AWS.
     #[command(
         subcommand,
@@ -73,6 +80,7 @@ impl Cli {
             Command::Export(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
             Command::Datasets(command) => Box::pin(command.run()).await,
+            Command::Jobs(command) => Box::pin(command.run()).await,
             Command::Model(command) => command.run(),
         };
         if let Err(error) = &result {
@@ -142,6 +150,8 @@ mod tests {
             ("dev --function relay", "write a name, `=` and a value"),
             ("model diff a b --items e=x", "write a whole number"),
             ("model diff a b --items e", "write a name, `=` and a value"),
+            ("jobs set x rate=0", "write rate=ITEMS"),
+            ("jobs set x speed=1", "write rate=ITEMS"),
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             let error = Cli::try_parse_from(line).unwrap_err().to_string();
@@ -184,6 +194,9 @@ mod tests {
             "model show",
             "model explain m --item - --given a=b --table t",
             "model diff a b --items e=5",
+            "jobs list --state-table s --json",
+            "jobs set x rate=none",
+            "jobs resume x --workers 4",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());

@@ -131,6 +131,7 @@ fn table(report: &ExportReport) -> String {
         ("lines of items that match no entity", totals.unmatched),
         ("rejected lines", totals.rejected),
         ("rows with rescued values", totals.rescued),
+        ("rows without a usable time", totals.undated),
         ("files written", totals.files),
         ("files that were there", totals.existing_files),
         ("bytes written", totals.file_bytes),

@@ -1,4 +1,4 @@
-//! The contract of `Tables`: the same cases against the tables in memory and against the embedded DynamoDB, over HTTP through the
+//! The contract of `Tables` and `TableScan`: the same cases against the tables in memory and against the embedded DynamoDB, over HTTP through the
 //! AWS SDK. The simulation runs on the former; because of these cases its results hold for the latter.
 //!
 //! | file | cases |
@@ -7,6 +7,7 @@
 //! | `conditions`, `changes`, `values` | single writes, each also as the only action of a transaction |
 //! | `transactions` | all or nothing, reasons, limits |
 //! | `reads` | batches, duplicates, indexes, wrong configurations |
+//! | `scans` | whole tables in segments and pages |
 //! | `units` | the write units of writes |
 //! | `random` | random sequences of writes, with equal results from both implementations |
 //! | `scripted_service`, `faults` | DynamoDB's errors, from a stand-in with scripted responses |
@@ -21,6 +22,7 @@ mod outcome;
 mod quirks;
 mod random;
 mod reads;
+mod scans;
 mod scripted_service;
 mod store;
 mod transactions;
@@ -45,4 +47,4 @@ macro_rules! conformance {
     };
 }
 
-conformance!(conditions, changes, values, transactions, reads, units);
+conformance!(conditions, changes, values, transactions, reads, scans, units);

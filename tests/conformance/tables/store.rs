@@ -5,7 +5,8 @@ use afterwrite::effect::{ItemKey, KeyAttribute, Write};
 use afterwrite::record::{AttributeValue, Item};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
+    Tables, TransactError, WriteError,
 };
 use afterwrite_local::dynamodb::EmbeddedDynamoDb;
 use afterwrite_memory::{IndexDefinition, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition};
@@ -137,6 +138,16 @@ impl Tables for EmbeddedTables {
 
     async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         self.tables.query_index(query).await
+    }
+}
+
+impl TableScan for EmbeddedTables {
+    async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
+        self.tables.scan(request).await
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        self.tables.describe(table).await
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | type | stands for | trait |
 //! |---|---|---|
-//! | [`MemoryTables`] | DynamoDB tables | `Tables` |
+//! | [`MemoryTables`] | DynamoDB tables | `Tables`, `TableScan` |
 //! | [`MemoryCache`] | a cache with its readers and listeners | `Cache` |
 //! | [`MemoryQueue`] | a queue of stale paths | `PathQueue` |
 //! | [`MemoryStream`] | a delivery stream | `DeliveryStream` |
@@ -15,7 +15,6 @@
 mod cache;
 mod objects;
 mod queue;
-mod size;
 mod stream;
 mod tables;
 
@@ -24,5 +23,6 @@ pub use self::objects::MemoryObjects;
 pub use self::queue::MemoryQueue;
 pub use self::stream::MemoryStream;
 pub use self::tables::{
-    IndexDefinition, ItemChange, KeyAttributeType, KeyDefinition, MemoryTables, TableDefinition,
+    IndexDefinition, ItemChange, KeyAttributeType, KeyDefinition, MEMORY_STREAM_LABEL, MemoryTables,
+    TableDefinition,
 };

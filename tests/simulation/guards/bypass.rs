@@ -146,27 +146,6 @@ pub(crate) fn keep_overwritten_copies(write: &mut Write) {
     });
 }
 
-/// A copy of another rollup does not cause a write.
-pub(crate) fn keep_foreign_copies(write: &mut Write) {
-    replace_conditions(write, |part| match part {
-        WriteCondition::Absent(path) | WriteCondition::Differs(path, _) if is_path(path, "_of") => {
-            Some(NEVER)
-        }
-        _ => None,
-    });
-}
-
-/// An equal `max` or `min` is written with each newer revision.
-pub(crate) fn write_equal_extremes(write: &mut Write) {
-    replace_conditions(write, |part| match part {
-        WriteCondition::All(parts) => match parts.as_slice() {
-            [revisions @ WriteCondition::Any(_), _] => Some(revisions.clone()),
-            _ => None,
-        },
-        _ => None,
-    });
-}
-
 /// A write creates its item.
 pub(crate) fn create_items(write: &mut Write) {
     replace_conditions(write, |part| (*part == WriteCondition::ItemExists).then_some(WriteCondition::Always));

@@ -227,18 +227,6 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
         GuardBypass::Write(Source, bypass::keep_overwritten_copies),
     ),
     guard(
-        "mirror-origin",
-        "mirror/write.rs: copies_write (_of)",
-        "an item that was copied shows the original's values",
-        GuardBypass::Write(Source, bypass::keep_foreign_copies),
-    ),
-    guard(
-        "mirror-extreme",
-        "mirror/write.rs: copies_write (is_extreme)",
-        "a mirror onto an item that feeds it writes forever",
-        GuardBypass::Write(Source, bypass::write_equal_extremes),
-    ),
-    guard(
         "mirror-existence",
         "mirror/write.rs: copies_write",
         "a deleted item exists again",

@@ -77,6 +77,15 @@ pub(crate) enum ItemInput<'r, 'l> {
     GivenUp(Error),
 }
 
+/// An item as a table export has it.
+#[derive(Clone, Debug)]
+pub struct ExportedImage {
+    /// The item.
+    pub image: Image<'static>,
+    /// The time of the export.
+    pub at: Timestamp,
+}
+
 /// Whether the item must be counted from its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reconciliation {
@@ -106,6 +115,8 @@ pub(crate) struct LedgerItem<'r> {
     pub(super) reconciliation: Reconciliation,
     /// The item as its table had it when it was reconciled, if it was.
     table_image: Option<Image<'static>>,
+    /// The item as a table export has it, and the time of the export: counted in place of the item if it has no entry.
+    exported: Option<ExportedImage>,
     /// The label of the table's stream, for an item without records.
     stream: &'r str,
     /// The items that its transaction may have, because a transaction of others was rejected and the cause is unknown.
@@ -146,6 +157,7 @@ impl<'r> LedgerItem<'r> {
             markers: Vec::new(),
             reconciliation: Reconciliation::Unneeded,
             table_image: None,
+            exported: None,
             stream: "",
             group: None,
             is_retried: false,
@@ -159,6 +171,11 @@ impl<'r> LedgerItem<'r> {
     /// An item that is reconciled with its table, regardless of its records.
     pub(crate) fn reconciling(item: SourceItem<'r>, stream: &'r str) -> Self {
         Self { reconciliation: Reconciliation::Requested, stream, ..Self::new(item) }
+    }
+
+    /// The same item, counted from an export if it has no entry.
+    pub(crate) fn with_export(self, exported: ExportedImage) -> Self {
+        Self { exported: Some(exported), ..self }
     }
 
     /// The next state, by what the driver has learned.
@@ -252,7 +269,12 @@ impl<'r> LedgerItem<'r> {
             self.reconciliation = Reconciliation::Needed;
         }
         if self.must_reconcile() {
-            ItemState::NeedsItem
+            match self.exported.take().filter(|_| self.entry.is_none()) {
+                Some(ExportedImage { image, at }) => {
+                    ItemState::AwaitingLookup(CountBasis::Table { image: Some(image), at })
+                }
+                None => ItemState::NeedsItem,
+            }
         } else if decision.is_empty() && self.records.defective().next().is_none() {
             ItemState::Committed
         } else {
@@ -309,7 +331,7 @@ impl<'r> LedgerItem<'r> {
         }
         let records = work.records.clone();
         let StepContext { core, now, .. } = context;
-        let planner = ItemPlanner { model: &core.model, targets, now };
+        let planner = ItemPlanner { model: &core.model, targets, now, dropped: core.dropped };
         match planner.plan(self.entry.as_ref(), work) {
             Ok(plan) => ItemState::Planned(Box::new(plan)),
             Err(error) => self.reject(&records, &error, context),
@@ -455,10 +477,21 @@ impl<'r> LedgerItem<'r> {
         reconciled.chain(self.records.images().map(|image| -> &Image<'_> { image }))
     }
 
-    /// The images that may offer outputs to the lookups of other items.
+    /// The images that may offer outputs to the lookups of other items: those of its records, and the item as its table has it
+    /// while it is reconciled.
     pub(crate) fn offering_images(&self) -> impl Iterator<Item = &Image<'r>> {
         let is_looked_up = !self.identity.entity.offers.is_empty();
-        self.records.images().filter(move |_| is_looked_up)
+        let reconciled = match &self.state {
+            ItemState::AwaitingLookup(CountBasis::Table { image, .. }) => image.as_ref(),
+            ItemState::AwaitingLookup(CountBasis::Records(_))
+            | ItemState::Unread
+            | ItemState::NeedsItem
+            | ItemState::Planned(_)
+            | ItemState::Committed
+            | ItemState::Failed(_) => None,
+        };
+        let reconciled = reconciled.into_iter().map(|image| -> &Image<'r> { image });
+        self.records.images().chain(reconciled).filter(move |_| is_looked_up)
     }
 
     /// The records that could not be counted.

@@ -6,6 +6,7 @@
 //! | expiry marker | as the entry's | `<source SK>#EXPIRED#<position>` |
 //! | remembered lookup | `LOOKUP#<name>#<key>` | `-` |
 //! | rollup | declared by the model | declared by the model |
+//! | job, checkpoint, heartbeat ([`OperationItem`]) | `JOB#<id>`, `CHECKPOINT#<id>`, `HEARTBEAT#<id>` | `-` |
 //!
 //! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole
 //! key. So is a key made of an application's key that looks like a marker's or like a hashed one: no two items ever
@@ -31,6 +32,8 @@ pub(crate) const SETTLED: &str = "settled_";
 /// Position and reason of a parked item or expiry; the key of the sparse index that lists them.
 pub(crate) const BEHIND: &str = "behind";
 
+/// The beginning of the partition keys of entries and markers.
+const LEDGER: &str = "LEDGER#";
 /// DynamoDB's limits on key values, in bytes.
 const MAX_PARTITION_KEY: usize = 2048;
 const MAX_SORT_KEY: usize = 1024;
@@ -40,6 +43,42 @@ const EXPIRED: &str = "#EXPIRED#";
 const HASHED: &str = "#SHA256#";
 /// The sort key of items without a sort key of their own.
 const NO_SORT_KEY: &str = "-";
+
+/// An item of the state table that operations keep, next to what the ledger keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationItem {
+    /// The state of a job.
+    Job,
+    /// The progress of a consumer.
+    Checkpoint,
+    /// The newest sign of life of a path through the system.
+    Heartbeat,
+}
+
+impl OperationItem {
+    /// The `EntityType` of such items; followed by `#`, the beginning of their partition keys, which the loader reserves.
+    #[must_use]
+    pub fn entity_type(self) -> &'static str {
+        match self {
+            Self::Job => "JOB",
+            Self::Checkpoint => "CHECKPOINT",
+            Self::Heartbeat => "HEARTBEAT",
+        }
+    }
+
+    /// The key of the item with this id in `state_table`.
+    #[must_use]
+    pub fn key(self, state_table: &Arc<str>, id: &str) -> ItemKey {
+        let partition = natural_key([self.entity_type(), "#", id].concat(), MAX_PARTITION_KEY);
+        StateKeys::new(Arc::clone(state_table)).key(partition, NO_SORT_KEY.to_owned())
+    }
+
+    /// An item of this kind without further attributes.
+    #[must_use]
+    pub fn empty_item(self) -> Item {
+        item_of_type(self.entity_type())
+    }
+}
 
 /// Makes the keys of the state table's items.
 #[derive(Clone, Debug)]
@@ -85,6 +124,22 @@ impl StateKeys {
         Ok(self.key(ledger_partition(model, source)?, sort))
     }
 
+    /// The source item of an entry with this key; `None` if the key is hashed, or of no table of the model.
+    pub(crate) fn source(&self, model: &Model, partition: &str, sort: &str) -> Option<SourceKey<'static>> {
+        let rest = partition.strip_prefix(LEDGER)?;
+        let (name, partition) = rest.split_once('#')?;
+        let index = model.tables.iter().position(|table| *table.name == *name)?;
+        if partition.contains(HASHED) || sort.contains(HASHED) {
+            return None;
+        }
+        let has_sort_key = model.tables.get(index)?.sort_key.is_some();
+        Some(SourceKey {
+            table: index,
+            partition: Cow::Owned(partition.to_owned()),
+            sort: has_sort_key.then(|| Cow::Owned(sort.to_owned())),
+        })
+    }
+
     pub(crate) fn marker(
         &self,
         model: &Model,
@@ -117,6 +172,11 @@ impl StateKeys {
         fits.then(|| self.key(partition, target.sort.as_ref().to_owned()))
     }
 
+    /// The key of any item of the state table.
+    pub(crate) fn item(&self, partition: &str, sort: &str) -> ItemKey {
+        self.key(partition.to_owned(), sort.to_owned())
+    }
+
     fn key(&self, partition: String, sort: String) -> ItemKey {
         let attribute =
             |name: &Arc<str>, value: String| KeyAttribute { name: Arc::clone(name), value: value.into() };
@@ -144,7 +204,7 @@ pub(crate) fn item_of_type(entity_type: &'static str) -> Item {
 
 fn ledger_partition(model: &Model, source: &SourceKey<'_>) -> Result<String> {
     let table = model.tables.get(source.table).ok_or_else(|| not_in_model("table"))?;
-    Ok(natural_key(["LEDGER#", &table.name, "#", &source.partition].concat(), MAX_PARTITION_KEY))
+    Ok(natural_key([LEDGER, &table.name, "#", &source.partition].concat(), MAX_PARTITION_KEY))
 }
 
 fn source_sort<'k>(source: &'k SourceKey<'_>) -> &'k str {
@@ -174,6 +234,37 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn the_source_of_an_entry_follows_from_its_key_unless_the_key_is_hashed() {
+        let model = Model::load(Model::DEFAULT_NAME).unwrap();
+        let keys = StateKeys::new(Arc::from("state"));
+        let long = "k".repeat(1_100);
+        for (sort, is_known) in [("a", true), ("-", true), (long.as_str(), false), ("a#SHA256#b", false)] {
+            let source =
+                SourceKey { table: 0, partition: Cow::Borrowed("P#x"), sort: Some(Cow::Borrowed(sort)) };
+            let key = keys.entry(&model, &source).unwrap();
+            let sort = key.sort.unwrap().value;
+            let found = keys.source(&model, key.partition.value.as_text().unwrap(), sort.as_text().unwrap());
+            assert_eq!(found, is_known.then_some(source));
+        }
+        assert_eq!(keys.source(&model, "LEDGER#Other#P", "a"), None);
+    }
+
+    #[test]
+    fn no_model_may_have_keys_like_those_of_operations() {
+        let state_table = Arc::from("state");
+        for kind in [OperationItem::Job, OperationItem::Checkpoint, OperationItem::Heartbeat] {
+            let key = kind.key(&state_table, "x");
+            let partition = key.partition.value.as_text().unwrap();
+            let model = format!(
+                "name = \"m\"\ngeneration = 1\ntables.t.key = [\"pk\"]\nentities.e.key = {{ pk = \"E#{{e}}\" }}\n\
+                 rollups.r.key = {{ PK = \"{partition}{{e}}\", SK = \"R\" }}\n[[aggregates]]\nname = \"a\"\nof = \"e\"\ninto = \"r\"\nmeasures.n = \"count\"\n"
+            );
+            let problems = Model::parse(&model, "m.toml").unwrap_err().to_string();
+            assert!(problems.contains("is reserved"), "{problems}");
+        }
+    }
 
     #[test]
     fn entries_and_markers_of_any_source_keys_never_share_a_key() {

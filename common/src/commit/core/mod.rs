@@ -19,6 +19,7 @@ pub(crate) mod rollup;
 
 use std::sync::Arc;
 
+pub use item::ExportedImage;
 pub(crate) use item::{ItemInput, ItemState, LedgerItem};
 
 use self::keys::StateKeys;
@@ -48,6 +49,18 @@ pub(crate) struct LedgerCore {
     pub(crate) poison: PoisonPolicy,
     /// Whether errors may name the keys of items.
     pub(crate) names_keys: bool,
+    /// The treatment of contributions to aggregates that the model no longer has.
+    pub(crate) dropped: DroppedAggregates,
+}
+
+/// The treatment of an item's contributions to aggregates that the model no longer has, when the item is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DroppedAggregates {
+    /// They stay counted.
+    #[default]
+    Keep,
+    /// They are subtracted.
+    Subtract,
 }
 
 /// A step's context: the core, the time, and the counters of the invocation.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::DroppedAggregates;
 use super::decide::{MARK_LIFETIME, RecordIndexes, TOMBSTONE_LIFETIME};
 use super::entry::{LedgerEntry, ParkedPosition};
 use crate::projection::{
@@ -181,6 +182,8 @@ pub(crate) struct ItemPlanner<'p> {
     pub(crate) targets: &'p RollupTargets,
     /// The current time.
     pub(crate) now: Timestamp,
+    /// The treatment of contributions to aggregates that the model no longer has.
+    pub(crate) dropped: DroppedAggregates,
 }
 
 impl ItemPlanner<'_> {
@@ -248,7 +251,7 @@ impl ItemPlanner<'_> {
         let mut extremes = Vec::new();
         if let Some(NewState { position, projection, is_deleted, as_of }) = state {
             next.current = projection.contributions;
-            if !is_deleted {
+            if !is_deleted && self.dropped == DroppedAggregates::Keep {
                 // Contributions to aggregates that the model no longer has are kept. Those of a deleted item are
                 // subtracted: once its tombstone is gone, nothing could subtract them.
                 let is_known =

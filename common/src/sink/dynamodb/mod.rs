@@ -8,6 +8,7 @@ mod expression;
 mod fault;
 mod query;
 mod read;
+mod scan;
 mod setup;
 mod value;
 mod write;
@@ -21,7 +22,10 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use self::setup::{key_schema_mismatch, missing_index, missing_table};
-use super::{ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError};
+use super::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
+    Tables, TransactError, WriteError,
+};
 use crate::Error;
 use crate::effect::{ItemKey, Write};
 
@@ -87,6 +91,18 @@ impl Tables for DynamoDb {
     async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
         let _slot = self.slot().await;
         query::query(&self.client, query).await
+    }
+}
+
+impl TableScan for DynamoDb {
+    async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
+        let _slot = self.slot().await;
+        scan::scan(&self.client, request).await
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        let _slot = self.slot().await;
+        scan::describe(&self.client, table).await
     }
 }
 

@@ -12,7 +12,7 @@ use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiec
 const MAX_ACTIONS: usize = 100;
 
 /// The beginnings of partition keys that are Afterwrite's own, in the state table.
-const RESERVED: [&str; 2] = ["LEDGER#", "LOOKUP#"];
+const RESERVED: [&str; 5] = ["LEDGER#", "LOOKUP#", "JOB#", "CHECKPOINT#", "HEARTBEAT#"];
 
 /// The attributes of a rollup that are not measures, next to `settled_<measure>`.
 const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];

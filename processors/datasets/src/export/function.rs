@@ -157,6 +157,7 @@ fn metrics(totals: &ExportTotals) -> MetricsLine {
     line.count("unmatched", totals.unmatched);
     line.count("rejected_lines", totals.rejected);
     line.count("rescued_rows", totals.rescued);
+    line.count("undated_rows", totals.undated);
     line.count("files", totals.files);
     line.count("files_there", totals.existing_files);
     line.count("file_bytes", totals.file_bytes);

@@ -11,7 +11,7 @@ use afterwrite::projection::{
 };
 use afterwrite::record::{ChangeRecord, Image, RecordDecoder};
 use afterwrite::sink::Tables;
-use afterwrite::table::{Dataset, Model};
+use afterwrite::table::{Dataset, Model, NO_DAY};
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_schema::SchemaRef;
 use hashbrown::hash_map::EntryRef;
@@ -46,6 +46,8 @@ pub struct ExportTotals {
     pub rejected: usize,
     /// Rows with values that do not fit their columns; they are in `_rescued`.
     pub rescued: usize,
+    /// Rows whose item has no time that makes a partition; they are in `dt=0001-01-01`.
+    pub undated: usize,
     /// Files that were written.
     pub files: usize,
     /// Files that existed from an earlier export, in the bucket or in the log.
@@ -63,6 +65,7 @@ impl std::ops::AddAssign for ExportTotals {
         self.unmatched += other.unmatched;
         self.rejected += other.rejected;
         self.rescued += other.rescued;
+        self.undated += other.undated;
         self.files += other.files;
         self.existing_files += other.existing_files;
         self.file_bytes += other.file_bytes;
@@ -315,6 +318,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         for (index, dataset) in self.model.datasets_of(item.identity.entity) {
             let DatasetExport { schema, days, .. } = &mut self.datasets[index];
             for mut row in item.rows(self.model, dataset) {
+                self.totals.undated += usize::from(row.day == NO_DAY);
                 let outputs = lookup_outputs(&self.lookups, lookup_keys(dataset, row.scope));
                 row.scope.outputs = &outputs;
                 let partition = match days.entry_ref(&*row.day) {

@@ -245,6 +245,21 @@ fn every_form_of_a_time_has_its_day() {
 }
 
 #[test]
+fn a_row_without_a_usable_time_is_counted_and_has_a_partition_of_its_own() {
+    for time in [r#""bought_at":{"S":"yesterday"},"#, r#""bought_at":{"NULL":true},"#, ""] {
+        let bucket = Arc::new(MemoryObjects::default());
+        let image = format!(r#""NewImage":{{{time}"pages":{{"N":"1"}}}}"#);
+        let totals = exported(&bucket, "archive/a.gz", &line(100, "INSERT", &image)).unwrap();
+        assert_eq!((totals.rows, totals.undated), (1, 1), "{time}");
+        let (key, _) = parquet_of(&bucket, "datasets/books").remove(0);
+        assert!(key.contains("/dt=0001-01-01/"), "{time}: {key}");
+    }
+    let bucket = Arc::new(MemoryObjects::default());
+    let totals = exported(&bucket, "archive/a.gz", &book(1, 1)).unwrap();
+    assert_eq!((totals.rows, totals.undated), (1, 0));
+}
+
+#[test]
 fn a_second_export_changes_nothing_and_duplicates_are_exported_once() {
     let bucket = Arc::new(MemoryObjects::default());
     let insert = line(100, "INSERT", r#""NewImage":{"bought_at":{"S":"2026-02-06"},"pages":{"N":"1"}}"#);

@@ -17,6 +17,7 @@
 mod change;
 mod condition;
 mod definition;
+mod scan;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -36,9 +37,10 @@ use afterwrite::sink::{
 use afterwrite::{Error, ErrorKind};
 
 pub use self::definition::{IndexDefinition, KeyAttributeType, KeyDefinition, TableDefinition};
+pub use self::scan::MEMORY_STREAM_LABEL;
 pub use self::table::ItemChange;
 use self::table::{CheckedWrite, StoreFault, StoredKey, StoredTable, index_page};
-use crate::size::{item_bytes, value_bytes};
+use afterwrite::sink::{item_bytes, value_bytes};
 
 /// DynamoDB tables in memory, with a clock that the test sets.
 pub struct MemoryTables {

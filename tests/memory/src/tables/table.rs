@@ -1,6 +1,7 @@
 //! One stored table: checks a write, then carries it out.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use afterwrite::Error;
 use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
@@ -11,7 +12,7 @@ use afterwrite::sink::{IndexPage, IndexQuery};
 use super::change::{self, InvalidUpdate};
 use super::condition;
 use super::definition::{IndexKeySchema, KeyDefinition, TableDefinition};
-use crate::size::{MAX_ITEM_BYTES, item_bytes, write_units};
+use afterwrite::sink::{MAX_ITEM_BYTES, item_bytes, write_units};
 
 const MAX_PARTITION_KEY_BYTES: usize = 2048;
 const MAX_SORT_KEY_BYTES: usize = 1024;
@@ -92,6 +93,14 @@ impl StoredTable {
 
     pub(super) fn items(&self) -> impl Iterator<Item = &Item> {
         self.items.values()
+    }
+
+    /// The items with keys after `start`, in key order, each with the partition key's value as text.
+    pub(super) fn items_after(&self, start: Option<&StoredKey>) -> impl Iterator<Item = (String, &Item)> {
+        let start = start.map_or(Bound::Unbounded, Bound::Excluded);
+        self.items
+            .range::<StoredKey, _>((start, Bound::Unbounded))
+            .map(|(key, item)| (format!("{:?}", key.0), item))
     }
 
     pub(super) fn get(&self, key: &ItemKey) -> Result<Option<&Item>, StoreFault> {

@@ -3,10 +3,10 @@
 //! The rules are those of the developer guide ("DynamoDB item sizes and formats"). Where the guide has "approximately" (numbers), the exact
 //! rule was measured against the service: each side of the decimal point rounds up separately, and a minus sign costs a byte.
 
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use crate::record::{AttributeValue, Decimal, Item};
 
 /// DynamoDB's limit on an item, names and values together, in bytes.
-pub(crate) const MAX_ITEM_BYTES: usize = 400 * 1024;
+pub const MAX_ITEM_BYTES: usize = 400 * 1024;
 
 /// One write unit per started kilobyte.
 const WRITE_UNIT_BYTES: usize = 1024;
@@ -16,12 +16,14 @@ const COLLECTION_OVERHEAD_BYTES: usize = 3;
 const ELEMENT_OVERHEAD_BYTES: usize = 1;
 
 /// The size of an item in bytes: the names and the values of its attributes.
-pub(crate) fn item_bytes(item: &Item) -> usize {
+#[must_use]
+pub fn item_bytes(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
 }
 
 /// The size of a value in bytes, without the name of its attribute.
-pub(crate) fn value_bytes(value: &AttributeValue<'_>) -> usize {
+#[must_use]
+pub fn value_bytes(value: &AttributeValue<'_>) -> usize {
     match value {
         AttributeValue::S(text) => text.len(),
         AttributeValue::N(number) => number_bytes(number),
@@ -43,7 +45,8 @@ pub(crate) fn value_bytes(value: &AttributeValue<'_>) -> usize {
 }
 
 /// The write units of `bytes` outside a transaction: one per started kilobyte, at least one.
-pub(crate) fn write_units(bytes: usize) -> u64 {
+#[must_use]
+pub fn write_units(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(WRITE_UNIT_BYTES)).unwrap_or(u64::MAX).max(1)
 }
 

@@ -1,0 +1,72 @@
+//! Pages of a scan, and descriptions of tables.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{PointInTimeRecoveryStatus, ReturnConsumedCapacity};
+
+use super::fault::TableRequest;
+use super::value::{item_from_sdk, item_to_sdk};
+use crate::Error;
+use crate::clock::{Clock as _, SystemClock};
+use crate::sink::{RecoveryState, ScanPage, ScanRequest, TableSummary};
+
+/// A page of a segment.
+pub(super) async fn scan(client: &Client, scan: &ScanRequest) -> Result<ScanPage, Error> {
+    let request =
+        TableRequest { action: "Scan", permission: "dynamodb:Scan", key: None, tables: &scan.table };
+    let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    let call = client
+        .scan()
+        .table_name(&*scan.table)
+        .segment(count(scan.segment))
+        .total_segments(count(scan.segments))
+        .consistent_read(scan.is_consistent)
+        .set_limit(scan.page_items.map(count))
+        .set_exclusive_start_key(scan.start_after.as_ref().map(item_to_sdk))
+        .return_consumed_capacity(ReturnConsumedCapacity::Total);
+    let page = Box::pin(call.send()).await.map_err(|error| request.fault(&error).into_error(request))?;
+    let units = page.consumed_capacity.and_then(|capacity| capacity.capacity_units).unwrap_or(0.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a page consumes at most some hundred units"
+    )]
+    let read_units = units.ceil() as u64;
+    let next = page.last_evaluated_key.filter(|key| !key.is_empty()).map(item_from_sdk).transpose()?;
+    let items = page.items.unwrap_or_default().into_iter().map(item_from_sdk).collect::<Result<_, _>>()?;
+    Ok(ScanPage { items, read_units, next })
+}
+
+/// Describes a table.
+pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummary, Error> {
+    let request = TableRequest {
+        action: "DescribeTable",
+        permission: "dynamodb:DescribeTable",
+        key: None,
+        tables: table,
+    };
+    let described_at = SystemClock.now();
+    let call = client.describe_table().table_name(table);
+    let described = Box::pin(call.send()).await;
+    let described = described.map_err(|error| request.fault(&error).into_error(request))?.table;
+    let size = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
+    Ok(TableSummary {
+        items: size(described.as_ref().and_then(|table| table.item_count)),
+        bytes: size(described.as_ref().and_then(|table| table.table_size_bytes)),
+        stream_label: described.and_then(|table| table.latest_stream_label),
+        recovery: recovery(client, table).await,
+        described_at,
+    })
+}
+
+/// Any error leaves it unknown: the permission `dynamodb:DescribeContinuousBackups` is optional, and emulators lack the request.
+async fn recovery(client: &Client, table: &str) -> RecoveryState {
+    let call = client.describe_continuous_backups().table_name(table);
+    let Ok(described) = Box::pin(call.send()).await else { return RecoveryState::Unknown };
+    let description = described.continuous_backups_description;
+    let recovery = description.and_then(|backups| backups.point_in_time_recovery_description);
+    match recovery.and_then(|recovery| recovery.point_in_time_recovery_status) {
+        Some(PointInTimeRecoveryStatus::Enabled) => RecoveryState::Enabled,
+        Some(PointInTimeRecoveryStatus::Disabled) => RecoveryState::Disabled,
+        Some(_) | None => RecoveryState::Unknown,
+    }
+}

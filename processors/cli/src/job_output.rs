@@ -1,0 +1,145 @@
+//! The output of every job: its plan, the question before it begins, one line of progress a second, its report.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::jobs::{JobObserver, JobPlan, JobReport, JobStatus, UnitPrices};
+use clap::Args;
+
+use crate::print::{align_right, json, new_table, print};
+
+/// The options that all jobs share.
+#[derive(Clone, Debug, Args)]
+pub struct JobOptions {
+    /// Start without a question. Without a terminal, nothing is started unless this is set.
+    #[arg(long)]
+    pub yes: bool,
+    /// Accept that the state table has no point-in-time recovery.
+    #[arg(long)]
+    pub without_recovery: bool,
+    /// The most items a second; `afterwrite jobs set` changes it while the job runs.
+    #[arg(long, value_name = "ITEMS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rate: Option<u64>,
+    /// The most parts of the work at once.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: u16,
+    /// Print JSON: the plan if nothing is started, else the report.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl JobOptions {
+    /// Shows the plan, and returns if the job may start.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if the user declines, or there is no terminal and no `--yes`.
+    pub fn confirm(&self, plan: &JobPlan) -> Result<()> {
+        if self.yes {
+            return Ok(());
+        }
+        let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        if !is_terminal {
+            print(&if self.json { json(plan)? } else { plan_table(plan, self.rate) })?;
+            return Err(Error::new(ErrorKind::Configuration, "nothing was started: this is the plan")
+                .hint("Pass --yes to start the job without a terminal"));
+        }
+        let mut terminal = std::io::stderr().lock();
+        let shown = write!(terminal, "{}\nStart? [y/N] ", plan_table(plan, self.rate));
+        let mut reply = String::new();
+        let is_read = shown
+            .and_then(|()| terminal.flush())
+            .and_then(|()| std::io::stdin().lock().read_line(&mut reply));
+        match is_read {
+            Ok(_) if matches!(reply.trim(), "y" | "Y" | "yes") => Ok(()),
+            Ok(_) => Err(Error::new(ErrorKind::Configuration, "nothing was started")),
+            Err(error) => {
+                Err(Error::new(ErrorKind::Configuration, "the terminal cannot be read").caused_by(error))
+            }
+        }
+    }
+}
+
+/// A plan for people.
+#[must_use]
+pub fn plan_table(plan: &JobPlan, rate: Option<u64>) -> String {
+    let costs = plan.costs(UnitPrices::ON_DEMAND, rate);
+    let time = costs.seconds.map_or_else(
+        || "as fast as the tables allow".to_owned(),
+        |seconds| format!("{seconds} s at {} items/s", rate.unwrap_or(0)),
+    );
+    let mut table = new_table(&[]);
+    for (name, value) in [
+        ("items to read", plan.items.to_string()),
+        ("items to change", plan.changes.to_string()),
+        ("read units", plan.read_units.to_string()),
+        ("write units", plan.write_units.to_string()),
+        ("price, on demand", format!("${:.4}", costs.dollars)),
+        ("time", time),
+        (
+            "storage of the state table",
+            format!("{} bytes, ${:.4} a month", plan.storage_bytes, costs.storage_dollars_a_month),
+        ),
+    ] {
+        table.add_row([name.to_owned(), value]);
+    }
+    align_right(&mut table, 1..2);
+    let notes: String = plan.notes.iter().map(|note| format!("  - {note}\n")).collect();
+    format!("{table}\n{notes}")
+}
+
+/// Shows one line of progress on a terminal, and nothing in a pipe.
+#[derive(Debug, Default)]
+pub struct ProgressLine {
+    is_terminal: bool,
+}
+
+impl ProgressLine {
+    /// A line on standard error, if it is a terminal.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// Ends the line.
+    pub fn finish(&self) {
+        if self.is_terminal {
+            eprintln!();
+        }
+    }
+}
+
+impl JobObserver for ProgressLine {
+    fn observe(&self, report: &JobReport) {
+        if self.is_terminal {
+            // Clears the rest of a longer line before.
+            eprint!("\r{}: {}\u{1b}[K", report.id, report.line());
+        }
+    }
+}
+
+/// Prints a job's report; returns whether the job is done.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print_report(report: &JobReport, as_json: bool) -> Result<bool> {
+    print(&if as_json { json(report)? } else { report_table(report) })?;
+    Ok(report.status == JobStatus::Done.name())
+}
+
+/// A report for people.
+#[must_use]
+pub fn report_table(report: &JobReport) -> String {
+    let mut table = new_table(&[]);
+    table.add_row(["job".to_owned(), report.id.clone()]);
+    table.add_row(["status".to_owned(), report.status.to_owned()]);
+    table.add_row(["progress".to_owned(), report.line()]);
+    for (name, number) in &report.totals {
+        table.add_row([name.replace('_', " "), number.to_string()]);
+    }
+    if let Some(failure) = &report.failure {
+        table.add_row(["failure".to_owned(), failure.clone()]);
+    }
+    let steps: String = report.next_steps.iter().map(|step| format!("  {step}\n")).collect();
+    let steps = if steps.is_empty() { steps } else { format!("\nNext:\n{steps}") };
+    format!("{table}\n{steps}")
+}

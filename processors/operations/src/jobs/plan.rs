@@ -1,0 +1,91 @@
+//! The estimate of a job's cost, made before anything is written.
+
+use serde::{Deserialize, Serialize};
+
+/// The work and the cost of a job. Estimates come from the tables' sizes, which DynamoDB updates every six hours, and from a sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobPlan {
+    /// The items that are read.
+    pub items: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// The items that are expected to change something.
+    pub changes: u64,
+    /// Read units.
+    pub read_units: u64,
+    /// Write units.
+    pub write_units: u64,
+    /// The bytes that the state table grows by.
+    pub storage_bytes: u64,
+    /// Assumptions and limits of the estimate, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Prices in dollars.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnitPrices {
+    /// Of a million write units.
+    pub million_writes: f64,
+    /// Of a million read units.
+    pub million_reads: f64,
+    /// Of a gigabyte stored for a month.
+    pub gigabyte_month: f64,
+}
+
+impl UnitPrices {
+    /// DynamoDB on demand in us-east-1, standard table class.
+    pub const ON_DEMAND: Self = Self { million_writes: 0.625, million_reads: 0.125, gigabyte_month: 0.25 };
+}
+
+/// The cost of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct JobCosts {
+    /// Of reads and writes, once.
+    pub dollars: f64,
+    /// Of storage, each month.
+    pub storage_dollars_a_month: f64,
+    /// The time that the job takes at its rate, in seconds; absent without a rate.
+    pub seconds: Option<u64>,
+}
+
+impl JobPlan {
+    /// The cost at these prices and this rate (items a second).
+    #[must_use]
+    pub fn costs(&self, prices: UnitPrices, rate: Option<u64>) -> JobCosts {
+        const MILLION: f64 = 1_000_000.0;
+        const GIGABYTE: f64 = 1_073_741_824.0;
+        let writes = approximate(self.write_units) / MILLION * prices.million_writes;
+        let reads = approximate(self.read_units) / MILLION * prices.million_reads;
+        JobCosts {
+            dollars: writes + reads,
+            storage_dollars_a_month: approximate(self.storage_bytes) / GIGABYTE * prices.gigabyte_month,
+            seconds: rate.filter(|rate| *rate > 0).map(|rate| self.items.div_ceil(rate)),
+        }
+    }
+}
+
+/// A count as a floating-point number, for prices and rates.
+#[expect(clippy::cast_precision_loss, reason = "prices and rates are shown with a few digits")]
+pub(crate) fn approximate(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_writes_and_reads_cost_the_listed_prices() {
+        let plan = JobPlan {
+            items: 1_000,
+            read_units: 2_000_000,
+            write_units: 1_000_000,
+            storage_bytes: 4 << 30,
+            ..JobPlan::default()
+        };
+        let costs = plan.costs(UnitPrices::ON_DEMAND, Some(300));
+        assert!((costs.dollars - 0.875).abs() < 1e-9 && (costs.storage_dollars_a_month - 1.0).abs() < 1e-9);
+        assert_eq!((costs.seconds, plan.costs(UnitPrices::ON_DEMAND, None).seconds), (Some(4), None));
+    }
+}

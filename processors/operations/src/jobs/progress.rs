@@ -1,0 +1,193 @@
+//! The progress of a job, for people and machines.
+
+use afterwrite::record::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::plan::{JobCosts, JobPlan, UnitPrices, approximate};
+use super::state::{JobState, JobStatus, JobTotals};
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct JobProgress {
+    /// The items that were processed.
+    pub items: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// The units that are done.
+    pub units_done: usize,
+    /// All units.
+    pub units: usize,
+    /// The processed share, from 0 to 100; of bytes if the plan has them, else of items.
+    pub percent: f64,
+    /// The items that are left by the plan.
+    pub backlog: u64,
+    /// Items a second, since the job was started or resumed in this process.
+    pub rate: f64,
+}
+
+/// A job with its progress, its estimated end and what can be done next.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobReport {
+    /// Its id.
+    pub id: String,
+    /// The name of its kind.
+    pub kind: &'static str,
+    /// The name of its status.
+    pub status: &'static str,
+    /// Its arguments.
+    pub arguments: Value,
+    /// How far it is.
+    pub progress: JobProgress,
+    /// The seconds until it is done; absent if unknown.
+    pub eta: Option<u64>,
+    /// The most items a second.
+    pub rate_limit: Option<u64>,
+    /// Counters of its work.
+    pub totals: JobTotals,
+    /// The estimate before the start.
+    pub plan: JobPlan,
+    /// The price of the plan.
+    pub costs: JobCosts,
+    /// When it was created.
+    pub created_at: String,
+    /// When it was started first.
+    pub started_at: Option<String>,
+    /// When its state was saved last.
+    pub updated_at: String,
+    /// Until when a process holds it.
+    pub lease_until: Option<String>,
+    /// Why it failed.
+    pub failure: Option<String>,
+    /// Commands that make sense now.
+    pub next_steps: Vec<String>,
+}
+
+/// The beginning of a measured time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProgressOrigin {
+    pub(super) at: Timestamp,
+    pub(super) items: u64,
+    pub(super) bytes: u64,
+}
+
+impl ProgressOrigin {
+    /// The state of a job at a time.
+    pub(super) fn of(job: &JobState, at: Timestamp) -> Self {
+        let (items, bytes) = processed(job);
+        Self { at, items, bytes }
+    }
+}
+
+impl JobReport {
+    /// The report of a stored job. Rates are those since it was started.
+    #[must_use]
+    pub fn of(job: &JobState) -> Self {
+        let origin = ProgressOrigin { at: job.started_at.unwrap_or(job.created_at), items: 0, bytes: 0 };
+        Self::since(job, origin, job.updated_at)
+    }
+
+    /// The report of a running job.
+    pub(super) fn since(job: &JobState, origin: ProgressOrigin, now: Timestamp) -> Self {
+        let (progress, eta) = progress(job, origin, now);
+        Self {
+            id: job.id.clone(),
+            kind: job.kind.name(),
+            status: job.status.name(),
+            arguments: job.arguments.clone(),
+            progress,
+            eta,
+            rate_limit: job.rate,
+            totals: job.totals.clone(),
+            plan: job.plan.clone(),
+            costs: job.plan.costs(UnitPrices::ON_DEMAND, job.rate),
+            created_at: job.created_at.to_string(),
+            started_at: job.started_at.map(|at| at.to_string()),
+            updated_at: job.updated_at.to_string(),
+            lease_until: job.lease.as_ref().map(|lease| lease.until.to_string()),
+            failure: job.failure.clone(),
+            next_steps: next_steps(job, now),
+        }
+    }
+
+    /// One line: `42% 1,234 of 3,000 items, 120/s, 1,766 left, ETA 15 s`.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let JobProgress { items, percent, rate, backlog, .. } = self.progress;
+        let eta = self.eta.map_or_else(|| "unknown".to_owned(), duration_text);
+        format!("{percent:.0}% {items} items, {rate:.0}/s, {backlog} left, ETA {eta}")
+    }
+}
+
+/// Seconds as `15 s`, `3 min 20 s`, `2 h 5 min`.
+fn duration_text(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600.. => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+fn processed(job: &JobState) -> (u64, u64) {
+    job.units.iter().fold((0, 0), |(items, bytes), unit| (items + unit.items, bytes + unit.bytes))
+}
+
+fn progress(job: &JobState, origin: ProgressOrigin, now: Timestamp) -> (JobProgress, Option<u64>) {
+    let (items, bytes) = processed(job);
+    let units_done = job.units.iter().filter(|unit| unit.is_done).count();
+    let is_done = units_done == job.units.len();
+    let (done, all, since) = if job.plan.bytes > 0 {
+        (bytes, job.plan.bytes, origin.bytes)
+    } else {
+        (items, job.plan.items, origin.items)
+    };
+    let share = if is_done { 1.0 } else { (approximate(done) / approximate(all.max(1))).min(0.99) };
+    let seconds = approximate(u64::try_from(now.since(origin.at).as_millis()).unwrap_or(0)) / 1000.0;
+    let speed = if seconds > 0.0 { approximate(done.saturating_sub(since)) / seconds } else { 0.0 };
+    let rate = if seconds > 0.0 { approximate(items.saturating_sub(origin.items)) / seconds } else { 0.0 };
+    let left = approximate(all.saturating_sub(done));
+    let eta = match job.status {
+        JobStatus::Running if is_done => Some(0),
+        JobStatus::Running if speed > 0.0 => Some(whole(left / speed)),
+        JobStatus::Running
+        | JobStatus::Planned
+        | JobStatus::Paused
+        | JobStatus::Stopped
+        | JobStatus::Done
+        | JobStatus::Failed => None,
+    };
+    let backlog = if is_done { 0 } else { job.plan.items.saturating_sub(items) };
+    let progress = JobProgress {
+        items,
+        bytes,
+        units_done,
+        units: job.units.len(),
+        percent: (share * 1000.0).round() / 10.0,
+        backlog,
+        rate: (rate * 10.0).round() / 10.0,
+    };
+    (progress, eta)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of seconds, rounded up"
+)]
+fn whole(seconds: f64) -> u64 {
+    seconds.ceil() as u64
+}
+
+fn next_steps(job: &JobState, now: Timestamp) -> Vec<String> {
+    let command = |verb: &str| format!("afterwrite jobs {verb} {}", job.id);
+    let is_alive = job.lease.as_ref().is_some_and(|lease| lease.until > now);
+    match job.status {
+        JobStatus::Running if is_alive => {
+            vec![command("pause"), command("stop"), format!("afterwrite jobs set {} rate=100", job.id)]
+        }
+        JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed => {
+            vec![command("resume"), command("stop")]
+        }
+        JobStatus::Stopped | JobStatus::Done => Vec::new(),
+    }
+}

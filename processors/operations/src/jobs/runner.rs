@@ -1,0 +1,261 @@
+//! Runs a job: starts steps, limits their rate, saves cursors, obeys operators.
+//!
+//! ```text
+//!            ┌──────────── free worker, and the rate allows it ◀───────────────┐
+//!            ▼                                                                 │
+//!   idle unit of the current phase ──▶ JobTask::step ──▶ cursor, totals ───────┤
+//!                                           │ error that can be retried: again │
+//!                                           ▼                                  │
+//!                                  failed: steps in flight end, state is saved │
+//!   each second: report, read status and rate ─ paused or stopped: the same    │
+//!   every five seconds: save cursors, renew the lease ─────────────────────────┘
+//! ```
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use afterwrite::clock::Clock;
+use afterwrite::record::Timestamp;
+use afterwrite::retry::RetryPolicy;
+use afterwrite::sink::Tables;
+use afterwrite::{Error, Result};
+use futures::future::{Either, select};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::Value;
+
+use super::progress::{JobReport, ProgressOrigin};
+use super::rate::RateLimiter;
+use super::state::{JobState, JobStatus, JobTotals, WorkUnit};
+use super::store::JobStore;
+
+/// The time between two reports and two readings of status and rate.
+const TICK: Duration = Duration::from_secs(1);
+/// The time between two saves: what a resumed job repeats at most.
+const SAVE_TIME: Duration = Duration::from_secs(5);
+/// How long the errors of a step are retried.
+const STEP_TIME: Duration = Duration::from_secs(120);
+
+/// The work of one kind of job.
+pub trait JobTask: Sync {
+    /// Does a small part of a unit, beginning at its cursor. It must be idempotent: after a kill it runs again. A step whose error
+    /// can be retried is repeated for up to two minutes.
+    fn step(&self, unit: &WorkUnit) -> impl Future<Output = Result<StepOutcome>> + Send;
+}
+
+/// The result of a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepOutcome {
+    /// Where the next step of the unit begins; `None` if the unit is done.
+    pub cursor: Option<Value>,
+    /// The items that were processed.
+    pub items: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// The amount that the rate limits: usually the items that were processed.
+    pub spent: u64,
+    /// Counters to add to the job's totals.
+    pub totals: JobTotals,
+}
+
+/// Sees the progress of a running job.
+pub trait JobObserver: Sync {
+    /// Called about once a second, and at the end.
+    fn observe(&self, report: &JobReport);
+}
+
+/// Ignores the progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SilentObserver;
+
+impl JobObserver for SilentObserver {
+    fn observe(&self, _: &JobReport) {}
+}
+
+/// Runs the jobs of a store.
+#[derive(Debug)]
+pub struct JobRunner<'r, T, C, O> {
+    /// The store.
+    pub store: &'r JobStore<T, C>,
+    /// Sees the progress.
+    pub observer: &'r O,
+    /// The most steps at once.
+    pub workers: usize,
+}
+
+/// Why no more steps are started.
+enum RunEnd {
+    /// Every unit is done.
+    Done,
+    /// A step failed.
+    Failed(Error),
+    /// An operator paused or stopped the job.
+    Requested(JobStatus),
+    /// Another process has the lease.
+    LostLease,
+}
+
+/// A job while it runs.
+struct JobRun {
+    job: JobState,
+    limiter: RateLimiter,
+    origin: ProgressOrigin,
+    /// The units of which a step runs.
+    busy: BTreeSet<usize>,
+    next_tick: Timestamp,
+    next_save: Timestamp,
+}
+
+impl JobRun {
+    fn new(job: JobState, now: Timestamp) -> Self {
+        Self {
+            limiter: RateLimiter::new(job.rate, now),
+            origin: ProgressOrigin::of(&job, now),
+            busy: BTreeSet::new(),
+            next_tick: now.plus(TICK),
+            next_save: now.plus(SAVE_TIME),
+            job,
+        }
+    }
+
+    /// The next unit of the current phase that no step runs of.
+    fn next_idle(&self) -> Option<usize> {
+        let phase = self.job.current_phase()?;
+        let mut units = self.job.units.iter().enumerate();
+        units.position(|(index, unit)| unit.phase == phase && !unit.is_done && !self.busy.contains(&index))
+    }
+
+    fn apply(&mut self, index: usize, outcome: StepOutcome, now: Timestamp) {
+        self.busy.remove(&index);
+        if let Some(unit) = self.job.units.get_mut(index) {
+            unit.is_done = outcome.cursor.is_none();
+            unit.cursor = outcome.cursor;
+            unit.items += outcome.items;
+            unit.bytes += outcome.bytes;
+        }
+        for (name, number) in &outcome.totals {
+            self.job.add_total(name, *number);
+        }
+        self.limiter.spend(outcome.spent, now);
+    }
+}
+
+impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
+    /// Runs a job that [`JobStore::acquire`] returned, until it is done, fails, or an operator pauses or stops it. Returns its
+    /// last state.
+    ///
+    /// # Errors
+    /// The error of the step that failed, once the job's state is saved; [`Configuration`](afterwrite::ErrorKind::Configuration)
+    /// if another process has taken over the job.
+    pub async fn run(&self, job: JobState, task: &impl JobTask) -> Result<JobState> {
+        let mut run = JobRun::new(job, self.store.clock().now());
+        let end = self.steps(&mut run, task).await?;
+        let mut failure = None;
+        run.job.status = match end {
+            RunEnd::Done => JobStatus::Done,
+            RunEnd::Requested(status) => status,
+            RunEnd::Failed(error) => {
+                run.job.failure = Some(error.to_string());
+                failure = Some(error);
+                JobStatus::Failed
+            }
+            RunEnd::LostLease => return Err(lost_lease(&run.job)),
+        };
+        self.store.release(&mut run.job).await?;
+        self.observer.observe(&JobReport::since(&run.job, run.origin, self.store.clock().now()));
+        failure.map_or(Ok(run.job), Err)
+    }
+
+    async fn steps(&self, run: &mut JobRun, task: &impl JobTask) -> Result<RunEnd> {
+        let clock = self.store.clock();
+        let mut running = FuturesUnordered::new();
+        let mut end = None;
+        loop {
+            let now = clock.now();
+            while end.is_none() && running.len() < self.workers.max(1) && run.limiter.free_at() <= now {
+                let Some(index) = run.next_idle() else { break };
+                let Some(unit) = run.job.units.get(index).cloned() else { break };
+                run.busy.insert(index);
+                running.push(async move { (index, self.step(task, &unit).await) });
+            }
+            if running.is_empty() {
+                if let Some(end) = end.take() {
+                    return Ok(end);
+                }
+                if run.job.current_phase().is_none() {
+                    return Ok(RunEnd::Done);
+                }
+                // The rate holds the next step.
+                let free_at = run.limiter.free_at().min(run.next_tick);
+                clock.sleep(free_at.since(now).max(Duration::from_millis(1))).await;
+            } else {
+                match select(running.next(), pin!(clock.until(run.next_tick))).await {
+                    Either::Left((Some((index, Ok(outcome))), _)) => run.apply(index, outcome, clock.now()),
+                    Either::Left((Some((index, Err(error))), _)) => {
+                        run.busy.remove(&index);
+                        end = Some(RunEnd::Failed(error));
+                    }
+                    Either::Left((None, _)) | Either::Right(_) => {}
+                }
+            }
+            if clock.now() >= run.next_tick {
+                match self.tick(run).await? {
+                    Some(RunEnd::LostLease) => return Ok(RunEnd::LostLease),
+                    Some(requested) if end.is_none() => end = Some(requested),
+                    Some(_) | None => {}
+                }
+            }
+        }
+    }
+
+    /// One step, repeated while its errors can be retried.
+    async fn step(&self, task: &impl JobTask, unit: &WorkUnit) -> Result<StepOutcome> {
+        let clock = self.store.clock();
+        let deadline = clock.now().plus(STEP_TIME);
+        let mut attempt = 0;
+        loop {
+            match Box::pin(task.step(unit)).await {
+                Err(error) if error.is_retryable() => {
+                    attempt += 1;
+                    if !RetryPolicy::STANDARD.wait(attempt, deadline, clock).await {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Reports, obeys the operator, and saves from time to time. Returns why the run must end, if it must.
+    async fn tick(&self, run: &mut JobRun) -> Result<Option<RunEnd>> {
+        let now = self.store.clock().now();
+        run.next_tick = now.plus(TICK);
+        self.observer.observe(&JobReport::since(&run.job, run.origin, now));
+        let stored = if now >= run.next_save {
+            run.next_save = now.plus(SAVE_TIME);
+            match self.store.save(&mut run.job).await? {
+                Some(changed) => changed,
+                None => self.store.reload(&run.job).await?,
+            }
+        } else {
+            self.store.reload(&run.job).await?
+        };
+        let owner = |job: &JobState| job.lease.as_ref().map(|lease| lease.owner.clone());
+        if owner(&stored) != owner(&run.job) {
+            return Ok(Some(RunEnd::LostLease));
+        }
+        run.job.rate = stored.rate;
+        run.limiter.set_rate(stored.rate, now);
+        Ok((stored.status != JobStatus::Running).then_some(RunEnd::Requested(stored.status)))
+    }
+}
+
+fn lost_lease(job: &JobState) -> Error {
+    Error::new(
+        afterwrite::ErrorKind::Configuration,
+        "another process has taken over the job, because this one did not renew its lease in time",
+    )
+    .with("job", job.id.as_str())
+    .hint("The other process goes on with it; `afterwrite jobs show` shows its progress")
+}

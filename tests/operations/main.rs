@@ -1,0 +1,4 @@
+//! Operations on deployed tables: jobs, backfill, verification and repair.
+#![expect(clippy::unwrap_used, reason = "an unexpected value fails a test with its place")]
+
+mod jobs;
