@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::simulated_stream::{PausedClock, SimulatedStream};
 
-/// What the function does with a batch: number of the delivery, sequence numbers → response.
+/// The function's treatment of a batch: number of the delivery, sequence numbers → response.
 pub(crate) type Script<'s> = dyn Fn(usize, &[String]) -> Result<Value> + Sync + 's;
 
 /// A function that notes each delivery.

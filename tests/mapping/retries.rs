@@ -1,4 +1,4 @@
-//! What happens to a batch that fails.
+//! Batches that fail.
 
 use std::sync::Mutex;
 use std::time::Duration;

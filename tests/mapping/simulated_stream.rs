@@ -106,15 +106,12 @@ impl SimulatedStream {
     }
 
     pub(crate) fn open(&self, id: &str, parent: Option<&str>) {
-        let shard = StreamShard { id: id.to_owned(), parent: parent.map(str::to_owned), is_closed: false };
+        let shard = StreamShard { id: id.to_owned(), parent: parent.map(str::to_owned) };
         self.shards.lock().unwrap().push(SimulatedShard { shard, records: Vec::new(), closed_at: None });
     }
 
     pub(crate) fn close(&self, id: &str) {
-        self.change(id, |shard, now| {
-            shard.shard.is_closed = true;
-            shard.closed_at = Some(now);
-        });
+        self.change(id, |shard, now| shard.closed_at = Some(now));
     }
 
     /// Writes a change of the item whose key is the number.
@@ -220,7 +217,7 @@ impl StreamSource for SimulatedStream {
             records.push(record.clone());
         }
         let end = index + records.len();
-        let is_finished = shard.shard.is_closed && end == shard.records.len();
+        let is_finished = shard.closed_at.is_some() && end == shard.records.len();
         let next = (!is_finished).then(|| format!("{}/{end}/{}", parts[0], now.epoch_ms()));
         Ok(RecordPage { is_at_end: records.is_empty(), records, next })
     }

@@ -1,4 +1,4 @@
-//! What all parts of a running mapping share.
+//! The things that all parts of a running mapping share.
 
 use uuid::Uuid;
 

@@ -17,6 +17,9 @@ const EVENT_FRAME_BYTES: usize = r#"{"Records":[]}"#.len();
 /// A record and its number in the order of reading.
 pub(crate) type NumberedRecord = (u64, StreamRecord);
 
+/// A batch, and the delivery that takes it.
+type LaneBatch<'a, Function, C> = (Vec<NumberedRecord>, Box<LaneDelivery<'a, Function, C>>);
+
 /// The records of some of a shard's items that are read and not delivered.
 pub(crate) struct ShardLane<'a, Function, C> {
     queue: VecDeque<NumberedRecord>,
@@ -52,7 +55,7 @@ impl<'a, Function, C> ShardLane<'a, Function, C> {
         settings: &MappingSettings,
         now: Timestamp,
         is_last: bool,
-    ) -> Option<(Vec<NumberedRecord>, Box<LaneDelivery<'a, Function, C>>)> {
+    ) -> Option<LaneBatch<'a, Function, C>> {
         let since = self.waiting_since?;
         let is_full = self.queue.len() >= settings.batch_size || self.queued_bytes >= MAX_EVENT_BYTES;
         let is_due = is_last || is_full || now.since(since) >= settings.batch_window;

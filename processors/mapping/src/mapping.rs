@@ -31,7 +31,7 @@ pub struct EventSourceMapping<'a, Source, Function, C> {
     options: MappingOptions<'a>,
 }
 
-/// What surrounds a mapping.
+/// The surroundings of a mapping.
 #[derive(Clone, Copy)]
 pub struct MappingOptions<'a> {
     /// The mapping's id, which on-failure objects name.
@@ -46,7 +46,7 @@ pub struct MappingOptions<'a> {
     pub checkpoints: &'a dyn CheckpointStore,
     /// Where discarded batches go.
     pub on_failure: Option<&'a dyn FailureDestination>,
-    /// What it does where records are missing.
+    /// Its action where records are missing.
     pub gaps: GapPolicy,
 }
 
@@ -66,7 +66,7 @@ impl<'a> MappingOptions<'a> {
     }
 }
 
-/// What a mapping does if records between its checkpoint and the stream's oldest record are missing.
+/// The action if records between its checkpoint and the stream's oldest record are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GapPolicy {
     /// It goes on with the oldest record, as Lambda does.
@@ -305,14 +305,16 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> EventSourceMapp
         Ok(())
     }
 
-    /// A mapping without checkpoints starts: with `LATEST`, closed shards are left out, and open ones begin at their newest records.
+    /// A mapping without checkpoints starts: with `LATEST`, shards that others
+    /// continue are left out, and the last ones begin at their newest records.
     async fn note_first_listing(&self, shards: &[StreamShard], lineage: &mut ShardLineage) -> Result<()> {
         lineage.first_listing = Some(BTreeSet::new());
         if self.settings.starting_position == StartingPosition::TrimHorizon {
             return Ok(());
         }
         for shard in shards {
-            let checkpoint = if shard.is_closed {
+            let is_continued = shards.iter().any(|other| other.parent.as_ref() == Some(&shard.id));
+            let checkpoint = if is_continued {
                 lineage.started.insert(shard.id.clone(), ShardState::Finished);
                 ShardCheckpoint::Finished
             } else {

@@ -53,8 +53,6 @@ pub struct StreamShard {
     pub id: String,
     /// The shard that it continues, whose records come first.
     pub parent: Option<String>,
-    /// Whether it takes no more records.
-    pub is_closed: bool,
 }
 
 /// A position in a shard.

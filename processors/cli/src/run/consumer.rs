@@ -22,7 +22,7 @@ pub(super) struct TableConsumer {
     checkpoints: TableCheckpoints,
 }
 
-/// What was consumed of a table.
+/// The counts of a consumed table.
 #[derive(Debug, Serialize)]
 pub(super) struct ConsumedTable {
     pub(super) table: String,
@@ -59,7 +59,10 @@ impl TableConsumer {
                 consumed = consume => consumed,
                 lost = self.checkpoints.keep_lease() => return Err(lost),
             };
-            self.checkpoints.release_lease().await?;
+            if let Err(error) = self.checkpoints.release_lease().await {
+                // It ends by itself.
+                eprintln!("afterwrite: {}: the lease was not released: {error}", self.table);
+            }
             consumed?;
         }
         Ok(ConsumedTable { table: self.table.clone(), counts: progress.counts() })

@@ -52,7 +52,7 @@ pub(crate) struct RunArguments {
     json: bool,
 }
 
-/// What to do if changes are missing from the stream.
+/// The action if changes are missing from the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ExpiredPolicy {
     /// Name the missing changes and end with exit code 3.

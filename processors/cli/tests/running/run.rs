@@ -99,7 +99,7 @@ fn stopped(mut consumer: BackgroundCommand) -> u64 {
     totals[0]["read"].as_u64().unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consumer_goes_on_after_its_checkpoint() {
     let deployment = Deployment::start().await;
     deployment.put_project().await;
@@ -119,7 +119,7 @@ async fn a_consumer_goes_on_after_its_checkpoint() {
     assert_eq!(stopped(second), 1, "only what is new");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_process_waits_for_the_lease_of_the_first() {
     let deployment = Deployment::start().await;
     deployment.put_project().await;
@@ -134,7 +134,7 @@ async fn a_second_process_waits_for_the_lease_of_the_first() {
     assert_eq!(stopped(second), 1);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_was_created_again_stops_the_consumer_and_names_the_gap() {
     let deployment = Deployment::start().await;
     deployment.put_project().await;
@@ -160,7 +160,7 @@ async fn a_stream_that_was_created_again_stops_the_consumer_and_names_the_gap() 
     assert_eq!(stopped(reset), 2);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn latest_reads_only_what_is_written_later() {
     let deployment = Deployment::start().await;
     deployment.put_project().await;

@@ -45,7 +45,7 @@ impl StreamSource for EmbeddedStream {
         let request = DescribeStreamRequest { stream_arn, ..DescribeStreamRequest::default() };
         let described = call(&self.database, |database| database.describe_stream(request)).await?;
         let shards = described.stream_description.shards.into_iter();
-        let shards = shards.map(|shard| StreamShard { id: shard.shard_id, parent: None, is_closed: false });
+        let shards = shards.map(|shard| StreamShard { id: shard.shard_id, parent: None });
         Ok(ShardPage { shards: shards.collect(), next: None })
     }
 

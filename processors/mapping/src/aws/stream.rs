@@ -98,10 +98,5 @@ impl StreamSource for DeployedStream {
 }
 
 fn stream_shard(shard: &Shard) -> Option<StreamShard> {
-    let range = shard.sequence_number_range();
-    Some(StreamShard {
-        id: shard.shard_id()?.to_owned(),
-        parent: shard.parent_shard_id().map(str::to_owned),
-        is_closed: range.is_some_and(|range| range.ending_sequence_number().is_some()),
-    })
+    Some(StreamShard { id: shard.shard_id()?.to_owned(), parent: shard.parent_shard_id().map(str::to_owned) })
 }

@@ -7,7 +7,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use tokio::process::{Child, Command};
 
 use super::api::{InvocationEnd, RuntimeApi};
-use super::pool::FunctionProgram;
+use super::program::FunctionProgram;
 
 /// A running process; dropping it kills it.
 pub(super) struct FunctionInstance {

@@ -11,5 +11,7 @@
 mod api;
 mod instance;
 mod pool;
+mod program;
 
-pub use self::pool::{FunctionPool, FunctionProgram};
+pub use self::pool::FunctionPool;
+pub use self::program::FunctionProgram;

@@ -1,24 +1,13 @@
 //! The processes of a function: as many as there are invocations at once.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use afterwrite::{ErrorKind, Result};
 use tokio::sync::Mutex;
 
 use super::instance::FunctionInstance;
+use super::program::FunctionProgram;
 use crate::handler::EventHandler;
-
-/// A program that speaks the Lambda Runtime API.
-#[derive(Clone, Debug)]
-pub struct FunctionProgram {
-    /// The function's name.
-    pub name: String,
-    /// The program.
-    pub path: PathBuf,
-    /// Environment variables in addition to those of this process and of Lambda.
-    pub variables: Vec<(String, String)>,
-}
 
 /// A function in processes of its own. Dropping it kills them.
 pub struct FunctionPool {
