@@ -8,6 +8,8 @@ use std::time::Duration;
 use afterwrite::ErrorKind;
 use afterwrite_mapping::EventHandler as _;
 use afterwrite_mapping::runtime::{FunctionPool, FunctionProgram};
+use afterwrite_tests::deployment::{FunctionDeployment, STATE};
+use afterwrite_tests::programs::program;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -149,4 +151,33 @@ async fn a_program_that_cannot_be_started_is_named() {
     let error = FunctionPool::start(program).await.map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(error.to_string().contains("./not-there"), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn the_deployed_aggregator_counts_under_the_runtime_api() {
+    let deployment = FunctionDeployment::new().await;
+    deployment.put_project("p1").await;
+    deployment.put_attempt("p1", "t1").await;
+    let records = deployment.records().await;
+    let event = serde_json::json!({ "Records": records }).to_string().into_bytes();
+    let endpoint = deployment.endpoint();
+    let variables = [
+        ("AFTERWRITE_MODEL", "exambuddy"),
+        ("AFTERWRITE_STATE_TABLE", STATE),
+        ("AWS_ENDPOINT_URL_DYNAMODB", endpoint.as_str()),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let aggregator =
+        FunctionProgram { name: "aggregator".to_owned(), path: program("aggregator"), variables };
+    let pool = FunctionPool::start(aggregator).await.unwrap();
+    for _ in 0..2 {
+        let response = pool.handle(event.clone(), REMAINING).await.unwrap();
+        assert_eq!(response, br#"{"batchItemFailures":[]}"#);
+    }
+    let total = deployment.item(STATE, "ADMIN#a1", "ROLLUP#TOTAL").await;
+    assert_eq!(total["attempts"], "1");
 }

@@ -14,8 +14,8 @@ use afterwrite_mapping::runtime::{FunctionPool, FunctionProgram};
 use super::servers::DevServers;
 use crate::hosted::HostedFunction;
 
-const AGGREGATOR: &str = "aggregator";
-const RELAY: &str = "relay";
+pub(super) const AGGREGATOR: &str = "aggregator";
+pub(super) const RELAY: &str = "relay";
 const EXPORTER: &str = "exporter";
 const COMPACTOR: &str = "compactor";
 const INVALIDATOR: &str = "invalidator";

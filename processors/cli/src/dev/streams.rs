@@ -15,8 +15,11 @@ use afterwrite_mapping::{
 };
 use futures::future::try_join_all;
 
-use super::functions::DevFunction;
+use super::functions::{AGGREGATOR, DevFunction, RELAY};
 use super::servers::{BUCKET, DevServers, STATE_TABLE};
+
+/// Retries of a batch before it is discarded.
+const MAX_RETRIES: u32 = 10;
 
 /// Settings of mappings that files set, by function.
 pub(super) type MappingFiles = BTreeMap<String, MappingSettings>;
@@ -43,8 +46,7 @@ pub(super) async fn deliver_streams(
     let mut mappings = Vec::new();
     for (name, function) in functions {
         for table in &config.table_names {
-            let settings =
-                MappingSettings { function_name: name.clone(), ..settings_of(name, function, files) };
+            let settings = MappingSettings { function_name: name.clone(), ..settings_of(name, files) };
             let bucket = settings.on_failure_bucket.clone().unwrap_or_else(|| BUCKET.to_owned());
             servers.s3.ensure_bucket(&bucket).await?;
             let checkpoints =
@@ -87,26 +89,15 @@ impl StreamMapping<'_> {
     }
 }
 
-/// The settings of a function's mappings: those of its file, or for Afterwrite's own functions those of a deployment, or else AWS's
-/// defaults.
-fn settings_of(name: &str, function: &DevFunction, files: &MappingFiles) -> MappingSettings {
-    match (files.get(name), function) {
-        (Some(settings), _) => settings.clone(),
-        (None, DevFunction::Program(_)) => {
-            MappingSettings { max_retries: Some(10), ..MappingSettings::default() }
-        }
-        (
-            None,
-            DevFunction::Projections(_)
-            | DevFunction::Exporter(_)
-            | DevFunction::Compactor(_)
-            | DevFunction::Invalidator(_),
-        ) => MappingSettings {
-            batch_size: 1000,
-            max_retries: Some(10),
-            bisects: true,
-            reports_item_failures: true,
-            ..MappingSettings::default()
-        },
+/// The settings of a function's mappings: those of its file, or for Afterwrite's functions, and what replaces them, those of a
+/// deployment. Any other function has AWS's defaults, but for a limit of retries.
+fn settings_of(name: &str, files: &MappingFiles) -> MappingSettings {
+    if let Some(settings) = files.get(name) {
+        return settings.clone();
     }
+    let limited = MappingSettings { max_retries: Some(MAX_RETRIES), ..MappingSettings::default() };
+    if name == AGGREGATOR || name == RELAY {
+        return MappingSettings { batch_size: 1000, bisects: true, reports_item_failures: true, ..limited };
+    }
+    limited
 }
