@@ -94,12 +94,12 @@ impl EmbeddedEndpoints {
     }
 }
 
-/// A configuration of AWS clients, for a service that no function uses.
+/// A Firehose client.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if no region is set.
-pub async fn client_config() -> Result<SdkConfig> {
-    sdk_config().await
+pub async fn firehose_client() -> Result<aws_sdk_firehose::Client> {
+    Ok(aws_sdk_firehose::Client::new(&sdk_config().await?))
 }
 
 /// A DynamoDB client.
@@ -135,7 +135,11 @@ fn has_s3_endpoint(sdk: &SdkConfig) -> bool {
     services.and_then(|(services, key)| services.load_config(key)).is_some()
 }
 
-async fn sdk_config() -> Result<SdkConfig> {
+/// The configuration of all clients: the environment's, with our time limits.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if no region is set.
+pub async fn sdk_config() -> Result<SdkConfig> {
     let timeouts = timeouts().operation_attempt_timeout(ATTEMPT_TIMEOUT).build();
     let defaults =
         aws_config::defaults(BehaviorVersion::latest()).http_client(http_client()).timeout_config(timeouts);

@@ -9,7 +9,7 @@ mod projections;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use self::clients::{EmbeddedEndpoints, client_config, dynamodb_client, s3_client};
+pub use self::clients::{EmbeddedEndpoints, dynamodb_client, firehose_client, s3_client, sdk_config};
 pub use self::projections::ProjectionKind;
 use crate::commit::PoisonPolicy;
 use crate::relay::invalidate::PathTarget;

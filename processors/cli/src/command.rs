@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use afterwrite::{Error, ErrorKind};
 use clap::{Parser, Subcommand};
 
+use crate::backfill::BackfillCommand;
 use crate::compact::CompactArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
@@ -17,6 +18,7 @@ use crate::jobs::JobsCommand;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
 use crate::run::RunArguments;
+use crate::verify::{RepairCommand, VerifyCommand};
 
 const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -55,6 +57,12 @@ enum Command {
         after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket\n  afterwrite datasets migrate --bucket my-bucket"
     )]
     Datasets(DatasetsCommand),
+    /// Count the items that the tables already have, or what a changed model counts of them, while they are written to.
+    Backfill(BackfillCommand),
+    /// Compare counters, rollups, mirrors and the ledger with the items, while they are written to.
+    Verify(VerifyCommand),
+    /// Repair what `verify` found, under conditions, with a log.
+    Repair(RepairCommand),
     /// List, show, pause, resume, stop and throttle jobs on deployed tables.
     #[command(
         subcommand,
@@ -80,6 +88,9 @@ impl Cli {
             Command::Export(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
             Command::Datasets(command) => Box::pin(command.run()).await,
+            Command::Backfill(command) => Box::pin(command.run()).await,
+            Command::Verify(command) => Box::pin(command.run()).await,
+            Command::Repair(command) => Box::pin(command.run()).await,
             Command::Jobs(command) => Box::pin(command.run()).await,
             Command::Model(command) => command.run(),
         };
@@ -152,6 +163,8 @@ mod tests {
             ("model diff a b --items e", "write a name, `=` and a value"),
             ("jobs set x rate=0", "write rate=ITEMS"),
             ("jobs set x speed=1", "write rate=ITEMS"),
+            ("verify --sample 0", "write a number above 0"),
+            ("backfill --only a", "write a name"),
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             let error = Cli::try_parse_from(line).unwrap_err().to_string();
@@ -174,6 +187,9 @@ mod tests {
             "model explain m",
             "model diff a",
             "model diff a b --items e=x",
+            "backfill --export x",
+            "verify --recheck f --only a=b",
+            "repair",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
@@ -197,6 +213,9 @@ mod tests {
             "jobs list --state-table s --json",
             "jobs set x rate=none",
             "jobs resume x --workers 4",
+            "backfill --only a=b --yes --without-recovery",
+            "verify --sample 0.5 --only a=b",
+            "repair f --dry-run",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());

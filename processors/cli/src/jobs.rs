@@ -5,6 +5,7 @@ use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState};
 use clap::{Args, Subcommand};
 
 use crate::arguments::pair;
+use crate::backfill;
 use crate::deployment::DeploymentArguments;
 use crate::job_output::print_report;
 use crate::print::{align_right, json, new_table, print};
@@ -125,13 +126,18 @@ impl JobArguments {
 impl ResumeArguments {
     /// Continues the job in this process.
     async fn resume(&self) -> Result<bool> {
-        let job = self.job.deployment.jobs().await?.load(&self.job.id).await?;
-        let workers = self.workers;
-        match job.kind {
-            JobKind::Backfill | JobKind::Verify | JobKind::Repair | JobKind::Replay | JobKind::Redrive => {
-                Err(Error::new(ErrorKind::Configuration, "this version cannot resume jobs of this kind")
-                    .with("kind", job.kind.name())
-                    .with("workers", workers.to_string()))
+        let store = self.job.deployment.jobs().await?;
+        let workers = usize::from(self.workers);
+        match store.load(&self.job.id).await?.kind {
+            JobKind::Backfill => {
+                let deployment = self.job.deployment.connect().await?;
+                let job = store.acquire(&self.job.id).await?;
+                Box::pin(backfill::resume(&deployment, job, workers, self.job.json)).await
+            }
+            kind @ (JobKind::Verify | JobKind::Repair | JobKind::Replay | JobKind::Redrive) => {
+                Err(Error::new(ErrorKind::Configuration, "jobs of this kind cannot be resumed")
+                    .with("kind", kind.name())
+                    .hint("Start a new job with the same arguments"))
             }
         }
     }

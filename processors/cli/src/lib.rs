@@ -1,6 +1,7 @@
 //! Afterwrite's command line.
 
 mod arguments;
+pub mod backfill;
 pub mod command;
 pub mod compact;
 pub mod datasets;
@@ -16,3 +17,4 @@ mod print;
 pub mod query;
 mod run;
 mod signals;
+pub mod verify;

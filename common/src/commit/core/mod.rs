@@ -80,17 +80,27 @@ impl LedgerCore {
     /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the
     /// table's key schema.
     pub(crate) fn item_key(&self, table: usize, partition: &str, sort: Option<&str>) -> Option<ItemKey> {
-        let schema = self.model.tables.get(table)?;
-        let attribute = |key: &KeySchema, text: &str| {
-            let value = key_value(text, key.key_type)?;
-            Some(KeyAttribute { name: Arc::clone(&key.name), value })
-        };
-        let sort = match (&schema.sort_key, sort) {
-            (Some(key), Some(text)) => Some(attribute(key, text)?),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => return None,
-        };
-        let table = Arc::clone(self.table_names.get(table)?);
-        Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
+        source_item_key(&self.model, &self.table_names, table, (partition, sort))
     }
+}
+
+/// The key of an item in its table: see [`LedgerCore::item_key`].
+pub(crate) fn source_item_key(
+    model: &Model,
+    table_names: &[Arc<str>],
+    table: usize,
+    (partition, sort): (&str, Option<&str>),
+) -> Option<ItemKey> {
+    let schema = model.tables.get(table)?;
+    let attribute = |key: &KeySchema, text: &str| {
+        let value = key_value(text, key.key_type)?;
+        Some(KeyAttribute { name: Arc::clone(&key.name), value })
+    };
+    let sort = match (&schema.sort_key, sort) {
+        (Some(key), Some(text)) => Some(attribute(key, text)?),
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => return None,
+    };
+    let table = Arc::clone(table_names.get(table)?);
+    Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
 }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use afterwrite::Result;
 use afterwrite::clock::SystemClock;
+use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
     MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StreamGap,
 };
 use serde::Serialize;
+
+use crate::backfill::BackfillCommand;
 
 /// How often the lease of another process is looked at.
 const LEASE_POLL: Duration = Duration::from_secs(2);
@@ -20,6 +22,15 @@ pub(super) struct TableConsumer {
     table: String,
     stream: DeployedStream,
     checkpoints: TableCheckpoints,
+}
+
+/// How the streams are consumed.
+pub(super) struct ConsumptionPlan<'p> {
+    pub(super) settings: &'p MappingSettings,
+    /// Whether the checkpoints are forgotten first.
+    pub(super) reset: bool,
+    /// The backfill that follows if changes are missing; without it, the consumer stops.
+    pub(super) recovery: Option<&'p BackfillCommand>,
 }
 
 /// The counts of a consumed table.
@@ -44,19 +55,17 @@ impl TableConsumer {
         Ok(Self { table: table.to_owned(), stream, checkpoints })
     }
 
-    /// Consumes the stream until `control` ends it. With `reset`, the checkpoints are forgotten first.
+    /// Consumes the stream until `control` ends it.
     pub(super) async fn consume(
         &self,
         function: &impl EventHandler,
-        settings: &MappingSettings,
+        plan: &ConsumptionPlan<'_>,
         control: &MappingControl,
-        reset: bool,
     ) -> Result<ConsumedTable> {
         let progress = MappingProgress::default();
         if self.wait_for_lease(control).await? {
-            let consume = self.consume_leased(function, settings, control, reset, &progress);
             let consumed = tokio::select! {
-                consumed = consume => consumed,
+                consumed = self.consume_leased(function, plan, control, &progress) => consumed,
                 lost = self.checkpoints.keep_lease() => return Err(lost),
             };
             if let Err(error) = self.checkpoints.release_lease().await {
@@ -87,14 +96,13 @@ impl TableConsumer {
     async fn consume_leased(
         &self,
         function: &impl EventHandler,
-        settings: &MappingSettings,
+        plan: &ConsumptionPlan<'_>,
         control: &MappingControl,
-        reset: bool,
         progress: &MappingProgress,
     ) -> Result<()> {
         // Stamps the checkpoints with this lease.
         self.checkpoints.load().await?;
-        if reset {
+        if plan.reset {
             self.checkpoints.forget().await?;
         }
         let pace = MappingPace { checkpoint_interval: CHECKPOINT_EVERY, ..MappingPace::default() };
@@ -103,17 +111,32 @@ impl TableConsumer {
             gaps: GapPolicy::Stop,
             ..MappingOptions::new(progress, &self.checkpoints)
         };
-        let mapping = EventSourceMapping::new(&self.stream, function, &SystemClock, settings, options);
-        match mapping.run(control).await? {
-            MappingEnd::Drained | MappingEnd::Stopped => Ok(()),
-            MappingEnd::Gap(gap) => Err(self.gap_error(gap)),
+        let mapping = EventSourceMapping::new(&self.stream, function, &SystemClock, plan.settings, options);
+        loop {
+            match (mapping.run(control).await?, plan.recovery) {
+                (MappingEnd::Drained | MappingEnd::Stopped, _) => return Ok(()),
+                (MappingEnd::Gap(gap), None) => return Err(self.gap_error(gap)),
+                (MappingEnd::Gap(gap), Some(backfill)) => self.recover(&gap, backfill).await?,
+            }
         }
     }
 
-    fn gap_error(&self, gap: StreamGap) -> afterwrite::Error {
+    /// Reconciles every item, so that nothing depends on the missing changes, and forgets the checkpoints: the stream is then
+    /// consumed from its oldest record.
+    async fn recover(&self, gap: &StreamGap, backfill: &BackfillCommand) -> Result<()> {
+        eprintln!("afterwrite: {}: {gap}; all items are reconciled", self.table);
+        if !Box::pin(backfill.run()).await? {
+            return Err(Error::new(ErrorKind::State, "the backfill could not count every item")
+                .with("table", &self.table)
+                .hint("See `afterwrite jobs list`; correct the items or the model, and start this command again"));
+        }
+        self.checkpoints.forget().await
+    }
+
+    fn gap_error(&self, gap: StreamGap) -> Error {
         gap.into_error().with("table", &self.table).hint(
-            "Run `afterwrite backfill` for this table, or replay its archive; then run this command with --reset, \
-             which begins with the oldest record of the stream",
+            "Run `afterwrite backfill --all`, or replay the archive; then run this command with --reset, which begins with \
+             the oldest record of the stream",
         )
     }
 }

@@ -10,14 +10,15 @@ mod consumer;
 
 use std::path::PathBuf;
 
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, ProjectionKind, client_config};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, ProjectionKind, sdk_config};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::ProjectionHost;
 use afterwrite_mapping::{MappingControl, MappingSettings, StartingPosition};
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
 
-use self::consumer::{ConsumedTable, TableConsumer};
+use self::consumer::{ConsumedTable, ConsumptionPlan, TableConsumer};
+use crate::backfill::BackfillCommand;
 use crate::hosted::HostedFunction;
 use crate::print::{align_right, json, new_table, print};
 use crate::signals::stop_signal;
@@ -47,6 +48,9 @@ pub(crate) struct RunArguments {
     /// 1,000 records, partial responses, bisecting.
     #[arg(long, value_name = "FILE")]
     mapping: Option<PathBuf>,
+    /// With --on-expired backfill: accept that the state table has no point-in-time recovery.
+    #[arg(long)]
+    without_recovery: bool,
     /// Print the totals as one JSON object when the consumer is stopped.
     #[arg(long)]
     json: bool,
@@ -84,7 +88,7 @@ impl RunArguments {
         let tables = self.tables(table_names.iter().map(|name| &**name).collect())?;
         let state_table = settings.required_state_table()?;
         let mapping = self.mapping_settings()?;
-        let sdk = client_config().await?;
+        let sdk = sdk_config().await?;
         let consumers: Vec<TableConsumer> = try_join_all(
             tables.iter().map(|table| TableConsumer::connect(&sdk, &state_table, &self.name, table)),
         )
@@ -93,8 +97,9 @@ impl RunArguments {
         let host = ProjectionHost::start("run", &[ProjectionKind::Aggregate], settings);
         let function = HostedFunction(Box::pin(host).await?);
         let control = MappingControl::default();
-        let consume =
-            consumers.iter().map(|consumer| consumer.consume(&function, &mapping, &control, self.reset));
+        let recovery = self.recovery();
+        let plan = ConsumptionPlan { settings: &mapping, reset: self.reset, recovery: recovery.as_ref() };
+        let consume = consumers.iter().map(|consumer| consumer.consume(&function, &plan, &control));
         let stop = async {
             stop_signal().await?;
             eprintln!("afterwrite: stopping after the batches under way");
@@ -110,14 +115,24 @@ impl RunArguments {
     }
 
     fn check_policy(&self) -> Result<()> {
-        let command = match self.on_expired {
-            ExpiredPolicy::Stop => return Ok(()),
-            ExpiredPolicy::ReplayArchive => "replay",
-            ExpiredPolicy::Backfill => "backfill",
-        };
-        Err(Error::new(ErrorKind::Configuration, format!("--on-expired cannot start a {command} yet")).hint(format!(
-            "Use --on-expired stop. If it stops, run `afterwrite {command}`, and then this command with --reset"
-        )))
+        match self.on_expired {
+            ExpiredPolicy::Stop | ExpiredPolicy::Backfill => Ok(()),
+            ExpiredPolicy::ReplayArchive => {
+                let message = "--on-expired cannot start a replay of the archive yet";
+                Err(Error::new(ErrorKind::Configuration, message).hint(
+                    "Use --on-expired stop. If it stops, run `afterwrite replay` over the archive from the checkpoint on, \
+                     and then this command with --reset; or use --on-expired backfill",
+                ))
+            }
+        }
+    }
+
+    /// The recovery of a consumer that misses changes; `None` if it stops.
+    fn recovery(&self) -> Option<BackfillCommand> {
+        match self.on_expired {
+            ExpiredPolicy::Stop | ExpiredPolicy::ReplayArchive => None,
+            ExpiredPolicy::Backfill => Some(BackfillCommand::of_all_items(self.without_recovery, self.json)),
+        }
     }
 
     /// The tables to consume.

@@ -158,6 +158,15 @@ async fn a_stream_that_was_created_again_stops_the_consumer_and_names_the_gap() 
     );
     assert!(errors.contains("ExamBuddyTable") && errors.contains("--reset"), "{errors}");
 
+    let with_backfill = ["--on-expired", "backfill", "--without-recovery"];
+    let mut unprotected = deployment.consumer(&with_backfill[..2]);
+    let (code, _, errors) = unprotected.ended();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("recovery"), "{errors}");
+    let recovered = deployment.consumer(&with_backfill);
+    deployment.counted("2").await;
+    assert!(stopped(recovered) >= 2, "it goes on with the oldest record");
+
     let reset = deployment.consumer(&["--reset"]);
     deployment.counted("2").await;
     assert!(stopped(reset) >= 2);
@@ -183,8 +192,7 @@ async fn latest_reads_only_what_is_written_later() {
 #[test]
 fn wrong_usage_names_the_next_step() {
     for (arguments, message) in [
-        (&["run", "--name", "b", "--on-expired", "backfill"][..], "run `afterwrite backfill`"),
-        (&["run", "--name", "b", "--on-expired", "replay-archive"], "run `afterwrite replay`"),
+        (&["run", "--name", "b", "--on-expired", "replay-archive"][..], "run `afterwrite replay`"),
         (&["run", "--name", "b", "--table", "ExamBudyTable"], "Did you mean ExamBuddyTable?"),
         (&["run", "--name", "b"], "AFTERWRITE_STATE_TABLE is not set"),
     ] {
