@@ -7,7 +7,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
-    MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StreamGap,
+    MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StartingPosition, StreamGap,
 };
 use serde::Serialize;
 
@@ -111,12 +111,16 @@ impl TableConsumer {
             gaps: GapPolicy::Stop,
             ..MappingOptions::new(progress, &self.checkpoints)
         };
-        let mapping = EventSourceMapping::new(&self.stream, function, &SystemClock, plan.settings, options);
+        let mut settings = plan.settings.clone();
         loop {
+            let mapping = EventSourceMapping::new(&self.stream, function, &SystemClock, &settings, options);
             match (mapping.run(control).await?, plan.recovery) {
                 (MappingEnd::Drained | MappingEnd::Stopped, _) => return Ok(()),
                 (MappingEnd::Gap(gap), None) => return Err(self.gap_error(gap)),
-                (MappingEnd::Gap(gap), Some(backfill)) => self.recover(&gap, backfill).await?,
+                (MappingEnd::Gap(gap), Some(backfill)) => {
+                    self.recover(&gap, backfill).await?;
+                    settings.starting_position = StartingPosition::TrimHorizon;
+                }
             }
         }
     }
