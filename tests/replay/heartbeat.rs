@@ -25,7 +25,7 @@ fn model() -> Arc<Model> {
     Arc::new(Model::load(Model::DEFAULT_NAME).unwrap())
 }
 
-fn names(model: &Model) -> Vec<Arc<str>> {
+pub(crate) fn names(model: &Model) -> Vec<Arc<str>> {
     model.tables.iter().map(|table| Arc::clone(&table.name)).collect()
 }
 

@@ -19,6 +19,8 @@ use afterwrite_operations::replay::NoTarget;
 use afterwrite_operations::tables::OverlayTables;
 use serde_json::{Value, json};
 
+use super::heartbeat::names;
+
 type Aggregator = StreamAggregator<Arc<MemoryTables>, SystemClock>;
 type Task = RedriveTask<Aggregator, NoTarget, MemoryObjects, Arc<MemoryTables>, SystemClock>;
 
@@ -107,7 +109,7 @@ impl OrderWorld {
         let items = parked_by_scan(&self.tables, &Arc::from("state")).await.unwrap();
         let redrive = ParkedRedrive {
             ledger: self.ledger(generation),
-            entries: StateItems::new(model(generation), Arc::from("state")),
+            entries: StateItems::new(model(generation), names(&model(generation)), Arc::from("state")),
             stream_labels: vec!["2026-02-06T10:00:00.000".to_owned()],
         };
         let task: Task = RedriveTask::new(None, Some((redrive, items)));
@@ -185,7 +187,7 @@ async fn a_dry_run_of_parked_items_writes_nothing_and_names_the_rollup() {
         Ledger::new(model(2), vec![Arc::from("T")], Arc::from("state"), Arc::clone(&overlay), SystemClock);
     let redrive = ParkedRedrive {
         ledger,
-        entries: StateItems::new(model(2), Arc::from("state")),
+        entries: StateItems::new(model(2), names(&model(2)), Arc::from("state")),
         stream_labels: vec!["2026-02-06T10:00:00.000".to_owned()],
     };
     let items = parked_by_scan(&world.tables, &Arc::from("state")).await.unwrap();

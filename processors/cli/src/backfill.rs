@@ -56,6 +56,22 @@ pub struct BackfillCommand {
 }
 
 impl BackfillCommand {
+    /// A backfill that reconciles every item of the environment's deployment, without a question.
+    pub(crate) fn of_all_items(without_recovery: bool, json: bool) -> Self {
+        Self {
+            deployment: DeploymentArguments::default(),
+            options: JobOptions { yes: true, without_recovery, rate: None, workers: 8, json },
+            segments: 8,
+            only: None,
+            all: true,
+            reattribute: false,
+            drop: false,
+            export: None,
+            export_table: None,
+            mapping_since: None,
+        }
+    }
+
     /// Plans, requests a confirmation, and runs the backfill; returns whether every item is counted.
     ///
     /// # Errors

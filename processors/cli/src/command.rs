@@ -12,6 +12,7 @@ use crate::backfill::BackfillCommand;
 use crate::compact::CompactArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
+use crate::dev::DevArguments;
 use crate::export::ExportArguments;
 use crate::heartbeat::HeartbeatArguments;
 use crate::invoke::InvokeArguments;
@@ -21,6 +22,7 @@ use crate::query::QueryArguments;
 use crate::record::RecordArguments;
 use crate::redrive::RedriveArguments;
 use crate::replay::ReplayArguments;
+use crate::run::RunArguments;
 use crate::state::StateCommand;
 use crate::tail::TailArguments;
 use crate::verify::{RepairCommand, VerifyCommand};
@@ -64,6 +66,10 @@ enum Command {
     State(StateCommand),
     /// Write the item whose age every stage reports, so that a dead path is noticed.
     Heartbeat(HeartbeatArguments),
+    /// Run everything on this machine until Ctrl-C: DynamoDB, S3, the delivery stream, the queues, and all functions.
+    Dev(DevArguments),
+    /// Consume the streams of deployed tables in this process, instead of Lambda.
+    Run(RunArguments),
     /// Query the datasets with SQL in place, with the same tables, views and saved queries as in Athena. Needs no AWS account for a folder.
     Query(QueryArguments),
     /// Export objects of the archive that the function `exporter` has missed, or all of them again after a change of the model.
@@ -108,6 +114,8 @@ impl Cli {
             Command::Redrive(arguments) => Box::pin(arguments.run()).await,
             Command::State(command) => Box::pin(command.run()).await,
             Command::Heartbeat(arguments) => Box::pin(arguments.run()).await,
+            Command::Dev(arguments) => Box::pin(arguments.run()).await,
+            Command::Run(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
             Command::Export(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
@@ -181,6 +189,8 @@ mod tests {
             ("demo --seed x", "write a whole number"),
             ("demo --attempts 0", "write a whole number from 1 to 1000000"),
             ("compact --dt 2026-2-6", "write the day as yyyy-mm-dd"),
+            ("dev --inject crash=2", "`crash=2` is not a fault that can be injected"),
+            ("dev --function relay", "write a name, `=` and a value"),
             ("model diff a b --items e=x", "write a whole number"),
             ("model diff a b --items e", "write a name, `=` and a value"),
             ("record a --from yesterday", "write a time, such as"),
@@ -202,6 +212,8 @@ mod tests {
             "dance",
             "demo --attempts 0",
             "model",
+            "run",
+            "run --name x --on-expired never",
             "query",
             "query --list --saved x",
             "query x --csv --json",
@@ -230,6 +242,8 @@ mod tests {
     fn the_options_in_the_help_are_accepted() {
         for line in [
             "demo --model shop --seed 7 --attempts 500 --json",
+            "dev --model shop --port 0 --data d --function relay=./r --inject crash=0.1 --json",
+            "run --name blue --on-expired stop --table t --start latest --reset",
             "query --list --json",
             "query --saved x --datasets d --model m --csv",
             "query x --bucket b",

@@ -6,9 +6,7 @@ use std::time::Instant;
 
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::Ledger;
-use afterwrite::config::{
-    EnvironmentSettings, FunctionConfig, ProjectionKind, dynamodb_client, firehose_client, s3_client,
-};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, ProjectionKind};
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
@@ -135,7 +133,7 @@ async fn start_aggregator(
     config: &FunctionConfig,
 ) -> Result<DeployedAggregator> {
     let state_table = settings.required_state_table()?;
-    let tables = DynamoDb::new(dynamodb_client().await?);
+    let tables = DynamoDb::new(settings.dynamodb_client().await?);
     let (model, names) = (config.model.clone(), config.table_names.clone());
     let ledger = Ledger::new(model, names, state_table, tables, SystemClock);
     let ledger = ledger.on_poison(settings.poison_policy()?).naming_keys(settings.names_keys()?);
@@ -146,8 +144,8 @@ async fn start_archiver(
     settings: &EnvironmentSettings,
 ) -> Result<ChangeArchiver<Firehose, S3Bucket, SystemClock>> {
     let (stream, bucket) = (settings.required_firehose_stream()?, settings.required_bucket()?);
-    let stream = Firehose::new(&firehose_client().await?, stream);
-    let bucket = S3Bucket::new(&s3_client().await?, bucket);
+    let stream = Firehose::new(&settings.firehose_client().await?, stream);
+    let bucket = S3Bucket::new(&settings.s3_client().await?, bucket);
     Ok(ChangeArchiver::new(stream, bucket, SystemClock))
 }
 

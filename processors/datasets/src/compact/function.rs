@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use afterwrite::clock::{Clock as _, SystemClock};
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
@@ -39,7 +39,7 @@ impl CompactorFunction {
     /// A missing or wrong setting, named by its variable.
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings)?;
-        let objects = S3Bucket::retrying(s3_client().await?, settings.required_bucket()?);
+        let objects = S3Bucket::retrying(settings.s3_client().await?, settings.required_bucket()?);
         Ok(Self {
             compactor: DatasetCompactor::new(
                 config.model,

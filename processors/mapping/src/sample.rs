@@ -4,7 +4,7 @@
 use afterwrite::Result;
 use fastrand::Rng;
 
-use crate::stream::{RecordPage, StreamReadError, StreamRecord, StreamShard, StreamSource};
+use crate::stream::{RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamSource};
 
 /// Some of the records of another stream; always the same ones for one seed.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +28,16 @@ impl<'a, Source: StreamSource> StreamSample<'a, Source> {
 }
 
 impl<Source: StreamSource> StreamSource for StreamSample<'_, Source> {
-    async fn shards(&self) -> Result<Vec<StreamShard>> {
-        self.source.shards().await
+    fn arn(&self) -> &str {
+        self.source.arn()
     }
 
-    async fn iterator(&self, shard: &str, after: Option<&str>) -> Result<String> {
-        self.source.iterator(shard, after).await
+    async fn describe(&self, after: Option<&str>) -> Result<ShardPage> {
+        self.source.describe(after).await
+    }
+
+    async fn iterator(&self, shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
+        self.source.iterator(shard, position).await
     }
 
     async fn read(&self, iterator: &str) -> Result<RecordPage, StreamReadError> {

@@ -1,11 +1,11 @@
-//! Reads a handler's response by Lambda's rules for partial batch responses.
+//! Reads a function's response by Lambda's rules for partial batch responses.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 /// Which part of a batch is delivered again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum BatchVerdict {
+pub(crate) enum BatchVerdict {
     /// All of it is accepted.
     Accepted,
     /// Accepted up to this index; everything from it on is delivered again.
@@ -16,9 +16,12 @@ pub(super) enum BatchVerdict {
 
 /// Reads a response to a batch whose records have these sequence numbers, in order.
 ///
-/// The lowest listed number is the checkpoint. An empty or missing list is success; an identifier that is empty, null, not a
-/// text or not in the batch fails the whole batch. The text is the reason.
-pub(super) fn judge_response(response: &[u8], sequence_numbers: &[&str]) -> (BatchVerdict, &'static str) {
+/// The lowest listed number is the checkpoint. An empty or missing list is success, and so is an empty response; an identifier that is
+/// empty, null, not a text or not in the batch fails the whole batch. The text is the reason.
+pub(crate) fn judge_response(response: &[u8], sequence_numbers: &[&str]) -> (BatchVerdict, &'static str) {
+    if response.iter().all(u8::is_ascii_whitespace) {
+        return (BatchVerdict::Accepted, "");
+    }
     let failures = match serde_json::from_slice::<Option<BatchResponse>>(response) {
         Err(_) => return (BatchVerdict::Failed, "the response is not a batch response"),
         Ok(None) => return (BatchVerdict::Accepted, ""),
@@ -61,7 +64,7 @@ mod tests {
 
     #[test]
     fn an_empty_or_missing_list_is_success() {
-        for response in ["{\"batchItemFailures\":[]}", "{\"batchItemFailures\":null}", "{}", "null"] {
+        for response in ["{\"batchItemFailures\":[]}", "{\"batchItemFailures\":null}", "{}", "null", ""] {
             assert_eq!(judge_response(response.as_bytes(), &BATCH).0, BatchVerdict::Accepted, "{response}");
         }
     }
@@ -75,7 +78,6 @@ mod tests {
     #[test]
     fn an_invalid_response_fails_the_whole_batch() {
         for response in [
-            "",
             "[]",
             "not json",
             r#"{"batchItemFailures":"102"}"#,

@@ -1,4 +1,4 @@
-//! The HTTP/1.1 server of the embedded services, on a free port of 127.0.0.1.
+//! The HTTP/1.1 server of the Runtime API and of the embedded services, on 127.0.0.1.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -17,15 +17,34 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// A running server. Dropping it stops it as [`HttpServer::stop`] does, without waiting.
 #[derive(Debug)]
-pub(super) struct HttpServer {
+pub struct HttpServer {
     address: SocketAddr,
     stop: watch::Sender<()>,
     accepting: JoinHandle<()>,
 }
 
 impl HttpServer {
-    /// Starts to serve on the current Tokio runtime.
-    pub(super) async fn start<S, B>(name: &str, service: S) -> Result<Self>
+    /// Starts to serve on a free port, on the current Tokio runtime.
+    ///
+    /// # Errors
+    /// `Configuration` if there is no free port.
+    pub async fn start<S, B>(name: &str, service: S) -> Result<Self>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Cause>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Cause>,
+    {
+        Self::start_at(name, 0, service).await
+    }
+
+    /// Starts to serve on this port, or on a free one if it is 0.
+    ///
+    /// # Errors
+    /// `Configuration` if the port is in use.
+    pub async fn start_at<S, B>(name: &str, port: u16, service: S) -> Result<Self>
     where
         S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
         S::Future: Send + 'static,
@@ -36,21 +55,32 @@ impl HttpServer {
     {
         let cannot_listen = |error| {
             Error::new(ErrorKind::Configuration, format!("the {name} cannot listen on 127.0.0.1"))
+                .with("port", port.to_string())
                 .caused_by(error)
         };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(cannot_listen)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(cannot_listen)?;
         let address = listener.local_addr().map_err(cannot_listen)?;
         let (stop, stopped) = watch::channel(());
         Ok(Self { address, stop, accepting: tokio::spawn(accept(listener, service, stopped)) })
     }
 
     /// The server's URL: `http://127.0.0.1:<port>`.
-    pub(super) fn endpoint(&self) -> String {
+    #[must_use]
+    pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
+    /// The server's address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Stops: no new connections, requests under way finish.
-    pub(super) async fn stop(self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Unavailable` if the server failed before.
+    pub async fn stop(self) -> Result<()> {
         drop(self.stop);
         self.accepting
             .await
