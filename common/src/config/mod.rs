@@ -32,6 +32,8 @@ const DISTRIBUTION: &str = "AFTERWRITE_CLOUDFRONT_DISTRIBUTION";
 const CDN_QUEUE: &str = "AFTERWRITE_CDN_QUEUE";
 const ON_POISON: &str = "AFTERWRITE_ON_POISON";
 const LOG_KEYS: &str = "AFTERWRITE_LOG_KEYS";
+const METRICS_NAMESPACE: &str = "POWERTOOLS_METRICS_NAMESPACE";
+const METRICS_SERVICE: &str = "POWERTOOLS_SERVICE_NAME";
 
 /// The environment variables as text. An empty variable counts as unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +62,10 @@ pub struct EnvironmentSettings {
     pub on_poison: Option<String>,
     /// `AFTERWRITE_LOG_KEYS`: `true` if logs may have the keys of items.
     pub log_keys: Option<String>,
+    /// `POWERTOOLS_METRICS_NAMESPACE`: the namespace of the metrics.
+    pub metrics_namespace: Option<String>,
+    /// `POWERTOOLS_SERVICE_NAME`: the metrics' dimension `service`.
+    pub metrics_service: Option<String>,
     /// `AWS_REGION` of a deployed function: `AWS_LAMBDA_FUNCTION_NAME` is set, and no `AWS_ENDPOINT_URL…`, because emulators
     /// name streams in regions of their own.
     pub region: Option<String>,
@@ -102,6 +108,8 @@ impl EnvironmentSettings {
             cdn_queue: take(CDN_QUEUE),
             on_poison: take(ON_POISON),
             log_keys: take(LOG_KEYS),
+            metrics_namespace: take(METRICS_NAMESPACE),
+            metrics_service: take(METRICS_SERVICE),
             region,
             runtime_api: take("AWS_LAMBDA_RUNTIME_API"),
             embedded: None,

@@ -99,6 +99,15 @@ fn a_queue_is_named_by_its_url() {
 }
 
 #[test]
+fn the_labels_of_metrics_have_the_names_that_powertools_reads() {
+    let labelled = settings(&[(METRICS_NAMESPACE, "Exams"), (METRICS_SERVICE, "exams-production")]);
+    assert_eq!(labelled.metrics_namespace.as_deref(), Some("Exams"));
+    assert_eq!(labelled.metrics_service.as_deref(), Some("exams-production"));
+    let empty = settings(&[("POWERTOOLS_METRICS_NAMESPACE", ""), ("POWERTOOLS_SERVICE_NAME", "")]);
+    assert_eq!((empty.metrics_namespace, empty.metrics_service), (None, None));
+}
+
+#[test]
 fn an_unknown_variable_is_warned_about() {
     let known = settings(&[("AFTERWRITE_MODEL", "shop"), ("AFTERWRITE_BUCKET", ""), ("PATH", "/bin")]);
     assert_eq!(known.warnings, Vec::<String>::new());

@@ -17,7 +17,7 @@ use afterwrite::sink::redis::RedisCache;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::sqs::SqsQueue;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction};
+use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction, MetricsLabels};
 use futures::future::{OptionFuture, join};
 
 use crate::heartbeat::{is_heartbeat_request, write_heartbeats};
@@ -26,7 +26,7 @@ use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRe
 /// A function's projections, ready for batches.
 #[derive(Debug)]
 pub struct ProjectionHost {
-    function: &'static str,
+    labels: MetricsLabels,
     /// The deployed names of the source tables.
     table_names: Vec<Arc<str>>,
     aggregator: Option<DeployedAggregator>,
@@ -62,12 +62,13 @@ impl ProjectionHost {
                 ProjectionKind::Archive => archiver = Some(Box::pin(start_archiver(&settings)).await?),
             }
         }
+        let labels = MetricsLabels::new(&settings, function, &config.model);
         let region = StreamRegion::new(settings.region.as_deref());
         let table_names = config.table_names.clone();
         let tables = SourceTables::new(config.model, config.table_names).in_region(region);
         let relay = (invalidator.is_some() || archiver.is_some())
             .then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
-        Ok(Self { function, table_names, aggregator, relay })
+        Ok(Self { labels, table_names, aggregator, relay })
     }
 
     async fn aggregate(
@@ -81,7 +82,7 @@ impl ProjectionHost {
         log_failures(&aggregated.failures, "a record was not counted");
         log_failures(&aggregated.parked, "a record cannot be counted; its item is marked as parked");
         log_errors(&aggregated.unwritable_mirrors, "a mirror was not written", |error| (None, error));
-        metrics::aggregated(&aggregated).print(self.function, &aggregator.ledger().model().name, started);
+        metrics::aggregated(&aggregated).print(&self.labels, started);
         Ok(aggregated.response)
     }
 
@@ -107,7 +108,7 @@ impl ProjectionHost {
         log_failures(&relayed.failures, "a record was not relayed");
         let refused = "CloudFront refuses a path, which stays stale";
         log_errors(&relayed.refused, refused, |refused| (None, &refused.error));
-        metrics::relayed(&relayed).print(self.function, &relay.model().name, started);
+        metrics::relayed(&relayed).print(&self.labels, started);
         Ok(relayed.response)
     }
 }

@@ -10,7 +10,6 @@
 //! batches is invalidated, and paid for, once. The function must run alone for a distribution (reserved concurrency 1).
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Instant;
 
 use afterwrite::clock::{Clock, SystemClock};
@@ -20,9 +19,10 @@ use afterwrite::relay::drain::{PathInvalidator, QueuedPaths};
 use afterwrite::relay::{RefusedPath, parse_message};
 use afterwrite::sink::Distribution;
 use afterwrite::sink::cloudfront::CloudFront;
-use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_lambda::{BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction};
+use afterwrite_lambda::{
+    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLabels,
+};
 use serde::Deserialize;
 
 use crate::metrics;
@@ -136,7 +136,7 @@ fn read_event(event: &str) -> Result<SqsEvent<'_>> {
 /// The function `invalidator`.
 #[derive(Debug)]
 pub struct InvalidatorFunction {
-    model: Arc<Model>,
+    labels: MetricsLabels,
     handler: QueueInvalidator<CloudFront, SystemClock>,
     /// Whether logs may have paths, which contain keys of items.
     names_keys: bool,
@@ -151,7 +151,8 @@ impl InvalidatorFunction {
         let model = FunctionConfig::resolve(&settings)?.model;
         let distribution = Box::pin(settings.required_distribution()).await?;
         let handler = QueueInvalidator::new(distribution, SystemClock);
-        Ok(Self { model, handler, names_keys: settings.names_keys()? })
+        let labels = MetricsLabels::new(&settings, FUNCTION, &model);
+        Ok(Self { labels, handler, names_keys: settings.names_keys()? })
     }
 
     fn log(&self, invalidated: &InvalidatedMessages) {
@@ -172,7 +173,7 @@ impl LambdaFunction for InvalidatorFunction {
         let started = Instant::now();
         let invalidated = Box::pin(self.handler.handle(invocation.payload(), invocation.deadline())).await?;
         self.log(&invalidated);
-        metrics::invalidated(&invalidated).print(FUNCTION, &self.model.name, started);
+        metrics::invalidated(&invalidated).print(&self.labels, started);
         Ok(invalidated.response)
     }
 }

@@ -1,6 +1,7 @@
 //! The metrics of a batch that a handler returns.
 
 use afterwrite::heartbeat::HeartbeatStage;
+pub use afterwrite_lambda::MetricsLabels;
 use afterwrite_lambda::MetricsLine;
 
 use crate::{AggregatedBatch, InvalidatedMessages, RelayedBatch};

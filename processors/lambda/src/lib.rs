@@ -10,7 +10,7 @@ mod response;
 mod runtime;
 
 pub use self::logging::start_logging;
-pub use self::metrics::MetricsLine;
+pub use self::metrics::{MetricsLabels, MetricsLine};
 pub use self::payload::EventSource;
 pub use self::response::{BatchItemFailure, BatchResponse};
 pub use self::runtime::{Invocation, LambdaFunction, run};

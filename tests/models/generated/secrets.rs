@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::Ledger;
+use afterwrite::config::EnvironmentSettings;
 use afterwrite::record::Timestamp;
-use afterwrite_functions::{StreamAggregator, metrics};
+use afterwrite_functions::StreamAggregator;
+use afterwrite_functions::metrics::{self, MetricsLabels};
 use afterwrite_local::sdk::CREDENTIAL;
 use afterwrite_tests::archive::{BUCKET, EmbeddedArchive, STREAM, objects};
 use afterwrite_tests::clock::StillClock;
@@ -97,8 +99,8 @@ async fn no_output_contains_a_password_hash() {
     for batch in run.streams.records.chunks(40) {
         let relayed = relay_batch(&relay, batch).await;
         assert_no_secret("the relay's result", format!("{relayed:?}").as_bytes(), &hashes);
-        let line =
-            metrics::relayed(&relayed).render("relay", "glad", Duration::ZERO, Timestamp::from_epoch_ms(0));
+        let labels = MetricsLabels::new(&EnvironmentSettings::default(), "relay", run.model());
+        let line = metrics::relayed(&relayed).render(&labels, Duration::ZERO, Timestamp::from_epoch_ms(0));
         assert_no_secret("the relay's metrics", line.as_bytes(), &hashes);
     }
     let lines = stream.contents();
@@ -134,7 +136,8 @@ async fn an_error_message_holds_no_password_hash() {
             assert!(message.contains("Endorsements") || message.contains("YearsOfExperience"), "{message}");
         }
         assert_no_secret("the aggregator's result", format!("{handled:?}").as_bytes(), &hashes);
-        let line = metrics::aggregated(&handled).render("aggregator", "glad", Duration::ZERO, latest);
+        let labels = MetricsLabels::new(&EnvironmentSettings::default(), "aggregator", run.model());
+        let line = metrics::aggregated(&handled).render(&labels, Duration::ZERO, latest);
         assert_no_secret("the aggregator's metrics", line.as_bytes(), &hashes);
         // The archive takes these records too. They are skills, and the attribute is a secret of users alone.
         let relayed = relay.handle(event.as_bytes(), latest).await.unwrap_or_else(|error| panic!("{error}"));

@@ -7,7 +7,7 @@ use afterwrite::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLine};
+use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLabels, MetricsLine};
 use serde::Deserialize;
 
 use crate::heartbeat::exported_heartbeat;
@@ -22,6 +22,7 @@ const HINT: &str = "Invoke it on a schedule with {}, or name a dataset or a day:
 pub struct CompactorFunction {
     compactor: DatasetCompactor<S3Bucket, SystemClock>,
     objects: S3Bucket,
+    labels: MetricsLabels,
 }
 
 /// An invocation's payload: what to compact. An absent field means all.
@@ -40,7 +41,9 @@ impl CompactorFunction {
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings)?;
         let objects = S3Bucket::retrying(settings.s3_client().await?, settings.required_bucket()?);
+        let labels = MetricsLabels::new(&settings, FUNCTION, &config.model);
         Ok(Self {
+            labels,
             compactor: DatasetCompactor::new(
                 config.model,
                 objects.clone(),
@@ -80,7 +83,7 @@ impl LambdaFunction for CompactorFunction {
         let compacted = Box::pin(compaction).await?;
         let mut line = metrics(&compacted);
         line.freshness(HeartbeatStage::Queryable, exported.map(|written| SystemClock.now().since(written)));
-        line.print(FUNCTION, &self.compactor.model().name, started);
+        line.print(&self.labels, started);
         Ok(compacted)
     }
 }

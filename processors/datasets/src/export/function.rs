@@ -12,7 +12,7 @@ use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_lambda::{
-    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLine,
+    BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLabels, MetricsLine,
 };
 
 use super::event::{CreatedObject, ExporterEvent};
@@ -24,6 +24,7 @@ const FUNCTION: &str = "exporter";
 #[derive(Debug)]
 pub struct ExporterFunction {
     exporter: ArchiveExporter<S3Bucket, DynamoDb, SystemClock>,
+    labels: MetricsLabels,
     /// Objects of other buckets are skipped.
     bucket: String,
 }
@@ -44,9 +45,10 @@ impl ExporterFunction {
             }
             None => None,
         };
+        let labels = MetricsLabels::new(&settings, FUNCTION, &config.model);
         let exporter =
             ArchiveExporter::new(config.model, config.table_names, objects, remembered, SystemClock);
-        Ok(Self { exporter, bucket: name.to_string() })
+        Ok(Self { exporter, labels, bucket: name.to_string() })
     }
 
     /// Exports the objects of all messages, with one commit for each dataset; the response names the messages that failed.
@@ -120,7 +122,7 @@ impl ExporterFunction {
         let mut line = metrics(&totals);
         let heartbeat = totals.heartbeat_ms.map(Timestamp::from_epoch_ms);
         line.freshness(HeartbeatStage::Exported, heartbeat.map(|written| SystemClock.now().since(written)));
-        line.print(FUNCTION, &self.exporter.model().name, started);
+        line.print(&self.labels, started);
         done
     }
 }

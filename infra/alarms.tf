@@ -1,0 +1,262 @@
+# Alarms. Each kind has a paragraph of its own in docs/RUNBOOK.md, under its name.
+
+locals {
+  # A metric of the functions has these dimensions.
+  own_dimensions = { for function in keys(local.deployed) : function => { service = var.name, Function = function, Model = local.model.name } }
+
+  # What an alarm is unless it declares something else: any occurrence within five minutes. Missing data is fine: functions that have
+  # nothing to do report nothing.
+  alarm_defaults = {
+    namespace           = var.metrics_namespace
+    statistic           = "Sum"
+    threshold           = 0
+    period              = 300
+    evaluation_periods  = 1
+    datapoints_to_alarm = 1
+    treat_missing_data  = "notBreaching"
+    share_of            = ""
+  }
+
+  reader_alarms = merge([for reader in local.readers : {
+    "iterator-age-${reader}" = {
+      kind               = "iterator-age"
+      summary            = "${reader} is behind its stream"
+      namespace          = "AWS/Lambda"
+      metric_name        = "IteratorAge"
+      dimensions         = { FunctionName = "${var.name}-${reader}" }
+      statistic          = "Maximum"
+      threshold          = 1000 * var.alarm_thresholds.iterator_age_seconds
+      period             = 60
+      evaluation_periods = 5, datapoints_to_alarm = 5
+    }
+    "delivery-failures-${reader}" = {
+      kind        = "delivery-failures"
+      summary     = "Failed records of ${reader} could not be written to the on-failure bucket, and are lost"
+      namespace   = "AWS/Lambda"
+      metric_name = "DestinationDeliveryFailures"
+      dimensions  = { FunctionName = "${var.name}-${reader}" }
+    }
+  }]...)
+
+  mapping_alarms = merge([for key, mapping in local.stream_mappings : {
+    "on-failure-${mapping.function}-${mapping.table}" = {
+      kind        = "on-failure"
+      summary     = "Records of ${mapping.table} were given up by ${mapping.function} and are in the on-failure bucket"
+      namespace   = "AWS/Lambda"
+      metric_name = "OnFailureDestinationDeliveredEventCount"
+      dimensions  = { EventSourceMappingUUID = aws_lambda_event_source_mapping.stream[key].uuid }
+    }
+    "dropped-${mapping.function}-${mapping.table}" = {
+      kind        = "dropped"
+      summary     = "Records of ${mapping.table} were dropped by the event source mapping of ${mapping.function}"
+      namespace   = "AWS/Lambda"
+      metric_name = "DroppedEventCount"
+      dimensions  = { EventSourceMappingUUID = aws_lambda_event_source_mapping.stream[key].uuid }
+    }
+  }]...)
+
+  # A run of the compactor is rare and long; other functions may fail now and then, and are invoked again.
+  function_alarms = merge([for function, settings in local.deployed : {
+    "errors-${function}" = {
+      kind               = "errors"
+      summary            = "Invocations of ${function} fail"
+      namespace          = "AWS/Lambda"
+      metric_name        = "Errors"
+      dimensions         = { FunctionName = "${var.name}-${function}" }
+      evaluation_periods = function == "compactor" ? 1 : 3, datapoints_to_alarm = function == "compactor" ? 1 : 2
+    }
+    "duration-${function}" = {
+      kind               = "duration"
+      summary            = "${function} runs for nearly as long as it may"
+      namespace          = "AWS/Lambda"
+      metric_name        = "Duration"
+      dimensions         = { FunctionName = "${var.name}-${function}" }
+      statistic          = "Maximum"
+      threshold          = 10 * var.alarm_thresholds.duration_percent * settings.timeout
+      evaluation_periods = function == "compactor" ? 1 : 3, datapoints_to_alarm = function == "compactor" ? 1 : 2
+    }
+  }]...)
+
+  # The pollers of the CDN queue always find the one invalidator busy: its backlog counts, not its throttles.
+  throttle_alarms = { for function in keys(local.deployed) : "throttles-${function}" => {
+    kind               = "throttles"
+    summary            = "Invocations of ${function} are throttled"
+    namespace          = "AWS/Lambda"
+    metric_name        = "Throttles"
+    dimensions         = { FunctionName = "${var.name}-${function}" }
+    evaluation_periods = 3, datapoints_to_alarm = 3
+  } if function != "invalidator" }
+
+  counting_alarms = {
+    unmatched = {
+      kind               = "unmatched"
+      summary            = "Many records match no entity of the model"
+      metric_name        = "Unmatched"
+      share_of           = "Records"
+      threshold          = var.alarm_thresholds.unmatched_percent
+      period             = 900
+      evaluation_periods = 2, datapoints_to_alarm = 2
+    }
+    parked = {
+      kind        = "parked"
+      summary     = "Items are parked: their newest records cannot be counted"
+      metric_name = "Parked"
+    }
+    failed-records = {
+      kind               = "failed-records"
+      summary            = "Records could not be counted for a quarter of an hour, and are redelivered"
+      metric_name        = "Failed"
+      evaluation_periods = 3, datapoints_to_alarm = 3
+    }
+    conflicts = {
+      kind               = "conflicts"
+      summary            = "Transactions conflict with each other"
+      metric_name        = "Conflicts"
+      share_of           = "Transactions"
+      threshold          = var.alarm_thresholds.conflict_percent
+      evaluation_periods = 3, datapoints_to_alarm = 3
+    }
+    unwritable-mirrors = {
+      kind        = "unwritable-mirrors"
+      summary     = "Counts cannot be shown on the application's items"
+      metric_name = "UnwritableMirrors"
+    }
+    other-models = {
+      kind        = "other-models"
+      summary     = "Ledger entries were written by another model of the same generation"
+      metric_name = "OtherModels"
+    }
+    expiries-too-old = {
+      kind        = "expiries-too-old"
+      summary     = "Expiries of more than 35 days ago were not applied"
+      metric_name = "ExpiriesTooOld"
+    }
+  }
+
+  relaying_alarms = {
+    relay-failed = {
+      kind               = "relay-failed"
+      summary            = "Cache keys or archive lines could not be sent for a quarter of an hour"
+      metric_name        = "RelayFailed"
+      evaluation_periods = 3, datapoints_to_alarm = 3
+    }
+  }
+
+  invalidating_alarms = {
+    paths-refused = {
+      kind        = "paths-refused"
+      summary     = "CloudFront refuses paths, which stay stale"
+      metric_name = "PathsRefused"
+    }
+    cdn-backlog = {
+      kind               = "cdn-backlog"
+      summary            = "Stale paths wait for CloudFront"
+      namespace          = "AWS/SQS"
+      metric_name        = "ApproximateAgeOfOldestMessage"
+      dimensions         = { QueueName = one(aws_sqs_queue.cdn[*].name) }
+      statistic          = "Maximum"
+      threshold          = var.alarm_thresholds.cdn_backlog_seconds
+      evaluation_periods = 2, datapoints_to_alarm = 2
+    }
+  }
+
+  exporting_alarms = {
+    rejected-lines = {
+      kind        = "rejected-lines"
+      summary     = "Archived lines cannot be exported"
+      metric_name = "RejectedLines"
+    }
+    exporter-backlog = {
+      kind               = "exporter-backlog"
+      summary            = "Archived objects wait for the exporter"
+      namespace          = "AWS/SQS"
+      metric_name        = "ApproximateAgeOfOldestMessage"
+      dimensions         = { QueueName = one(aws_sqs_queue.export[*].name) }
+      statistic          = "Maximum"
+      threshold          = var.alarm_thresholds.exporter_backlog_seconds
+      evaluation_periods = 2, datapoints_to_alarm = 2
+    }
+  }
+
+  archiving_alarms = {
+    archive-delivery = {
+      kind               = "archive-delivery"
+      summary            = "The delivery stream does not deliver to the bucket"
+      namespace          = "AWS/Firehose"
+      metric_name        = "DeliveryToS3.DataFreshness"
+      dimensions         = { DeliveryStreamName = local.firehose_name }
+      statistic          = "Maximum"
+      threshold          = 2 * var.firehose_buffering_interval + 300
+      evaluation_periods = 2, datapoints_to_alarm = 2
+    }
+  }
+
+  dead_letter_alarms = { for name in local.dead_letters : "dead-letters-${name}" => {
+    kind        = "dead-letters"
+    summary     = "Messages of ${name} were given up"
+    namespace   = "AWS/SQS"
+    metric_name = "ApproximateNumberOfMessagesVisible"
+    dimensions  = { QueueName = "${var.name}-${name}-dead-letters" }
+    statistic   = "Maximum"
+  } }
+
+  declared_alarms = merge(
+    local.reader_alarms,
+    local.mapping_alarms,
+    local.function_alarms,
+    local.throttle_alarms,
+    local.dead_letter_alarms,
+    { for name, alarm in local.counting_alarms : name => merge({ dimensions = try(local.own_dimensions.aggregator, {}) }, alarm) if local.has_aggregate },
+    { for name, alarm in local.relaying_alarms : name => merge({ dimensions = local.own_dimensions[local.relaying] }, alarm) if contains(local.readers, local.relaying) && length(local.relayed) > 0 },
+    { for name, alarm in local.invalidating_alarms : name => merge({ dimensions = try(local.own_dimensions.invalidator, {}) }, alarm) if local.enabled.invalidator },
+    { for name, alarm in local.exporting_alarms : name => merge({ dimensions = try(local.own_dimensions.exporter, {}) }, alarm) if local.enabled.exporter },
+    { for name, alarm in local.archiving_alarms : name => alarm if local.has_archive },
+  )
+  alarms = { for name, alarm in local.declared_alarms : name => merge(local.alarm_defaults, alarm) }
+}
+
+resource "aws_cloudwatch_metric_alarm" "alarm" {
+  for_each = var.create_alarms ? local.alarms : {}
+
+  alarm_name          = "${var.name}-${each.key}"
+  alarm_description   = "${each.value.summary}. See docs/RUNBOOK.md#${each.value.kind}"
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = each.value.threshold
+  evaluation_periods  = each.value.evaluation_periods
+  datapoints_to_alarm = each.value.datapoints_to_alarm
+  treat_missing_data  = each.value.treat_missing_data
+  alarm_actions       = var.alarm_actions
+  ok_actions          = var.alarm_actions
+  tags                = var.tags
+
+  namespace   = each.value.share_of == "" ? each.value.namespace : null
+  metric_name = each.value.share_of == "" ? each.value.metric_name : null
+  dimensions  = each.value.share_of == "" ? each.value.dimensions : null
+  statistic   = each.value.share_of == "" ? each.value.statistic : null
+  period      = each.value.share_of == "" ? each.value.period : null
+
+  # A percentage: of what `share_of` counts.
+  dynamic "metric_query" {
+    for_each = each.value.share_of == "" ? [] : ["part", "whole"]
+    content {
+      id = metric_query.value
+      metric {
+        namespace   = each.value.namespace
+        metric_name = metric_query.value == "part" ? each.value.metric_name : each.value.share_of
+        dimensions  = each.value.dimensions
+        stat        = each.value.statistic
+        period      = each.value.period
+      }
+    }
+  }
+
+  dynamic "metric_query" {
+    for_each = each.value.share_of == "" ? [] : ["share"]
+    content {
+      id          = "share"
+      label       = "${each.value.metric_name} in % of ${each.value.share_of}"
+      expression  = "IF(whole > 0, 100 * part / whole, 0)"
+      return_data = true
+    }
+  }
+}

@@ -1,0 +1,55 @@
+# A global table. Its streams allow one reader, so one function hosts everything. One region has the deployment: the changes of all
+# regions arrive in its stream. Items that TTL deletes in another region arrive there without the mark of an expiry, so let TTL be
+# enabled where the deployment is.
+#
+#   infra/build --model exambuddy --out dist
+#   terraform -chdir=infra/examples/global-table init
+#   terraform -chdir=infra/examples/global-table apply -var package_dir="$PWD/dist" -var 'replicas=["eu-central-1"]'
+
+terraform {
+  required_version = ">= 1.7"
+}
+
+variable "package_dir" {
+  description = "The folder that infra/build wrote."
+  type        = string
+}
+
+variable "name" {
+  description = "The name of the deployment."
+  type        = string
+  default     = "exams-global"
+}
+
+variable "replicas" {
+  description = "The other regions of the table."
+  type        = set(string)
+}
+
+variable "disposable" {
+  description = "Whether `terraform destroy` may remove tables and buckets with their contents. For trying it out."
+  type        = bool
+  default     = false
+}
+
+module "afterwrite" {
+  source = "../.."
+
+  name          = var.name
+  package_dir   = var.package_dir
+  create_tables = true
+  single_reader = true
+  tables = {
+    ExamBuddyTable = { name = "${var.name}-table", replicas = var.replicas }
+  }
+
+  deletion_protection_enabled = !var.disposable
+  force_destroy               = var.disposable
+
+  tags = { application = var.name }
+}
+
+output "afterwrite" {
+  description = "What the deployment consists of."
+  value       = module.afterwrite
+}

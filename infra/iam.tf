@@ -1,0 +1,395 @@
+# One role for each function: exact actions on exact resources. `dynamodb:LeadingKeys` narrows access to the items that the model
+# names; a model whose keys begin with a variable cannot be narrowed (its pattern is `*`).
+
+locals {
+  # What an entity's ledger entry, a remembered lookup and the rollups begin with.
+  counted_partitions = distinct(concat(["LEDGER#*", "LOOKUP#*"], local.rollup_partitions))
+  state_condition = {
+    counting = contains(local.counted_partitions, "*") ? null : { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.counted_partitions } }
+    looking  = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["LOOKUP#*"] } }
+  }
+
+  mirror_statements = [
+    for table in keys(local.model.tables) : {
+      Sid      = "Mirrors${index(keys(local.model.tables), table)}"
+      Action   = ["dynamodb:UpdateItem"]
+      Resource = [local.table_arns[table]]
+      Condition = contains(local.mirrored_partitions[table], "*") ? null : {
+        "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.mirrored_partitions[table] }
+      }
+      when = contains(local.mirrored_tables, table)
+    }
+  ]
+
+  counting_statements = concat(local.mirror_statements, [
+    {
+      Sid       = "LedgerAndRollups"
+      Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+      Resource  = [local.state_table_arn]
+      Condition = local.state_condition.counting
+      when      = true
+    },
+    {
+      # An item whose ledger entry may be gone; copies before they are written.
+      Sid       = "SourceItems"
+      Action    = ["dynamodb:BatchGetItem"]
+      Resource  = values(local.table_arns)
+      Condition = null
+      when      = true
+    },
+    {
+      Sid       = "Lookups"
+      Action    = ["dynamodb:Query"]
+      Resource  = distinct([for lookup in local.lookups : "${local.table_arns[lookup.table]}/index/${lookup.index}"])
+      Condition = null
+      when      = length(local.lookups) > 0
+    },
+  ])
+
+  relaying_statements = [
+    {
+      Sid       = "Archive"
+      Action    = ["firehose:PutRecordBatch"]
+      Resource  = ["arn:${local.partition}:firehose:${local.region}:${local.account}:deliverystream/${local.firehose_name}"]
+      Condition = null
+      when      = local.has_archive
+    },
+    {
+      # Lines that are too long for the delivery stream.
+      Sid       = "LongLines"
+      Action    = ["s3:PutObject"]
+      Resource  = ["${local.bucket_arn}/archive/*"]
+      Condition = null
+      when      = local.has_archive
+    },
+    {
+      Sid       = "StalePaths"
+      Action    = ["sqs:SendMessage"]
+      Resource  = aws_sqs_queue.cdn[*].arn
+      Condition = null
+      when      = local.has_cdn
+    },
+  ]
+
+  # What the event source mapping of a stream does with the function's role.
+  stream_statements = [
+    {
+      Sid       = "Stream"
+      Action    = ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"]
+      Resource  = [for arn in values(local.table_arns) : "${arn}/stream/*"]
+      Condition = null
+      when      = true
+    },
+    {
+      Sid       = "FailedRecords"
+      Action    = ["s3:PutObject"]
+      Resource  = ["${aws_s3_bucket.failures.arn}/aws/lambda/*"]
+      Condition = null
+      when      = true
+    },
+    {
+      Sid       = "FailedRecordsBucket"
+      Action    = ["s3:ListBucket"]
+      Resource  = [aws_s3_bucket.failures.arn]
+      Condition = null
+      when      = true
+    },
+  ]
+
+  function_statements = {
+    aggregator = concat(
+      local.stream_statements,
+      [for statement in local.counting_statements : merge(statement, { when = statement.when && local.has_aggregate })],
+      [for statement in local.relaying_statements : merge(statement, { when = statement.when && var.single_reader })],
+    )
+    relay = concat(local.stream_statements, local.relaying_statements)
+    invalidator = [
+      {
+        Sid       = "Invalidations"
+        Action    = ["cloudfront:CreateInvalidation"]
+        Resource  = ["arn:${local.partition}:cloudfront::${local.account}:distribution/${coalesce(var.cloudfront_distribution_id, "none")}"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "Queue"
+        Action    = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
+        Resource  = aws_sqs_queue.cdn[*].arn
+        Condition = null
+        when      = true
+      },
+    ]
+    exporter = [
+      {
+        Sid       = "Archive"
+        Action    = ["s3:GetObject"]
+        Resource  = ["${local.bucket_arn}/archive/*", "${local.bucket_arn}/datasets/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "Datasets"
+        Action    = ["s3:PutObject"]
+        Resource  = ["${local.bucket_arn}/datasets/*", "${local.bucket_arn}/exported/*", "${local.bucket_arn}/heartbeat/*", "${local.bucket_arn}/rejected/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        # To distinguish a version that does not exist yet from a forbidden one.
+        Sid       = "Bucket"
+        Action    = ["s3:ListBucket"]
+        Resource  = [local.bucket_arn]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "RememberedLookups"
+        Action    = ["dynamodb:BatchGetItem"]
+        Resource  = [local.state_table_arn]
+        Condition = local.state_condition.looking
+        when      = local.has_aggregate
+      },
+      {
+        Sid       = "Queue"
+        Action    = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
+        Resource  = aws_sqs_queue.export[*].arn
+        Condition = null
+        when      = true
+      },
+    ]
+    compactor = [
+      {
+        Sid       = "Datasets"
+        Action    = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
+        Resource  = ["${local.bucket_arn}/datasets/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "Heartbeat"
+        Action    = ["s3:GetObject"]
+        Resource  = ["${local.bucket_arn}/heartbeat/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "Bucket"
+        Action    = ["s3:ListBucket"]
+        Resource  = [local.bucket_arn]
+        Condition = null
+        when      = true
+      },
+    ]
+  }
+
+  common_statements = {
+    for function in keys(local.deployed) : function => [
+      {
+        Sid       = "Logs"
+        Action    = ["logs:CreateLogStream", "logs:PutLogEvents"]
+        Resource  = ["arn:${local.partition}:logs:${local.region}:${local.account}:log-group:/aws/lambda/${var.name}-${function}:*"]
+        Condition = null
+        when      = true
+      },
+      {
+        # X-Ray has no resources.
+        Sid       = "Tracing"
+        Action    = ["xray:PutTraceSegments", "xray:PutTelemetryRecords"]
+        Resource  = ["*"]
+        Condition = null
+        when      = var.tracing_mode == "Active"
+      },
+      {
+        # Lambda calls these, and they have no resources that are known beforehand.
+        Sid = "Network"
+        Action = [
+          "ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:DeleteNetworkInterface",
+          "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
+        ]
+        Resource  = ["*"]
+        Condition = null
+        when      = local.in_vpc[function]
+      },
+      {
+        Sid      = "Encryption"
+        Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
+        Resource = compact([var.kms_key_arn])
+        Condition = {
+          StringEquals = { "kms:ViaService" = [for service in ["lambda", "s3", "sqs"] : "${service}.${local.region}.${data.aws_partition.current.dns_suffix}"] }
+        }
+        when = var.kms_key_arn != null
+      },
+    ]
+  }
+
+  policies = {
+    for function in keys(local.deployed) : function => {
+      Version = "2012-10-17"
+      Statement = [
+        for statement in concat(local.function_statements[function], local.common_statements[function]) : {
+          for name, value in {
+            Sid       = statement.Sid
+            Effect    = "Allow"
+            Action    = statement.Action
+            Resource  = statement.Resource
+            Condition = statement.Condition
+          } : name => value if value != null
+        } if statement.when
+      ]
+    }
+  }
+}
+
+resource "aws_iam_role" "function" {
+  for_each = local.deployed
+
+  name                 = "${var.name}-${each.key}"
+  path                 = var.role_path
+  permissions_boundary = var.role_permissions_boundary
+  tags                 = var.tags
+
+  assume_role_policy = jsonencode({
+    Version   = "2012-10-17"
+    Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "lambda.amazonaws.com" } }]
+  })
+}
+
+resource "aws_iam_role_policy" "function" {
+  for_each = local.deployed
+
+  name   = each.key
+  role   = aws_iam_role.function[each.key].name
+  policy = jsonencode(local.policies[each.key])
+
+  lifecycle {
+    precondition {
+      condition     = length(jsonencode(local.policies[each.key])) <= 10240
+      error_message = "The policy of ${each.key} exceeds the 10,240 characters of a role's policies: the model has too many tables for one function."
+    }
+  }
+}
+
+# --- The delivery stream ---
+
+resource "aws_iam_role" "firehose" {
+  count = local.has_archive ? 1 : 0
+
+  name                 = "${var.name}-firehose"
+  path                 = var.role_path
+  permissions_boundary = var.role_permissions_boundary
+  tags                 = var.tags
+
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Action    = "sts:AssumeRole"
+      Principal = { Service = "firehose.amazonaws.com" }
+      Condition = { StringEquals = { "aws:SourceAccount" = local.account } }
+    }]
+  })
+}
+
+resource "aws_iam_role_policy" "firehose" {
+  count = local.has_archive ? 1 : 0
+
+  name = "firehose"
+  role = aws_iam_role.firehose[0].name
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = concat([
+      {
+        Sid      = "Objects"
+        Effect   = "Allow"
+        Action   = ["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"]
+        Resource = ["${local.bucket_arn}/archive/*", "${local.bucket_arn}/archive-errors/*"]
+      },
+      {
+        Sid      = "Bucket"
+        Effect   = "Allow"
+        Action   = ["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"]
+        Resource = [local.bucket_arn]
+      },
+      {
+        Sid      = "Logs"
+        Effect   = "Allow"
+        Action   = ["logs:PutLogEvents"]
+        Resource = ["arn:${local.partition}:logs:${local.region}:${local.account}:log-group:/aws/kinesisfirehose/${local.firehose_name}:*"]
+      },
+      ], [for key in compact([var.kms_key_arn]) : {
+        Sid      = "Encryption"
+        Effect   = "Allow"
+        Action   = ["kms:Decrypt", "kms:GenerateDataKey"]
+        Resource = [key]
+    }])
+  })
+}
+
+# --- Redrive: attach this policy to the roles that `redrive_principal_arns` names ---
+
+locals {
+  # `afterwrite redrive` processes records with the caller's permissions: those of the functions, and those of a job in the state table.
+  redrive_statements = concat(
+    [
+      {
+        Sid       = "FailedRecords"
+        Action    = ["s3:GetObject", "s3:DeleteObject"]
+        Resource  = ["${aws_s3_bucket.failures.arn}/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "RedrivenRecords"
+        Action    = ["s3:PutObject"]
+        Resource  = ["${aws_s3_bucket.failures.arn}/redriven/*"]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "FailedRecordsBucket"
+        Action    = ["s3:ListBucket"]
+        Resource  = [aws_s3_bucket.failures.arn]
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "Jobs"
+        Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:Query", "dynamodb:Scan", "dynamodb:DescribeTable", "dynamodb:DescribeContinuousBackups"]
+        Resource  = [local.state_table_arn, "${local.state_table_arn}/index/parked"]
+        Condition = null
+        when      = local.has_aggregate
+      },
+      {
+        Sid       = "Encryption"
+        Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
+        Resource  = compact([var.kms_key_arn])
+        Condition = null
+        when      = var.kms_key_arn != null
+      },
+    ],
+    [for statement in local.counting_statements : merge(statement, { when = statement.when && local.has_aggregate && statement.Sid != "LedgerAndRollups" })],
+    [for statement in local.relaying_statements : merge(statement, { when = statement.when && length(local.relayed) > 0 })],
+  )
+  redrive_policy = {
+    Version = "2012-10-17"
+    Statement = [
+      for statement in local.redrive_statements : {
+        for name, value in {
+          Sid       = statement.Sid
+          Effect    = "Allow"
+          Action    = statement.Action
+          Resource  = statement.Resource
+          Condition = statement.Condition
+        } : name => value if value != null
+      } if statement.when
+    ]
+  }
+}
+
+resource "aws_iam_policy" "redrive" {
+  name        = "${var.name}-redrive"
+  path        = var.role_path
+  description = "Processes what the functions could not process"
+  policy      = jsonencode(local.redrive_policy)
+  tags        = var.tags
+}

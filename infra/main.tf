@@ -1,0 +1,102 @@
+data "aws_caller_identity" "current" {}
+data "aws_partition" "current" {}
+data "aws_region" "current" {}
+
+# The text of the secret; only if one is named.
+data "aws_secretsmanager_secret_version" "cache_url" {
+  count     = var.cache_url_secret_arn == null ? 0 : 1
+  secret_id = var.cache_url_secret_arn
+}
+
+locals {
+  account   = data.aws_caller_identity.current.account_id
+  partition = data.aws_partition.current.partition
+  region    = data.aws_region.current.id
+
+  # Which parts of the product are deployed.
+  has_aggregate  = length(local.model.rollups) > 0
+  has_archive    = var.create_archive
+  has_cache      = nonsensitive(var.cache_url != null) || var.cache_url_secret_arn != null
+  has_cdn        = var.cloudfront_distribution_id != null
+  has_invalidate = local.has_cache || local.has_cdn
+
+  projections = compact([
+    local.has_aggregate ? "aggregate" : "",
+    local.has_invalidate ? "invalidate" : "",
+    local.has_archive ? "archive" : "",
+  ])
+  relayed     = [for projection in local.projections : projection if projection != "aggregate"]
+  has_relay   = !var.single_reader && length(local.relayed) > 0
+  has_counter = local.has_aggregate || (var.single_reader && length(local.projections) > 0)
+
+  # The functions that read the streams.
+  readers = compact([local.has_counter ? "aggregator" : "", local.has_relay ? "relay" : ""])
+  # The function that hosts `invalidate` and `archive`.
+  relaying = var.single_reader ? "aggregator" : "relay"
+
+  enabled = {
+    aggregator  = local.has_counter
+    relay       = local.has_relay
+    invalidator = local.has_cdn
+    exporter    = local.has_archive && local.has_datasets
+    compactor   = local.has_archive && local.has_datasets
+  }
+  defaults = {
+    aggregator  = { memory_size = 256, ephemeral_storage_size = 512, timeout = 60, reserved_concurrent_executions = -1 }
+    relay       = { memory_size = 256, ephemeral_storage_size = 512, timeout = 60, reserved_concurrent_executions = -1 }
+    invalidator = { memory_size = 256, ephemeral_storage_size = 512, timeout = 60, reserved_concurrent_executions = 1 }
+    exporter    = { memory_size = 512, ephemeral_storage_size = 512, timeout = 300, reserved_concurrent_executions = -1 }
+    compactor   = { memory_size = 1024, ephemeral_storage_size = 10240, timeout = 900, reserved_concurrent_executions = -1 }
+  }
+  functions = {
+    for function, default in local.defaults : function => {
+      for setting, value in default : setting => coalesce(try(var.functions[function][setting], null), value)
+    }
+  }
+  deployed = { for function, settings in local.functions : function => settings if local.enabled[function] }
+
+  # --- The environment of the functions ---
+
+  renames   = [for table, name in local.table_names : "${table}=${name}" if table != name]
+  cache_url = try(data.aws_secretsmanager_secret_version.cache_url[0].secret_string, var.cache_url)
+  common_env = {
+    AFTERWRITE_MODEL             = var.model
+    AFTERWRITE_TABLES            = length(local.renames) == 0 ? null : join(",", local.renames)
+    POWERTOOLS_METRICS_NAMESPACE = var.metrics_namespace
+    POWERTOOLS_SERVICE_NAME      = var.name
+  }
+  counting_env = {
+    AFTERWRITE_STATE_TABLE = local.state_table_name
+    AFTERWRITE_ON_POISON   = var.on_poison
+  }
+  relaying_env = {
+    AFTERWRITE_FIREHOSE_STREAM = local.has_archive ? local.firehose_name : null
+    AFTERWRITE_BUCKET          = local.has_archive ? local.bucket_name : null
+    AFTERWRITE_CACHE_URL       = local.has_cache ? local.cache_url : null
+    AFTERWRITE_CACHE_CLUSTER   = local.has_cache && var.cache_cluster ? "true" : null
+    AFTERWRITE_CDN_QUEUE       = local.has_cdn ? one(aws_sqs_queue.cdn[*].url) : null
+  }
+  log_keys_env = { AFTERWRITE_LOG_KEYS = var.log_keys ? "true" : null }
+  function_env = {
+    aggregator = merge(
+      local.counting_env,
+      local.log_keys_env,
+      var.single_reader ? local.relaying_env : {},
+      { AFTERWRITE_PROJECTIONS = join(",", var.single_reader ? local.projections : ["aggregate"]) },
+    )
+    relay       = merge(local.relaying_env, local.log_keys_env, { AFTERWRITE_PROJECTIONS = join(",", local.relayed) })
+    invalidator = merge(local.log_keys_env, { AFTERWRITE_CLOUDFRONT_DISTRIBUTION = var.cloudfront_distribution_id })
+    exporter = {
+      AFTERWRITE_BUCKET      = local.bucket_name
+      AFTERWRITE_STATE_TABLE = local.has_aggregate ? local.state_table_name : null
+    }
+    compactor = { AFTERWRITE_BUCKET = local.bucket_name }
+  }
+  environments = {
+    for function in keys(local.deployed) : function => {
+      for name, value in merge(local.common_env, local.function_env[function], try(var.functions[function].environment_variables, {})) :
+      name => value if value != null
+    }
+  }
+  in_vpc = { for function in keys(local.deployed) : function => local.has_cache && length(var.vpc_subnet_ids) > 0 && function == local.relaying }
+}

@@ -1,0 +1,100 @@
+locals {
+  # A mapping for each reader and source table.
+  stream_mappings = merge([
+    for reader in local.readers : {
+      for table in keys(local.model.tables) : "${reader}/${table}" => { function = reader, table = table }
+    }
+  ]...)
+}
+
+resource "aws_lambda_event_source_mapping" "stream" {
+  for_each = local.stream_mappings
+
+  event_source_arn = local.stream_arns[each.value.table]
+  function_name    = aws_lambda_alias.live[each.value.function].arn
+  enabled          = var.stream_mapping.enabled
+  # LATEST can lose records while the mapping starts.
+  starting_position = "TRIM_HORIZON"
+
+  batch_size                         = var.stream_mapping.batch_size
+  maximum_batching_window_in_seconds = var.stream_mapping.maximum_batching_window_in_seconds
+  parallelization_factor             = var.stream_mapping.parallelization_factor
+
+  # A failing record is redelivered from its place, alone after some bisections, and ends in the bucket with its images.
+  function_response_types        = ["ReportBatchItemFailures"]
+  bisect_batch_on_function_error = true
+  maximum_retry_attempts         = var.stream_mapping.maximum_retry_attempts
+  maximum_record_age_in_seconds  = var.stream_mapping.maximum_record_age_in_seconds
+
+  kms_key_arn = contains(keys(var.stream_filters), each.value.table) ? var.kms_key_arn : null
+  tags        = var.tags
+
+  dynamic "filter_criteria" {
+    for_each = contains(keys(var.stream_filters), each.value.table) ? [var.stream_filters[each.value.table]] : []
+    content {
+      dynamic "filter" {
+        for_each = filter_criteria.value
+        content {
+          pattern = filter.value
+        }
+      }
+    }
+  }
+
+  destination_config {
+    on_failure {
+      destination_arn = aws_s3_bucket.failures.arn
+    }
+  }
+
+  metrics_config {
+    metrics = ["EventCount"]
+  }
+
+  lifecycle {
+    precondition {
+      condition     = var.stream_mapping.maximum_record_age_in_seconds >= 2 * local.functions[each.value.function].timeout
+      error_message = "maximum_record_age_in_seconds is shorter than two runs of ${each.value.function} (${local.functions[each.value.function].timeout} s each): a record would be dropped before its first retry."
+    }
+  }
+
+  depends_on = [aws_iam_role_policy.function, aws_s3_bucket_policy.failures]
+}
+
+resource "aws_lambda_event_source_mapping" "exporter" {
+  count = local.enabled.exporter ? 1 : 0
+
+  event_source_arn        = aws_sqs_queue.export[0].arn
+  function_name           = aws_lambda_alias.live["exporter"].arn
+  batch_size              = 10
+  function_response_types = ["ReportBatchItemFailures"]
+  tags                    = var.tags
+
+  scaling_config {
+    maximum_concurrency = var.exporter_maximum_concurrency
+  }
+
+  metrics_config {
+    metrics = ["EventCount"]
+  }
+
+  depends_on = [aws_iam_role_policy.function]
+}
+
+# The window folds the paths of all shards; one invalidator at a time keeps CloudFront's limits.
+resource "aws_lambda_event_source_mapping" "invalidator" {
+  count = local.enabled.invalidator ? 1 : 0
+
+  event_source_arn                   = aws_sqs_queue.cdn[0].arn
+  function_name                      = aws_lambda_alias.live["invalidator"].arn
+  batch_size                         = 1000
+  maximum_batching_window_in_seconds = 20
+  function_response_types            = ["ReportBatchItemFailures"]
+  tags                               = var.tags
+
+  metrics_config {
+    metrics = ["EventCount"]
+  }
+
+  depends_on = [aws_iam_role_policy.function]
+}

@@ -1,0 +1,117 @@
+# The model's description, as far as a deployment depends on it: tables and their keys, indexes of lookups, mirrored tables, the
+# beginnings of partition keys, datasets.
+
+locals {
+  package_dir      = var.package_dir == null ? null : abspath(var.package_dir)
+  description_path = var.model_description != null ? var.model_description : "${coalesce(local.package_dir, path.module)}/model.json"
+
+  model = jsondecode(file(local.description_path))
+
+  # Key attributes are written `name`, or `name (N)` with another type than text.
+  keys = {
+    for table, key in local.model.tables : table => [
+      for attribute in key : {
+        name = split(" (", attribute)[0]
+        type = try(regex(" \\(([NB])\\)$", attribute)[0], "S")
+      }
+    ]
+  }
+
+  lookups = [
+    for lookup in values(local.model.lookups) : {
+      table = local.model.entities[lookup.of].table
+      index = lookup.index
+      # `GSI1PK = PROJECT#{project_id}, GSI1SK = …`
+      key = [for match in regexall("(?:^|, )([^ ,=]+) = ", lookup.key) : match[0]]
+    }
+  ]
+
+  # The keys of the indexes that lookups query. A lookup may leave out the sort key; the longest key is the index's.
+  lookup_indexes = {
+    for table in keys(local.model.tables) : table => {
+      for index in distinct([for lookup in local.lookups : lookup.index if lookup.table == table]) :
+      index => reverse(sort([
+        for lookup in local.lookups : join("/", concat([length(lookup.key)], lookup.key)) if lookup.table == table && lookup.index == index
+      ]))[0]
+    }
+  }
+  index_keys = {
+    for table, indexes in local.lookup_indexes : table => {
+      for index, key in indexes : index => slice(split("/", key), 1, length(split("/", key)))
+    }
+  }
+
+  mirrored_entities = distinct([for mirror in keys(local.model.mirrors) : split(".", mirror)[0]])
+  mirrored_tables   = distinct([for entity in local.mirrored_entities : local.model.entities[entity].table])
+
+  # The beginning of each entity's and rollup's partition key, up to the first variable, as a pattern of IAM. A table whose partition
+  # keys are not text, or begin with a variable, cannot be narrowed: its patterns contain `*`.
+  entity_partitions = {
+    for name, entity in local.model.entities : name => "${replace(split("{", entity.key)[0], "*", "?")}*"
+  }
+  mirrored_partitions = {
+    for table in keys(local.model.tables) : table => distinct([
+      for entity in local.mirrored_entities :
+      local.keys[table][0].type == "S" ? local.entity_partitions[entity] : "*"
+      if local.model.entities[entity].table == table
+    ])
+  }
+  rollup_partitions = distinct([
+    for rollup in values(local.model.rollups) : "${replace(split("{", rollup.key)[0], "*", "?")}*"
+  ])
+
+  has_paths    = length(flatten([for cache in local.model.caches : cache.paths])) > 0
+  has_keys     = length(flatten([for cache in local.model.caches : cache.keys])) > 0
+  has_datasets = length(local.model.datasets) > 0
+}
+
+# The checks that need more than one variable. All are made at plan time; the state keeps the model's name and generation.
+resource "terraform_data" "model" {
+  input = {
+    name       = local.model.name
+    generation = local.model.generation
+  }
+
+  lifecycle {
+    precondition {
+      condition     = (var.package_dir == null) != (var.package_s3 == null)
+      error_message = "Set package_dir to the folder that infra/build wrote, or package_s3 to the bucket that has the zips, and not both."
+    }
+    precondition {
+      condition     = alltrue([for table in keys(var.tables) : contains(keys(local.model.tables), table)])
+      error_message = "`tables` has a table that the model ${local.model.name} does not know. Its tables: ${join(", ", keys(local.model.tables))}."
+    }
+    precondition {
+      condition     = alltrue([for table in keys(var.stream_filters) : contains(keys(local.model.tables), table)])
+      error_message = "`stream_filters` has a table that the model ${local.model.name} does not know. Its tables: ${join(", ", keys(local.model.tables))}."
+    }
+    precondition {
+      condition     = length(distinct(values(local.table_names))) == length(local.table_names)
+      error_message = "Two tables of the model have the same deployed name."
+    }
+    precondition {
+      condition     = !contains(values(local.table_names), local.state_table_name)
+      error_message = "`${local.state_table_name}` is both the state table and a source table. The aggregator would read its own writes: give the state table another name."
+    }
+    precondition {
+      condition     = length(local.readers) + var.other_stream_readers <= (local.is_global ? 1 : 2)
+      error_message = local.is_global ? "A global table's stream allows one reader, and ${length(local.readers) + var.other_stream_readers} are configured. Set single_reader = true, and remove other consumers of the stream." : "A stream allows two readers, and ${length(local.readers) + var.other_stream_readers} are configured (${join(", ", local.readers)}, and ${var.other_stream_readers} others). Set single_reader = true, or remove another consumer of the stream."
+    }
+    precondition {
+      condition     = var.cache_url == null || var.cache_url_secret_arn == null
+      error_message = "Set cache_url or cache_url_secret_arn, not both."
+    }
+    precondition {
+      condition     = length(var.vpc_subnet_ids) == 0 || length(var.vpc_security_group_ids) > 0
+      error_message = "vpc_subnet_ids needs vpc_security_group_ids: the security group that the cache's group admits."
+    }
+    precondition {
+      condition     = length(local.readers) > 0
+      error_message = "The model ${local.model.name} has no rollups, and neither archive, cache nor distribution is configured: there is nothing to derive."
+    }
+    precondition {
+      condition     = local.functions.exporter.timeout * 6 <= 43200 && local.functions.invalidator.timeout <= 900
+      error_message = "A queue's visibility timeout exceeds 12 hours."
+    }
+  }
+}

@@ -1,0 +1,91 @@
+output "function_names" {
+  description = "The names of the functions."
+  value       = { for function, deployed in aws_lambda_function.function : function => deployed.function_name }
+}
+
+output "function_arns" {
+  description = "The ARNs of the functions' aliases `live`."
+  value       = { for function, alias in aws_lambda_alias.live : function => alias.arn }
+}
+
+output "role_arns" {
+  description = "The ARNs of the functions' roles."
+  value       = { for function, role in aws_iam_role.function : function => role.arn }
+}
+
+output "state_table_name" {
+  description = "The table of rollups and ledger. Applications read rollups from it."
+  value       = local.state_table_name
+}
+
+output "state_table_arn" {
+  description = "The ARN of the state table."
+  value       = local.state_table_arn
+}
+
+output "table_names" {
+  description = "The deployed names of the source tables, by their names in the model."
+  value       = local.table_names
+}
+
+output "stream_arns" {
+  description = "The streams of the source tables, by their names in the model."
+  value       = local.stream_arns
+}
+
+output "bucket_name" {
+  description = "The bucket of the archive and the datasets."
+  value       = one(aws_s3_bucket.archive[*].id)
+}
+
+output "failures_bucket_name" {
+  description = "The bucket of records that could not be processed."
+  value       = aws_s3_bucket.failures.id
+}
+
+output "firehose_stream_name" {
+  description = "The delivery stream of the archive."
+  value       = one(aws_kinesis_firehose_delivery_stream.archive[*].name)
+}
+
+output "queue_urls" {
+  description = "The queues: `export` of objects to export, `cdn` of stale paths."
+  value = { for name, url in {
+    export = one(aws_sqs_queue.export[*].url)
+    cdn    = one(aws_sqs_queue.cdn[*].url)
+  } : name => url if url != null }
+}
+
+output "dead_letter_queue_urls" {
+  description = "The dead-letter queues."
+  value       = { for name, queue in aws_sqs_queue.dead_letters : name => queue.url }
+}
+
+output "redrive_policy_arn" {
+  description = "The policy for the roles that `redrive_principal_arns` names."
+  value       = aws_iam_policy.redrive.arn
+}
+
+output "athena_workgroup" {
+  description = "The workgroup of Athena."
+  value       = one(aws_athena_workgroup.datasets[*].name)
+}
+
+output "athena_database" {
+  description = "The database of the datasets."
+  value       = one(aws_glue_catalog_database.datasets[*].name)
+}
+
+output "dashboard_name" {
+  description = "The dashboard in CloudWatch."
+  value       = aws_cloudwatch_dashboard.deployment.dashboard_name
+}
+
+output "cli_environment" {
+  description = "The environment of the command line `afterwrite` for this deployment, apart from AFTERWRITE_MODEL and AWS_REGION."
+  value = { for name, value in {
+    AFTERWRITE_STATE_TABLE = local.state_table_name
+    AFTERWRITE_TABLES      = length(local.renames) == 0 ? null : join(",", local.renames)
+    AFTERWRITE_BUCKET      = local.has_archive ? local.bucket_name : null
+  } : name => value if value != null }
+}

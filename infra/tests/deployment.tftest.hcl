@@ -1,0 +1,345 @@
+# What is deployed: by default, and with each option.
+
+mock_provider "aws" {
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012" }
+  }
+  mock_data "aws_partition" {
+    defaults = { partition = "aws", dns_suffix = "amazonaws.com" }
+  }
+  mock_data "aws_region" {
+    defaults = { id = "eu-west-1" }
+  }
+  mock_resource "aws_s3_bucket" {
+    defaults = { arn = "arn:aws:s3:::bucket" }
+  }
+  mock_resource "aws_sqs_queue" {
+    defaults = { arn = "arn:aws:sqs:eu-west-1:123456789012:queue", url = "https://sqs.eu-west-1.amazonaws.com/123456789012/queue" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/role" }
+  }
+  mock_resource "aws_lambda_alias" {
+    defaults = { arn = "arn:aws:lambda:eu-west-1:123456789012:function:function:live" }
+  }
+  mock_resource "aws_dynamodb_table" {
+    defaults = {
+      arn        = "arn:aws:dynamodb:eu-west-1:123456789012:table/table"
+      stream_arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/table/stream/2026-02-06T10:00:00.000"
+    }
+  }
+  # The table as the model exambuddy needs it.
+  mock_data "aws_dynamodb_table" {
+    defaults = {
+      arn              = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable"
+      stream_arn       = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000"
+      stream_enabled   = true
+      stream_view_type = "NEW_AND_OLD_IMAGES"
+      hash_key         = "PK"
+      range_key        = "SK"
+      attribute        = [{ name = "PK", type = "S" }, { name = "SK", type = "S" }, { name = "GSI1PK", type = "S" }, { name = "GSI1SK", type = "S" }]
+      replica          = []
+      global_secondary_index = [{
+        name               = "GSI1", hash_key = "GSI1PK", range_key = "GSI1SK", projection_type = "ALL"
+        non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+      }]
+    }
+  }
+}
+
+variables {
+  name              = "exams"
+  model_description = "tests/exambuddy.json"
+  package_s3        = { bucket = "packages", prefix = "1/" }
+}
+
+
+run "an_existing_table_with_two_readers" {
+  assert {
+    condition     = keys(aws_lambda_event_source_mapping.stream) == ["aggregator/ExamBuddyTable", "relay/ExamBuddyTable"]
+    error_message = "The stream has two readers: aggregator and relay."
+  }
+  assert {
+    condition = alltrue([
+      for mapping in values(aws_lambda_event_source_mapping.stream) :
+      mapping.event_source_arn == "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000" &&
+      mapping.starting_position == "TRIM_HORIZON" && mapping.batch_size == 1000 && mapping.maximum_batching_window_in_seconds == 5 &&
+      mapping.function_response_types == toset(["ReportBatchItemFailures"]) && mapping.bisect_batch_on_function_error &&
+      mapping.maximum_retry_attempts == 20 && mapping.maximum_record_age_in_seconds == 21600 && mapping.parallelization_factor == 1 &&
+      mapping.destination_config[0].on_failure[0].destination_arn == aws_s3_bucket.failures.arn &&
+      mapping.metrics_config[0].metrics == toset(["EventCount"]) && length(mapping.filter_criteria) == 0
+    ])
+    error_message = "The mappings lose nothing while they start, redeliver from the failed record, are bounded, and keep failed records in S3."
+  }
+  assert {
+    condition     = keys(aws_lambda_function.function) == ["aggregator", "compactor", "exporter", "relay"]
+    error_message = "Without a distribution there is no invalidator."
+  }
+  assert {
+    condition = alltrue([
+      for function in values(aws_lambda_function.function) :
+      function.runtime == "provided.al2023" && function.architectures == tolist(["arm64"]) && function.tracing_config[0].mode == "Active" && function.logging_config[0].log_format == "JSON"
+    ])
+    error_message = "The functions run on arm64, are traced, and log JSON."
+  }
+  assert {
+    condition = aws_lambda_function.function["aggregator"].environment[0].variables == tomap({
+      AFTERWRITE_MODEL             = "/var/task/model.toml"
+      AFTERWRITE_ON_POISON         = "park"
+      AFTERWRITE_PROJECTIONS       = "aggregate"
+      AFTERWRITE_STATE_TABLE       = "exams-state"
+      POWERTOOLS_METRICS_NAMESPACE = "Afterwrite"
+      POWERTOOLS_SERVICE_NAME      = "exams"
+    })
+    error_message = "The environment of aggregator."
+  }
+  assert {
+    condition = aws_lambda_function.function["relay"].environment[0].variables == tomap({
+      AFTERWRITE_BUCKET            = "exams-123456789012-eu-west-1"
+      AFTERWRITE_FIREHOSE_STREAM   = "exams-archive"
+      AFTERWRITE_MODEL             = "/var/task/model.toml"
+      AFTERWRITE_PROJECTIONS       = "archive"
+      POWERTOOLS_METRICS_NAMESPACE = "Afterwrite"
+      POWERTOOLS_SERVICE_NAME      = "exams"
+    })
+    error_message = "The environment of relay."
+  }
+  assert {
+    condition     = aws_lambda_function.function["compactor"].ephemeral_storage[0].size == 10240 && aws_lambda_function.function["compactor"].timeout == 900
+    error_message = "The compactor has time and temporary storage."
+  }
+  assert {
+    condition     = length(aws_dynamodb_table.source) == 0
+    error_message = "An existing table is not created."
+  }
+}
+
+run "the_state_table" {
+  assert {
+    condition = (
+      aws_dynamodb_table.state[0].billing_mode == "PAY_PER_REQUEST" && !coalesce(aws_dynamodb_table.state[0].stream_enabled, false) &&
+      one(aws_dynamodb_table.state[0].ttl).attribute_name == "expires_at" && aws_dynamodb_table.state[0].point_in_time_recovery[0].enabled &&
+      one(aws_dynamodb_table.state[0].global_secondary_index).name == "parked" && aws_dynamodb_table.state[0].deletion_protection_enabled
+    )
+    error_message = "The state table has no stream, TTL, recovery, the index of parked items, and is protected."
+  }
+}
+
+run "the_buckets_are_private_and_encrypted" {
+  assert {
+    condition     = alltrue([for block in values(aws_s3_bucket_public_access_block.bucket) : block.block_public_acls && block.block_public_policy && block.ignore_public_acls && block.restrict_public_buckets])
+    error_message = "Nothing is public."
+  }
+  assert {
+    condition     = keys(aws_s3_bucket_server_side_encryption_configuration.bucket) == ["archive", "failures"]
+    error_message = "Both buckets are encrypted."
+  }
+  assert {
+    condition     = alltrue([for policy in [aws_s3_bucket_policy.archive[0].policy, aws_s3_bucket_policy.failures.policy] : anytrue([for statement in jsondecode(policy).Statement : statement.Effect == "Deny" && statement.Condition == { Bool = { "aws:SecureTransport" = "false" } }])])
+    error_message = "Both buckets refuse requests without TLS."
+  }
+  assert {
+    condition     = !anytrue([for rule in aws_s3_bucket_lifecycle_configuration.archive[0].rule : try(startswith(rule.filter[0].prefix, "datasets"), false)])
+    error_message = "No lifecycle rule touches the datasets."
+  }
+  assert {
+    condition     = one(aws_s3_bucket_lifecycle_configuration.failures.rule).expiration[0].days == 14
+    error_message = "Failed records are short-lived."
+  }
+}
+
+run "failed_records_are_readable_by_redrive_alone" {
+  variables {
+    redrive_principal_arns = ["arn:aws:iam::123456789012:role/redrive"]
+  }
+  assert {
+    condition = [for statement in jsondecode(aws_s3_bucket_policy.failures.policy).Statement : statement.Condition.ArnNotLike if statement.Sid == "ReadableByRedriveAlone"] == [
+      { "aws:PrincipalArn" = ["arn:aws:iam::123456789012:role/redrive"] },
+    ]
+    error_message = "Everyone but the named role is denied."
+  }
+}
+
+run "permissions_are_exact" {
+  variables {
+    cloudfront_distribution_id = "E2QWRUHAPOMQZL"
+    tracing_mode               = "PassThrough"
+  }
+  assert {
+    condition = alltrue(flatten([
+      for policy in values(aws_iam_role_policy.function) : [
+        for statement in jsondecode(policy.policy).Statement : [
+          for text in concat(statement.Action, statement.Resource) : text != "*" && !endswith(text, ":*") || startswith(text, "arn:aws:logs:")
+        ]
+      ]
+    ]))
+    error_message = "No statement allows all actions or all resources."
+  }
+  assert {
+    condition = [
+      for statement in jsondecode(aws_iam_role_policy.function["aggregator"].policy).Statement : statement.Condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] if statement.Sid == "LedgerAndRollups"
+    ] == [["LEDGER#*", "LOOKUP#*", "ADMIN#*", "PROJECT#*"]]
+    error_message = "In the state table, aggregator reaches the ledger, lookups and rollups of the model."
+  }
+  assert {
+    condition     = [for statement in jsondecode(aws_iam_role_policy.function["aggregator"].policy).Statement : statement.Resource if statement.Sid == "Lookups"] == [["arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/index/GSI1"]]
+    error_message = "aggregator queries the indexes of the lookups."
+  }
+  assert {
+    condition     = !anytrue([for statement in jsondecode(aws_iam_role_policy.function["relay"].policy).Statement : anytrue([for action in statement.Action : contains(["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:BatchGetItem"], action)])])
+    error_message = "relay neither reads nor writes items."
+  }
+  assert {
+    condition     = [for statement in jsondecode(aws_iam_role_policy.function["invalidator"].policy).Statement : statement.Resource if statement.Sid == "Invalidations"] == [["arn:aws:cloudfront::123456789012:distribution/E2QWRUHAPOMQZL"]]
+    error_message = "invalidator reaches one distribution."
+  }
+}
+
+run "caches_and_paths" {
+  variables {
+    cache_url                  = "rediss://cache:6379"
+    cache_cluster              = true
+    cloudfront_distribution_id = "E2QWRUHAPOMQZL"
+    vpc_subnet_ids             = ["subnet-1"]
+    vpc_security_group_ids     = ["sg-1"]
+  }
+  assert {
+    condition = { for name in ["AFTERWRITE_CACHE_URL", "AFTERWRITE_CACHE_CLUSTER", "AFTERWRITE_PROJECTIONS"] : name => aws_lambda_function.function["relay"].environment[0].variables[name] } == {
+      AFTERWRITE_CACHE_URL = "rediss://cache:6379", AFTERWRITE_CACHE_CLUSTER = "true", AFTERWRITE_PROJECTIONS = "invalidate,archive"
+    }
+    error_message = "relay removes cache keys."
+  }
+  assert {
+    condition     = aws_lambda_function.function["relay"].environment[0].variables["AFTERWRITE_CDN_QUEUE"] == aws_sqs_queue.cdn[0].url
+    error_message = "relay sends paths to the queue."
+  }
+  assert {
+    condition     = [for function, deployed in aws_lambda_function.function : function if length(deployed.vpc_config) > 0] == ["relay"]
+    error_message = "Only the function that reaches the cache is in the VPC."
+  }
+  assert {
+    condition     = aws_lambda_function.function["invalidator"].reserved_concurrent_executions == 1 && aws_lambda_event_source_mapping.invalidator[0].batch_size == 1000 && aws_lambda_event_source_mapping.invalidator[0].maximum_batching_window_in_seconds == 20
+    error_message = "One invalidator folds the paths of a window."
+  }
+  assert {
+    condition     = aws_sqs_queue.cdn[0].visibility_timeout_seconds > aws_lambda_function.function["invalidator"].timeout
+    error_message = "A returned message reappears after the function's timeout."
+  }
+}
+
+run "one_reader_hosts_everything" {
+  variables {
+    create_tables              = true
+    single_reader              = true
+    cloudfront_distribution_id = "E2QWRUHAPOMQZL"
+    tables                     = { ExamBuddyTable = { name = "exams-table", replicas = ["us-east-1"], ttl_attribute = "expires_at" } }
+  }
+  assert {
+    condition     = keys(aws_lambda_event_source_mapping.stream) == ["aggregator/ExamBuddyTable"]
+    error_message = "A global table's stream has one reader."
+  }
+  assert {
+    condition     = aws_lambda_function.function["aggregator"].environment[0].variables["AFTERWRITE_PROJECTIONS"] == "aggregate,invalidate,archive" && aws_lambda_function.function["aggregator"].environment[0].variables["AFTERWRITE_TABLES"] == "ExamBuddyTable=exams-table"
+    error_message = "It hosts all projections, and knows the table's name."
+  }
+  assert {
+    condition     = length([for statement in jsondecode(aws_iam_role_policy.function["aggregator"].policy).Statement : statement if contains(["Archive", "LongLines", "StalePaths", "LedgerAndRollups"], statement.Sid)]) == 4
+    error_message = "It may do what both functions may."
+  }
+  assert {
+    condition = (
+      aws_dynamodb_table.source["ExamBuddyTable"].hash_key == "PK" && aws_dynamodb_table.source["ExamBuddyTable"].range_key == "SK" &&
+      aws_dynamodb_table.source["ExamBuddyTable"].stream_view_type == "NEW_AND_OLD_IMAGES" &&
+      one(aws_dynamodb_table.source["ExamBuddyTable"].global_secondary_index).hash_key == "GSI1PK" &&
+      one(aws_dynamodb_table.source["ExamBuddyTable"].global_secondary_index).range_key == "GSI1SK" &&
+      one(aws_dynamodb_table.source["ExamBuddyTable"].replica).region_name == "us-east-1"
+    )
+    error_message = "The table has the keys and the index that the model needs."
+  }
+}
+
+run "a_model_of_several_tables" {
+  variables {
+    model_description = "tests/quiz.json"
+    create_tables     = true
+  }
+  assert {
+    condition     = length(aws_dynamodb_table.source) == 5 && length(aws_lambda_event_source_mapping.stream) == 10
+    error_message = "Each of five tables has two readers."
+  }
+  assert {
+    condition     = aws_dynamodb_table.source["quiz-users"].range_key == null
+    error_message = "A table may have no sort key."
+  }
+}
+
+run "without_an_archive" {
+  variables {
+    create_archive = false
+  }
+  assert {
+    condition     = keys(aws_lambda_function.function) == ["aggregator"] && length(aws_kinesis_firehose_delivery_stream.archive) == 0 && length(aws_scheduler_schedule.schedule) == 0
+    error_message = "What remains is the aggregator."
+  }
+}
+
+run "filters_are_encrypted_if_there_is_a_key" {
+  variables {
+    kms_key_arn    = "arn:aws:kms:eu-west-1:123456789012:key/1"
+    stream_filters = { ExamBuddyTable = ["{\"dynamodb\":{\"Keys\":{\"PK\":{\"S\":[{\"prefix\":\"ADMIN#\"}]}}}}"] }
+  }
+  assert {
+    condition     = alltrue([for mapping in values(aws_lambda_event_source_mapping.stream) : mapping.kms_key_arn == "arn:aws:kms:eu-west-1:123456789012:key/1" && length(one(mapping.filter_criteria).filter) == 1])
+    error_message = "The mappings filter, and the patterns are encrypted."
+  }
+  assert {
+    condition     = alltrue([for configuration in values(aws_s3_bucket_server_side_encryption_configuration.bucket) : one(configuration.rule).apply_server_side_encryption_by_default[0].sse_algorithm == "aws:kms"])
+    error_message = "The buckets are encrypted with the key."
+  }
+}
+
+run "archive_and_datasets" {
+  assert {
+    condition     = aws_kinesis_firehose_delivery_stream.archive[0].extended_s3_configuration[0].prefix == "archive/dt=!{timestamp:yyyy-MM-dd}/hh=!{timestamp:HH}/" && aws_kinesis_firehose_delivery_stream.archive[0].extended_s3_configuration[0].compression_format == "GZIP"
+    error_message = "The archive's layout."
+  }
+  assert {
+    condition     = aws_s3_bucket_notification.archive[0].queue[0].filter_prefix == "archive/"
+    error_message = "The exporter is notified of archived objects alone."
+  }
+  assert {
+    condition     = aws_sqs_queue.export[0].visibility_timeout_seconds == 6 * aws_lambda_function.function["exporter"].timeout && aws_lambda_event_source_mapping.exporter[0].scaling_config[0].maximum_concurrency == 16
+    error_message = "Messages outlast the function; 16 exporters run at once."
+  }
+  assert {
+    condition     = keys(aws_glue_catalog_table.delta) == ["answers", "answers_log", "attempts", "attempts_log", "projects", "projects_log", "questions", "questions_log", "users", "users_log"]
+    error_message = "Each dataset has two tables."
+  }
+  assert {
+    condition     = aws_glue_catalog_table.delta["attempts_log"].storage_descriptor[0].location == "s3://exams-123456789012-eu-west-1/datasets/attempts_log/"
+    error_message = "The location of a table."
+  }
+  assert {
+    condition     = contains(keys(aws_athena_named_query.saved), "pass_rate_by_week") && contains(keys(aws_athena_named_query.saved), "create_view_attempts_now")
+    error_message = "Queries and views are saved."
+  }
+  assert {
+    condition     = aws_scheduler_schedule.schedule["compaction"].schedule_expression == "rate(1 hour)" && aws_scheduler_schedule.schedule["compaction"].target[0].input == "{}"
+    error_message = "The compactor runs every hour, for all datasets."
+  }
+}
+
+run "alarms_name_the_runbook" {
+  variables {
+    cloudfront_distribution_id = "E2QWRUHAPOMQZL"
+    alarm_actions              = ["arn:aws:sns:eu-west-1:123456789012:on-call"]
+  }
+  assert {
+    condition     = alltrue([for alarm in values(aws_cloudwatch_metric_alarm.alarm) : can(regex("docs/RUNBOOK\\.md#[a-z-]+$", alarm.alarm_description)) && alarm.alarm_actions == toset(["arn:aws:sns:eu-west-1:123456789012:on-call"])])
+    error_message = "Each alarm notifies, and names its paragraph."
+  }
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.alarm["parked"].dimensions == tomap({ service = "exams", Function = "aggregator", Model = "exambuddy" }) && aws_cloudwatch_metric_alarm.alarm["parked"].namespace == "Afterwrite"
+    error_message = "The dimensions of the functions' own metrics."
+  }
+}

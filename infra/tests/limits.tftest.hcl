@@ -1,0 +1,356 @@
+# Each limit of a variable refuses a value beyond it.
+
+mock_provider "aws" {
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012" }
+  }
+  mock_data "aws_partition" {
+    defaults = { partition = "aws", dns_suffix = "amazonaws.com" }
+  }
+  mock_data "aws_region" {
+    defaults = { id = "eu-west-1" }
+  }
+  # The table as the model exambuddy needs it.
+  mock_data "aws_dynamodb_table" {
+    defaults = {
+      arn              = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable"
+      stream_arn       = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable/stream/2026-02-06T10:00:00.000"
+      stream_enabled   = true
+      stream_view_type = "NEW_AND_OLD_IMAGES"
+      hash_key         = "PK"
+      range_key        = "SK"
+      attribute        = [{ name = "PK", type = "S" }, { name = "SK", type = "S" }, { name = "GSI1PK", type = "S" }, { name = "GSI1SK", type = "S" }]
+      replica          = []
+      global_secondary_index = [{
+        name               = "GSI1", hash_key = "GSI1PK", range_key = "GSI1SK", projection_type = "ALL"
+        non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+      }]
+    }
+  }
+}
+
+variables {
+  name              = "exams"
+  model_description = "tests/exambuddy.json"
+  package_s3        = { bucket = "packages", prefix = "1/" }
+}
+
+run "a_name_that_is_not_lower_case" {
+  command = plan
+  variables {
+    name = "Exams"
+  }
+  expect_failures = [var.name]
+}
+
+run "a_name_that_is_too_long" {
+  command = plan
+  variables {
+    name = "a-name-of-more-than-thirty-characters"
+  }
+  expect_failures = [var.name]
+}
+
+run "an_unknown_architecture" {
+  command = plan
+  variables {
+    architecture = "riscv64"
+  }
+  expect_failures = [var.architecture]
+}
+
+run "a_batch_of_no_records" {
+  command = plan
+  variables {
+    stream_mapping = { batch_size = 0 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "a_batch_of_more_than_ten_thousand_records" {
+  command = plan
+  variables {
+    stream_mapping = { batch_size = 10001 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "a_window_of_more_than_five_minutes" {
+  command = plan
+  variables {
+    stream_mapping = { maximum_batching_window_in_seconds = 301 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "no_batch_at_once" {
+  command = plan
+  variables {
+    stream_mapping = { parallelization_factor = 0 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "more_than_ten_batches_at_once" {
+  command = plan
+  variables {
+    stream_mapping = { parallelization_factor = 11 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "retries_without_a_bound" {
+  command = plan
+  variables {
+    stream_mapping = { maximum_retry_attempts = -1 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "more_than_ten_thousand_retries" {
+  command = plan
+  variables {
+    stream_mapping = { maximum_retry_attempts = 10001 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "records_of_any_age" {
+  command = plan
+  variables {
+    stream_mapping = { maximum_record_age_in_seconds = -1 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "records_older_than_the_stream_keeps_them" {
+  command = plan
+  variables {
+    stream_mapping = { maximum_record_age_in_seconds = 86401 }
+  }
+  expect_failures = [var.stream_mapping]
+}
+
+run "more_than_five_filters" {
+  command = plan
+  variables {
+    stream_filters = { ExamBuddyTable = ["{}", "{}", "{}", "{}", "{}", "{}"] }
+  }
+  expect_failures = [var.stream_filters]
+}
+
+run "a_filter_that_is_not_json" {
+  command = plan
+  variables {
+    stream_filters = { ExamBuddyTable = ["dynamodb"] }
+  }
+  expect_failures = [var.stream_filters]
+}
+
+run "a_filter_of_more_than_4096_characters" {
+  command = plan
+  variables {
+    stream_filters = { ExamBuddyTable = [jsonencode({ a = [for number in range(1000) : "value"] })] }
+  }
+  expect_failures = [var.stream_filters]
+}
+
+run "a_negative_number_of_other_readers" {
+  command = plan
+  variables {
+    other_stream_readers = -1
+  }
+  expect_failures = [var.other_stream_readers]
+}
+
+run "an_unknown_way_with_poison" {
+  command = plan
+  variables {
+    on_poison = "ignore"
+  }
+  expect_failures = [var.on_poison]
+}
+
+run "a_stream_that_is_not_one" {
+  command = plan
+  variables {
+    tables = { ExamBuddyTable = { stream_arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/ExamBuddyTable" } }
+  }
+  expect_failures = [var.tables]
+}
+
+run "a_cache_address_with_a_password" {
+  command = plan
+  variables {
+    cache_url = "rediss://user:secret@cache:6379"
+  }
+  expect_failures = [var.cache_url]
+}
+
+run "an_unknown_storage_class" {
+  command = plan
+  variables {
+    archive_transitions = [{ days = 30, storage_class = "ICE" }]
+  }
+  expect_failures = [var.archive_transitions]
+}
+
+run "a_buffer_of_more_than_128_mib" {
+  command = plan
+  variables {
+    firehose_buffering_size = 129
+  }
+  expect_failures = [var.firehose_buffering_size]
+}
+
+run "a_buffer_of_no_bytes" {
+  command = plan
+  variables {
+    firehose_buffering_size = 0
+  }
+  expect_failures = [var.firehose_buffering_size]
+}
+
+run "a_buffer_of_more_than_fifteen_minutes" {
+  command = plan
+  variables {
+    firehose_buffering_interval = 901
+  }
+  expect_failures = [var.firehose_buffering_interval]
+}
+
+run "one_exporter_at_once" {
+  command = plan
+  variables {
+    exporter_maximum_concurrency = 1
+  }
+  expect_failures = [var.exporter_maximum_concurrency]
+}
+
+run "more_than_a_thousand_exporters" {
+  command = plan
+  variables {
+    exporter_maximum_concurrency = 1001
+  }
+  expect_failures = [var.exporter_maximum_concurrency]
+}
+
+run "a_schedule_that_is_not_an_expression" {
+  command = plan
+  variables {
+    compaction_schedule = "hourly"
+  }
+  expect_failures = [var.compaction_schedule]
+}
+
+run "a_scan_limit_below_athenas" {
+  command = plan
+  variables {
+    athena_bytes_scanned_cutoff = 10485759
+  }
+  expect_failures = [var.athena_bytes_scanned_cutoff]
+}
+
+run "failed_records_that_are_kept_for_long" {
+  command = plan
+  variables {
+    on_failure_expiration_days = 91
+  }
+  expect_failures = [var.on_failure_expiration_days]
+}
+
+run "an_unknown_function" {
+  command = plan
+  variables {
+    functions = { aggregate = { memory_size = 256 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "too_little_memory" {
+  command = plan
+  variables {
+    functions = { aggregator = { memory_size = 127 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "too_much_memory" {
+  command = plan
+  variables {
+    functions = { aggregator = { memory_size = 10241 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "too_little_temporary_storage" {
+  command = plan
+  variables {
+    functions = { compactor = { ephemeral_storage_size = 511 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "a_timeout_of_more_than_fifteen_minutes" {
+  command = plan
+  variables {
+    functions = { relay = { timeout = 901 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "a_timeout_without_time_to_retry" {
+  command = plan
+  variables {
+    functions = { relay = { timeout = 9 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "a_weight_of_more_than_all" {
+  command = plan
+  variables {
+    canary = { aggregator = { version = "1", weight = 1.5 } }
+  }
+  expect_failures = [var.canary]
+}
+
+run "an_unknown_tracing_mode" {
+  command = plan
+  variables {
+    tracing_mode = "On"
+  }
+  expect_failures = [var.tracing_mode]
+}
+
+run "a_log_level_without_metrics" {
+  command = plan
+  variables {
+    log_level = "WARN"
+  }
+  expect_failures = [var.log_level]
+}
+
+run "a_retention_that_cloudwatch_does_not_have" {
+  command = plan
+  variables {
+    cloudwatch_logs_retention_in_days = 10
+  }
+  expect_failures = [var.cloudwatch_logs_retention_in_days]
+}
+
+run "an_alias_of_a_key" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-west-1:123456789012:alias/exams"
+  }
+  expect_failures = [var.kms_key_arn]
+}
+
+run "a_namespace_of_aws" {
+  command = plan
+  variables {
+    metrics_namespace = "AWS/Afterwrite"
+  }
+  expect_failures = [var.metrics_namespace]
+}

@@ -1,0 +1,156 @@
+# How the functions run, how they are observed, and who may do what.
+
+variable "functions" {
+  description = "Settings of functions (`aggregator`, `relay`, `invalidator`, `exporter`, `compactor`) in place of the defaults: memory and temporary storage in MB, timeout in seconds, reserved concurrency (-1: none), further environment variables."
+  type = map(object({
+    memory_size                    = optional(number)
+    ephemeral_storage_size         = optional(number)
+    timeout                        = optional(number)
+    reserved_concurrent_executions = optional(number)
+    environment_variables          = optional(map(string), {})
+  }))
+  default = {}
+
+  validation {
+    condition     = alltrue([for function in keys(var.functions) : contains(["aggregator", "relay", "invalidator", "exporter", "compactor"], function)])
+    error_message = "The functions are aggregator, relay, invalidator, exporter and compactor."
+  }
+
+  validation {
+    condition     = alltrue([for function in values(var.functions) : function.memory_size == null ? true : function.memory_size >= 128 && function.memory_size <= 10240])
+    error_message = "memory_size is 128 to 10,240 MB."
+  }
+
+  validation {
+    condition     = alltrue([for function in values(var.functions) : function.ephemeral_storage_size == null ? true : function.ephemeral_storage_size >= 512 && function.ephemeral_storage_size <= 10240])
+    error_message = "ephemeral_storage_size is 512 to 10,240 MB."
+  }
+
+  validation {
+    condition     = alltrue([for function in values(var.functions) : function.timeout == null ? true : function.timeout >= 10 && function.timeout <= 900])
+    error_message = "A timeout is 10 to 900 seconds: throttled writes are retried within that time."
+  }
+}
+
+variable "canary" {
+  description = "Functions whose alias `live` sends a share of the invocations to another published version. A version with another generation of the model is refused."
+  type = map(object({
+    version = string
+    weight  = number
+  }))
+  default = {}
+
+  validation {
+    condition     = alltrue([for canary in values(var.canary) : canary.weight > 0 && canary.weight <= 1])
+    error_message = "A weight is more than 0 and at most 1."
+  }
+}
+
+variable "tracing_mode" {
+  description = "X-Ray tracing of the functions: `Active` or `PassThrough`."
+  type        = string
+  default     = "Active"
+
+  validation {
+    condition     = contains(["Active", "PassThrough"], var.tracing_mode)
+    error_message = "tracing_mode is Active or PassThrough."
+  }
+}
+
+variable "log_level" {
+  description = "The log level of the functions: TRACE, DEBUG or INFO."
+  type        = string
+  default     = "INFO"
+
+  validation {
+    condition     = contains(["TRACE", "DEBUG", "INFO"], var.log_level)
+    error_message = "log_level is TRACE, DEBUG or INFO. With a higher level, Lambda drops the lines that have the metrics."
+  }
+}
+
+variable "log_keys" {
+  description = "Whether logs may have the keys of items."
+  type        = bool
+  default     = false
+}
+
+variable "cloudwatch_logs_retention_in_days" {
+  description = "How long logs are kept."
+  type        = number
+  default     = 90
+
+  validation {
+    condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.cloudwatch_logs_retention_in_days)
+    error_message = "CloudWatch Logs keeps logs for 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288 or 3653 days."
+  }
+}
+
+variable "kms_key_arn" {
+  description = "The key that encrypts tables, buckets, queues, logs, filters and environments. Its policy must admit CloudWatch Logs and S3. Default: keys that AWS owns."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/.+$", var.kms_key_arn))
+    error_message = "kms_key_arn is the ARN of a key, not of an alias: arn:aws:kms:<region>:<account>:key/<id>."
+  }
+}
+
+variable "role_path" {
+  description = "The path of the roles."
+  type        = string
+  default     = "/"
+}
+
+variable "role_permissions_boundary" {
+  description = "The ARN of the policy that bounds the roles."
+  type        = string
+  default     = null
+}
+
+# --- Metrics and alarms -----------------------------------------------------------------------------------------
+
+variable "metrics_namespace" {
+  description = "The namespace of the functions' metrics (`POWERTOOLS_METRICS_NAMESPACE`)."
+  type        = string
+  default     = "Afterwrite"
+
+  validation {
+    condition     = can(regex("^[A-Za-z0-9._/#-]{1,255}$", var.metrics_namespace)) && !startswith(var.metrics_namespace, "AWS/")
+    error_message = "A namespace has up to 255 letters, digits and . _ / # -, and does not begin with AWS/."
+  }
+}
+
+variable "create_alarms" {
+  description = "Whether the alarms are created. docs/RUNBOOK.md explains each."
+  type        = bool
+  default     = true
+}
+
+variable "alarm_actions" {
+  description = "ARNs (for example of SNS topics) that alarms notify."
+  type        = list(string)
+  default     = []
+}
+
+variable "alarm_thresholds" {
+  description = <<-EOT
+    Thresholds of the alarms.
+
+    - `iterator_age_seconds`: age of the oldest record that a reader has not read.
+    - `unmatched_percent`: share of the records that match no entity.
+    - `conflict_percent`: conflicts per transaction.
+    - `duration_percent`: longest run, as a share of the timeout.
+    - `exporter_backlog_seconds`: age of the oldest object that is not exported.
+    - `cdn_backlog_seconds`: age of the oldest path that is not invalidated.
+  EOT
+  type = object({
+    iterator_age_seconds     = optional(number, 300)
+    unmatched_percent        = optional(number, 50)
+    conflict_percent         = optional(number, 50)
+    duration_percent         = optional(number, 80)
+    exporter_backlog_seconds = optional(number, 3600)
+    cdn_backlog_seconds      = optional(number, 900)
+  })
+  default = {}
+}

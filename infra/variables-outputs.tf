@@ -1,0 +1,175 @@
+# What is kept in step: caches, the archive and the datasets.
+
+# --- Caches -----------------------------------------------------------------------------------------------------
+
+variable "cache_url" {
+  description = "The Redis or Valkey whose keys are removed: `redis://host:6379` or `rediss://host:6379`. With a password, use `cache_url_secret_arn`."
+  type        = string
+  default     = null
+  sensitive   = true
+
+  validation {
+    condition     = var.cache_url == null || can(regex("^rediss?://[^@]+$", var.cache_url))
+    error_message = "cache_url is redis://host:port or rediss://host:port, without a password. Put an address with a password into Secrets Manager, and set cache_url_secret_arn."
+  }
+}
+
+variable "cache_url_secret_arn" {
+  description = "The secret that has the cache's address as its text. It is read when the configuration is applied, and kept in the state and, encrypted, in the function's environment."
+  type        = string
+  default     = null
+}
+
+variable "cache_cluster" {
+  description = "Whether the cache is in cluster mode. ElastiCache Serverless is."
+  type        = bool
+  default     = false
+}
+
+variable "cloudfront_distribution_id" {
+  description = "The distribution whose paths are invalidated, through a queue."
+  type        = string
+  default     = null
+}
+
+variable "vpc_subnet_ids" {
+  description = "The subnets of the function that removes cache keys. They need routes to Firehose, S3, SQS and DynamoDB: endpoints or a NAT."
+  type        = list(string)
+  default     = []
+}
+
+variable "vpc_security_group_ids" {
+  description = "The security groups of that function. The cache's group must admit them."
+  type        = list(string)
+  default     = []
+}
+
+# --- The archive and the datasets -------------------------------------------------------------------------------
+
+variable "create_archive" {
+  description = "Whether changes are archived and exported to datasets: delivery stream, bucket, `exporter`, `compactor`, Athena."
+  type        = bool
+  default     = true
+}
+
+variable "bucket_name" {
+  description = "The bucket of the archive and the datasets. Default: `<name>-<account>-<region>`."
+  type        = string
+  default     = null
+}
+
+variable "force_destroy" {
+  description = "Whether buckets and the workgroup are deleted with their contents. For test deployments."
+  type        = bool
+  default     = false
+}
+
+variable "bucket_versioning" {
+  description = "Whether the bucket keeps deleted and overwritten objects for 30 days."
+  type        = bool
+  default     = false
+}
+
+variable "access_log_bucket" {
+  description = "The bucket that takes the access logs of this module's buckets. Default: no access logs."
+  type        = string
+  default     = null
+}
+
+variable "archive_transitions" {
+  description = "When archived objects move to a cheaper storage class. Replay reads GLACIER_IR and STANDARD_IA at once; other classes must be restored first."
+  type = list(object({
+    days          = number
+    storage_class = string
+  }))
+  default = [{ days = 90, storage_class = "GLACIER_IR" }]
+
+  validation {
+    condition     = alltrue([for transition in var.archive_transitions : contains(["STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE"], transition.storage_class)])
+    error_message = "A storage class is STANDARD_IA, ONEZONE_IA, INTELLIGENT_TIERING, GLACIER_IR, GLACIER or DEEP_ARCHIVE."
+  }
+}
+
+variable "archive_expiration_days" {
+  description = "When archived objects are deleted. Default: never."
+  type        = number
+  default     = null
+}
+
+variable "firehose_buffering_size" {
+  description = "MiB that the delivery stream collects for an object: 1 to 128."
+  type        = number
+  default     = 128
+
+  validation {
+    condition     = var.firehose_buffering_size >= 1 && var.firehose_buffering_size <= 128
+    error_message = "firehose_buffering_size is 1 to 128 MiB."
+  }
+}
+
+variable "firehose_buffering_interval" {
+  description = "Seconds that the delivery stream collects for an object: 0 to 900. It is most of the datasets' delay."
+  type        = number
+  default     = 900
+
+  validation {
+    condition     = var.firehose_buffering_interval >= 0 && var.firehose_buffering_interval <= 900
+    error_message = "firehose_buffering_interval is 0 to 900 seconds."
+  }
+}
+
+variable "exporter_maximum_concurrency" {
+  description = "How many exporters run at once: 2 to 1,000. More than 16 mostly wait for each other's commits."
+  type        = number
+  default     = 16
+
+  validation {
+    condition     = var.exporter_maximum_concurrency >= 2 && var.exporter_maximum_concurrency <= 1000
+    error_message = "exporter_maximum_concurrency is 2 to 1,000."
+  }
+}
+
+variable "compaction_schedule" {
+  description = "When `compactor` runs: an expression of EventBridge Scheduler."
+  type        = string
+  default     = "rate(1 hour)"
+
+  validation {
+    condition     = can(regex("^(rate|cron)\\(.+\\)$", var.compaction_schedule))
+    error_message = "compaction_schedule is rate(…) or cron(…)."
+  }
+}
+
+variable "athena_bytes_scanned_cutoff" {
+  description = "Bytes that one query of the workgroup may scan; Athena stops a query that exceeds it. At least 10 MB."
+  type        = number
+  default     = 107374182400
+
+  validation {
+    condition     = var.athena_bytes_scanned_cutoff >= 10485760
+    error_message = "athena_bytes_scanned_cutoff is at least 10,485,760 bytes (10 MB)."
+  }
+}
+
+variable "athena_sql_dir" {
+  description = "The folder that `afterwrite model ddl --out` wrote: its views and queries are saved in Athena. Default: `athena` in `package_dir`, or the SQL of the built-in model."
+  type        = string
+  default     = null
+}
+
+variable "redrive_principal_arns" {
+  description = "ARNs of the roles that may read the on-failure bucket, which has whole items; `*` and `?` are wildcards. Nobody else can, whatever other policies allow."
+  type        = list(string)
+  default     = []
+}
+
+variable "on_failure_expiration_days" {
+  description = "When objects in the on-failure bucket are deleted: 1 to 90 days."
+  type        = number
+  default     = 14
+
+  validation {
+    condition     = var.on_failure_expiration_days >= 1 && var.on_failure_expiration_days <= 90
+    error_message = "on_failure_expiration_days is 1 to 90."
+  }
+}

@@ -1,0 +1,114 @@
+"""Checks the Terraform module in infra/, without AWS.
+
+    python check.py sources     format, references and types of the module and its examples
+    python check.py cases       the module's own tests, on a simulated provider
+    python check.py new-table   the example, applied to moto: limits, drift of a second plan, nothing left when destroyed
+    python check.py existing-table
+    python check.py global-table
+    python check.py scan        checkov: no findings but those that the sources waive, with a reason
+
+Needs terraform 1.7 or later, or OpenTofu 1.8 or later, with the AWS provider, and the Python packages moto and checkov. The provider
+comes from where Terraform finds it: the network, or a folder (TF_CLI_ARGS_init=-plugin-dir=FOLDER, or a mirror under /opt).
+"""
+
+import json
+import subprocess
+import sys
+
+from deployment import Deployment
+from limits import Limits, unknown_actions
+from moto_process import Moto
+from terraform import Terraform, differences, resources_of
+
+# What moto does not store as it was sent, by the kind of the resource; a second plan differs in it.
+LOST_BY_MOTO = {
+    # It has no `logging_config`. A changed function is published again, so its version follows.
+    "aws_lambda_function": {"logging_config", "qualified_arn", "qualified_invoke_arn", "version"},
+    "aws_lambda_alias": {"function_version"},
+    # It resolves the alias to the version.
+    "aws_lambda_event_source_mapping": {"function_name"},
+    # It writes the JSON with other spaces.
+    "aws_sqs_queue": {"redrive_policy"},
+}
+
+
+def check_sources():
+    with Terraform() as terraform:
+        terraform.run("fmt", "-check", "-diff", "-recursive")
+        terraform.run("init", "-backend=false")
+        terraform.run("validate")
+        for example in ["new-table", "existing-table", "global-table"]:
+            folder = f"examples/{example}"
+            terraform.run("init", "-backend=false", folder=folder)
+            terraform.run("validate", folder=folder)
+
+
+def check_cases():
+    with Terraform() as terraform:
+        terraform.run("init", "-backend=false")
+        output = terraform.run("test")
+        assert "0 failed" in output, output
+
+
+def check_example(name):
+    with Moto() as moto, Terraform(endpoint=moto.endpoint) as terraform:
+        deployment = Deployment(name, moto)
+        deployment.prepare()
+        before = moto.inventory()
+        root = terraform.new_root(name, deployment.variables())
+        terraform.run("init", folder=root)
+
+        plan = terraform.plan(root)
+        planned = resources_of(plan)
+        assert len(planned) > 80, f"{len(planned)} resources are planned"
+        Limits().check(planned)
+        unknown = unknown_actions(planned)
+        assert not unknown, f"actions that no service has: {unknown}"
+
+        terraform.run("apply", "-auto-approve", folder=root)
+        assert moto.inventory() != before, "nothing was created"
+        deployment.check(terraform.outputs(root), planned)
+
+        drift = [
+            change
+            for change in differences(terraform.plan(root))
+            if not change.attributes <= LOST_BY_MOTO.get(change.kind, set()) or change.actions != ["update"]
+        ]
+        assert not drift, "a second plan differs:\n" + "\n".join(map(str, drift))
+
+        terraform.run("destroy", "-auto-approve", folder=root)
+        left = moto.inventory() - before
+        assert not left, f"destroy left {sorted(left)}"
+        print(f"{name}: {len(planned)} resources planned, applied, planned again, destroyed")
+
+
+def check_scan():
+    with Terraform() as terraform:
+        command = [sys.executable, "-m", "checkov.main", "--directory", str(terraform.module), "--framework", "terraform"]
+        command += ["--skip-download", "--compact", "--output", "json", "--skip-path", "tests"]
+        report = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    summary = report["summary"]
+    assert summary["passed"] > 50 and summary["parsing_errors"] == 0, summary
+    findings = [f"{check['check_id']} {check['resource']}: {check['check_name']}" for check in report["results"]["failed_checks"]]
+    assert not findings, "findings:\n" + "\n".join(sorted(set(findings)))
+    for check in report["results"]["skipped_checks"]:
+        reason = check["check_result"]["suppress_comment"]
+        assert len(reason) > 20, f"{check['check_id']} of {check['resource']} is waived without a reason"
+    print(f"checkov: {summary['passed']} checks passed, {summary['skipped']} are waived, each with its reason")
+
+
+def main():
+    match sys.argv[1:]:
+        case ["sources"]:
+            check_sources()
+        case ["cases"]:
+            check_cases()
+        case ["scan"]:
+            check_scan()
+        case ["new-table" | "existing-table" | "global-table" as name]:
+            check_example(name)
+        case _:
+            sys.exit(__doc__)
+
+
+main()

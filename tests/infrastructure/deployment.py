@@ -1,0 +1,110 @@
+"""The examples' surroundings: what exists before they are applied, their variables, and what must be there afterwards."""
+
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+
+INFRA = Path(__file__).resolve().parents[2] / "infra"
+FUNCTIONS = ["aggregator", "relay", "invalidator", "exporter", "compactor"]
+
+
+class Deployment:
+    def __init__(self, example, moto):
+        self.example = example
+        self.moto = moto
+        self.folder = tempfile.TemporaryDirectory(prefix="afterwrite-packages-")
+        self.names = {"new-table": "exams", "existing-table": "exams-production", "global-table": "exams-global"}
+        self.given = {}
+
+    def prepare(self):
+        """Zips for all functions (nothing runs them), and the resources that the example expects."""
+        folder = Path(self.folder.name)
+        for function in FUNCTIONS:
+            with zipfile.ZipFile(folder / f"{function}.zip", "w") as package:
+                package.writestr("bootstrap", function)
+        (folder / "model.json").write_bytes((INFRA / "tests/exambuddy.json").read_bytes())
+        if self.example == "existing-table":
+            self.given = self.existing_resources()
+        if self.example == "global-table":
+            self.given = {"replicas": ["eu-central-1"]}
+
+    def existing_resources(self):
+        self.moto.client("dynamodb").create_table(
+            TableName="exams-table",
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("PK", "SK", "GSI1PK", "GSI1SK")],
+            GlobalSecondaryIndexes=[
+                {
+                    "IndexName": "GSI1",
+                    "KeySchema": [{"AttributeName": "GSI1PK", "KeyType": "HASH"}, {"AttributeName": "GSI1SK", "KeyType": "RANGE"}],
+                    "Projection": {"ProjectionType": "ALL"},
+                }
+            ],
+            StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+        )
+        key = self.moto.client("kms").create_key()["KeyMetadata"]["Arn"]
+        network = self.moto.client("ec2").describe_subnets()["Subnets"][0]
+        groups = self.moto.client("ec2").describe_security_groups()["SecurityGroups"]
+        group = next(group for group in groups if group["VpcId"] == network["VpcId"])
+        return {
+            "table_name": "exams-table",
+            "cache_url": "rediss://exams.cache:6379",
+            "cloudfront_distribution_id": "E2QWRUHAPOMQZL",
+            "vpc_subnet_ids": [network["SubnetId"]],
+            "vpc_security_group_ids": [group["GroupId"]],
+            "redrive_role_arn": "arn:aws:iam::123456789012:role/redrive",
+            "kms_key_arn": key,
+        }
+
+    def variables(self):
+        return {"package_dir": self.folder.name, "disposable": True, **self.given}
+
+    def check(self, outputs, planned):
+        """Compares what moto holds with what the deployment needs."""
+        name = self.names[self.example]
+        readers = ["aggregator", "relay"] if self.example == "new-table" else ["aggregator"]
+        functions = {f"{name}-{function}" for function in readers + ["exporter", "compactor"]}
+        if self.example == "existing-table":
+            functions.add(f"{name}-invalidator")
+        deployed = self.moto.client("lambda").list_functions()["Functions"]
+        assert {function["FunctionName"] for function in deployed} == functions, deployed
+        self.check_mappings(outputs, name, readers)
+        self.check_environment(deployed, name, readers)
+        self.check_bucket(outputs)
+        alarms = self.moto.client("cloudwatch").describe_alarms()["MetricAlarms"]
+        assert len(alarms) == len([kind for kind, _ in planned if kind == "aws_cloudwatch_metric_alarm"]) > 20, len(alarms)
+
+    def check_mappings(self, outputs, name, readers):
+        stream = outputs["stream_arns"]["ExamBuddyTable"]
+        mappings = self.moto.client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        reading = [mapping for mapping in mappings if mapping["EventSourceArn"] == stream]
+        assert len(reading) == len(readers), mappings
+        for mapping in reading:
+            assert mapping["StartingPosition"] == "TRIM_HORIZON" and mapping["BatchSize"] == 1000, mapping
+            assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"], mapping
+            bounds = (mapping["MaximumRetryAttempts"], mapping["MaximumRecordAgeInSeconds"], mapping["BisectBatchOnFunctionError"])
+            assert bounds == (20, 21600, True), mapping
+            failures = mapping["DestinationConfig"]["OnFailure"]["Destination"]
+            assert failures == f"arn:aws:s3:::{outputs['failures_bucket_name']}", mapping
+            assert f":function:{name}-" in mapping["FunctionArn"], mapping
+
+    def check_environment(self, deployed, name, readers):
+        environments = {function["FunctionName"]: function["Environment"]["Variables"] for function in deployed}
+        counting = environments[f"{name}-aggregator"]
+        hosted = {1: "aggregate,invalidate,archive" if self.example == "existing-table" else "aggregate,archive", 2: "aggregate"}
+        assert counting["AFTERWRITE_PROJECTIONS"] == hosted[len(readers)], counting
+        assert counting["AFTERWRITE_STATE_TABLE"] == f"{name}-state", counting
+        relaying = environments[f"{name}-{readers[-1]}"]
+        assert relaying["AFTERWRITE_FIREHOSE_STREAM"] == f"{name}-archive", relaying
+        if self.example == "existing-table":
+            assert relaying["AFTERWRITE_CACHE_URL"] == "rediss://exams.cache:6379", relaying
+            assert relaying["AFTERWRITE_CDN_QUEUE"].endswith("/exams-production-cdn"), relaying
+
+    def check_bucket(self, outputs):
+        s3 = self.moto.client("s3")
+        policy = json.loads(s3.get_bucket_policy(Bucket=outputs["failures_bucket_name"])["Policy"])
+        assert {statement["Sid"] for statement in policy["Statement"]} == {"TlsOnly", "ReadableByRedriveAlone"}, policy
+        notified = s3.get_bucket_notification_configuration(Bucket=outputs["bucket_name"])["QueueConfigurations"]
+        assert [queue["QueueArn"].rsplit(":", 1)[1] for queue in notified] == [outputs["queue_urls"]["export"].rsplit("/", 1)[1]], notified

@@ -1,0 +1,108 @@
+//! The Terraform module in `infra/`: checked, tested and applied without AWS by `check.py`, and compared with the product here: the
+//! descriptions of models, the alarms' paragraphs in the runbook, and the metrics that alarms and dashboard name.
+
+mod metrics;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use afterwrite::table::Model;
+
+/// Names the interpreter that has moto and checkov; `tests/run` provides one and sets it.
+const INTERPRETER: &str = "AFTERWRITE_TEST_INFRASTRUCTURE_PYTHON";
+
+/// The text of a file of the repository.
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Runs a check of `check.py` and shows its output if it fails.
+fn assert_check(name: &str) {
+    let interpreter =
+        std::env::var_os(INTERPRETER).unwrap_or_else(|| panic!("{INTERPRETER} is not set: run tests/run"));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("infrastructure/check.py");
+    // Compiled scripts would be left in the folder.
+    let mut check = Command::new(interpreter);
+    check.arg(script).arg(name).env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = check.output().expect("the Python interpreter");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    println!("{}", text(&output.stdout));
+    assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+}
+
+#[test]
+#[ignore = "needs terraform, moto and checkov: run tests/run"]
+fn the_module_and_its_examples_are_formatted_and_valid() {
+    assert_check("sources");
+}
+
+#[test]
+#[ignore = "needs terraform, moto and checkov: run tests/run"]
+fn every_limit_and_precondition_refuses_what_breaks_it() {
+    assert_check("cases");
+}
+
+#[test]
+#[ignore = "needs terraform, moto and checkov: run tests/run"]
+fn a_new_table_is_deployed_and_destroyed() {
+    assert_check("new-table");
+}
+
+#[test]
+#[ignore = "needs terraform, moto and checkov: run tests/run"]
+fn an_existing_table_is_deployed_with_caches_and_a_key() {
+    assert_check("existing-table");
+}
+
+#[test]
+#[ignore = "needs terraform, moto and checkov: run tests/run"]
+fn a_global_table_is_deployed_with_one_reader() {
+    assert_check("global-table");
+}
+
+#[test]
+#[ignore = "needs terraform, moto and checkov: run tests/run"]
+fn the_module_has_no_findings_but_those_that_are_waived() {
+    assert_check("scan");
+}
+
+#[test]
+fn the_descriptions_in_the_modules_tests_are_up_to_date() {
+    for name in ["exambuddy", "quiz"] {
+        let description = Model::load(name).unwrap().describe();
+        let generated = serde_json::to_value(&description).unwrap();
+        let stored: serde_json::Value =
+            serde_json::from_str(&read(&format!("infra/tests/{name}.json"))).unwrap();
+        assert!(
+            stored == generated,
+            "infra/tests/{name}.json is not the model's description: \
+             cargo run --bin afterwrite -- model show {name} --json > infra/tests/{name}.json"
+        );
+    }
+}
+
+#[test]
+fn every_alarm_has_a_paragraph_in_the_runbook_and_every_paragraph_an_alarm() {
+    let alarms = read("infra/alarms.tf");
+    let kinds: BTreeSet<&str> = alarms.lines().filter_map(|line| metrics::setting(line, "kind")).collect();
+    let runbook = read("docs/RUNBOOK.md");
+    let paragraphs: BTreeSet<&str> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(kinds, paragraphs);
+    for paragraph in runbook.split("\n## ").skip(1) {
+        let complete =
+            ["**Meaning.** ", "**Look at** ", "**Mend.** "].iter().all(|part| paragraph.contains(part));
+        assert!(complete, "a paragraph states the meaning, what to look at, and what mends it:\n{paragraph}");
+    }
+}
+
+#[test]
+fn every_metric_of_an_alarm_or_a_panel_is_emitted_by_a_function() {
+    let emitted = metrics::emitted();
+    let named = metrics::named(&read("infra/alarms.tf"), &read("infra/dashboard.tf"));
+    assert!(named.len() > 30, "{} metrics are named", named.len());
+    let unknown: Vec<&String> = named.difference(&emitted).collect();
+    assert!(unknown.is_empty(), "no function emits {unknown:?}");
+}
