@@ -11,13 +11,8 @@ use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiec
 /// A transaction's actions: DynamoDB's limit.
 const MAX_ACTIONS: usize = 100;
 
-/// The beginnings of partition keys that are Afterwrite's own, in the state table. An entity cannot have them either, because its
-/// items could be copies of the state table's.
-const RESERVED: [&str; 2] = ["LEDGER#", "LOOKUP#"];
-
-/// Further beginnings that rollups cannot have: those of items that operations keep. Applications have items with such keys in
-/// tables of their own.
-const RESERVED_IN_STATE: [&str; 5] = ["LEDGER#", "LOOKUP#", "JOB#", "CHECKPOINT#", "HEARTBEAT#"];
+/// The beginnings of partition keys that are Afterwrite's own, in the state table.
+const RESERVED: [&str; 3] = ["LEDGER#", "LOOKUP#", "AFTERWRITE#"];
 
 /// The attributes of a rollup that are not measures, next to `settled_<measure>`.
 const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
@@ -42,19 +37,11 @@ fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
     let entities = model.entities.iter().zip(&compiler.places.entities);
     let entities = entities.map(|(entity, at)| {
         let is_state_key = key_overlap::has_state_key(compiler, entity);
-        (
-            format!("entity `{}`", entity.name),
-            *at,
-            reserved_prefix(&RESERVED, &entity.key.partition, is_state_key),
-        )
+        (format!("entity `{}`", entity.name), *at, reserved_prefix(&entity.key.partition, is_state_key))
     });
     let rollups = model.rollups.iter().zip(&compiler.places.rollups);
     let rollups = rollups.map(|(rollup, at)| {
-        (
-            format!("rollup `{}`", rollup.name),
-            *at,
-            reserved_prefix(&RESERVED_IN_STATE, &rollup.partition, true),
-        )
+        (format!("rollup `{}`", rollup.name), *at, reserved_prefix(&rollup.partition, true))
     });
     let keys: Vec<_> = entities.chain(rollups).collect();
     for (owner, at, prefix) in keys {
@@ -68,15 +55,11 @@ fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
 }
 
 /// The reserved beginning that a key has, or in the state table can have.
-fn reserved_prefix(
-    reserved: &[&'static str],
-    template: &Template,
-    is_state_key: bool,
-) -> Option<&'static str> {
-    reserved.iter().copied().find(|prefix| {
+fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static str> {
+    RESERVED.into_iter().find(|prefix| {
         let pieces =
             vec![TemplatePiece::Literal(Arc::from(*prefix)), TemplatePiece::Variable(0, ValueFormat::Plain)];
-        template.leading_literal().starts_with(*prefix)
+        template.leading_literal().starts_with(prefix)
             || (is_state_key && template.overlaps(&Template { pieces }))
     })
 }
