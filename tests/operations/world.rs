@@ -55,6 +55,8 @@ struct WorldState {
     records: usize,
     outcome: WorkloadOutcome,
     is_read: bool,
+    /// How often the application writes between two requests, per thousand.
+    activity: u64,
 }
 
 /// A world. Requests of a job go through it; between them, the application writes and records are delivered.
@@ -93,6 +95,7 @@ impl OperationWorld {
             records: 0,
             outcome: WorkloadOutcome { now: NOW, ..WorkloadOutcome::default() },
             is_read: false,
+            activity: 1_000,
             steps,
         };
         let model = Arc::new(Model::load(model_name).unwrap());
@@ -149,6 +152,11 @@ impl OperationWorld {
         MemoryTables::scan(&self.tables, table)
     }
 
+    /// Sets how often the application writes between two requests, per thousand.
+    pub(crate) fn set_activity(&self, activity: u64) {
+        self.state.lock().unwrap().activity = activity;
+    }
+
     /// How many steps of the script are left.
     pub(crate) fn steps_left(&self) -> usize {
         self.state.lock().unwrap().steps.len()
@@ -172,7 +180,8 @@ impl OperationWorld {
         if state.random.chance(600) {
             futures::executor::block_on(self.clock.sleep(Duration::from_millis(200)));
         }
-        let writes = state.random.below(4);
+        let activity = state.activity;
+        let writes = if state.random.chance(activity) { state.random.below(4) } else { 0 };
         for _ in 0..writes {
             self.act(&mut state);
         }
