@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use super::distribute::{DistributionLimits, invalidate_paths};
 use super::enqueue::enqueue_paths;
-use super::invalidation_outcome::PathOutcome;
+use super::invalidation_outcome::{PathOutcome, RefusedPath};
 use super::paths::EventIds;
 use crate::Error;
 use crate::clock::Clock;
@@ -84,6 +84,8 @@ pub struct InvalidationOutcome {
     pub failures: BTreeMap<usize, Error>,
     /// The records whose cache keys are gone, by index: all but those whose keys failed. Their paths may have failed.
     pub keys_gone: BTreeSet<usize>,
+    /// Paths that CloudFront refuses and would refuse again. They fail no record: they stay stale.
+    pub refused: Vec<RefusedPath>,
     /// The totals of the batch.
     pub totals: InvalidationTotals,
 }
@@ -176,9 +178,7 @@ impl<K: Cache, D: Distribution, Q: PathQueue, C: Clock> CacheInvalidator<K, D, Q
                 sent
             }
         };
-        for refused in &sent.refused {
-            outcome.fail(refused.records.iter().copied(), &refused.error);
-        }
+        outcome.refused = sent.refused;
         for (record, error) in sent.failures {
             outcome.failures.entry(record).or_insert(error);
         }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use afterwrite::Result;
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::RememberedLookups;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_datasets::export::missing::{ArchiveRange, archive_objects};
 use afterwrite_datasets::export::{ArchiveExporter, ExportTotals};
 use clap::Args;
@@ -71,6 +71,15 @@ impl ExportArguments {
     /// # Errors
     /// A setting that is missing or wrong; a bucket that cannot be listed.
     pub async fn run(&self) -> Result<bool> {
+        if let (Some(from), Some(to)) = (&self.from, &self.to)
+            && from > to
+        {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "the range has no day: --from is later than --to",
+            )
+            .hint("Both days are part of the range; swap them"));
+        }
         let exporter = self.exporter().await?;
         let range = ArchiveRange { from: self.from.clone(), to: self.to.clone() };
         let keys = archive_objects(exporter.bucket(), exporter.model(), &range, self.missing).await?;

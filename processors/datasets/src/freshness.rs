@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use afterwrite::Result;
+use afterwrite::record::Timestamp;
 use afterwrite::sink::Bucket;
 use afterwrite::table::{Dataset, Model};
 use serde::Serialize;
 
-use crate::delta::{DeltaTable, TableSnapshot};
+use crate::delta::{DataFile, DeltaTable, TableSnapshot};
 use crate::paths::{current_root, day_of_application, derived_application, log_root};
 
 /// How fresh the current rows of one dataset are.
@@ -19,8 +20,8 @@ pub struct DatasetFreshness {
     pub log_version: Option<u64>,
     /// The version of the log up to which the current rows have every change; `None` if a day was never derived.
     pub current_log_version: Option<u64>,
-    /// When that version was committed, epoch milliseconds: everything exported until then is in the table of current rows. `None` if
-    /// the commit is too old to be there.
+    /// Epoch milliseconds: everything exported until then is in the table of current rows. The time when that version was committed, or,
+    /// if it is earlier, when the first rows of a day that was never derived were written. `None` if the commit is too old to be there.
     pub as_of: Option<i64>,
     /// The days that have changed since they were derived.
     pub pending_days: Vec<String>,
@@ -49,13 +50,15 @@ async fn freshness_of<B: Bucket>(bucket: &Arc<B>, dataset: &Dataset) -> Result<D
         log.version()
     } else {
         // Every change of a pending day up to the version that it was derived from is there.
-        let derived = pending.iter().map(|day| current.transaction(&derived_application(day)).unwrap_or(-1));
-        derived.min().and_then(|version| u64::try_from(version).ok())
+        pending.iter().map(|day| derived_version(&current, day)).min().flatten()
     };
-    let as_of = match current_log_version {
+    let derived: Vec<u64> = pending.iter().filter_map(|day| derived_version(&current, day)).collect();
+    let complete = if derived.is_empty() { log.version() } else { derived.into_iter().min() };
+    let committed = match complete {
         Some(version) => log_table.commit_time(version).await?,
         None => None,
     };
+    let as_of = [committed, first_underived(&log, &current, &pending)].into_iter().flatten().min();
     Ok(DatasetFreshness {
         dataset: dataset.name.to_string(),
         log_version: log.version(),
@@ -65,6 +68,18 @@ async fn freshness_of<B: Bucket>(bucket: &Arc<B>, dataset: &Dataset) -> Result<D
     })
 }
 
+/// The version of the log that a day was derived from.
+fn derived_version(current: &TableSnapshot, day: &str) -> Option<u64> {
+    current.transaction(&derived_application(day)).and_then(|version| u64::try_from(version).ok())
+}
+
+/// When the first rows of those pending days that were never derived were written.
+fn first_underived(log: &TableSnapshot, current: &TableSnapshot, pending: &[String]) -> Option<Timestamp> {
+    let is_underived =
+        |file: &&Arc<DataFile>| pending.contains(&file.day) && derived_version(current, &file.day).is_none();
+    log.files().filter(is_underived).map(|file| file.modified).min()
+}
+
 fn pending_days(log: &TableSnapshot, current: &TableSnapshot) -> Vec<String> {
     let changed =
         log.transactions().filter_map(|(app_id, version)| Some((day_of_application(app_id)?, version)));
@@ -72,4 +87,71 @@ fn pending_days(log: &TableSnapshot, current: &TableSnapshot) -> Vec<String> {
         current.transaction(&derived_application(day)).is_none_or(|derived| derived < *changed)
     };
     changed.filter(is_pending).map(|(day, _)| day.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use afterwrite::clock::Clock as _;
+    use afterwrite_memory::MemoryObjects;
+
+    use super::*;
+    use crate::delta::TableChange;
+    use crate::fixed_clock::FixedClock;
+    use crate::paths::day_application;
+    use crate::schema::arrow_schema;
+
+    const NOW: Timestamp = Timestamp::from_epoch_seconds(1_770_422_400);
+
+    /// Commits a file of a day to the log at a time, or the derivation of a day.
+    fn commit(
+        bucket: &Arc<MemoryObjects>,
+        dataset: &Dataset,
+        root: String,
+        (application, version): (String, i64),
+        (day, at): (&str, Timestamp),
+    ) {
+        let path = format!("dt={day}/{version}.parquet");
+        let file = DataFile { path, day: day.to_owned(), size: 1, modified: at, statistics: None };
+        let change = TableChange {
+            add: vec![file],
+            transactions: BTreeMap::from([(application, version)]),
+            ..TableChange::new("TEST", arrow_schema(dataset))
+        };
+        let (table, clock) = (DeltaTable::new(Arc::clone(bucket), root), FixedClock(at));
+        let deadline = clock.now().plus(Duration::from_secs(1));
+        let committed = table.update(&clock, deadline, |_| Ok(Some(change.clone())));
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(committed).unwrap();
+    }
+
+    #[test]
+    fn a_new_day_does_not_hide_how_fresh_the_other_days_are() {
+        let model = Model::load("glad").unwrap();
+        let dataset = &model.datasets[0];
+        let bucket = Arc::new(MemoryObjects::default());
+        let later = |minutes: u64| NOW.plus(Duration::from_secs(60 * minutes));
+        let freshness = || {
+            let read = dataset_freshness(Arc::clone(&bucket), &model);
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(read).unwrap().remove(0)
+        };
+        let log = |day: &'static str, version, minutes| {
+            let application = (day_application(day), version);
+            commit(&bucket, dataset, log_root(dataset), application, (day, later(minutes)));
+        };
+        log("2026-02-06", 0, 0);
+        let derived = (derived_application("2026-02-06"), 0);
+        commit(&bucket, dataset, current_root(dataset), derived, ("2026-02-06", later(1)));
+        let all = freshness();
+        assert_eq!((all.current_log_version, all.as_of), (Some(0), Some(NOW.epoch_ms())));
+        log("2026-02-07", 1, 10);
+        let new_day = freshness();
+        assert_eq!((new_day.log_version, new_day.current_log_version), (Some(1), None));
+        assert_eq!(new_day.pending_days, ["2026-02-07"]);
+        assert_eq!(new_day.as_of, Some(later(10).epoch_ms()), "everything before the new day's first rows");
+        log("2026-02-06", 2, 20);
+        assert_eq!(freshness().as_of, Some(NOW.epoch_ms()), "the older day lacks a change");
+    }
 }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::clock::Clock;
+use afterwrite::record::Timestamp;
 use afterwrite::sink::Bucket;
-use afterwrite::table::{Dataset, Model};
+use afterwrite::table::{Dataset, Model, NO_DAY};
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::{DataType, Schema, SchemaRef};
@@ -134,7 +135,7 @@ impl<B: Bucket, C: Clock> DatasetMigration<'_, B, C> {
             if superseded.contains(key) {
                 totals.superseded_files += 1;
             } else if name.ends_with(".parquet") {
-                files.push((key.to_owned(), day.to_owned()));
+                files.push((key.to_owned(), partition_day(day).to_owned()));
             }
         }
         Ok(files)
@@ -152,6 +153,11 @@ impl<B: Bucket, C: Clock> DatasetMigration<'_, B, C> {
         let (file, _) = Box::pin(upload.upload(body, statistics, &schema)).await?;
         Ok(LogAddition { dataset: 0, prefix: upload.prefix(), file })
     }
+}
+
+/// The day of a folder's name. Other tools write folders without a day: their rows have no usable time.
+fn partition_day(name: &str) -> &str {
+    if name.len() == NO_DAY.len() && Timestamp::parse(name).is_some() { name } else { NO_DAY }
 }
 
 /// A file with the columns of this schema.

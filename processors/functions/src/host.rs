@@ -107,6 +107,8 @@ impl ProjectionHost {
         let started = Instant::now();
         let relayed = Box::pin(relay.handle(event, deadline)).await?;
         log_failures(&relayed.failures, "a record was not relayed");
+        let refused = "CloudFront refuses a path, which stays stale";
+        log_errors(&relayed.refused, refused, |refused| (None, &refused.error));
         metrics::relayed(&relayed).print(self.function, &relay.model().name, started);
         Ok(relayed.response)
     }

@@ -32,6 +32,7 @@ pub fn relayed(batch: &RelayedBatch) -> MetricsLine {
         line.count("keys_invalidated", invalidated.keys);
         line.count("paths_invalidated", invalidated.paths);
         line.count("cache_commands", invalidated.commands);
+        line.count("paths_refused", batch.refused.len());
         line.count("invalidation_requests", invalidated.requests);
         line.count("paths_queued", invalidated.queued_paths);
         line.count("queue_requests", invalidated.queue_requests);

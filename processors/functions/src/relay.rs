@@ -24,7 +24,7 @@ use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
 use afterwrite::relay::invalidate::{
     CacheInvalidator, InvalidationChange, InvalidationStage, InvalidationTotals,
 };
-use afterwrite::relay::{EventFingerprint, EventMemory};
+use afterwrite::relay::{EventFingerprint, EventMemory, RefusedPath};
 use afterwrite::sink::{Cache, DeliveryStream, Distribution, ObjectStore, PathQueue};
 use afterwrite::table::{ArchiveScope, Model};
 use afterwrite::{Error, Result};
@@ -73,6 +73,8 @@ pub struct RelayedBatch {
     pub archived: Option<ArchiveTotals>,
     /// Redelivered records whose lines an earlier invocation of this process has archived.
     pub archived_before: usize,
+    /// Paths that CloudFront refuses and would refuse again. They stay stale.
+    pub refused: Vec<RefusedPath>,
     /// The records that were not invalidated or not archived.
     pub failures: Vec<FailedRecord>,
     /// The age of the newest change, in milliseconds.
@@ -119,7 +121,7 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         let invalidate = self.invalidator.as_ref().map(|to| self.invalidate(to, &records, &events, deadline));
         let archive = self.archiver.as_ref().map(|to| self.archive(to, &batch, &records, &events, deadline));
         let (invalidated, archived) = join(OptionFuture::from(invalidate), OptionFuture::from(archive)).await;
-        let (invalidated, stale) = invalidated.transpose()?.unzip();
+        let invalidated = invalidated.transpose()?;
         let archived = archived.transpose()?;
         let archived_before = archived.as_ref().map_or(0, |archived| archived.before);
         let now = self.clock.now();
@@ -127,13 +129,20 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         let heartbeat = newest_heartbeat(&batch, &records).filter(|_| is_archived);
         let archived_heartbeat_age = heartbeat.map(|written| now.since(written));
         let (archived, unarchived) = archived.map(|archived| (archived.totals, archived.failures)).unzip();
-        let failures: Vec<RecordFailure> = stale.into_iter().chain(unarchived).flatten().collect();
+        let mut failures: Vec<RecordFailure> = unarchived.unwrap_or_default();
+        let (mut totals, mut refused) = (None, Vec::new());
+        if let Some(invalidated) = invalidated {
+            failures.extend(invalidated.failures);
+            refused = invalidated.refused;
+            totals = Some(invalidated.totals);
+        }
         Ok(RelayedBatch {
             response: batch_response(&batch, &failures),
             records: batch.records.len(),
-            invalidated,
+            invalidated: totals,
             archived,
             archived_before,
+            refused,
             failures: failed_records(&batch, failures),
             age_ms: age_ms(&batch, now),
             archived_heartbeat_age,
@@ -146,7 +155,7 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         records: &[IdentifiedRecord<'_>],
         events: &BatchEvents,
         deadline: Timestamp,
-    ) -> Result<(InvalidationTotals, Vec<RecordFailure>)> {
+    ) -> Result<InvalidatedRecords> {
         let (mut changes, mut failures) = (Vec::new(), Vec::new());
         for record in records {
             let event = event_of(events, record.index);
@@ -168,7 +177,7 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         let done = changes.iter().filter(|change| !outcome.failures.contains_key(&change.record));
         self.handled.invalidated.extend(done.filter_map(|change| event_of(events, change.record)));
         failures.extend(outcome.failures.into_iter().map(|(index, error)| RecordFailure { index, error }));
-        Ok((outcome.totals, failures))
+        Ok(InvalidatedRecords { totals: outcome.totals, failures, refused: outcome.refused })
     }
 
     /// The change of an item that caches may hold; `None` for any other item.
@@ -259,6 +268,13 @@ fn lacks_image(record: &ChangeRecord<'_>) -> bool {
     let lacks_new = record.operation != Operation::Remove && record.new.is_none();
     let lacks_old = record.operation != Operation::Insert && !record.old.is_present();
     lacks_new || lacks_old
+}
+
+/// The result of invalidating caches for a batch.
+struct InvalidatedRecords {
+    totals: InvalidationTotals,
+    failures: Vec<RecordFailure>,
+    refused: Vec<RefusedPath>,
 }
 
 /// The result of archiving a batch.

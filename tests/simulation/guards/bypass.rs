@@ -146,6 +146,16 @@ pub(crate) fn keep_overwritten_copies(write: &mut Write) {
     });
 }
 
+/// A copy of another rollup does not cause a write.
+pub(crate) fn keep_foreign_copies(write: &mut Write) {
+    replace_conditions(write, |part| match part {
+        WriteCondition::Absent(path) | WriteCondition::Differs(path, _) if is_path(path, "_of") => {
+            Some(NEVER)
+        }
+        _ => None,
+    });
+}
+
 /// A write creates its item.
 pub(crate) fn create_items(write: &mut Write) {
     replace_conditions(write, |part| (*part == WriteCondition::ItemExists).then_some(WriteCondition::Always));

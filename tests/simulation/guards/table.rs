@@ -227,6 +227,12 @@ pub(crate) static GUARDS: &[LedgerGuard] = &[
         GuardBypass::Write(Source, bypass::keep_overwritten_copies),
     ),
     guard(
+        "mirror-origin",
+        "mirror/write.rs: copies_write (_of)",
+        "an item that was copied shows the original's values",
+        GuardBypass::Write(Source, bypass::keep_foreign_copies),
+    ),
+    guard(
         "mirror-existence",
         "mirror/write.rs: copies_write",
         "a deleted item exists again",

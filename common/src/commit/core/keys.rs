@@ -6,7 +6,7 @@
 //! | expiry marker | as the entry's | `<source SK>#EXPIRED#<position>` |
 //! | remembered lookup | `LOOKUP#<name>#<key>` | `-` |
 //! | rollup | declared by the model | declared by the model |
-//! | job, checkpoint, heartbeat ([`OperationItem`]) | `JOB#<id>`, `CHECKPOINT#<id>`, `HEARTBEAT#<id>` | `-` |
+//! | job, checkpoint ([`OperationItem`]) | `AFTERWRITE#JOB#<id>`, `AFTERWRITE#CHECKPOINT#<id>` | `-` |
 //!
 //! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole
 //! key. So is a key made of an application's key that looks like a marker's or like a hashed one: no two items ever
@@ -34,6 +34,8 @@ pub(crate) const BEHIND: &str = "behind";
 
 /// The beginning of the partition keys of entries and markers.
 const LEDGER: &str = "LEDGER#";
+/// The beginning of the partition keys of operations' items, which the loader reserves.
+const OPERATIONS: &str = "AFTERWRITE#";
 /// DynamoDB's limits on key values, in bytes.
 const MAX_PARTITION_KEY: usize = 2048;
 const MAX_SORT_KEY: usize = 1024;
@@ -51,25 +53,22 @@ pub enum OperationItem {
     Job,
     /// The progress of a consumer.
     Checkpoint,
-    /// The newest sign of life of a path through the system.
-    Heartbeat,
 }
 
 impl OperationItem {
-    /// The `EntityType` of such items; followed by `#`, the beginning of their partition keys, which the loader reserves.
+    /// The `EntityType` of such items.
     #[must_use]
     pub fn entity_type(self) -> &'static str {
         match self {
             Self::Job => "JOB",
             Self::Checkpoint => "CHECKPOINT",
-            Self::Heartbeat => "HEARTBEAT",
         }
     }
 
     /// The key of the item with this id in `state_table`.
     #[must_use]
     pub fn key(self, state_table: &Arc<str>, id: &str) -> ItemKey {
-        let partition = natural_key([self.entity_type(), "#", id].concat(), MAX_PARTITION_KEY);
+        let partition = natural_key([OPERATIONS, self.entity_type(), "#", id].concat(), MAX_PARTITION_KEY);
         StateKeys::new(Arc::clone(state_table)).key(partition, NO_SORT_KEY.to_owned())
     }
 
@@ -254,7 +253,7 @@ mod tests {
     #[test]
     fn no_model_may_have_keys_like_those_of_operations() {
         let state_table = Arc::from("state");
-        for kind in [OperationItem::Job, OperationItem::Checkpoint, OperationItem::Heartbeat] {
+        for kind in [OperationItem::Job, OperationItem::Checkpoint] {
             let key = kind.key(&state_table, "x");
             let partition = key.partition.value.as_text().unwrap();
             let model = format!(

@@ -3,9 +3,11 @@
 mod part;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
@@ -25,6 +27,12 @@ pub struct S3Bucket {
 
 /// How often a conditional write is sent while S3 reports another write to the same key (409).
 const MAX_CONFLICT_ATTEMPTS: usize = 4;
+
+/// How long S3 may take to respond to a request that has been sent.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The slowest upload that is waited for.
+const SLOWEST_BYTES_PER_SECOND: u64 = 1024 * 1024;
 
 /// DeleteObjects' limit on the keys of one request.
 const MAX_DELETE_KEYS: usize = 1000;
@@ -52,13 +60,23 @@ impl S3Bucket {
     fn put_object(&self, key: &str, body: ByteStream) -> PutObjectFluentBuilder {
         self.client.put_object().bucket(&*self.bucket).key(key).body(body)
     }
+
+    /// The time limit of one attempt of a request that sends this many bytes. Of a response, it covers the headers: the SDK gives up a
+    /// body that stalls.
+    fn attempt_limit(sent_bytes: u64) -> aws_sdk_s3::config::Builder {
+        let limit = RESPONSE_LIMIT + Duration::from_secs(sent_bytes / SLOWEST_BYTES_PER_SECOND);
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(limit).build();
+        aws_sdk_s3::Config::builder().timeout_config(timeouts)
+    }
 }
 
 impl ObjectStore for S3Bucket {
     async fn put(&self, key: &str, body: Vec<u8>) -> Result<(), Error> {
         let request = self.request("PutObject", "s3:PutObject");
         // The SDK's futures are too large to be part of the caller's.
-        let put = Box::pin(self.put_object(key, ByteStream::from(body)).send());
+        let limit = Self::attempt_limit(u64::try_from(body.len()).unwrap_or(u64::MAX));
+        let put = self.put_object(key, ByteStream::from(body)).customize().config_override(limit);
+        let put = Box::pin(put.send());
         put.await.map(drop).map_err(|error| request.error(&error))
     }
 }
@@ -77,11 +95,17 @@ impl Bucket for S3Bucket {
                     Error::new(ErrorKind::Configuration, "a temporary file cannot be read").caused_by(error)
                 })?,
             };
-            let put = Box::pin(self.put_object(key, body).if_none_match("*").send());
+            let limit = Self::attempt_limit(body.size_hint().1.unwrap_or_default());
+            let put = self.put_object(key, body).if_none_match("*").customize().config_override(limit);
+            let put = Box::pin(put.send());
             let Err(error) = put.await else { return Ok(PutOutcome::Written) };
             match error.raw_response().map(|response| response.status().as_u16()) {
                 Some(412) => return Ok(PutOutcome::AlreadyExists),
                 Some(409) if attempt < MAX_CONFLICT_ATTEMPTS => {}
+                Some(409) => {
+                    let message = "other requests were writing the object";
+                    return Err(request.new_error(ErrorKind::Conflict, message).caused_by(error));
+                }
                 Some(_) | None => return Err(request.error(&error)),
             }
         }
@@ -93,7 +117,8 @@ impl Bucket for S3Bucket {
         let mut after = None;
         loop {
             let page = self.client.list_objects_v2().bucket(&*self.bucket).prefix(prefix);
-            let page = Box::pin(page.set_continuation_token(after).send())
+            let page = page.set_continuation_token(after).customize().config_override(Self::attempt_limit(0));
+            let page = Box::pin(page.send())
                 .await
                 .map_err(|error| self.request("ListObjectsV2", "s3:ListBucket").error(&error))?;
             listed.extend(page.contents().iter().filter_map(|object| {
@@ -118,7 +143,8 @@ impl Bucket for S3Bucket {
             let objects = keys.iter().map(|key| ObjectIdentifier::builder().key(key).build());
             let objects = objects.collect::<Result<Vec<_>, _>>().map_err(unbuilt)?;
             let delete = Delete::builder().set_objects(Some(objects)).quiet(true).build().map_err(unbuilt)?;
-            let sent = self.client.delete_objects().bucket(&*self.bucket).delete(delete).send();
+            let sent = self.client.delete_objects().bucket(&*self.bucket).delete(delete).customize();
+            let sent = sent.config_override(Self::attempt_limit(0)).send();
             let response = Box::pin(sent).await.map_err(|error| request.error(&error))?;
             if let Some(failed) = response.errors().first() {
                 return Err(request

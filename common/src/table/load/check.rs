@@ -12,9 +12,7 @@ use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiec
 const MAX_ACTIONS: usize = 100;
 
 /// The beginnings of partition keys that are Afterwrite's own, in the state table.
-const RESERVED: [&str; 5] = ["LEDGER#", "LOOKUP#", "JOB#", "CHECKPOINT#", "HEARTBEAT#"];
-/// Those of the ledger, which no entity may have either. An application may well have jobs of its own.
-const RESERVED_OF_LEDGER: [&str; 2] = ["LEDGER#", "LOOKUP#"];
+const RESERVED: [&str; 3] = ["LEDGER#", "LOOKUP#", "AFTERWRITE#"];
 
 /// The attributes of a rollup that are not measures, next to `settled_<measure>`.
 const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", "expires_at"];
@@ -39,12 +37,11 @@ fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
     let entities = model.entities.iter().zip(&compiler.places.entities);
     let entities = entities.map(|(entity, at)| {
         let is_state_key = key_overlap::has_state_key(compiler, entity);
-        let reserved = reserved_prefix(&RESERVED_OF_LEDGER, &entity.key.partition, is_state_key);
-        (format!("entity `{}`", entity.name), *at, reserved)
+        (format!("entity `{}`", entity.name), *at, reserved_prefix(&entity.key.partition, is_state_key))
     });
     let rollups = model.rollups.iter().zip(&compiler.places.rollups);
     let rollups = rollups.map(|(rollup, at)| {
-        (format!("rollup `{}`", rollup.name), *at, reserved_prefix(&RESERVED, &rollup.partition, true))
+        (format!("rollup `{}`", rollup.name), *at, reserved_prefix(&rollup.partition, true))
     });
     let keys: Vec<_> = entities.chain(rollups).collect();
     for (owner, at, prefix) in keys {
@@ -58,12 +55,8 @@ fn check_reserved_keys(compiler: &mut ModelCompiler<'_, '_>) {
 }
 
 /// The reserved beginning that a key has, or in the state table can have.
-fn reserved_prefix(
-    reserved: &[&'static str],
-    template: &Template,
-    is_state_key: bool,
-) -> Option<&'static str> {
-    reserved.iter().copied().find(|prefix| {
+fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static str> {
+    RESERVED.into_iter().find(|prefix| {
         let pieces =
             vec![TemplatePiece::Literal(Arc::from(*prefix)), TemplatePiece::Variable(0, ValueFormat::Plain)];
         template.leading_literal().starts_with(prefix)

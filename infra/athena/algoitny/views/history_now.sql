@@ -13,10 +13,13 @@ SELECT
   "total",
   "is_public",
   "created_at",
+  "_key_history_id",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

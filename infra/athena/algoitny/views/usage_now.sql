@@ -7,10 +7,16 @@ SELECT
   "problem",
   "language",
   "created_at",
+  "_key_user_id",
+  "_key_date",
+  "_key_action",
+  "_key_timestamp",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

@@ -6,10 +6,14 @@ SELECT
   "selected_answer",
   "is_correct",
   "answered_at",
+  "_key_attempt_id",
+  "_key_answer_key",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

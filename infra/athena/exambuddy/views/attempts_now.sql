@@ -10,10 +10,14 @@ SELECT
   "score",
   "total_questions",
   "time_taken_seconds",
+  "_key_candidate_id",
+  "_key_attempt_id",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

@@ -8,10 +8,14 @@ SELECT
   "question_count",
   "created_at",
   "updated_at",
+  "_key_admin_id",
+  "_key_project_id",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

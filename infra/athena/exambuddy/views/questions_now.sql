@@ -9,10 +9,14 @@ SELECT
   "explanation",
   "order",
   "created_at",
+  "_key_project_id",
+  "_key_question_id",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

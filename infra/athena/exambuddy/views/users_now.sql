@@ -6,10 +6,13 @@ SELECT
   "role",
   "created_at",
   "updated_at",
+  "_key_email",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

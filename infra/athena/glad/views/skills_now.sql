@@ -8,10 +8,14 @@ SELECT
   "last_used_date",
   "created_at",
   "updated_at",
+  "_key_username",
+  "_key_skillname",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

@@ -11,10 +11,14 @@ SELECT
   "is_in_wrong_pool",
   "first_seen_at",
   "last_attempt_at",
+  "_key_userid",
+  "_key_questionid",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

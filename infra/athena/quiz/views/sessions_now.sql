@@ -11,10 +11,14 @@ SELECT
   "wrong_answers",
   "sources",
   "config",
+  "_key_sessionid",
+  "_key_userid",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

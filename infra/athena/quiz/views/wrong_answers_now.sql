@@ -8,10 +8,14 @@ SELECT
   "last_attempt_at",
   "shuffled_answers",
   "attempts",
+  "_key_userid",
+  "_key_timestamp",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

@@ -6,10 +6,15 @@ SELECT
   "ordered_at",
   "total",
   "status",
+  "_key_userid",
+  "_key_date",
+  "_key_orderid",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

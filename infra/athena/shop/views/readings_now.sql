@@ -8,10 +8,15 @@ SELECT
   "humidity",
   "pressure",
   "status",
+  "_key_sensorid",
+  "_key_hour",
+  "_key_reading",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

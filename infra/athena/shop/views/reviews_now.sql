@@ -8,10 +8,14 @@ SELECT
   "review_text",
   "reviewed_at",
   "status",
+  "_key_productid",
+  "_key_review",
   "dt",
+  "_position",
   "_operation",
   "_changed_at",
-  "_rescued"
+  "_rescued",
+  "_generation"
 FROM (
   SELECT
     *,

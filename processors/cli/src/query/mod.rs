@@ -17,12 +17,16 @@ mod output;
 #[cfg(feature = "sql")]
 mod tables;
 
+#[cfg(feature = "sql")]
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
 use afterwrite::config::EnvironmentSettings;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use clap::{ArgGroup, Args};
+#[cfg(feature = "sql")]
+use futures::FutureExt as _;
 
 use crate::arguments::unknown;
 use crate::print::{json, new_table, print};
@@ -166,9 +170,17 @@ fn saved_queries(model: &Model, as_json: bool) -> Result<String> {
 /// A location that cannot be read, or SQL that is not valid for the datasets.
 #[cfg(feature = "sql")]
 pub async fn run_query(model: &Model, place: &Place, sql: &str, layout: Layout) -> Result<String> {
-    let engine = engine::Engine::open(model, place).await?;
-    let result = engine.query(sql).await?;
-    output::text(&result, layout)
+    let query = async {
+        let engine = engine::Engine::open(model, place).await?;
+        let result = engine.query(sql).await?;
+        output::text(&result, layout)
+    };
+    // A Parquet file that is cut off is a panic of the reader.
+    AssertUnwindSafe(query).catch_unwind().await.unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::State, "a file of the datasets cannot be read: its content does not match its table").hint(
+            "Compare the sizes of the files with the table's log, and restore the file from a version of the bucket; or remove the dataset's tables and export the archive again",
+        ))
+    })
 }
 
 /// Fails, because this build has no SQL engine.

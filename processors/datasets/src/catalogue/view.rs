@@ -24,24 +24,23 @@
 //! to the files.
 
 use afterwrite::projection::RowOperation;
-use afterwrite::table::{Dataset, KEY_COLUMN, Model, OnExpiry};
+use afterwrite::table::{Dataset, Model, OnExpiry};
 
 use super::{PARTITION, log_name, view_name};
 use crate::schema::{CHANGED_AT, GENERATION, OPERATION, POSITION, RESCUED, SNAPSHOT_LAG_MINUTES};
 
 /// The `CREATE OR REPLACE VIEW` of a dataset.
 ///
-/// Its columns are the model's, then `dt`, `_operation` (`EXPIRE` marks an item that time to live deleted and that the model keeps),
-/// `_changed_at` and `_rescued`.
+/// It has the columns of the table of current rows: the model's and `_key_<variable>`, then `dt`, `_position`, `_operation` (`EXPIRE` marks an
+/// item that time to live deleted and that the model keeps), `_changed_at`, `_rescued` and `_generation`.
 ///
 /// Rows of one position are equal, with two exceptions: if the dataset was exported again with a corrected model, the row of the
 /// greatest generation wins, then a row without `_rescued`; if a lookup's output became known in between, the row that has it wins.
 #[must_use]
 pub fn create_view(model: &Model, dataset: &Dataset) -> String {
-    let shown =
-        dataset.columns.iter().map(|column| &*column.name).filter(|name| !name.starts_with(KEY_COLUMN));
-    let shown: Vec<String> = shown
-        .chain([PARTITION, OPERATION, CHANGED_AT, RESCUED])
+    let columns = dataset.columns.iter().map(|column| &*column.name);
+    let shown: Vec<String> = columns
+        .chain([PARTITION, POSITION, OPERATION, CHANGED_AT, RESCUED, GENERATION])
         .map(|name| format!("  {}", quoted(name)))
         .collect();
     let key = dataset.key.iter().filter_map(|index| dataset.columns.get(*index));

@@ -26,6 +26,7 @@ pub struct CompactorFunction {
 
 /// An invocation's payload: what to compact. An absent field means all.
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct CompactionRequest {
     dataset: Option<String>,
     dt: Option<String>,
@@ -52,10 +53,11 @@ impl CompactorFunction {
 }
 
 impl CompactionRequest {
-    /// Reads a payload. The payload of a schedule has neither field.
+    /// Reads a payload. The event of a schedule compacts everything.
     fn read(payload: &str) -> Result<Self> {
         match EventSource::detect(payload.as_bytes()) {
-            None | Some(EventSource::EventBridge) => {}
+            None => {}
+            Some(EventSource::EventBridge) => return Ok(Self::default()),
             Some(source) => return Err(source.unexpected(FUNCTION, "compaction requests", HINT)),
         }
         serde_json::from_str(payload).map_err(|error| {

@@ -132,13 +132,12 @@ fn decode(file: Bytes) -> Result<Vec<ActionLine>, EncodingError> {
 
 /// The snapshot of the newest checkpoint that can be found; `None` if there is none.
 ///
-/// `_last_checkpoint` names one. If it does not exist, or names one that was removed, the list of the log has the newest: so a table
+/// `_last_checkpoint` names one. If it does not exist, cannot be read, or names one that was removed, the list of the log has the newest: so a table
 /// is never taken for a new one because a pointer is missing.
 pub(super) async fn newest_checkpoint<B: Bucket>(bucket: &B, root: &str) -> Result<Option<TableSnapshot>> {
     let key = last_checkpoint_key(root);
-    if let Some(named) = read_object(bucket, &key).await? {
-        let named: LastCheckpoint =
-            serde_json::from_slice(&named).map_err(|error| unreadable(&key, error))?;
+    let named = read_object(bucket, &key).await?;
+    if let Some(named) = named.and_then(|named| serde_json::from_slice::<LastCheckpoint>(&named).ok()) {
         let snapshot = read_checkpoint(bucket, root, named.version).await?;
         if snapshot.is_some() {
             return Ok(snapshot);

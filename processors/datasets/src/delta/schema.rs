@@ -1,5 +1,8 @@
 //! The schema of a table as the protocol writes it: JSON, types by name.
 
+use std::collections::BTreeSet;
+
+use afterwrite::table::KEY_COLUMN;
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use serde_json::{Map, Value, json};
@@ -14,6 +17,7 @@ use super::PARTITION;
 pub(super) fn merge_schema(known: Option<&str>, columns: &Schema) -> Result<String> {
     let mut fields = known.map_or(Ok(Vec::new()), known_fields)?;
     fields.retain(|field| field.get("name").is_none_or(|name| name != PARTITION));
+    refuse_other_key(&fields, columns)?;
     for column in columns.fields() {
         let field = delta_field(column)?;
         match fields.iter().find(|known| known.get("name") == field.get("name")) {
@@ -24,6 +28,23 @@ pub(super) fn merge_schema(known: Option<&str>, columns: &Schema) -> Result<Stri
     }
     fields.push(named_field(PARTITION, json!("string")));
     Ok(json!({ "type": "struct", "fields": fields }).to_string())
+}
+
+/// Rows with different key variables cannot be compared: no reader could tell which of them are of one item.
+fn refuse_other_key(known: &[Value], columns: &Schema) -> Result<()> {
+    let is_key = |name: &&str| name.starts_with(KEY_COLUMN);
+    let known: BTreeSet<&str> =
+        known.iter().filter_map(|field| field.get("name")?.as_str()).filter(is_key).collect();
+    let key: BTreeSet<&str> =
+        columns.fields().iter().map(|field| field.name().as_str()).filter(is_key).collect();
+    if known.is_empty() || known == key {
+        return Ok(());
+    }
+    let names = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
+    Err(Error::new(ErrorKind::Configuration, "the variables of the item's key are others in the table than in the model")
+        .with("in the table", names(known))
+        .with("in the model", names(key))
+        .hint("Give the variables their old names; or give the dataset a new name and export the archive again with `afterwrite export`"))
 }
 
 fn known_fields(schema: &str) -> Result<Vec<Value>> {

@@ -4,10 +4,16 @@
 //! A bound is left out where it could be wrong in a reader: floats that are not finite, decimals with more digits than a JSON number
 //! safely has, and types that the protocol does not compare.
 
+use std::ops::RangeInclusive;
+
 use arrow_schema::{DataType, Schema};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics;
 use serde_json::{Map, Number, Value, json};
+
+/// The years 1 to 9999 in epoch milliseconds, and in days since 1970.
+const READABLE_MS: RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
+const READABLE_DAYS: RangeInclusive<i64> = -719_162..=2_932_896;
 
 /// The largest precision of a decimal whose every value is exact as a 64-bit float.
 const EXACT_DIGITS: u8 = 15;
@@ -126,6 +132,9 @@ impl GroupBounds<'_> {
 fn integer(value: i64, data_type: &DataType) -> Option<Value> {
     match data_type {
         DataType::Int64 => Some(json!(value)),
+        // Readers know the years 1 to 9999.
+        DataType::Timestamp(..) if !READABLE_MS.contains(&value) => None,
+        DataType::Date32 if !READABLE_DAYS.contains(&value) => None,
         DataType::Timestamp(..) => {
             let time = jiff::Timestamp::from_millisecond(value).ok()?;
             Some(json!(format!("{time:.3}")))

@@ -114,7 +114,11 @@ impl<B: Bucket> DeltaTable<B> {
         let key = commit_key(&self.root, version);
         let lines = change.lines(latest, now).map_err(|error| error.with("table", &*self.root))?;
         let text = Bytes::from(commit_text(&lines)?);
-        match self.bucket.put_new(&key, ObjectBody::Bytes(text.clone())).await? {
+        let written = match self.bucket.put_new(&key, ObjectBody::Bytes(text.clone())).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => return Ok(CommitOutcome::Conflict),
+            written => written?,
+        };
+        match written {
             PutOutcome::Written => {}
             // It is this commit if the response to an earlier attempt was lost.
             PutOutcome::AlreadyExists if read_object(&self.bucket, &key).await?.as_ref() == Some(&text) => {}

@@ -13,6 +13,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_memory::MemoryObjects;
 use arrow_array::{
     ArrayRef, Date32Array, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMillisecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
@@ -144,6 +145,8 @@ fn a_table_is_found_without_the_pointer_and_without_its_first_commits() {
     block_on(bucket.put(&last_checkpoint_key(ROOT), b"{\"version\":100,\"size\":1}".to_vec())).unwrap();
     block_on(bucket.delete(&[checkpoint_key(ROOT, 100)])).unwrap();
     assert_eq!(paths(&block_on(table(&bucket).snapshot()).unwrap()), files);
+    block_on(bucket.put(&last_checkpoint_key(ROOT), b"{\"vers".to_vec())).unwrap();
+    assert_eq!(paths(&block_on(table(&bucket).snapshot()).unwrap()), files, "the pointer cannot be read");
 }
 
 /// A bucket whose other users go first, and one of whose responses is lost.
@@ -152,6 +155,8 @@ struct BusyBucket {
     random: AtomicU64,
     /// The commit whose response is lost, after which the sender finds that it exists, as a retry does.
     loses: Option<u64>,
+    /// How many writes are refused because another one is being carried out.
+    conflicts: AtomicU64,
 }
 
 impl BusyBucket {
@@ -177,6 +182,9 @@ impl Bucket for BusyBucket {
     }
     async fn put_new(&self, key: &str, body: ObjectBody) -> Result<PutOutcome> {
         self.wait().await;
+        if self.conflicts.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+            return Err(Error::new(ErrorKind::Conflict, "injected"));
+        }
         let outcome = self.inner.put_new(key, body).await;
         let is_lost = self.loses.is_some_and(|version| key == commit_key(ROOT, version));
         if is_lost { Ok(PutOutcome::AlreadyExists) } else { outcome }
@@ -197,7 +205,10 @@ fn no_commit_of_sixteen_writers_is_lost() {
     let writers: Vec<_> = (0..16)
         .map(|writer| {
             let random = AtomicU64::new(writer * 1000);
-            DeltaTable::new(BusyBucket { inner: Arc::clone(&bucket), random, loses: None }, ROOT)
+            DeltaTable::new(
+                BusyBucket { inner: Arc::clone(&bucket), random, loses: None, conflicts: AtomicU64::new(0) },
+                ROOT,
+            )
         })
         .collect();
     let (writers, clock) = (&writers, &clock);
@@ -217,13 +228,24 @@ fn no_commit_of_sixteen_writers_is_lost() {
 #[test]
 fn a_commit_whose_response_was_lost_is_recognised() {
     let bucket = Arc::new(MemoryObjects::default());
-    let busy = BusyBucket { inner: Arc::clone(&bucket), random: AtomicU64::new(0), loses: Some(1) };
+    let (random, conflicts) = (AtomicU64::new(0), AtomicU64::new(0));
+    let busy = BusyBucket { inner: Arc::clone(&bucket), random, loses: Some(1), conflicts };
     let writer = DeltaTable::new(busy, ROOT);
     for version in 0..3 {
         let committed = commit(&writer, &FixedClock(NOW), &change(&[&format!("f{version}")], &[]));
         assert_eq!(committed.unwrap(), Some(version));
     }
     assert_eq!(paths(&block_on(table(&bucket).snapshot()).unwrap()).len(), 3);
+}
+
+#[test]
+fn a_commit_is_repeated_while_the_store_reports_another_write() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let (random, conflicts) = (AtomicU64::new(0), AtomicU64::new(7));
+    let busy = BusyBucket { inner: Arc::clone(&bucket), random, loses: None, conflicts };
+    let writer = DeltaTable::new(busy, ROOT);
+    assert_eq!(commit(&writer, &FixedClock(NOW), &change(&["a"], &[])).unwrap(), Some(0));
+    assert_eq!(paths(&block_on(table(&bucket).snapshot()).unwrap()).len(), 1);
 }
 
 #[test]
@@ -257,6 +279,39 @@ fn columns_are_added_and_never_change_their_type() {
     assert_eq!(merge_schema(Some(&second), &narrow).unwrap(), second, "an older model removes no column");
     let error = merge_schema(Some(&second), &schema(&[("score", DataType::Utf8)])).unwrap_err();
     assert!(error.to_string().contains("score") && error.kind() == ErrorKind::Configuration, "{error}");
+}
+
+#[test]
+fn a_table_of_another_key_is_refused() {
+    let key = |name| schema(&[("id", DataType::Utf8), (name, DataType::Utf8)]);
+    let table = merge_schema(None, &key("_key_user")).unwrap();
+    assert_eq!(merge_schema(Some(&table), &key("_key_user")).unwrap(), table);
+    let error = merge_schema(Some(&table), &key("_key_customer")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(["_key_user", "_key_customer"].iter().all(|name| error.to_string().contains(name)), "{error}");
+}
+
+#[test]
+fn bounds_in_years_that_readers_do_not_know_are_left_out() {
+    let days = |days: &[i32]| -> ArrayRef { Arc::new(Date32Array::from(days.to_vec())) };
+    let times = |times: &[i64]| -> ArrayRef {
+        Arc::new(TimestampMillisecondArray::from(times.to_vec()).with_timezone("UTC"))
+    };
+    let columns = [
+        ("before", days(&[-719_163, 0])),
+        ("after", days(&[0, 2_932_897])),
+        ("known", days(&[-719_162, 0])),
+        ("time_before", times(&[-62_135_596_800_001, 0])),
+        ("time_known", times(&[-62_135_596_800_000, 0])),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    let statistics = FileStatistics::of(&writer.finish().unwrap(), &batch.schema());
+    let statistics: Value = serde_json::from_str(statistics.as_json()).unwrap();
+    let least = json!({ "known": "0001-01-01", "time_known": "0001-01-01T00:00:00.000Z" });
+    let greatest = json!({ "known": "1970-01-01", "time_known": "1970-01-01T00:00:00.000Z" });
+    assert_eq!((&statistics["minValues"], &statistics["maxValues"]), (&least, &greatest));
 }
 
 #[test]

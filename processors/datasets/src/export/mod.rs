@@ -35,7 +35,7 @@ pub(crate) mod upload;
 
 use std::sync::Arc;
 
-use afterwrite::clock::Clock;
+use afterwrite::clock::{Clock, within};
 use afterwrite::commit::RememberedLookups;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::{Bucket, Tables};
@@ -125,15 +125,18 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
     }
 
     /// Exports objects, with one commit for each dataset that they change; one outcome for each key. Objects outside `archive/` are
-    /// ignored. Commits that lose a race are tried again until the deadline.
+    /// ignored. Commits that lose a race are tried again until the deadline. The last quarter of the time is left for them: an object that is
+    /// not uploaded before it fails, and the others are committed.
     ///
     /// # Errors
     /// Of an object: [`ErrorKind::Rejected`] if it cannot be read to its end, or is not of this model's archive; then nothing of it was
     /// written. Otherwise as [`Bucket`], [`Tables::read`] and [`DeltaTable::update`]: exporting the object again completes it.
     pub async fn export(&self, keys: &[String], deadline: Timestamp) -> Vec<Result<ExportTotals>> {
         let mut uploaded = Vec::with_capacity(keys.len());
+        let last_upload = last_upload(self.clock.now(), deadline);
         for key in keys {
-            let object = Box::pin(self.upload(key)).await;
+            let object = within(&self.clock, last_upload, Box::pin(self.upload(key))).await;
+            let object = object.unwrap_or_else(|| Err(too_late()));
             uploaded.push(object.map_err(|error| error.with("object", key)));
         }
         Box::pin(commit_objects(&self.model, &self.logs, &self.clock, deadline, &mut uploaded)).await;
@@ -201,6 +204,16 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let marked = self.bucket.put(&export_mark(&self.fingerprint, key), Vec::new()).await;
         marked.map_err(|error| error.with("object", key))
     }
+}
+
+/// The end of the time for uploads. The objects that were uploaded before it have time to be committed.
+fn last_upload(now: Timestamp, deadline: Timestamp) -> Timestamp {
+    now.plus(deadline.since(now) * 3 / 4)
+}
+
+fn too_late() -> Error {
+    Error::new(ErrorKind::Unavailable, "the object was not exported in the time that was left")
+        .hint("It is exported when it is delivered again. If this repeats, raise the function's timeout, or lower the batch size of its queue")
 }
 
 #[cfg(test)]

@@ -302,6 +302,58 @@ fn days(days: u64) -> String {
         .collect()
 }
 
+/// A bucket in which the objects of one key never respond.
+#[derive(Debug)]
+struct HangingBucket {
+    inner: Arc<MemoryObjects>,
+    hanging: &'static str,
+}
+
+impl afterwrite::sink::ObjectStore for HangingBucket {
+    async fn put(&self, key: &str, body: Vec<u8>) -> Result<()> {
+        self.inner.put(key, body).await
+    }
+}
+
+impl Bucket for HangingBucket {
+    async fn get(&self, key: &str) -> Result<Option<afterwrite::sink::ObjectChunks>> {
+        if key == self.hanging { std::future::pending().await } else { self.inner.get(key).await }
+    }
+    async fn put_new(
+        &self,
+        key: &str,
+        body: afterwrite::sink::ObjectBody,
+    ) -> Result<afterwrite::sink::PutOutcome> {
+        self.inner.put_new(key, body).await
+    }
+    async fn list(&self, prefix: &str) -> Result<Vec<afterwrite::sink::ListedObject>> {
+        self.inner.list(prefix).await
+    }
+    async fn delete(&self, keys: &[String]) -> Result<()> {
+        self.inner.delete(keys).await
+    }
+}
+
+#[test]
+fn an_object_that_cannot_be_read_in_time_fails_alone() {
+    let bucket = Arc::new(MemoryObjects::default());
+    let keys = ["archive/a.gz", "archive/b.gz", "archive/c.gz"].map(str::to_owned);
+    for (number, key) in (1..).zip(&keys) {
+        block_on(bucket.put(key, gzip(&book(number, number)))).unwrap();
+    }
+    let hanging = HangingBucket { inner: Arc::clone(&bucket), hanging: "archive/b.gz" };
+    let model = Arc::new(Model::parse(MODEL, "library.toml").unwrap());
+    let clock = afterwrite::clock::SystemClock;
+    let exporter: ArchiveExporter<_, MemoryTables, _> =
+        ArchiveExporter::new(model, vec![Arc::from("library")], hanging, None, clock);
+    let deadline = afterwrite::clock::Clock::now(&clock).plus(std::time::Duration::from_secs(4));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let outcomes = runtime.block_on(exporter.export(&keys, deadline));
+    assert_eq!(outcomes[0].as_ref().unwrap().files, 1);
+    assert!(outcomes[1..].iter().all(|outcome| outcome.as_ref().unwrap_err().is_retryable()));
+    assert_eq!(log_files(&bucket).len(), 1, "the object that was uploaded is committed");
+}
+
 #[test]
 fn one_commit_adds_the_files_of_all_objects() {
     let bucket = Arc::new(MemoryObjects::default());

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::record::Timestamp;
+use afterwrite::retry::RetryPolicy;
 use afterwrite::sink::{Bucket, ObjectBody, PutOutcome};
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
@@ -25,6 +26,9 @@ use crate::schema::{arrow_schema, fingerprint};
 
 /// How many files are encoded and uploaded at once.
 const PARALLEL_UPLOADS: usize = 32;
+
+/// How long a file that another function is writing is waited for.
+const CONFLICT_TIME: Duration = Duration::from_secs(10);
 
 /// The age at which a file of an earlier attempt is passed over.
 fn usable_age() -> Duration {
@@ -112,8 +116,7 @@ impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
             let path = exported_path(&self.day, self.source_key, self.fingerprint, attempt);
             let key = format!("{}{path}", self.log.root());
             let now = self.clock.now();
-            if self.log.bucket().put_new(&key, ObjectBody::Bytes(body.clone())).await? == PutOutcome::Written
-            {
+            if self.write(&key, &body).await? == PutOutcome::Written {
                 let size = u64::try_from(body.len()).unwrap_or(u64::MAX);
                 let file = self.file(path, size, now, statistics);
                 return Ok((file, PutOutcome::Written));
@@ -123,6 +126,22 @@ impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
             }
             attempt += 1;
         }
+    }
+
+    /// Writes an object; waits while the same object is being written, which happens if two functions export one archive object.
+    async fn write(&self, key: &str, body: &Bytes) -> Result<PutOutcome> {
+        let deadline = self.clock.now().plus(CONFLICT_TIME);
+        for attempt in 1.. {
+            match self.log.bucket().put_new(key, ObjectBody::Bytes(body.clone())).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    if !RetryPolicy::STANDARD.wait(attempt, deadline, self.clock).await {
+                        return Err(error);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+        Ok(PutOutcome::AlreadyExists)
     }
 
     /// A file of an earlier attempt; `None` if it is too old to be used, or has gone.

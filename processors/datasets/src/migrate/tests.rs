@@ -102,6 +102,17 @@ fn old_files_become_files_of_the_log_and_superseded_ones_do_not() {
 }
 
 #[test]
+fn a_folder_without_a_day_becomes_the_partition_of_rows_without_a_time() {
+    let bucket = Arc::new(MemoryObjects::default());
+    for folder in ["..", "__HIVE_DEFAULT_PARTITION__", "2026-2-6"] {
+        let key = format!("datasets/books/dt={folder}/a.parquet");
+        put(&bucket, &key, old_file(&[("x", 1)], ["book_id", "_key_shelf_id"]));
+    }
+    assert_eq!(migrate(&bucket).unwrap().files, 3);
+    assert_eq!(rows(&bucket), [row("0001-01-01", "x", 1)].into());
+}
+
+#[test]
 fn a_key_is_found_under_either_name_and_a_file_without_it_is_refused() {
     let bucket = Arc::new(MemoryObjects::default());
     put(

@@ -1,6 +1,6 @@
 //! Jobs: long work on deployed tables that can be watched, paused, resumed after a kill, and throttled from any machine.
 //!
-//! A job is an item of the state table (`PK` = `JOB#<id>`): its kind, arguments, status, work units with a cursor each, rate,
+//! A job is an item of the state table (`PK` = `AFTERWRITE#JOB#<id>`): its kind, arguments, status, work units with a cursor each, rate,
 //! totals, and the lease of the process that runs it.
 //!
 //! ```text

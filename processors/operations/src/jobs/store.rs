@@ -1,6 +1,6 @@
 //! The jobs of a state table.
 //!
-//! Jobs are found without a scan: the item `JOB#` has an attribute for each job, its id, with the time of its creation. It keeps the
+//! Jobs are found without a scan: the item `AFTERWRITE#JOB#` has an attribute for each job, its id, with the time of its creation. It keeps the
 //! newest [`MAX_LISTED`].
 
 use std::collections::BTreeMap;

@@ -59,8 +59,7 @@ fn entity(
         recount(name, models, differences);
     }
     let effects = [old, new].map(|entity| entity.on_expiry.name());
-    let consequence =
-        "Applies to items that TTL deletes from now on; what was settled or subtracted before stays.";
+    let consequence = "Applies to items that TTL deletes from now on; what was settled or subtracted before stays. A day of a table of current rows follows the new rule, for earlier expiries too, as soon as the day has another change.";
     differences.setting(&part, "on_expiry", effects, consequence);
     for (value, change) in changed_parts(&old.derived, &new.derived) {
         let change = match change {

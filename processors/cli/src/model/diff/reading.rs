@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use afterwrite::table::{CacheDescription, DatasetDescription, ModelDescription};
+use afterwrite::table::{CacheDescription, DatasetDescription, KEY_COLUMN, ModelDescription};
 
 use super::{Differences, PartChange, changed_parts, from_to};
 
@@ -80,11 +80,18 @@ fn caches(old: &ModelDescription, new: &ModelDescription, differences: &mut Diff
     }
 }
 
+fn key_columns(dataset: &DatasetDescription) -> BTreeSet<&str> {
+    dataset.columns.names().map(|name| &**name).filter(|name| name.starts_with(KEY_COLUMN)).collect()
+}
+
 fn dataset(name: &str, old: &DatasetDescription, new: &DatasetDescription, differences: &mut Differences) {
     let part = format!("dataset {name}");
     let rows = [old, new].map(|dataset| format!("{} by {}", dataset.of, dataset.partition));
     if differences.setting(&part, "its rows", rows, "Old rows stay in their partitions.") {
         differences.problems.push(format!("dataset {name}: rows of one item would be in two partitions, and the table would show it twice. Give the dataset another name and export the archive again."));
+    }
+    if key_columns(old) != key_columns(new) {
+        differences.problems.push(format!("dataset {name}: the variables of the item's key have other names, so old and new rows of one item cannot be compared, and the exporter refuses to add to the table. Keep the names, or give the dataset another name and export the archive again."));
     }
     for (column, change) in changed_parts(&old.columns, &new.columns) {
         let (change, consequence) = match change {

@@ -358,3 +358,19 @@ async fn a_bucket_is_queried_like_a_folder() {
     assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
     assert!(error.to_string().contains("AFTERWRITE_BUCKET"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_cut_off_is_an_error_and_not_a_panic() {
+    let written = Written::nothing().file("books/dt=2026-02-06/1", &[("a", "INSERT", 1, Some(0), 5)]);
+    let path = written.path("books/dt=2026-02-06/1");
+    let content = read(&path).unwrap();
+    for length in [0, 4, content.len() / 2, content.len() - 1] {
+        write(&path, &content[..length]).unwrap();
+        let place = Place::Folder(written.folder.path().to_path_buf());
+        let sql = "SELECT * FROM books_log";
+        let result =
+            Box::pin(crate::query::run_query(&written.model, &place, sql, crate::query::Layout::Json));
+        let error = result.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::State, "{length} bytes: {error}");
+    }
+}
