@@ -13,7 +13,7 @@ use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
     JobKind, JobPlan, JobRunner, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
 };
-use afterwrite_operations::overlay::OverlayTables;
+use afterwrite_operations::tables::OverlayTables;
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome};
 use afterwrite_operations::verify::{
     FindingPlace, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyReport, VerifyTask,
@@ -144,7 +144,7 @@ async fn assert_found_and_repaired(world: &Arc<OperationWorld>, places: &[Findin
     let before = world.rows(STATE);
     let overlay = Arc::new(OverlayTables::new(Arc::clone(&world.tables)));
     let dry = repair(world, Arc::clone(&overlay), &findings).await;
-    assert!(!overlay.changes().is_empty() && world.rows(STATE) == before, "a dry run writes nothing");
+    assert!(!overlay.differences().is_empty() && world.rows(STATE) == before, "a dry run writes nothing");
     let log = repair(world, Arc::clone(&world.tables), &findings).await;
     assert_eq!(dry, log, "a dry run shows what the repair does");
     assert!(log.iter().any(|entry| entry.outcome == RepairOutcome::Repaired), "{log:#?}");

@@ -14,7 +14,6 @@
 //! | [`state_table`] | state tables side by side |
 //! | [`backfill`] | what a table has already is counted |
 //! | [`verify`], [`repair`] | what is derived is compared with the items, and corrected |
-//! | [`overlay`] | tables whose writes stay in memory, for plans and dry runs |
 //! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
 pub mod backfill;
@@ -25,7 +24,6 @@ pub mod invocation;
 pub mod item_json;
 mod items;
 pub mod jobs;
-pub mod overlay;
 mod projector;
 pub mod recording;
 pub mod redrive;

@@ -13,7 +13,7 @@ use afterwrite::table::Model;
 use super::task::BackfillTask;
 use super::{BackfillArguments, BackfillPart};
 use crate::jobs::{JobPlan, JobTask as _, JobTotals};
-use crate::overlay::OverlayTables;
+use crate::tables::OverlayTables;
 
 /// The most items of which all are tried.
 const EXACT_ITEMS: u64 = 5_000;
