@@ -117,3 +117,26 @@ async fn a_mapping_at_latest_reads_shards_that_are_newer_than_itself_in_full() {
     second.checkpoints = MemoryCheckpoints::new(first.checkpoints.stored());
     assert_eq!(second.drain().await.batches(), ["2"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_mapping_delivers_what_its_function_writes_meanwhile() {
+    let stream = SimulatedStream::of(&["1"]);
+    let writes_twice = |delivery: usize, _: &[String]| {
+        if delivery < 3 {
+            stream.write("s", &(delivery + 1).to_string());
+        }
+        Ok(json!(null))
+    };
+    for window in [0, 300] {
+        let mut run = MappingRun::new(&stream, json!({ "MaximumBatchingWindowInSeconds": window }));
+        // Reads find the end of the stream while the function works.
+        run.duration = Duration::from_secs(2);
+        if window == 0 {
+            let outcome = run.script(&writes_twice).drain().await;
+            assert_eq!(outcome.batches(), ["1", "2", "3"]);
+            assert_eq!(outcome.end.unwrap(), MappingEnd::Drained);
+        } else {
+            assert_eq!(run.drain().await.batches(), ["1 2 3"], "draining does not wait for the window");
+        }
+    }
+}

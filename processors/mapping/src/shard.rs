@@ -59,9 +59,19 @@ struct ShardReader {
 
 /// The outcome of a read.
 enum ReadOutcome {
-    /// A page; whether the mapping was draining before the read.
-    Page(RecordPage, bool),
+    /// A page.
+    Page(RecordPage, ReadMoment),
     Gap(ShardPosition),
+}
+
+/// The state of the mapping when a read began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadMoment {
+    Delivering,
+    /// Draining, while records that were read before were not delivered: the function may write to the stream meanwhile.
+    Draining,
+    /// Draining, and everything that was read was delivered.
+    DrainingQuietly,
 }
 
 /// Something that a running shard waits for.
@@ -80,6 +90,8 @@ struct RunningShard<'a, Source, Function, C> {
     /// `None` while a read is under way, and after the last one.
     reader: Option<ShardReader>,
     reading: ReadingState,
+    /// Whether batches do not wait for their windows, because the mapping is draining and nothing else was read.
+    flushes: bool,
     /// The records that were read, and are not behind the checkpoint: number and sequence number.
     history: VecDeque<(u64, String)>,
     next_number: u64,
@@ -110,6 +122,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> ShardTask<'a, S
                 .collect(),
             reader: Some(reader),
             reading: ReadingState::Open,
+            flushes: false,
             history: VecDeque::new(),
             next_number: 0,
             is_timer_set: false,
@@ -141,7 +154,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
                 None => break,
                 Some(ShardEvent::WindowPassed) => self.is_timer_set = false,
                 Some(ShardEvent::Read(outcome, reader)) => match outcome? {
-                    ReadOutcome::Page(page, was_draining) => self.take_page(page, was_draining, reader),
+                    ReadOutcome::Page(page, moment) => self.take_page(page, moment, reader),
                     ReadOutcome::Gap(position) => {
                         self.save_checkpoint().await?;
                         return Ok(ShardEnd::Gap(position));
@@ -160,7 +173,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
     /// Starts every batch that is due, in lanes that have none under way.
     fn start_deliveries(&mut self, events: &mut PendingEvents<'a, Function, C>) -> usize {
         let (settings, now) = (self.task.context.settings, self.task.context.clock.now());
-        let is_last = self.reading != ReadingState::Open;
+        let is_last = self.reading != ReadingState::Open || self.flushes;
         let mut started = 0;
         for (index, lane) in self.lanes.iter_mut().enumerate() {
             if let Some((batch, delivery)) = lane.take_batch(settings, now, is_last) {
@@ -177,7 +190,8 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         if let Some(reader) = self.reader.take_if(|_| can_read) {
             let (context, source, shard) = (self.task.context, self.task.source, self.task.shard);
             let stops_at_gaps = self.task.stops_at_gaps;
-            events.push(Box::pin(read(context, source, shard, reader, stops_at_gaps)));
+            let is_quiet = self.lanes.iter().all(|lane| lane.first_undelivered().is_none());
+            events.push(Box::pin(read(context, source, shard, reader, stops_at_gaps, is_quiet)));
         }
     }
 
@@ -196,7 +210,7 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         }
     }
 
-    fn take_page(&mut self, page: RecordPage, was_draining: bool, reader: ShardReader) {
+    fn take_page(&mut self, page: RecordPage, moment: ReadMoment, reader: ShardReader) {
         let RecordPage { records, is_at_end, next } = page;
         self.task.context.progress.count(|counts| counts.read += length(&records));
         let (now, lanes) = (self.task.context.clock.now(), self.lanes.len());
@@ -216,9 +230,10 @@ impl<'a, Source: StreamSource, Function: EventHandler, C: Clock> RunningShard<'a
         }
         self.task.context.progress.count(|counts| counts.filtered += filtered);
         self.advance_checkpoint();
+        self.flushes = is_at_end && moment != ReadMoment::Delivering;
         if next.is_none() {
             self.reading = ReadingState::Finished;
-        } else if is_at_end && was_draining {
+        } else if is_at_end && moment == ReadMoment::DrainingQuietly {
             self.reading = ReadingState::Drained;
         } else {
             self.reader = Some(ShardReader { iterator: next, is_at_end, ..reader });
@@ -305,14 +320,19 @@ async fn read<'a, Source: StreamSource, Function, C: Clock>(
     shard: &'a str,
     mut reader: ShardReader,
     stops_at_gaps: bool,
+    is_quiet: bool,
 ) -> ShardEvent<'a, Function, C> {
     if reader.is_at_end {
         context.clock.sleep(context.pace.poll_interval).await;
     }
-    let was_draining = context.control.mode() >= RunMode::Draining;
+    let moment = match context.control.mode() {
+        RunMode::Delivering => ReadMoment::Delivering,
+        RunMode::Draining | RunMode::Stopping if is_quiet => ReadMoment::DrainingQuietly,
+        RunMode::Draining | RunMode::Stopping => ReadMoment::Draining,
+    };
     let outcome = loop {
         match read_page(&context, source, shard, &mut reader).await {
-            Ok(Ok(page)) => break Ok(ReadOutcome::Page(page, was_draining)),
+            Ok(Ok(page)) => break Ok(ReadOutcome::Page(page, moment)),
             Ok(Err(())) if stops_at_gaps => break Ok(ReadOutcome::Gap(reader.position.clone())),
             Ok(Err(())) => {
                 context.progress.count(|counts| counts.gaps += 1);
