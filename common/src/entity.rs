@@ -8,8 +8,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use smallvec::SmallVec;
 
-use crate::record::{AttributeValue, Item, PrimaryKey};
+use crate::record::{AttributeValue, Decimal, Item, PrimaryKey};
 use crate::table::{Entity, KeySchema, KeyType, Model};
+
+/// The key of the heartbeat: the value of text key attributes. It is reserved: an item with this key matches no entity.
+pub const HEARTBEAT_KEY: &str = "AFTERWRITE#HEARTBEAT";
+/// The text of [`HEARTBEAT_KEY`] as a binary key attribute.
+const HEARTBEAT_BASE64: &str = "QUZURVJXUklURSNIRUFSVEJFQVQ=";
+/// The text of a number key attribute of the heartbeat.
+const HEARTBEAT_NUMBER: &str = "0";
 
 /// The key of a source item: its table and the texts of its primary key.
 ///
@@ -51,8 +58,24 @@ impl<'r> SourceKey<'r> {
         Some(Self { table, partition, sort })
     }
 
-    /// The entity of the item, and the values of its key's variables; `None` if no entity has such a key.
+    /// Whether this is the key of the table's heartbeat (see [`crate::heartbeat`]).
+    #[must_use]
+    pub fn is_heartbeat(&self) -> bool {
+        let is_reserved = |text: &str| text == HEARTBEAT_KEY || text == HEARTBEAT_BASE64;
+        let is_zero = |text: &str| text == HEARTBEAT_NUMBER;
+        match &self.sort {
+            None => is_reserved(&self.partition),
+            Some(sort) if is_reserved(&self.partition) => is_reserved(sort) || is_zero(sort),
+            Some(sort) => is_zero(&self.partition) && is_reserved(sort),
+        }
+    }
+
+    /// The entity of the item, and the values of its key's variables; `None` if no entity has such a key, or if it is the
+    /// heartbeat.
     pub fn identify<'m, 'k>(&'k self, model: &'m Model) -> Option<ItemIdentity<'m, 'k>> {
+        if self.is_heartbeat() {
+            return None;
+        }
         let mut bindings: SmallVec<[Option<&str>; 4]> = SmallVec::new();
         let entity = model.entities.iter().find(|entity| {
             if entity.table != self.table || !entity.key.partition.begins(&self.partition) {
@@ -92,6 +115,15 @@ fn key_text<'r>(value: &'r AttributeValue<'_>, key_type: KeyType) -> Option<Cow<
         (KeyType::Number, AttributeValue::N(number)) => Some(Cow::Owned(number.to_string())),
         (KeyType::Binary, AttributeValue::B(bytes)) => Some(Cow::Owned(STANDARD.encode(bytes))),
         (KeyType::Text | KeyType::Number | KeyType::Binary, _) => None,
+    }
+}
+
+/// The value of a key attribute of the heartbeat.
+pub(crate) fn heartbeat_value(key_type: KeyType) -> AttributeValue<'static> {
+    match key_type {
+        KeyType::Text => AttributeValue::text(HEARTBEAT_KEY),
+        KeyType::Number => AttributeValue::N(Decimal::from(0)),
+        KeyType::Binary => AttributeValue::B(Cow::Borrowed(HEARTBEAT_KEY.as_bytes())),
     }
 }
 

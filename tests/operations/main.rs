@@ -1,4 +1,7 @@
 //! Operations on deployed tables: jobs, backfill, verification and repair.
 #![expect(clippy::unwrap_used, reason = "an unexpected value fails a test with its place")]
 
+mod backfill;
 mod jobs;
+mod verify;
+mod world;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use afterwrite_local::sdk::REGION;
-use afterwrite_local::stream::StreamSource as _;
+use afterwrite_mapping::{ShardPosition, StreamSource as _};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
@@ -143,8 +143,8 @@ impl FunctionDeployment {
     pub async fn records(&self) -> Vec<Value> {
         let stream = self.server.stream(SOURCE).await.unwrap();
         let mut records = Vec::new();
-        for shard in stream.shards().await.unwrap() {
-            let iterator = stream.iterator(&shard.id, None).await.unwrap();
+        for shard in stream.describe(None).await.unwrap().shards {
+            let iterator = stream.iterator(&shard.id, &ShardPosition::TrimHorizon).await.unwrap();
             let page = stream.read(&iterator).await.unwrap();
             records.extend(
                 page.records.iter().map(|record| serde_json::from_str::<Value>(&record.json).unwrap()),

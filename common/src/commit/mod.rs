@@ -81,7 +81,7 @@ use std::sync::Arc;
 
 pub use self::core::keys::OperationItem;
 pub use self::core::records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
-pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy};
+pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, TombstoneHistory};
 pub use self::lookup::RememberedLookups;
 pub use self::stored::{StateItem, StateItems, StoredEntry};
 pub use self::tally::{CommitTotals, SharedCounter};
@@ -138,8 +138,8 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     ) -> Self {
         let keys = StateKeys::new(state_table);
         let poison = PoisonPolicy::default();
-        let dropped = DroppedAggregates::default();
-        let core = LedgerCore { model, table_names, keys, poison, names_keys: false, dropped };
+        let (history, dropped) = (TombstoneHistory::default(), DroppedAggregates::default());
+        let core = LedgerCore { model, table_names, keys, poison, names_keys: false, history, dropped };
         Self { core, tables, clock, lookups: LookupCache::default() }
     }
 
@@ -147,6 +147,13 @@ impl<T: Tables, C: Clock> Ledger<T, C> {
     #[must_use]
     pub fn on_poison(mut self, policy: PoisonPolicy) -> Self {
         self.core.poison = policy;
+        self
+    }
+
+    /// Sets whether the state table may have lost tombstones.
+    #[must_use]
+    pub fn with_history(mut self, history: TombstoneHistory) -> Self {
+        self.core.history = history;
         self
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::core::decide::TOMBSTONE_LIFETIME;
 use super::core::entry::{CLOCK_TOLERANCE, LedgerEntry};
 use super::core::keys::{self, StateKeys};
+use super::core::source_item_key;
 use crate::Result;
 use crate::effect::ItemKey;
 use crate::entity::SourceKey;
@@ -44,6 +45,7 @@ pub enum StateItem<'i> {
 #[derive(Clone, Debug)]
 pub struct StateItems {
     model: Arc<Model>,
+    table_names: Vec<Arc<str>>,
     keys: StateKeys,
 }
 
@@ -53,10 +55,10 @@ impl StateItems {
     /// The largest difference between two clocks that is tolerated.
     pub const CLOCK_TOLERANCE: std::time::Duration = CLOCK_TOLERANCE;
 
-    /// The items of `state_table`, by this model.
+    /// The items of `state_table`, by this model, whose tables are deployed under `table_names`.
     #[must_use]
-    pub fn new(model: Arc<Model>, state_table: Arc<str>) -> Self {
-        Self { model, keys: StateKeys::new(state_table) }
+    pub fn new(model: Arc<Model>, table_names: Vec<Arc<str>>, state_table: Arc<str>) -> Self {
+        Self { model, table_names, keys: StateKeys::new(state_table) }
     }
 
     /// Recognizes an item of the state table.
@@ -95,6 +97,13 @@ impl StateItems {
     /// [`State`](crate::ErrorKind::State) if the model has no such table.
     pub fn entry_key(&self, source: &SourceKey<'_>) -> Result<ItemKey> {
         self.keys.entry(&self.model, source)
+    }
+
+    /// The key of a source item in its table; `None` if the texts do not match the table's key schema.
+    #[must_use]
+    pub fn source_item_key(&self, source: &SourceKey<'_>) -> Option<ItemKey> {
+        let texts = (&*source.partition, source.sort.as_deref());
+        source_item_key(&self.model, &self.table_names, source.table, texts)
     }
 
     /// The key of a rollup; `None` if DynamoDB does not allow it.

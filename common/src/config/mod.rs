@@ -9,7 +9,7 @@ mod projections;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use self::clients::{dynamodb_client, firehose_client, s3_client};
+pub use self::clients::{EmbeddedEndpoints, dynamodb_client, firehose_client, s3_client, sdk_config};
 pub use self::projections::ProjectionKind;
 use crate::commit::PoisonPolicy;
 use crate::relay::invalidate::PathTarget;
@@ -71,6 +71,8 @@ pub struct EnvironmentSettings {
     pub region: Option<String>,
     /// `AWS_LAMBDA_RUNTIME_API`: the host and port of the Runtime API. Lambda sets it.
     pub runtime_api: Option<String>,
+    /// The embedded servers that take the place of AWS. The environment never sets them.
+    pub embedded: Option<EmbeddedEndpoints>,
     /// One warning for each variable that begins with `AFTERWRITE_` and is not one of these.
     pub warnings: Vec<String>,
 }
@@ -110,6 +112,7 @@ impl EnvironmentSettings {
             metrics_service: take(METRICS_SERVICE),
             region,
             runtime_api: take("AWS_LAMBDA_RUNTIME_API"),
+            embedded: None,
             warnings: Vec::new(),
         };
         let unknown = unread.keys().filter(|name| name.starts_with(PREFIX));
@@ -190,11 +193,11 @@ impl EnvironmentSettings {
     /// [`ErrorKind::Configuration`] if `AFTERWRITE_CDN_QUEUE` is not a URL, or no region is set.
     pub async fn path_target(&self) -> Result<Option<PathTarget<CloudFront, SqsQueue>>> {
         if let Some(url) = self.cdn_queue()? {
-            let client = clients::sqs_client().await?;
+            let client = self.sqs_client().await?;
             return Ok(Some(PathTarget::Queue(SqsQueue::new(&client, Arc::from(url)))));
         }
         let Some(id) = self.distribution.as_deref() else { return Ok(None) };
-        Ok(Some(PathTarget::Distribution(CloudFront::new(clients::cloudfront_client().await?, id))))
+        Ok(Some(PathTarget::Distribution(CloudFront::new(self.cloudfront_client().await?, id))))
     }
 
     /// The URL of the queue of stale paths, if one is set.
@@ -215,7 +218,7 @@ impl EnvironmentSettings {
     pub async fn required_distribution(&self) -> Result<CloudFront> {
         let hint = "Set it to the id of the CloudFront distribution whose paths are invalidated";
         let id = required(self.distribution.as_deref(), DISTRIBUTION, hint)?;
-        Ok(CloudFront::new(clients::cloudfront_client().await?, id))
+        Ok(CloudFront::new(self.cloudfront_client().await?, id))
     }
 }
 

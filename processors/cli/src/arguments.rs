@@ -21,6 +21,12 @@ pub(crate) fn day(written: &str) -> Result<String, String> {
     has_form.then(|| written.to_owned()).ok_or_else(|| "write the day as yyyy-mm-dd".to_owned())
 }
 
+/// A time on the command line.
+pub(crate) fn time(written: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(written)
+        .ok_or_else(|| "write a time, such as 2026-02-06T10:00:00Z or 2026-02-06".to_owned())
+}
+
 /// The error of a name that does not exist, with the names that exist; `what` describes it: "a table that the model does not have".
 pub(crate) fn unknown<'n>(what: &str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Error {
     let known: Vec<&str> = known.into_iter().collect();

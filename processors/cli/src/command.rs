@@ -8,13 +8,24 @@ use std::process::ExitCode;
 use afterwrite::{Error, ErrorKind};
 use clap::{Parser, Subcommand};
 
+use crate::backfill::BackfillCommand;
 use crate::compact::CompactArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
+use crate::dev::DevArguments;
 use crate::export::ExportArguments;
+use crate::heartbeat::HeartbeatArguments;
+use crate::invoke::InvokeArguments;
 use crate::jobs::JobsCommand;
 use crate::model::ModelCommand;
 use crate::query::QueryArguments;
+use crate::record::RecordArguments;
+use crate::redrive::RedriveArguments;
+use crate::replay::ReplayArguments;
+use crate::run::RunArguments;
+use crate::state::StateCommand;
+use crate::tail::TailArguments;
+use crate::verify::{RepairCommand, VerifyCommand};
 
 const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -37,6 +48,28 @@ pub struct Cli {
 enum Command {
     /// Run a sample application on this machine, process its streams, and check every number.
     Demo(DemoArguments),
+    /// Pass one Lambda event through the functions, and show what it changes.
+    Invoke(InvokeArguments),
+    /// Show the changes of the tables' streams as they flow, with everything that follows from each.
+    Tail(TailArguments),
+    /// Write change records of streams, archives and events as JSON lines, without secrets.
+    Record(RecordArguments),
+    /// Deliver recorded changes again, to counters, caches, archive or datasets.
+    Replay(ReplayArguments),
+    /// Process records that Lambda gave up and items that are parked again.
+    Redrive(RedriveArguments),
+    /// Compare state tables, and switch to a rebuilt one.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite state diff my-state new-state\n  afterwrite state promote new-state"
+    )]
+    State(StateCommand),
+    /// Write the item whose age every stage reports, so that a dead path is noticed.
+    Heartbeat(HeartbeatArguments),
+    /// Run everything on this machine until Ctrl-C: DynamoDB, S3, the delivery stream, the queues, and all functions.
+    Dev(DevArguments),
+    /// Consume the streams of deployed tables in this process, instead of Lambda.
+    Run(RunArguments),
     /// Query the datasets with SQL in place, with the same tables, views and saved queries as in Athena. Needs no AWS account for a folder.
     Query(QueryArguments),
     /// Export objects of the archive that the function `exporter` has missed, or all of them again after a change of the model.
@@ -49,6 +82,12 @@ enum Command {
         after_help = "Examples:\n  afterwrite datasets freshness --bucket my-bucket\n  afterwrite datasets migrate --bucket my-bucket"
     )]
     Datasets(DatasetsCommand),
+    /// Count the items that the tables already have, or what a changed model counts of them, while they are written to.
+    Backfill(BackfillCommand),
+    /// Compare counters, rollups, mirrors and the ledger with the items, while they are written to.
+    Verify(VerifyCommand),
+    /// Repair what `verify` found, under conditions, with a log.
+    Repair(RepairCommand),
     /// List, show, pause, resume, stop and throttle jobs on deployed tables.
     #[command(
         subcommand,
@@ -68,12 +107,24 @@ impl Cli {
     pub async fn run(self) -> ExitCode {
         let result = match self.command {
             Command::Demo(arguments) => Box::pin(arguments.run()).await,
+            Command::Invoke(arguments) => Box::pin(arguments.run()).await,
+            Command::Tail(arguments) => Box::pin(arguments.run()).await,
+            Command::Record(arguments) => Box::pin(arguments.run()).await,
+            Command::Replay(arguments) => Box::pin(arguments.run()).await,
+            Command::Redrive(arguments) => Box::pin(arguments.run()).await,
+            Command::State(command) => Box::pin(command.run()).await,
+            Command::Heartbeat(arguments) => Box::pin(arguments.run()).await,
+            Command::Dev(arguments) => Box::pin(arguments.run()).await,
+            Command::Run(arguments) => Box::pin(arguments.run()).await,
             Command::Query(arguments) => Box::pin(arguments.run()).await,
             Command::Export(arguments) => Box::pin(arguments.run()).await,
             Command::Compact(arguments) => Box::pin(arguments.run()).await,
             Command::Datasets(command) => Box::pin(command.run()).await,
+            Command::Backfill(command) => Box::pin(command.run()).await,
+            Command::Verify(command) => Box::pin(command.run()).await,
+            Command::Repair(command) => Box::pin(command.run()).await,
+            Command::Model(command) => Box::pin(command.run()).await,
             Command::Jobs(command) => Box::pin(command.run()).await,
-            Command::Model(command) => command.run(),
         };
         if let Err(error) = &result {
             eprintln!("afterwrite: {}", error.report());
@@ -138,10 +189,15 @@ mod tests {
             ("demo --seed x", "write a whole number"),
             ("demo --attempts 0", "write a whole number from 1 to 1000000"),
             ("compact --dt 2026-2-6", "write the day as yyyy-mm-dd"),
+            ("dev --inject crash=2", "`crash=2` is not a fault that can be injected"),
+            ("dev --function relay", "write a name, `=` and a value"),
             ("model diff a b --items e=x", "write a whole number"),
             ("model diff a b --items e", "write a name, `=` and a value"),
+            ("record a --from yesterday", "write a time, such as"),
             ("jobs set x rate=0", "write rate=ITEMS"),
             ("jobs set x speed=1", "write rate=ITEMS"),
+            ("verify --sample 0", "write a number above 0"),
+            ("backfill --only a", "write a name"),
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             let error = Cli::try_parse_from(line).unwrap_err().to_string();
@@ -156,12 +212,26 @@ mod tests {
             "dance",
             "demo --attempts 0",
             "model",
+            "run",
+            "run --name x --on-expired never",
             "query",
             "query --list --saved x",
             "query x --csv --json",
             "model explain m",
             "model diff a",
             "model diff a b --items e=x",
+            "backfill --export x",
+            "verify --recheck f --only a=b",
+            "repair",
+            "model test",
+            "invoke",
+            "invoke --event e --dry-run",
+            "invoke --event e --deployed --items i",
+            "tail --file a --from-start",
+            "record a --stream",
+            "replay a --dry-run --into t",
+            "replay a --only everything",
+            "state diff a",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
@@ -172,6 +242,8 @@ mod tests {
     fn the_options_in_the_help_are_accepted() {
         for line in [
             "demo --model shop --seed 7 --attempts 500 --json",
+            "dev --model shop --port 0 --data d --function relay=./r --inject crash=0.1 --json",
+            "run --name blue --on-expired stop --table t --start latest --reset",
             "query --list --json",
             "query --saved x --datasets d --model m --csv",
             "query x --bucket b",
@@ -180,9 +252,23 @@ mod tests {
             "model show",
             "model explain m --item - --given a=b --table t",
             "model diff a b --items e=5",
+            "model test d --model m --json",
+            "invoke --event - --function relay --items a --items b --json",
+            "invoke --event e --deployed --dry-run",
+            "tail --table t --endpoint-url http://127.0.0.1:1 --limit 5 --show-items --json",
+            "record s3://b/archive/ a - --from 2026-02-06 --to 2026-02-07 --out f --limit 3",
+            "heartbeat --repeat --json",
+            "replay s3://b/archive/ --from 2026-02-06 --only aggregate,invalidate,archive,export --yes --rate 100",
+            "replay a b --into t --state-table s --without-recovery --yes",
+            "redrive s3://b/aws/lambda/ --parked --only aggregate,archive --delete --dry-run --json",
+            "state diff a b --json",
+            "state promote b --accept-differences",
             "jobs list --state-table s --json",
             "jobs set x rate=none",
             "jobs resume x --workers 4",
+            "backfill --only a=b --yes --without-recovery",
+            "verify --sample 0.5 --only a=b",
+            "repair f --dry-run",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());

@@ -35,6 +35,14 @@ pub struct Deployment {
     pub tables: Arc<DynamoDb>,
 }
 
+impl Deployment {
+    /// The jobs of the deployment.
+    #[must_use]
+    pub fn job_store(&self) -> JobStore<Arc<DynamoDb>, SystemClock> {
+        JobStore::new(Arc::clone(&self.tables), SystemClock, Arc::clone(&self.state_table))
+    }
+}
+
 impl DeploymentArguments {
     /// Connects to the deployment.
     ///

@@ -5,6 +5,7 @@ use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState};
 use clap::{Args, Subcommand};
 
 use crate::arguments::pair;
+use crate::backfill;
 use crate::deployment::DeploymentArguments;
 use crate::job_output::print_report;
 use crate::print::{align_right, json, new_table, print};
@@ -125,13 +126,28 @@ impl JobArguments {
 impl ResumeArguments {
     /// Continues the job in this process.
     async fn resume(&self) -> Result<bool> {
-        let job = self.job.deployment.jobs().await?.load(&self.job.id).await?;
-        let workers = self.workers;
+        let deployment = &self.job.deployment;
+        let store = deployment.jobs().await?;
+        let job = store.load(&self.job.id).await?;
+        let as_json = self.job.json;
         match job.kind {
-            JobKind::Backfill | JobKind::Verify | JobKind::Repair | JobKind::Replay | JobKind::Redrive => {
-                Err(Error::new(ErrorKind::Configuration, "this version cannot resume jobs of this kind")
-                    .with("kind", job.kind.name())
-                    .with("workers", workers.to_string()))
+            JobKind::Backfill => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                let job = store.acquire(&self.job.id).await?;
+                Box::pin(backfill::resume(&deployment, job, usize::from(self.workers), as_json)).await
+            }
+            JobKind::Replay => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                Box::pin(crate::replay::resume(&deployment, &job, as_json)).await
+            }
+            JobKind::Redrive => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                Box::pin(crate::redrive::resume(&deployment, &job, as_json)).await
+            }
+            kind @ (JobKind::Verify | JobKind::Repair) => {
+                Err(Error::new(ErrorKind::Configuration, "jobs of this kind cannot be resumed")
+                    .with("kind", kind.name())
+                    .hint("Start a new job with the same arguments"))
             }
         }
     }

@@ -26,6 +26,14 @@ pub(crate) fn json(result: &impl Serialize) -> Result<String> {
     Ok(format!("{json}\n"))
 }
 
+/// A result as one line of JSON.
+pub(crate) fn json_line(result: &impl Serialize) -> Result<String> {
+    let json = serde_json::to_string(result).map_err(|error| {
+        Error::new(ErrorKind::State, "the results cannot be written as JSON").caused_by(error)
+    })?;
+    Ok(format!("{json}\n"))
+}
+
 /// A table in the layout of all results: no lines, and a header unless it is empty.
 pub(crate) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();

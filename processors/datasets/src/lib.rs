@@ -13,6 +13,7 @@ pub mod export;
 #[cfg(test)]
 mod fixed_clock;
 pub mod freshness;
+mod heartbeat;
 pub mod migrate;
 mod objects;
 mod paths;

@@ -5,6 +5,7 @@
 //! | `archive/…` | change records as gzip JSON lines: the exporter's input |
 //! | `rejected/….jsonl` | the lines of `archive/…` that could not be exported |
 //! | `exported/<fingerprint>/…` | an empty mark: `archive/…` has been exported with the model of this fingerprint |
+//! | `heartbeat/exported` | when the newest exported heartbeat was written, in milliseconds |
 //! | `datasets/<name>_log/dt=<day>/<hash of the archive key>-<fingerprint>.parquet` | a file of the exporter |
 //! | `datasets/<name>_log/dt=<day>/packed-<run>-<number>.parquet` | a file of the compactor: rows of several others |
 //! | `datasets/<name>/dt=<day>/current-<run>-<number>.parquet` | a file of the compactor: the current rows |
@@ -15,6 +16,9 @@ use sha2::{Digest as _, Sha256};
 
 /// The prefix of archive objects.
 pub(crate) const ARCHIVE: &str = "archive/";
+
+/// The key of the time of the newest exported heartbeat.
+pub(crate) const EXPORTED_HEARTBEAT: &str = "heartbeat/exported";
 
 const EXPORTED: &str = "exported/";
 const PACKED: &str = "packed-";

@@ -10,7 +10,7 @@ use afterwrite::commit::{CommitTotals, Ledger};
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::Model;
 use afterwrite_functions::StreamAggregator;
-use afterwrite_local::poller::EventHandler;
+use afterwrite_mapping::EventHandler;
 use aws_sdk_dynamodb::Client;
 
 use crate::invocation::{deadline, response_json};

@@ -1,17 +1,17 @@
 //! The environment of a workload: its tables in an embedded DynamoDB, the writer, and the two readers that each stream allows.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use afterwrite::Result;
+use afterwrite::clock::SystemClock;
 use afterwrite::config::{EnvironmentSettings, FunctionConfig};
 use afterwrite::table::{Aggregate, Mirror, Model};
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, TableDefinition};
-use afterwrite_local::poller::{
-    EventHandler, MappingSettings, PollerProgress, RedeliveryFaults, StreamPoller,
+use afterwrite_mapping::{
+    EventHandler, EventSourceMapping, FaultPlan, MappingControl, MappingOptions, MappingPace,
+    MappingProgress, MappingSettings, MemoryCheckpoints, StreamSample, StreamSource,
 };
-use afterwrite_local::sample::StreamSample;
 use futures::future::{try_join, try_join_all};
 
 use crate::archiving::ArchivingFunction;
@@ -21,8 +21,8 @@ use crate::script::Script;
 use crate::workload::Workload;
 use crate::writer::{ScriptWriter, scan};
 
-/// Of a thousand batches, how many are redelivered.
-const REDELIVERED_PER_MILLE: u32 = 100;
+/// The share of batches that are redelivered.
+const REDELIVERED: f64 = 0.1;
 /// Of a thousand old records, how many are redelivered in the end.
 const SAMPLED_PER_MILLE: u32 = 200;
 
@@ -69,39 +69,36 @@ impl DemoEnvironment {
         &self,
         script: &Script,
         seed: u64,
-        [counting, archiving]: [&PollerProgress; 2],
+        [counting, archiving]: [&MappingProgress; 2],
     ) -> Result<Vec<TableItem>> {
-        let faults = RedeliveryFaults { redeliver_per_mille: REDELIVERED_PER_MILLE, seed };
-        let settings = MappingSettings { faults, ..settings() };
-        let [written, fed, counted] = [(); 3].map(|()| AtomicBool::new(false));
-        let write = then_set(self.writer.play(script, &self.server), &written);
+        let faults = FaultPlan { duplicate: REDELIVERED, seed, ..FaultPlan::default() };
+        let [written, fed, counted] = [(); 3].map(|()| MappingControl::default());
+        let write = then_drain(self.writer.play(script, &self.server), &written);
         // Counting also writes, to mirrored attributes: a stream ends only when counting is done.
-        let count_sources = drain(&self.streams, &self.counting, &settings, counting, &written);
-        let count_mirroring = drain(&self.mirroring, &self.counting, &settings, counting, &fed);
-        let count = then_set(try_join(then_set(count_sources, &fed), count_mirroring), &counted);
+        let count_sources = deliver(&self.streams, &self.counting, faults, counting, &written);
+        let count_mirroring = deliver(&self.mirroring, &self.counting, faults, counting, &fed);
+        let count = then_drain(try_join(then_drain(count_sources, &fed), count_mirroring), &counted);
         let all: Vec<EmbeddedStream> = self.all_streams().cloned().collect();
-        let archive = drain(&all, &self.archiving, &settings, archiving, &counted);
+        let archive = deliver(&all, &self.archiving, faults, archiving, &counted);
         let (expired, _) = try_join(write, try_join(count, archive)).await?;
         Ok(expired)
     }
 
     /// Redelivers a random subset of all records, each alone and long after newer ones.
-    pub(crate) async fn redeliver_some(&self, seed: u64, progress: &PollerProgress) -> Result<()> {
-        let settings = settings();
-        for stream in self.all_streams() {
-            let sample = StreamSample::new(stream, SAMPLED_PER_MILLE, seed);
-            let poller = StreamPoller::new(&sample, &self.counting, &settings, progress);
-            poller.run_until_drained(&AtomicBool::new(true)).await?;
-        }
-        Ok(())
+    pub(crate) async fn redeliver_some(&self, seed: u64, progress: &MappingProgress) -> Result<()> {
+        let all = self.all_streams();
+        let samples: Vec<_> = all.map(|stream| StreamSample::new(stream, SAMPLED_PER_MILLE, seed)).collect();
+        let control = MappingControl::draining();
+        deliver(&samples, &self.counting, FaultPlan::default(), progress, &control).await
     }
 
     /// The number of changes in all streams.
     pub(crate) async fn changes(&self) -> Result<u64> {
-        let progress = PollerProgress::default();
+        let progress = MappingProgress::default();
         let accept = |_: Vec<u8>, _: Duration| async { Ok(br#"{"batchItemFailures":[]}"#.to_vec()) };
         let all: Vec<EmbeddedStream> = self.all_streams().cloned().collect();
-        drain(&all, &accept, &settings(), &progress, &AtomicBool::new(true)).await?;
+        let control = MappingControl::draining();
+        deliver(&all, &accept, FaultPlan::default(), &progress, &control).await?;
         Ok(progress.counts().read)
     }
 
@@ -121,24 +118,33 @@ impl DemoEnvironment {
     }
 }
 
-/// Sets a flag once the future is done.
-async fn then_set<T>(future: impl Future<Output = T>, flag: &AtomicBool) -> T {
+/// Lets the mappings of a control end once the future is done.
+async fn then_drain<T>(future: impl Future<Output = T>, control: &MappingControl) -> T {
     let output = future.await;
-    flag.store(true, Ordering::SeqCst);
+    control.drain();
     output
 }
 
-/// Delivers streams to a handler, concurrently, until `done` is set and everything is delivered.
-async fn drain(
-    streams: &[EmbeddedStream],
+/// Delivers streams to a handler, concurrently, until `control` ends it.
+async fn deliver(
+    streams: &[impl StreamSource],
     handler: &impl EventHandler,
-    settings: &MappingSettings,
-    progress: &PollerProgress,
-    done: &AtomicBool,
+    faults: FaultPlan,
+    progress: &MappingProgress,
+    control: &MappingControl,
 ) -> Result<()> {
-    let pollers: Vec<_> =
-        streams.iter().map(|stream| StreamPoller::new(stream, handler, settings, progress)).collect();
-    try_join_all(pollers.iter().map(|poller| poller.run_until_drained(done))).await.map(drop)
+    let settings = settings();
+    let checkpoints: Vec<_> = streams.iter().map(|_| MemoryCheckpoints::default()).collect();
+    let mappings: Vec<_> = streams
+        .iter()
+        .zip(&checkpoints)
+        .map(|(stream, checkpoints)| {
+            let options =
+                MappingOptions { faults, pace: pace(), ..MappingOptions::new(progress, checkpoints) };
+            EventSourceMapping::new(stream, handler, &SystemClock, &settings, options)
+        })
+        .collect();
+    try_join_all(mappings.iter().map(|mapping| mapping.run(control))).await.map(drop)
 }
 
 /// Whether items of this table have mirrors of rollups that count items of other tables.
@@ -157,7 +163,16 @@ fn mirrors_others(model: &Model, table: &str) -> bool {
     })
 }
 
-/// As in Lambda, but with few and quick retries: nothing here recovers within seconds.
+/// As in Lambda, but with few retries: nothing here recovers within seconds.
 fn settings() -> MappingSettings {
-    MappingSettings { max_attempts: 4, max_backoff: Duration::from_millis(500), ..MappingSettings::default() }
+    MappingSettings {
+        max_retries: Some(3),
+        bisects: true,
+        reports_item_failures: true,
+        ..MappingSettings::default()
+    }
+}
+
+fn pace() -> MappingPace {
+    MappingPace { max_backoff: Duration::from_millis(500), ..MappingPace::local() }
 }

@@ -1,8 +1,8 @@
 //! The demo: an application of a built-in model, counted while it writes, and recounted to prove the numbers.
 //!
 //! ```text
-//! workload ──script──▶ writer ──AWS SDK──▶ embedded DynamoDB ──streams──▶ pollers ──▶ aggregator ──▶ rollups, mirrors
-//!    │                                        │                └────▶ pollers ──▶ relay ──▶ delivery stream ──▶ embedded S3
+//! workload ──script──▶ writer ──AWS SDK──▶ embedded DynamoDB ──streams──▶ mapping ──▶ aggregator ──▶ rollups, mirrors
+//!    │                                        │                └────▶ mapping ──▶ relay ──▶ delivery stream ──▶ embedded S3
 //!    │                                        │                    archive ─▶ exporter ─▶ Parquet ◀──────┤
 //!    └── recount ◀── items in the end, expired items ── compare ◀── rollups, mirrored attributes ────────┘
 //! ```
@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use afterwrite::Result;
-use afterwrite_local::poller::{PollerProgress, SkippedRecord};
+use afterwrite_mapping::{MappingProgress, SkippedRecord};
 use futures::future::try_join;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -67,7 +67,7 @@ impl Demo {
         datasets::prepare(datasets)?;
         let begun = Instant::now();
         let environment = Box::pin(DemoEnvironment::start(workload)).await?;
-        let [counting, archiving, again] = [(); 3].map(|()| PollerProgress::default());
+        let [counting, archiving, again] = [(); 3].map(|()| MappingProgress::default());
         let now = jiff::Timestamp::now().as_second();
         let script = workload.script(*seed, *size, now);
         let images = script.images(&workload.tables(), now);
@@ -112,7 +112,7 @@ impl Demo {
         &self,
         environment: &DemoEnvironment,
         script: &Script,
-        progress: [&PollerProgress; 2],
+        progress: [&MappingProgress; 2],
     ) -> Result<Vec<TableItem>> {
         let work = Box::pin(environment.play(script, self.seed, progress));
         let bar = progress_bar(script.writes());
@@ -146,7 +146,7 @@ async fn judge(
 }
 
 /// The skipped records, with the reasons that the aggregator gave.
-fn skipped_records(environment: &DemoEnvironment, progress: &[&PollerProgress]) -> Vec<SkippedRecord> {
+fn skipped_records(environment: &DemoEnvironment, progress: &[&MappingProgress]) -> Vec<SkippedRecord> {
     let mut skipped: Vec<SkippedRecord> = progress.iter().flat_map(|progress| progress.skipped()).collect();
     let reasons = &environment.counting.totals().reasons;
     for record in &mut skipped {
@@ -206,7 +206,7 @@ mod tests {
             let now = jiff::Timestamp::now().as_second();
             let script = workload.script(demo.seed, demo.size, now);
             let images = script.images(&workload.tables(), now);
-            let progress = [(); 2].map(|()| PollerProgress::default());
+            let progress = [(); 2].map(|()| MappingProgress::default());
             let played = Box::pin(demo.play(&environment, &script, [&progress[0], &progress[1]]));
             let expired = played.await.unwrap();
             let changes = usize::try_from(environment.changes().await.unwrap()).unwrap();

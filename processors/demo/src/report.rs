@@ -1,6 +1,6 @@
 //! The results of a demo: the most telling rollups, the cost, and the verdicts.
 
-use afterwrite_local::poller::{PollerProgress, SkippedRecord};
+use afterwrite_mapping::{MappingProgress, SkippedRecord};
 use serde::Serialize;
 
 use crate::archiving::{ArchiveReport, RuleInvalidations};
@@ -76,7 +76,7 @@ pub struct CountingCost {
 
 impl CountingCost {
     #[expect(clippy::cast_precision_loss, reason = "counts of a demo are far below 2^53")]
-    pub(crate) fn new(items_written: usize, totals: &CountingTotals, progress: &PollerProgress) -> Self {
+    pub(crate) fn new(items_written: usize, totals: &CountingTotals, progress: &MappingProgress) -> Self {
         let (counts, commits) = (progress.counts(), totals.commits);
         Self {
             items_written,

@@ -4,6 +4,8 @@
 //! event ─▶ decode ─▶ identify: the item of each record ─▶ group: all records of each item ─▶ commit ─▶ response
 //! ```
 
+use std::time::Duration;
+
 use afterwrite::clock::Clock;
 use afterwrite::commit::{
     CommitOutcome, CommitTotals, ItemRecord, ItemRecords, Ledger, RecordFailure, SourceItem,
@@ -18,7 +20,7 @@ use hashbrown::HashMap;
 
 use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
-    missing_image, record_error,
+    missing_image, newest_heartbeat, record_error,
 };
 use crate::region::StreamRegion;
 use crate::tables::source_keys;
@@ -49,6 +51,8 @@ pub struct AggregatedBatch {
     pub unwritable_mirrors: Vec<Error>,
     /// The age of the newest change, in milliseconds.
     pub age_ms: Option<u64>,
+    /// The age of the newest heartbeat, if the batch has one.
+    pub heartbeat_age: Option<Duration>,
 }
 
 impl<T: Tables, C: Clock> StreamAggregator<T, C> {
@@ -85,8 +89,10 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
         let outcome = self.ledger.commit(items, deadline).await?;
         let CommitOutcome { failures: uncommitted, parked, unwritable_mirrors, totals } = outcome;
         failures.extend(uncommitted);
-        let is_unmatched =
-            |record: &&IdentifiedRecord<'_>| record.source.is_ok() && record.identity.is_none();
+        let is_unmatched = |record: &&IdentifiedRecord<'_>| {
+            record.source.is_ok() && record.identity.is_none() && !record.is_heartbeat()
+        };
+        let now = self.ledger.clock().now();
         Ok(AggregatedBatch {
             response: batch_response(&batch, &failures),
             records: count(records.len()),
@@ -95,7 +101,8 @@ impl<T: Tables, C: Clock> StreamAggregator<T, C> {
             failures: failed_records(&batch, failures),
             parked: failed_records(&batch, parked),
             unwritable_mirrors,
-            age_ms: age_ms(&batch, self.ledger.clock().now()),
+            age_ms: age_ms(&batch, now),
+            heartbeat_age: newest_heartbeat(&batch, &records).map(|written| now.since(written)),
         })
     }
 }

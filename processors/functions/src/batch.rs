@@ -4,6 +4,7 @@ use std::result::Result as StdResult;
 
 use afterwrite::commit::RecordFailure;
 use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::heartbeat::heartbeat_time;
 use afterwrite::record::{BadRecord, ChangeRecord, RecordBatch, StreamView, Timestamp, decode};
 use afterwrite::table::{Entity, Model};
 use afterwrite::{Error, ErrorKind, Result};
@@ -19,6 +20,13 @@ pub(crate) struct IdentifiedRecord<'b> {
     pub(crate) source: StdResult<&'b SourceKey<'b>, &'b Error>,
     /// The item's entity in the model; `None` if it matches no entity.
     pub(crate) identity: Option<ItemIdentity<'b, 'b>>,
+}
+
+impl IdentifiedRecord<'_> {
+    /// Whether it is a change of a table's heartbeat.
+    pub(crate) fn is_heartbeat(&self) -> bool {
+        self.source.is_ok_and(SourceKey::is_heartbeat)
+    }
 }
 
 /// A record that failed.
@@ -103,6 +111,15 @@ pub(crate) fn failed_records(batch: &RecordBatch<'_>, failures: Vec<RecordFailur
 pub(crate) fn age_ms(batch: &RecordBatch<'_>, now: Timestamp) -> Option<u64> {
     let newest = batch.records.iter().filter_map(|record| record.as_ref().ok()?.created_at).max()?;
     Some(u64::try_from(now.since(newest).as_millis()).unwrap_or(u64::MAX))
+}
+
+/// When the newest heartbeat of a batch was written; `None` if it has none.
+pub(crate) fn newest_heartbeat(
+    batch: &RecordBatch<'_>,
+    records: &[IdentifiedRecord<'_>],
+) -> Option<Timestamp> {
+    let heartbeats = records.iter().filter(|record| record.is_heartbeat());
+    heartbeats.filter_map(|record| heartbeat_time(batch.json.get(record.index)?)).max()
 }
 
 /// A record without an image that `reader` needs. If the stream does not carry the image, the batch fails ([`ErrorKind::Stream`]); if it

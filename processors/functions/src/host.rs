@@ -1,13 +1,12 @@
 //! The functions `aggregator` and `relay`: a function hosts a set of projections, passes each batch to all of them concurrently, and
 //! returns the lowest failure of any. A failure of one does not stop another.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use afterwrite::clock::SystemClock;
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::Ledger;
-use afterwrite::config::{
-    EnvironmentSettings, FunctionConfig, ProjectionKind, dynamodb_client, firehose_client, s3_client,
-};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, ProjectionKind};
 use afterwrite::record::Timestamp;
 use afterwrite::relay::archive::ChangeArchiver;
 use afterwrite::relay::invalidate::CacheInvalidator;
@@ -17,16 +16,19 @@ use afterwrite::sink::firehose::Firehose;
 use afterwrite::sink::redis::RedisCache;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::sink::sqs::SqsQueue;
-use afterwrite::{Error, Result};
+use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{BatchResponse, Invocation, LambdaFunction, MetricsLabels};
 use futures::future::{OptionFuture, join};
 
+use crate::heartbeat::{is_heartbeat_request, write_heartbeats};
 use crate::{FailedRecord, SourceTables, StreamAggregator, StreamRegion, StreamRelay, metrics};
 
 /// A function's projections, ready for batches.
 #[derive(Debug)]
 pub struct ProjectionHost {
     labels: MetricsLabels,
+    /// The deployed names of the source tables.
+    table_names: Vec<Arc<str>>,
     aggregator: Option<DeployedAggregator>,
     relay: Option<DeployedRelay>,
 }
@@ -62,10 +64,11 @@ impl ProjectionHost {
         }
         let labels = MetricsLabels::new(&settings, function, &config.model);
         let region = StreamRegion::new(settings.region.as_deref());
+        let table_names = config.table_names.clone();
         let tables = SourceTables::new(config.model, config.table_names).in_region(region);
         let relay = (invalidator.is_some() || archiver.is_some())
             .then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
-        Ok(Self { labels, aggregator, relay })
+        Ok(Self { labels, table_names, aggregator, relay })
     }
 
     async fn aggregate(
@@ -83,6 +86,22 @@ impl ProjectionHost {
         Ok(aggregated.response)
     }
 
+    /// Writes the heartbeats, as a schedule requests them.
+    async fn write_heartbeats(&self) -> Result<BatchResponse> {
+        let Some(aggregator) = &self.aggregator else {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "this function does not host the projection `aggregate`",
+            )
+            .hint("Let the schedule invoke the function `aggregator`: it may write to the source tables"));
+        };
+        let ledger = aggregator.ledger();
+        let (model, now) = (ledger.model(), SystemClock.now());
+        let written = write_heartbeats(model, &self.table_names, ledger.tables(), now).await?;
+        tracing::info!(tables = written.join(", "), "heartbeats written");
+        Ok(BatchResponse::default())
+    }
+
     async fn relay(&self, relay: &DeployedRelay, event: &[u8], deadline: Timestamp) -> Result<BatchResponse> {
         let started = Instant::now();
         let relayed = Box::pin(relay.handle(event, deadline)).await?;
@@ -98,6 +117,9 @@ impl LambdaFunction for ProjectionHost {
     type Response = BatchResponse;
 
     async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
+        if is_heartbeat_request(invocation.payload()) {
+            return Box::pin(self.write_heartbeats()).await;
+        }
         let (event, deadline) = (invocation.payload().as_bytes(), invocation.deadline());
         let aggregated = self.aggregator.as_ref().map(|to| self.aggregate(to, event, deadline));
         let relayed = self.relay.as_ref().map(|to| self.relay(to, event, deadline));
@@ -112,7 +134,7 @@ async fn start_aggregator(
     config: &FunctionConfig,
 ) -> Result<DeployedAggregator> {
     let state_table = settings.required_state_table()?;
-    let tables = DynamoDb::new(dynamodb_client().await?);
+    let tables = DynamoDb::new(settings.dynamodb_client().await?);
     let (model, names) = (config.model.clone(), config.table_names.clone());
     let ledger = Ledger::new(model, names, state_table, tables, SystemClock);
     let ledger = ledger.on_poison(settings.poison_policy()?).naming_keys(settings.names_keys()?);
@@ -123,8 +145,8 @@ async fn start_archiver(
     settings: &EnvironmentSettings,
 ) -> Result<ChangeArchiver<Firehose, S3Bucket, SystemClock>> {
     let (stream, bucket) = (settings.required_firehose_stream()?, settings.required_bucket()?);
-    let stream = Firehose::new(&firehose_client().await?, stream);
-    let bucket = S3Bucket::new(&s3_client().await?, bucket);
+    let stream = Firehose::new(&settings.firehose_client().await?, stream);
+    let bucket = S3Bucket::new(&settings.s3_client().await?, bucket);
     Ok(ChangeArchiver::new(stream, bucket, SystemClock))
 }
 

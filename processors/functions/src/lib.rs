@@ -10,17 +10,21 @@
 
 mod aggregator;
 mod batch;
+mod heartbeat;
 mod host;
 mod invalidator;
 pub mod metrics;
 mod region;
 mod relay;
+mod secrets;
 mod tables;
 
 pub use aggregator::{AggregatedBatch, StreamAggregator};
 pub use batch::FailedRecord;
+pub use heartbeat::{HEARTBEAT_REQUEST, write_heartbeats};
 pub use host::ProjectionHost;
 pub use invalidator::{FailedMessage, InvalidatedMessages, InvalidatorFunction, QueueInvalidator};
 pub use region::StreamRegion;
 pub use relay::{RelayedBatch, StreamRelay};
+pub use secrets::SecretAttributes;
 pub use tables::SourceTables;

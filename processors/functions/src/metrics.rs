@@ -1,5 +1,6 @@
 //! The metrics of a batch that a handler returns.
 
+use afterwrite::heartbeat::HeartbeatStage;
 pub use afterwrite_lambda::MetricsLabels;
 use afterwrite_lambda::MetricsLine;
 
@@ -18,6 +19,7 @@ pub fn aggregated(batch: &AggregatedBatch) -> MetricsLine {
     if let Some(age_ms) = batch.age_ms {
         line.milliseconds("RecordAge", age_ms);
     }
+    line.freshness(HeartbeatStage::Counted, batch.heartbeat_age);
     line
 }
 
@@ -51,6 +53,7 @@ pub fn relayed(batch: &RelayedBatch) -> MetricsLine {
     if let Some(age_ms) = batch.age_ms {
         line.milliseconds("RelayedRecordAge", age_ms);
     }
+    line.freshness(HeartbeatStage::Archived, batch.archived_heartbeat_age);
     line
 }
 

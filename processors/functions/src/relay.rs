@@ -14,11 +14,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::commit::RecordFailure;
 use afterwrite::projection::archive_line;
-use afterwrite::record::{AttributePath, ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
+use afterwrite::record::{ChangeRecord, Operation, RecordBatch, StreamView, Timestamp};
 use afterwrite::relay::archive::{ArchiveLine, ArchiveTotals, ChangeArchiver};
 use afterwrite::relay::invalidate::{
     CacheInvalidator, InvalidationChange, InvalidationStage, InvalidationTotals,
@@ -32,8 +33,9 @@ use futures::future::{OptionFuture, join};
 
 use crate::batch::{
     FailedRecord, IdentifiedRecord, age_ms, batch_response, decode_event, failed_records, identify_records,
-    missing_image, record_error,
+    missing_image, newest_heartbeat, record_error,
 };
+use crate::secrets::SecretAttributes;
 use crate::tables::SourceTables;
 
 /// Invalidates caches and archives changes.
@@ -42,8 +44,7 @@ pub struct StreamRelay<K, D, Q, S, O, C> {
     tables: SourceTables,
     invalidator: Option<CacheInvalidator<K, D, Q, C>>,
     archiver: Option<ChangeArchiver<S, O, C>>,
-    /// The secret attributes of all entities.
-    all_secrets: Vec<AttributePath>,
+    secrets: SecretAttributes,
     handled: HandledEvents,
     clock: C,
 }
@@ -78,6 +79,8 @@ pub struct RelayedBatch {
     pub failures: Vec<FailedRecord>,
     /// The age of the newest change, in milliseconds.
     pub age_ms: Option<u64>,
+    /// The age of the newest heartbeat, if the batch has one and was archived completely.
+    pub archived_heartbeat_age: Option<Duration>,
 }
 
 /// The events of a batch, aligned with its records; `None` for a record that cannot be recognised.
@@ -93,8 +96,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         archiver: Option<ChangeArchiver<S, O, C>>,
         clock: C,
     ) -> Self {
-        let all_secrets = all_secrets(tables.model());
-        Self { tables, invalidator, archiver, all_secrets, handled: HandledEvents::default(), clock }
+        let secrets = SecretAttributes::new(tables.model());
+        Self { tables, invalidator, archiver, secrets, handled: HandledEvents::default(), clock }
     }
 
     /// The model.
@@ -121,6 +124,10 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         let invalidated = invalidated.transpose()?;
         let archived = archived.transpose()?;
         let archived_before = archived.as_ref().map_or(0, |archived| archived.before);
+        let now = self.clock.now();
+        let is_archived = archived.as_ref().is_some_and(|archived| archived.failures.is_empty());
+        let heartbeat = newest_heartbeat(&batch, &records).filter(|_| is_archived);
+        let archived_heartbeat_age = heartbeat.map(|written| now.since(written));
         let (archived, unarchived) = archived.map(|archived| (archived.totals, archived.failures)).unzip();
         let mut failures: Vec<RecordFailure> = unarchived.unwrap_or_default();
         let (mut totals, mut refused) = (None, Vec::new());
@@ -137,7 +144,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
             archived_before,
             refused,
             failures: failed_records(&batch, failures),
-            age_ms: age_ms(&batch, self.clock.now()),
+            age_ms: age_ms(&batch, now),
+            archived_heartbeat_age,
         })
     }
 
@@ -211,7 +219,8 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
                 before += 1;
                 continue;
             }
-            match archive_line(json, self.secrets_of(record)) {
+            let known = record.identity.as_ref().filter(|_| record.record.is_ok());
+            match archive_line(json, self.secrets.of(known)) {
                 Ok(text) => texts.push((record.index, text)),
                 Err(error) => failures.push(RecordFailure { index: record.index, error }),
             }
@@ -228,21 +237,13 @@ impl<K: Cache, D: Distribution, Q: PathQueue, S: DeliveryStream, O: ObjectStore,
         Ok(ArchivedRecords { totals: outcome.totals, failures, before })
     }
 
-    /// The attributes that are removed from a record's line: the secrets of the item's entity. An item that matches no entity, or a
-    /// malformed record, may hold those of any.
-    fn secrets_of<'s>(&'s self, record: &'s IdentifiedRecord<'_>) -> &'s [AttributePath] {
-        match (record.record, &record.identity) {
-            (Ok(_), Some(identity)) => &identity.entity.secrets,
-            (Err(_), _) | (_, None) => &self.all_secrets,
-        }
-    }
-
     /// A record whose item is unknown because it is malformed is archived: nothing could restore it.
     fn is_archived(&self, record: &IdentifiedRecord<'_>) -> bool {
         match self.model().archive {
             ArchiveScope::All => true,
             ArchiveScope::Matched => {
-                record.identity.is_some() || record.record.is_err() || record.source.is_err()
+                let is_known = record.identity.is_some() || record.is_heartbeat();
+                is_known || record.record.is_err() || record.source.is_err()
             }
         }
     }
@@ -286,10 +287,4 @@ struct ArchivedRecords {
 
 fn event_of(events: &BatchEvents, index: usize) -> Option<EventFingerprint> {
     events.get(index).copied().flatten()
-}
-
-/// The secret attributes of all entities, each once.
-fn all_secrets(model: &Model) -> Vec<AttributePath> {
-    let paths: BTreeSet<_> = model.entities.iter().flat_map(|entity| &entity.secrets).collect();
-    paths.into_iter().cloned().collect()
 }

@@ -9,6 +9,7 @@ mod payload;
 mod response;
 mod runtime;
 
+pub use self::logging::start_logging;
 pub use self::metrics::{MetricsLabels, MetricsLine};
 pub use self::payload::EventSource;
 pub use self::response::{BatchItemFailure, BatchResponse};

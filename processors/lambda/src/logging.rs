@@ -5,6 +5,6 @@ use lambda_runtime::tracing::{Level, init_default_subscriber_with_writer};
 
 /// Logs at the level and in the format of the function's logging settings. TRACE is capped to DEBUG: at TRACE the Lambda runtime
 /// writes every event, and with it the values that a model keeps secret.
-pub(crate) fn start() {
+pub fn start_logging() {
     init_default_subscriber_with_writer(std::io::stdout.with_max_level(Level::DEBUG));
 }

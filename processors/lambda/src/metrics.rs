@@ -4,12 +4,16 @@ use std::time::{Duration, Instant};
 
 use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::config::EnvironmentSettings;
+use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite::record::Timestamp;
 use afterwrite::table::Model;
 use serde_json::{Map, Value, json};
 
 /// The namespace if `POWERTOOLS_METRICS_NAMESPACE` is unset.
 const NAMESPACE: &str = "Afterwrite";
+/// The age of the newest heartbeat, and the dimension that names the stage that it has passed.
+const FRESHNESS: &str = "FreshnessSeconds";
+const STAGE: &str = "stage";
 /// The dimension with the value of `POWERTOOLS_SERVICE_NAME`.
 const SERVICE: &str = "service";
 const FUNCTION: &str = "Function";
@@ -48,6 +52,7 @@ impl MetricsLabels {
 #[derive(Debug, Default)]
 pub struct MetricsLine {
     metrics: Vec<(String, &'static str, u64)>,
+    freshness: Option<(HeartbeatStage, Duration)>,
 }
 
 impl MetricsLine {
@@ -59,6 +64,11 @@ impl MetricsLine {
     /// Adds a duration.
     pub fn milliseconds(&mut self, name: &str, ms: u64) {
         self.metrics.push((name.to_owned(), "Milliseconds", ms));
+    }
+
+    /// Adds the metric `FreshnessSeconds` of a stage: the age of the newest heartbeat that has passed it.
+    pub fn freshness(&mut self, stage: HeartbeatStage, age: Option<Duration>) {
+        self.freshness = age.map(|age| (stage, age));
     }
 
     /// Prints the line, for a batch that was started at `started`.
@@ -75,21 +85,27 @@ impl MetricsLine {
         let dimensions = labels.dimensions();
         let names: Vec<&str> = dimensions.iter().map(|(name, _)| *name).collect();
         let mut line = Map::new();
+        let mut directives = vec![directive(&labels.namespace, &names, &definitions)];
+        if let Some((stage, age)) = self.freshness {
+            let names: Vec<&str> =
+                names.iter().copied().filter(|name| *name != FUNCTION).chain([STAGE]).collect();
+            let freshness = [json!({ "Name": FRESHNESS, "Unit": "Seconds" })];
+            directives.push(directive(&labels.namespace, &names, &freshness));
+            line.insert(STAGE.to_owned(), json!(stage.name()));
+            line.insert(FRESHNESS.to_owned(), json!(age.as_secs_f64()));
+        }
         line.insert(
             "_aws".to_owned(),
-            json!({
-                "Timestamp": now.epoch_ms(),
-                "CloudWatchMetrics": [{
-                    "Namespace": labels.namespace,
-                    "Dimensions": [names],
-                    "Metrics": definitions,
-                }],
-            }),
+            json!({ "Timestamp": now.epoch_ms(), "CloudWatchMetrics": directives }),
         );
         line.extend(dimensions.into_iter().map(|(name, value)| (name.to_owned(), json!(value))));
         line.extend(self.metrics.into_iter().map(|(name, _, value)| (name, json!(value))));
         Value::Object(line).to_string()
     }
+}
+
+fn directive(namespace: &str, dimensions: &[&str], metrics: &[Value]) -> Value {
+    json!({ "Namespace": namespace, "Dimensions": [dimensions], "Metrics": metrics })
 }
 
 /// `write_units` → `WriteUnits`.
@@ -106,12 +122,39 @@ fn capitalized(word: &str) -> impl Iterator<Item = char> {
 mod tests {
     use super::*;
 
-    fn rendered(settings: &EnvironmentSettings) -> Value {
+    fn line_of(settings: &EnvironmentSettings, mut line: MetricsLine) -> Value {
         let labels = MetricsLabels::new(settings, "relay", &Model::load("shop").unwrap());
-        let mut line = MetricsLine::default();
         line.count("records_relayed", 3_u64);
         let now = Timestamp::from_epoch_ms(1_770_372_000_000);
         serde_json::from_str(&line.render(&labels, Duration::from_millis(12), now)).unwrap()
+    }
+
+    fn rendered(settings: &EnvironmentSettings) -> Value {
+        line_of(settings, MetricsLine::default())
+    }
+
+    #[test]
+    fn a_heartbeat_adds_a_metric_with_the_stage_as_dimension() {
+        let mut line = MetricsLine::default();
+        line.freshness(HeartbeatStage::Archived, Some(Duration::from_millis(2_500)));
+        let line = line_of(&EnvironmentSettings::default(), line);
+        let directive = json!({
+            "Namespace": "Afterwrite",
+            "Dimensions": [["Model", "stage"]],
+            "Metrics": [{ "Name": "FreshnessSeconds", "Unit": "Seconds" }],
+        });
+        assert_eq!(line["_aws"]["CloudWatchMetrics"][1], directive);
+        assert_eq!((&line["stage"], &line["FreshnessSeconds"]), (&json!("archived"), &json!(2.5)));
+        assert_eq!((&line["RecordsRelayed"], &line["Model"]), (&json!(3), &json!("shop")));
+    }
+
+    #[test]
+    fn a_batch_without_a_heartbeat_has_one_set_of_dimensions() {
+        let mut line = MetricsLine::default();
+        line.freshness(HeartbeatStage::Counted, None);
+        let line = line_of(&EnvironmentSettings::default(), line);
+        assert_eq!(line["_aws"]["CloudWatchMetrics"].as_array().map(Vec::len), Some(1));
+        assert_eq!(line.get("stage"), None);
     }
 
     #[test]

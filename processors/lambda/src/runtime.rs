@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::failure::FunctionFailure;
-use crate::logging;
+use crate::logging::start_logging;
 
 /// Time before Lambda's deadline that is reserved for sending the response.
 const RESPONSE_RESERVE: Duration = Duration::from_millis(500);
@@ -46,6 +46,17 @@ pub struct Invocation {
 }
 
 impl Invocation {
+    /// An invocation outside Lambda, which ends at this time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Event`] if the payload is not JSON.
+    pub fn new(payload: &[u8], lambda_deadline: Timestamp) -> Result<Self> {
+        let payload = serde_json::from_slice(payload).map_err(|error| {
+            Error::new(ErrorKind::Event, "the payload of the invocation is not JSON").caused_by(error)
+        })?;
+        Ok(Self { payload, deadline: lambda_deadline.minus(RESPONSE_RESERVE) })
+    }
+
     /// The payload: JSON of any shape.
     #[must_use]
     pub fn payload(&self) -> &str {
@@ -65,7 +76,7 @@ where
     F: LambdaFunction,
     S: Future<Output = Result<F>>,
 {
-    logging::start();
+    start_logging();
     let settings = EnvironmentSettings::from_env();
     for warning in &settings.warnings {
         tracing::warn!("{warning}");

@@ -1,18 +1,17 @@
-//! The AWS services around a Lambda function, on this machine: a DynamoDB with streams inside the process, the event source
-//! mapping that delivers a stream to a function, and a delivery stream and an S3 for what the functions pass on.
+//! The AWS services around a Lambda function, on this machine: a DynamoDB with streams inside the process, and a delivery stream,
+//! an S3, queues and a CloudFront for what the functions pass on.
 //!
 //! ```text
-//! AWS SDK client ──HTTP, loopback──▶ dynamodb ──stream──▶ poller ──event, as Lambda delivers it──▶ handler
-//! handler ──HTTP, loopback──▶ firehose ──objects──▶ s3
+//! AWS SDK client ──HTTP, loopback──▶ dynamodb ──stream──▶ event source mapping ──event, as Lambda delivers it──▶ handler
+//! handler ──HTTP, loopback──▶ firehose ──objects──▶ s3 ──notifications──▶ sqs ──▶ handler
 //! ```
 //!
-//! The handler is the one that runs in Lambda.
+//! The handler is the one that runs in Lambda; the crate `afterwrite-mapping` delivers to it.
 
+pub mod cloudfront;
+pub mod conflicts;
 pub mod dynamodb;
 pub mod firehose;
-mod http;
-pub mod poller;
 pub mod s3;
-pub mod sample;
 pub mod sdk;
-pub mod stream;
+pub mod sqs;

@@ -1,6 +1,7 @@
 //! An S3 inside this process. AWS SDK clients reach it over loopback HTTP.
 //!
-//! It is [s3s-fs](https://docs.rs/s3s-fs) over a temporary folder that is deleted with the server. Its differences from AWS:
+//! It is [s3s-fs](https://docs.rs/s3s-fs) over a folder: a temporary one, which is deleted with the server, or one that stays. Its
+//! differences from AWS:
 //!
 //! | s3s-fs | here |
 //! |---|---|
@@ -8,10 +9,11 @@
 //! | putting an object into a missing bucket creates the bucket | the response is `NoSuchBucket` |
 //! | an object `z` next to an object `z/y` cannot be written | kept: keys are files, and Afterwrite never uses such keys |
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_mapping::http::HttpServer;
 use aws_config::SdkConfig;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue, IF_MATCH, IF_NONE_MATCH};
@@ -21,16 +23,36 @@ use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 
-use crate::http::HttpServer;
 use crate::sdk::{CREDENTIAL, sdk_config};
 
 /// A running S3. [`EmbeddedS3::stop`] waits for open requests; dropping it stops it too. Its objects are deleted with it.
 #[derive(Debug)]
 pub struct EmbeddedS3 {
     server: HttpServer,
-    folder: TempDir,
+    /// `None` if the folder stays.
+    folder: Option<TempDir>,
+}
+
+/// An object that was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedObject {
+    /// Its bucket.
+    pub bucket: String,
+    /// Its key, URL-encoded, as in a notification.
+    pub key: String,
+}
+
+/// Where and how an embedded S3 runs.
+#[derive(Debug, Default)]
+pub struct S3Options {
+    /// The folder of its objects, which stays; without it, a temporary one.
+    pub folder: Option<PathBuf>,
+    /// Its port on 127.0.0.1; 0 is any free one.
+    pub port: u16,
+    /// Takes each object that is created.
+    pub created: Option<mpsc::UnboundedSender<CreatedObject>>,
 }
 
 impl EmbeddedS3 {
@@ -39,18 +61,37 @@ impl EmbeddedS3 {
     /// # Errors
     /// `Configuration` if it cannot listen or there is no temporary directory.
     pub async fn start() -> Result<Self> {
-        let folder = tempfile::tempdir().map_err(no_folder)?;
-        let files = FileSystem::new(folder.path())
-            .map_err(|error| no_folder(std::io::Error::other(format!("{error:?}"))))?;
+        Self::open(S3Options::default()).await
+    }
+
+    /// Starts a server with the buckets that are in its folder.
+    ///
+    /// # Errors
+    /// `Configuration` if it cannot listen, or the folder cannot be used.
+    pub async fn open(options: S3Options) -> Result<Self> {
+        let S3Options { folder, port, created } = options;
+        let temporary = match &folder {
+            None => Some(tempfile::tempdir().map_err(no_folder)?),
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(|error| unusable_folder(folder, error))?;
+                None
+            }
+        };
+        let path = folder.or_else(|| temporary.as_ref().map(|folder| folder.path().to_owned()));
+        let path = path.unwrap_or_default();
+        let files =
+            FileSystem::new(&path).map_err(|error| no_folder(std::io::Error::other(format!("{error:?}"))))?;
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(CREDENTIAL, CREDENTIAL));
         let buckets = Arc::new(BucketService {
             service: builder.build(),
-            folder: folder.path().to_owned(),
+            folder: path,
             conditional_write: Mutex::new(()),
+            created,
         });
         let service = service_fn(move |request| Arc::clone(&buckets).respond(request));
-        Ok(Self { server: HttpServer::start("embedded S3", service).await?, folder })
+        let server = HttpServer::start_at("embedded S3", port, service).await?;
+        Ok(Self { server, folder: temporary })
     }
 
     /// The server's URL: `http://127.0.0.1:<port>`.
@@ -85,13 +126,23 @@ impl EmbeddedS3 {
         })
     }
 
-    /// Stops: no new connections, open requests finish, all objects are deleted.
+    /// Creates a bucket unless there is one of its name.
+    ///
+    /// # Errors
+    /// As [`EmbeddedS3::create_bucket`].
+    pub async fn ensure_bucket(&self, name: &str) -> Result<()> {
+        let there = Box::pin(self.client().head_bucket().bucket(name).send()).await;
+        if there.is_ok() { Ok(()) } else { self.create_bucket(name).await }
+    }
+
+    /// Stops: no new connections, open requests finish, the objects of a temporary folder are deleted.
     ///
     /// # Errors
     /// `Unavailable` if the server failed before, or its folder cannot be deleted.
     pub async fn stop(self) -> Result<()> {
         self.server.stop().await?;
-        self.folder.close().map_err(|error| {
+        let Some(folder) = self.folder else { return Ok(()) };
+        folder.close().map_err(|error| {
             Error::new(ErrorKind::Unavailable, "the folder of the embedded S3 cannot be deleted")
                 .caused_by(error)
         })
@@ -104,6 +155,7 @@ struct BucketService {
     folder: PathBuf,
     /// Held during a conditional write.
     conditional_write: Mutex<()>,
+    created: Option<mpsc::UnboundedSender<CreatedObject>>,
 }
 
 impl BucketService {
@@ -117,7 +169,25 @@ impl BucketService {
         let is_conditional =
             [IF_NONE_MATCH, IF_MATCH].iter().any(|header| request.headers().contains_key(header));
         let _turn = if is_conditional { Some(self.conditional_write.lock().await) } else { None };
-        self.service.call(request.map(s3s::Body::from)).await
+        let created = self.created_by(&request);
+        let response = self.service.call(request.map(s3s::Body::from)).await?;
+        if let Some((sender, created)) =
+            self.created.as_ref().zip(created).filter(|_| response.status().is_success())
+        {
+            // Nobody reads notifications while the process ends.
+            let _ = sender.send(created);
+        }
+        Ok(response)
+    }
+
+    /// The object that a request creates: a whole object, or the last step of one in parts.
+    fn created_by(&self, request: &Request<Incoming>) -> Option<CreatedObject> {
+        let (bucket, key) = request.uri().path().trim_start_matches('/').split_once('/')?;
+        let query = request.uri().query().unwrap_or_default();
+        let is_put = request.method() == Method::PUT && !query.contains("uploadId=");
+        let is_completed = request.method() == Method::POST && query.contains("uploadId=");
+        let is_created = (is_put || is_completed) && !key.is_empty();
+        is_created.then(|| CreatedObject { bucket: bucket.to_owned(), key: key.to_owned() })
     }
 
     /// Whether the request writes an object into a missing bucket. (The name of a bucket needs no decoding.)
@@ -136,6 +206,13 @@ fn no_such_bucket() -> s3s::HttpResponse {
     *response.status_mut() = StatusCode::NOT_FOUND;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     response
+}
+
+fn unusable_folder(folder: &Path, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Configuration, "the folder of the embedded S3 cannot be created")
+        .with("folder", folder.display().to_string())
+        .hint("Name a folder that can be written")
+        .caused_by(error)
 }
 
 fn no_folder(error: std::io::Error) -> Error {

@@ -7,11 +7,13 @@
 )]
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use afterwrite::clock::SystemClock;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, EmbeddedStream, KeyDefinition, TableDefinition};
-use afterwrite_local::poller::{MappingSettings, PollerProgress, StreamPoller};
-use afterwrite_local::stream::{StreamRecord, StreamSource as _};
+use afterwrite_mapping::{
+    EventSourceMapping, MappingControl, MappingEnd, MappingOptions, MappingPace, MappingProgress,
+    MappingSettings, MemoryCheckpoints, ShardPosition, StreamRecord, StreamSource as _,
+};
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
     Update,
@@ -52,9 +54,9 @@ async fn put(client: &aws_sdk_dynamodb::Client, sort: &str, value: i64) {
 
 /// All records of the stream's only shard, as parsed JSON.
 async fn records(stream: &EmbeddedStream) -> Vec<(StreamRecord, Value)> {
-    let shards = stream.shards().await.unwrap();
+    let shards = stream.describe(None).await.unwrap().shards;
     assert_eq!(shards.len(), 1);
-    let mut iterator = stream.iterator(&shards[0].id, None).await.unwrap();
+    let mut iterator = stream.iterator(&shards[0].id, &ShardPosition::TrimHorizon).await.unwrap();
     let mut all = Vec::new();
     loop {
         let page = stream.read(&iterator).await.unwrap();
@@ -106,15 +108,15 @@ async fn a_page_of_writes_that_change_nothing_does_not_look_like_the_end() {
         put(&client, "a", value).await;
     }
     let stream = server.stream(TABLE).await.unwrap();
-    let shard = stream.shards().await.unwrap().remove(0).id;
+    let shard = stream.describe(None).await.unwrap().shards.remove(0).id;
     let first = records(&stream).await.remove(0).0.sequence_number;
-    let iterator = stream.iterator(&shard, Some(&first)).await.unwrap();
+    let iterator = stream.iterator(&shard, &ShardPosition::After(first)).await.unwrap();
     let page = stream.read(&iterator).await.unwrap();
     assert_eq!(page.records.len(), 1);
 }
 
 #[tokio::test]
-async fn a_poller_delivers_each_write_in_order_while_it_is_written() {
+async fn a_mapping_delivers_each_write_in_order_while_it_is_written() {
     let (server, client) = started().await;
     let stream = server.stream(TABLE).await.unwrap();
     let seen = std::sync::Mutex::new(Vec::<(String, i64)>::new());
@@ -127,18 +129,20 @@ async fn a_poller_delivers_each_write_in_order_while_it_is_written() {
         }
         std::future::ready(Ok(b"{}".to_vec()))
     };
-    let (settings, progress) =
-        (MappingSettings { batch_size: 7, ..MappingSettings::default() }, PollerProgress::default());
-    let writers_done = AtomicBool::new(false);
+    let settings = MappingSettings { batch_size: 7, ..MappingSettings::default() };
+    let (progress, checkpoints) = (MappingProgress::default(), MemoryCheckpoints::default());
+    let control = MappingControl::default();
     let write = async {
         for value in 0..20 {
             futures::future::join_all(["a", "b", "c"].map(|sort| put(&client, sort, value))).await;
         }
-        writers_done.store(true, Ordering::SeqCst);
+        control.drain();
     };
-    let poller = StreamPoller::new(&stream, &handler, &settings, &progress);
-    let ((), polled) = futures::future::join(write, poller.run_until_drained(&writers_done)).await;
-    polled.unwrap();
+    let options =
+        MappingOptions { pace: MappingPace::local(), ..MappingOptions::new(&progress, &checkpoints) };
+    let mapping = EventSourceMapping::new(&stream, &handler, &SystemClock, &settings, options);
+    let ((), delivered) = futures::future::join(write, mapping.run(&control)).await;
+    assert_eq!(delivered.unwrap(), MappingEnd::Drained);
     for sort in ["a", "b", "c"] {
         let of_item: Vec<i64> =
             seen.lock().unwrap().iter().filter(|(seen, _)| seen == sort).map(|(_, value)| *value).collect();

@@ -1,3 +1,39 @@
-//! Operations on a deployed table: jobs that fill, verify, repair and replay what is derived from it.
+//! Operations on deployed tables, for the command line and for scheduled functions.
+//!
+//! | module | task |
+//! |---|---|
+//! | [`input`] | change records from files, folders and buckets |
+//! | [`recording`] | records as JSON lines without secrets |
+//! | [`trace`] | everything that follows from one record, computed and not written |
+//! | [`tables`] | writes that stay in memory, and the items that a run has changed |
+//! | [`fixture`] | items or records with the rollups that must follow from them |
+//! | [`invocation`] | one Lambda event through the functions, and what it changed |
+//! | [`tail`] | the records of a table's stream as they appear |
+//! | [`replay`] | records delivered again, in order, resumable |
+//! | [`redrive`] | on-failure objects and parked items processed again |
+//! | [`state_table`] | state tables side by side |
+//! | [`backfill`] | what a table has already is counted |
+//! | [`verify`], [`repair`] | what is derived is compared with the items, and corrected |
+//! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
+pub mod backfill;
+mod cursor;
+pub mod fixture;
+pub mod input;
+pub mod invocation;
+pub mod item_json;
+mod items;
 pub mod jobs;
+mod projector;
+pub mod recording;
+pub mod redrive;
+pub mod repair;
+pub mod replay;
+pub mod state_table;
+pub mod tables;
+pub mod tail;
+mod tenant;
+pub mod trace;
+pub mod verify;
+
+pub use self::tenant::TenantFilter;

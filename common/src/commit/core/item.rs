@@ -290,7 +290,8 @@ impl<'r> LedgerItem<'r> {
         };
         let on_expiry = self.identity.entity.on_expiry;
         let (entry, records) = (self.entry.as_ref(), &self.records.changes);
-        decide(entry, records, &self.markers, on_expiry, context.now, is_item_read)
+        let judged_at = context.core.judged_at(context.now);
+        decide(entry, records, &self.markers, on_expiry, judged_at, is_item_read)
     }
 
     fn must_reconcile(&self) -> bool {

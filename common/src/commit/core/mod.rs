@@ -39,6 +39,17 @@ pub enum PoisonPolicy {
     Fail,
 }
 
+/// Whether the state table may have lost tombstones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TombstoneHistory {
+    /// Tombstones live for 35 days. A record that is older is never applied to an item without an entry; the item is reconciled.
+    #[default]
+    Expiring,
+    /// The table is younger than tombstones live, so it has those of all deletions that were ever counted in it: records of any
+    /// age are applied. For a table that is built from an archive.
+    Complete,
+}
+
 /// The inputs of all decisions: the model, and where it is deployed.
 #[derive(Debug)]
 pub(crate) struct LedgerCore {
@@ -49,6 +60,7 @@ pub(crate) struct LedgerCore {
     pub(crate) poison: PoisonPolicy,
     /// Whether errors may name the keys of items.
     pub(crate) names_keys: bool,
+    pub(crate) history: TombstoneHistory,
     /// The treatment of contributions to aggregates that the model no longer has.
     pub(crate) dropped: DroppedAggregates,
 }
@@ -72,6 +84,15 @@ pub(crate) struct StepContext<'c> {
 }
 
 impl LedgerCore {
+    /// The time at which the age of records is judged.
+    pub(crate) fn judged_at(&self, now: Timestamp) -> Timestamp {
+        match self.history {
+            TombstoneHistory::Expiring => now,
+            // No record is older than 1970.
+            TombstoneHistory::Complete => Timestamp::from_epoch_ms(0),
+        }
+    }
+
     /// The aggregates that count such an item.
     pub(crate) fn aggregates<'i>(&'i self, item: &'i LedgerItem<'_>) -> impl Iterator<Item = &'i Aggregate> {
         item.identity.entity.aggregates.iter().filter_map(|index| self.model.aggregates.get(*index))
@@ -80,17 +101,27 @@ impl LedgerCore {
     /// The key of an item by the texts of a [`SourceKey`](crate::entity::SourceKey); `None` if they do not match the
     /// table's key schema.
     pub(crate) fn item_key(&self, table: usize, partition: &str, sort: Option<&str>) -> Option<ItemKey> {
-        let schema = self.model.tables.get(table)?;
-        let attribute = |key: &KeySchema, text: &str| {
-            let value = key_value(text, key.key_type)?;
-            Some(KeyAttribute { name: Arc::clone(&key.name), value })
-        };
-        let sort = match (&schema.sort_key, sort) {
-            (Some(key), Some(text)) => Some(attribute(key, text)?),
-            (None, None) => None,
-            (Some(_), None) | (None, Some(_)) => return None,
-        };
-        let table = Arc::clone(self.table_names.get(table)?);
-        Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
+        source_item_key(&self.model, &self.table_names, table, (partition, sort))
     }
+}
+
+/// The key of an item in its table: see [`LedgerCore::item_key`].
+pub(crate) fn source_item_key(
+    model: &Model,
+    table_names: &[Arc<str>],
+    table: usize,
+    (partition, sort): (&str, Option<&str>),
+) -> Option<ItemKey> {
+    let schema = model.tables.get(table)?;
+    let attribute = |key: &KeySchema, text: &str| {
+        let value = key_value(text, key.key_type)?;
+        Some(KeyAttribute { name: Arc::clone(&key.name), value })
+    };
+    let sort = match (&schema.sort_key, sort) {
+        (Some(key), Some(text)) => Some(attribute(key, text)?),
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => return None,
+    };
+    let table = Arc::clone(table_names.get(table)?);
+    Some(ItemKey { table, partition: attribute(&schema.partition_key, partition)?, sort })
 }

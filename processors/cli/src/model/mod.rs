@@ -6,6 +6,7 @@
 //! show      its parts            ─┐
 //! diff      its differences     ─┴─ both from its description
 //! explain   the consequences of one item
+//! test      fixtures: items or records, and the rollups that must follow
 //! ddl       the SQL of its datasets
 //! ```
 
@@ -14,6 +15,7 @@ mod ddl;
 pub mod diff;
 mod explain;
 mod show;
+mod test;
 
 use afterwrite::Result;
 use afterwrite::config::EnvironmentSettings;
@@ -26,6 +28,7 @@ use self::ddl::DdlArguments;
 use self::diff::DiffArguments;
 use self::explain::ExplainArguments;
 use self::show::ShowArguments;
+use self::test::TestArguments;
 use crate::print::new_table;
 
 /// A command on a model.
@@ -39,6 +42,8 @@ pub enum ModelCommand {
     Explain(ExplainArguments),
     /// Show what changes when a new model replaces an old one, and what reconciling costs.
     Diff(DiffArguments),
+    /// Run fixtures: items or change records, and the rollups, cache keys and paths that must follow from them.
+    Test(TestArguments),
     /// Write the SQL that defines a model's datasets in Athena: tables, views and saved queries.
     Ddl(DdlArguments),
 }
@@ -48,12 +53,13 @@ impl ModelCommand {
     ///
     /// # Errors
     /// A model that does not load, a file that cannot be read or written.
-    pub fn run(&self) -> Result<bool> {
+    pub async fn run(&self) -> Result<bool> {
         match self {
             Self::Check(arguments) => arguments.run(),
             Self::Show(arguments) => arguments.run(),
             Self::Explain(arguments) => arguments.run(),
             Self::Diff(arguments) => arguments.run(),
+            Self::Test(arguments) => Box::pin(arguments.run()).await,
             Self::Ddl(arguments) => arguments.run(),
         }
     }

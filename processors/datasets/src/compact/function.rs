@@ -2,12 +2,15 @@
 
 use std::time::Instant;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::{EventSource, Invocation, LambdaFunction, MetricsLabels, MetricsLine};
 use serde::Deserialize;
+
+use crate::heartbeat::exported_heartbeat;
 
 use super::{CompactionOptions, CompactionTotals, DatasetCompactor};
 
@@ -18,6 +21,7 @@ const HINT: &str = "Invoke it on a schedule with {}, or name a dataset or a day:
 #[derive(Debug)]
 pub struct CompactorFunction {
     compactor: DatasetCompactor<S3Bucket, SystemClock>,
+    objects: S3Bucket,
     labels: MetricsLabels,
 }
 
@@ -36,16 +40,17 @@ impl CompactorFunction {
     /// A missing or wrong setting, named by its variable.
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings)?;
-        let objects = S3Bucket::retrying(s3_client().await?, settings.required_bucket()?);
+        let objects = S3Bucket::retrying(settings.s3_client().await?, settings.required_bucket()?);
         let labels = MetricsLabels::new(&settings, FUNCTION, &config.model);
         Ok(Self {
             labels,
             compactor: DatasetCompactor::new(
                 config.model,
-                objects,
+                objects.clone(),
                 CompactionOptions::default(),
                 SystemClock,
             ),
+            objects,
         })
     }
 }
@@ -72,9 +77,13 @@ impl LambdaFunction for CompactorFunction {
     async fn handle(&self, invocation: Invocation) -> Result<CompactionTotals> {
         let started = Instant::now();
         let CompactionRequest { dataset, dt } = CompactionRequest::read(invocation.payload())?;
+        let is_whole = dataset.is_none() && dt.is_none();
+        let exported = if is_whole { exported_heartbeat(&self.objects).await? } else { None };
         let compaction = self.compactor.compact(dataset.as_deref(), dt.as_deref());
         let compacted = Box::pin(compaction).await?;
-        metrics(&compacted).print(&self.labels, started);
+        let mut line = metrics(&compacted);
+        line.freshness(HeartbeatStage::Queryable, exported.map(|written| SystemClock.now().since(written)));
+        line.print(&self.labels, started);
         Ok(compacted)
     }
 }

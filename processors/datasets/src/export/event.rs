@@ -6,16 +6,16 @@ use serde_json::Value;
 
 /// An object that was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CreatedObject {
+pub struct CreatedObject {
     /// Its bucket.
-    pub(super) bucket: String,
+    pub bucket: String,
     /// Its key, decoded.
-    pub(super) key: String,
+    pub key: String,
 }
 
 /// The event of an invocation.
 #[derive(Debug)]
-pub(super) enum ExporterEvent {
+pub enum ExporterEvent {
     /// An event of S3: all objects succeed, or the invocation fails.
     Objects(Vec<CreatedObject>),
     /// SQS messages by their ids: each succeeds or fails by itself.
@@ -27,7 +27,7 @@ impl ExporterEvent {
     ///
     /// # Errors
     /// [`ErrorKind::Event`] if the event is neither of S3 nor of SQS.
-    pub(super) fn read(json: &str) -> Result<Self> {
+    pub fn read(json: &str) -> Result<Self> {
         let event: Value = serde_json::from_str(json).map_err(|_| not_an_event())?;
         let records = event.get("Records").and_then(Value::as_array);
         match records {

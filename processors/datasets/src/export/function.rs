@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use afterwrite::Result;
-use afterwrite::clock::SystemClock;
+use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::commit::RememberedLookups;
-use afterwrite::config::{EnvironmentSettings, FunctionConfig, dynamodb_client, s3_client};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
@@ -36,10 +37,10 @@ impl ExporterFunction {
     pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
         let config = FunctionConfig::resolve(&settings)?;
         let name = settings.required_bucket()?;
-        let objects = S3Bucket::retrying(s3_client().await?, name.clone());
+        let objects = S3Bucket::retrying(settings.s3_client().await?, name.clone());
         let remembered = match &settings.state_table {
             Some(_) => {
-                let tables = DynamoDb::retrying(Box::pin(dynamodb_client()).await?);
+                let tables = DynamoDb::retrying(Box::pin(settings.dynamodb_client()).await?);
                 Some(RememberedLookups::new(config.model.clone(), settings.required_state_table()?, tables))
             }
             None => None,
@@ -118,7 +119,10 @@ impl ExporterFunction {
                 }
             });
         }
-        metrics(&totals).print(&self.labels, started);
+        let mut line = metrics(&totals);
+        let heartbeat = totals.heartbeat_ms.map(Timestamp::from_epoch_ms);
+        line.freshness(HeartbeatStage::Exported, heartbeat.map(|written| SystemClock.now().since(written)));
+        line.print(&self.labels, started);
         done
     }
 }

@@ -24,7 +24,7 @@
 
 mod column;
 pub(crate) mod commit;
-mod event;
+pub mod event;
 pub mod function;
 mod json;
 mod lines;
@@ -50,6 +50,7 @@ pub use self::object::ExportTotals;
 use self::object::ObjectExport;
 use self::upload::upload_files;
 use crate::delta::DeltaTable;
+use crate::heartbeat::store_exported;
 use crate::paths::{ARCHIVE, export_mark, log_root, rejected_lines};
 use crate::schema::model_fingerprint;
 
@@ -142,11 +143,20 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let mut outcomes = Vec::with_capacity(keys.len());
         for (key, object) in keys.iter().zip(uploaded) {
             outcomes.push(match object {
-                Ok(object) => self.mark(key).await.map(|()| object.totals),
+                Ok(object) => self.finish(key, object.totals).await.map(|()| object.totals),
                 Err(error) => Err(error),
             });
         }
         outcomes
+    }
+
+    /// Marks an object as exported, once its files are committed.
+    async fn finish(&self, key: &str, totals: ExportTotals) -> Result<()> {
+        self.mark(key).await?;
+        match totals.heartbeat_ms.map(Timestamp::from_epoch_ms) {
+            Some(written) => store_exported(&*self.bucket, written).await,
+            None => Ok(()),
+        }
     }
 
     /// Uploads the files of an object.

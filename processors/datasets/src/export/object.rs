@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use afterwrite::commit::RememberedLookups;
 use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::heartbeat::heartbeat_time;
 use afterwrite::projection::{
     DatasetRow, ImageScope, LookupKey, LookupOutputs, RecordImages, decode_old_image, rows,
 };
-use afterwrite::record::{ChangeRecord, Image, RecordDecoder};
+use afterwrite::record::{ChangeRecord, Image, RecordDecoder, Timestamp};
 use afterwrite::sink::Tables;
 use afterwrite::table::{Dataset, Model, NO_DAY};
 use afterwrite::{Error, ErrorKind, Result};
@@ -54,6 +55,9 @@ pub struct ExportTotals {
     pub existing_files: usize,
     /// Bytes of the files that were written.
     pub file_bytes: usize,
+    /// When the newest heartbeat was written, in milliseconds since 1970.
+    #[serde(skip)]
+    pub heartbeat_ms: Option<i64>,
 }
 
 impl std::ops::AddAssign for ExportTotals {
@@ -69,6 +73,7 @@ impl std::ops::AddAssign for ExportTotals {
         self.files += other.files;
         self.existing_files += other.existing_files;
         self.file_bytes += other.file_bytes;
+        self.heartbeat_ms = self.heartbeat_ms.max(other.heartbeat_ms);
     }
 }
 
@@ -190,6 +195,10 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
         for (line, key) in changes.iter().zip(&keys) {
             match self.identify(&line.record, key.as_ref()) {
                 Ok(Some(item)) => items.push(item),
+                Ok(None) if key.as_ref().is_some_and(SourceKey::is_heartbeat) => {
+                    let time = std::str::from_utf8(line.text).ok().and_then(heartbeat_time);
+                    self.totals.heartbeat_ms = self.totals.heartbeat_ms.max(time.map(Timestamp::epoch_ms));
+                }
                 Ok(None) => self.totals.unmatched += 1,
                 Err(error) => self.reject(line.line, line.text, &error)?,
             }

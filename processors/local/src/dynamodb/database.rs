@@ -7,7 +7,7 @@ use dynoxide::Database;
 
 /// Serves the two queries that every stream write and every stream read makes: the table's last sequence number, and the
 /// records after one.
-const STREAM_INDEX: &str = "CREATE INDEX afterwrite_stream_position
+const STREAM_INDEX: &str = "CREATE INDEX IF NOT EXISTS afterwrite_stream_position
     ON _stream_records (table_name, CAST(sequence_number AS INTEGER))";
 
 /// Opens an empty in-memory database whose stream records are indexed.
@@ -30,6 +30,20 @@ pub(super) fn open_database() -> Result<Database> {
     let database = Database::memory().map_err(failed)?;
     database.restore_from(file).map_err(failed)?;
     Ok(database)
+}
+
+/// Opens a database file, or creates it.
+pub(super) fn open_file(file: &Path) -> Result<Database> {
+    let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
+        Error::new(ErrorKind::Configuration, "the database file of the embedded DynamoDB cannot be used")
+            .with("file", file.display().to_string())
+            .hint("Name a folder that can be written, and that no other process uses")
+            .caused_by(error)
+    };
+    let path = file.to_str().ok_or_else(|| unusable("the path is not UTF-8".into()))?;
+    drop(Database::new(path).map_err(|error| unusable(error.into()))?);
+    add_stream_index(file).map_err(|error| unusable(error.into()))?;
+    Database::new(path).map_err(|error| unusable(error.into()))
 }
 
 fn add_stream_index(file: &Path) -> rusqlite::Result<()> {

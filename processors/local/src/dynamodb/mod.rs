@@ -1,6 +1,6 @@
 //! A DynamoDB with streams inside this process. AWS SDK clients reach its tables over loopback HTTP.
 //!
-//! It is [dynoxide](https://docs.rs/dynoxide-rs) in memory. Its differences from AWS end here:
+//! It is [dynoxide](https://docs.rs/dynoxide-rs), in memory or in a file. Its differences from AWS end here:
 //!
 //! | dynoxide | here |
 //! |---|---|
@@ -15,6 +15,7 @@ mod stream;
 mod table;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use afterwrite::{Error, ErrorKind, Result};
 use dynoxide::Database;
@@ -23,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use self::database::{call, failed, open_database};
+use self::database::{call, failed, open_database, open_file};
 pub use self::stream::EmbeddedStream;
 pub use self::table::{KeyDefinition, PARKED_INDEX, TableDefinition};
 use crate::sdk::sdk_config;
@@ -48,8 +49,25 @@ impl EmbeddedDynamoDb {
     /// # Errors
     /// `Configuration` if there is no temporary directory, `Unavailable` if the server does not start.
     pub async fn start() -> Result<Self> {
-        let database = open_database()?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+        Self::serve(open_database()?, 0).await
+    }
+
+    /// Starts a server on a port of 127.0.0.1 (0 is any free one), with a database file that outlives it, or else an empty
+    /// database in memory.
+    ///
+    /// # Errors
+    /// `Configuration` if the port is in use, or the file cannot be used.
+    pub async fn open(file: Option<&Path>, port: u16) -> Result<Self> {
+        Self::serve(file.map_or_else(open_database, open_file)?, port).await
+    }
+
+    async fn serve(database: Database, port: u16) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(|error| {
+            Error::new(ErrorKind::Configuration, "the embedded DynamoDB cannot listen on 127.0.0.1")
+                .with("port", port.to_string())
+                .hint("Choose another port")
+                .caused_by(error)
+        })?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = oneshot::channel::<()>();
         let server = tokio::spawn(dynoxide::server::serve_with_shutdown(listener, database.clone(), async {
@@ -83,6 +101,18 @@ impl EmbeddedDynamoDb {
             set_ttl.map_or(Ok(()), |request| database.update_time_to_live(request).map(drop))
         });
         created.await.map_err(|error| error.with("table", name))
+    }
+
+    /// Creates a table unless there is one of its name.
+    ///
+    /// # Errors
+    /// As [`EmbeddedDynamoDb::create_table`].
+    pub async fn ensure_table(&self, table: &TableDefinition) -> Result<()> {
+        let request = DescribeTableRequest { table_name: table.name.clone() };
+        match call(&self.database, |database| database.describe_table(request)).await {
+            Ok(_) => Ok(()),
+            Err(_) => self.create_table(table).await,
+        }
     }
 
     /// The stream of a table, as AWS shows it.

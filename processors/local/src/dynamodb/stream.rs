@@ -1,6 +1,9 @@
 //! A stream of the embedded DynamoDB, as Lambda delivers it.
 
 use afterwrite::Result;
+use afterwrite_mapping::{
+    RecordPage, ShardPage, ShardPosition, StreamReadError, StreamRecord, StreamShard, StreamSource,
+};
 use dynoxide::Database;
 use dynoxide::actions::describe_stream::DescribeStreamRequest;
 use dynoxide::actions::get_records::{GetRecordsRequest, Record};
@@ -9,7 +12,6 @@ use serde_json::Value;
 
 use super::database::{call, failed};
 use crate::sdk::REGION;
-use crate::stream::{RecordPage, StreamReadError, StreamRecord, StreamShard, StreamSource};
 
 /// A stream of the embedded DynamoDB.
 #[derive(Clone)]
@@ -30,43 +32,45 @@ impl EmbeddedStream {
     pub(super) fn new(database: Database, embedded_arn: String) -> Self {
         Self { database, arn: aws_arn(&embedded_arn), embedded_arn }
     }
-
-    /// The stream's ARN, with a region and a label of AWS's form.
-    #[must_use]
-    pub fn arn(&self) -> &str {
-        &self.arn
-    }
 }
 
 impl StreamSource for EmbeddedStream {
-    async fn shards(&self) -> Result<Vec<StreamShard>> {
+    /// The ARN, with a region and a label of AWS's form.
+    fn arn(&self) -> &str {
+        &self.arn
+    }
+
+    async fn describe(&self, _after: Option<&str>) -> Result<ShardPage> {
         let stream_arn = self.embedded_arn.clone();
         let request = DescribeStreamRequest { stream_arn, ..DescribeStreamRequest::default() };
         let described = call(&self.database, |database| database.describe_stream(request)).await?;
         let shards = described.stream_description.shards.into_iter();
-        Ok(shards.map(|shard| StreamShard { id: shard.shard_id, parent: None }).collect())
+        let shards = shards.map(|shard| StreamShard { id: shard.shard_id, parent: None });
+        Ok(ShardPage { shards: shards.collect(), next: None })
     }
 
-    async fn iterator(&self, shard: &str, after: Option<&str>) -> Result<String> {
-        let kind = if after.is_some() { "AFTER_SEQUENCE_NUMBER" } else { "TRIM_HORIZON" };
+    async fn iterator(&self, shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
+        let (kind, sequence_number) = match position {
+            ShardPosition::TrimHorizon => ("TRIM_HORIZON", None),
+            ShardPosition::Latest => ("LATEST", None),
+            ShardPosition::After(number) => ("AFTER_SEQUENCE_NUMBER", Some(number.clone())),
+        };
         let request = GetShardIteratorRequest {
             stream_arn: self.embedded_arn.clone(),
             shard_id: shard.to_owned(),
             shard_iterator_type: kind.to_owned(),
-            sequence_number: after.map(str::to_owned),
+            sequence_number,
         };
         let iterator = call(&self.database, |database| database.get_shard_iterator(request)).await?;
-        iterator.shard_iterator.ok_or_else(|| failed(std::io::Error::other("no shard iterator")))
+        Ok(iterator.shard_iterator.ok_or_else(|| failed(std::io::Error::other("no shard iterator")))?)
     }
 
     async fn read(&self, iterator: &str) -> Result<RecordPage, StreamReadError> {
         let request = GetRecordsRequest { shard_iterator: iterator.to_owned(), limit: None };
-        let read = call(&self.database, |database| database.get_records(request)).await;
-        let read = read.map_err(StreamReadError::ReadFailed)?;
+        let read = call(&self.database, |database| database.get_records(request)).await?;
         let is_at_end = read.records.is_empty();
         let changes = read.records.into_iter().filter(changes_something);
-        let records = changes.map(|record| lambda_record(record, &self.arn)).collect::<Result<_>>();
-        let records = records.map_err(StreamReadError::ReadFailed)?;
+        let records = changes.map(|record| lambda_record(record, &self.arn)).collect::<Result<_>>()?;
         Ok(RecordPage { records, is_at_end, next: read.next_shard_iterator })
     }
 }

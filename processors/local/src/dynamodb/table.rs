@@ -1,5 +1,7 @@
 //! The definition of a table of the embedded DynamoDB.
 
+use std::collections::BTreeMap;
+
 use afterwrite::{Error, ErrorKind, Result};
 use dynoxide::actions::create_table::CreateTableRequest;
 use dynoxide::actions::update_time_to_live::{TimeToLiveSpecification, UpdateTimeToLiveRequest};
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 /// The index of a state table that lists parked items.
 pub const PARKED_INDEX: &str = "parked";
 
-/// A table to create. All its key attributes are of type `S`; it is billed by request.
+/// A table to create; it is billed by request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableDefinition {
     /// Its name.
@@ -30,24 +32,30 @@ pub struct KeyDefinition {
     pub partition: String,
     /// The sort key, if there is one.
     pub sort: Option<String>,
+    /// The types (`N`, `B`) of attributes that are not of type `S`, by name.
+    pub types: BTreeMap<String, String>,
 }
 
 impl KeyDefinition {
     /// A key of a partition and a sort key.
     #[must_use]
     pub fn new(partition: &str, sort: &str) -> Self {
-        Self { partition: partition.to_owned(), sort: Some(sort.to_owned()) }
+        Self { partition: partition.to_owned(), sort: Some(sort.to_owned()), types: BTreeMap::new() }
     }
 
     /// A key of a partition key only.
     #[must_use]
     pub fn partition_only(partition: &str) -> Self {
-        Self { partition: partition.to_owned(), sort: None }
+        Self { partition: partition.to_owned(), sort: None, types: BTreeMap::new() }
     }
 
     /// The names of its attributes.
     pub fn attributes(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.partition).chain(&self.sort)
+    }
+
+    fn attribute_types(&self) -> impl Iterator<Item = (&String, &str)> {
+        self.attributes().map(|name| (name, self.types.get(name).map_or("S", String::as_str)))
     }
 
     fn schema(&self) -> Value {
@@ -71,9 +79,11 @@ impl TableDefinition {
 
     pub(super) fn create_request(&self) -> Result<CreateTableRequest> {
         let keys = std::iter::once(&self.key).chain(self.indexes.iter().map(|(_, key)| key));
-        let names: std::collections::BTreeSet<&String> = keys.flat_map(KeyDefinition::attributes).collect();
-        let attributes: Value =
-            names.iter().map(|name| json!({ "AttributeName": name, "AttributeType": "S" })).collect();
+        let types: BTreeMap<&String, &str> = keys.flat_map(KeyDefinition::attribute_types).collect();
+        let attributes: Value = types
+            .iter()
+            .map(|(name, kind)| json!({ "AttributeName": name, "AttributeType": kind }))
+            .collect();
         let indexes = self.indexes.iter().map(|(name, key)| {
             json!({ "IndexName": name, "KeySchema": key.schema(), "Projection": { "ProjectionType": "ALL" } })
         });

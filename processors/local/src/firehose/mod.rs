@@ -19,6 +19,7 @@ use afterwrite::clock::{Clock as _, SystemClock};
 use afterwrite::sink::ObjectStore as _;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_mapping::http::HttpServer;
 use aws_config::SdkConfig;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -27,7 +28,6 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::task::JoinSet;
 
 use self::buffer::RecordBuffer;
-use crate::http::HttpServer;
 use crate::sdk::sdk_config;
 
 /// The pause before the next try to write an object.
@@ -86,6 +86,18 @@ impl EmbeddedFirehose {
     /// # Errors
     /// `Configuration` if the server cannot listen.
     pub async fn start(options: DeliveryStreamOptions, s3: &aws_sdk_s3::Client) -> Result<Self> {
+        Self::start_at(0, options, s3).await
+    }
+
+    /// Starts a delivery stream on this port, or on a free one if it is 0.
+    ///
+    /// # Errors
+    /// `Configuration` if the port is in use.
+    pub async fn start_at(
+        port: u16,
+        options: DeliveryStreamOptions,
+        s3: &aws_sdk_s3::Client,
+    ) -> Result<Self> {
         let stream = Arc::new(StreamState {
             name: options.stream.clone(),
             bucket: S3Bucket::new(s3, Arc::from(options.bucket.as_str())),
@@ -102,7 +114,7 @@ impl EmbeddedFirehose {
                 Ok::<_, Infallible>(api::respond(request, &stream.name, accept).await)
             }
         });
-        let server = HttpServer::start("embedded delivery stream", service).await?;
+        let server = HttpServer::start_at("embedded delivery stream", port, service).await?;
         let mut writer = JoinSet::new();
         writer.spawn(Arc::clone(&stream).write_due_objects());
         Ok(Self { server, stream, _writer: writer })

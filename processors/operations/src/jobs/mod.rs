@@ -57,6 +57,7 @@ mod runner;
 mod state;
 mod store;
 
+pub(crate) use self::plan::approximate;
 pub use self::plan::{JobCosts, JobPlan, UnitPrices};
 pub use self::progress::{JobProgress, JobReport};
 pub use self::rate::RateLimiter;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::plan::{JobCosts, JobPlan, UnitPrices, approximate};
-use super::state::{JobState, JobStatus, JobTotals};
+use super::state::{JobKind, JobState, JobStatus, JobTotals};
 
 /// How far a job is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -182,6 +182,12 @@ fn next_steps(job: &JobState, now: Timestamp) -> Vec<String> {
     let command = |verb: &str| format!("afterwrite jobs {verb} {}", job.id);
     let is_alive = job.lease.as_ref().is_some_and(|lease| lease.until > now);
     match job.status {
+        // Neither keeps its results in the state table.
+        JobStatus::Planned | JobStatus::Paused | JobStatus::Failed
+            if matches!(job.kind, JobKind::Verify | JobKind::Repair) =>
+        {
+            vec![format!("afterwrite {}", job.kind.name())]
+        }
         JobStatus::Running if is_alive => {
             vec![command("pause"), command("stop"), format!("afterwrite jobs set {} rate=100", job.id)]
         }

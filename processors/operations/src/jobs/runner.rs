@@ -41,7 +41,7 @@ const STEP_TIME: Duration = Duration::from_secs(120);
 pub trait JobTask: Sync {
     /// Does a small part of a unit, beginning at its cursor. It must be idempotent: after a kill it runs again. A step whose error
     /// can be retried is repeated for up to two minutes.
-    fn step(&self, unit: &WorkUnit) -> impl Future<Output = Result<StepOutcome>> + Send;
+    fn step(&self, unit: &WorkUnit) -> impl Future<Output = Result<StepOutcome>>;
 }
 
 /// The result of a step.

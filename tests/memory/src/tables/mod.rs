@@ -14,8 +14,6 @@
 //! assert!(tables.scan("state").is_empty());
 //! ```
 
-mod change;
-mod condition;
 mod definition;
 mod scan;
 mod table;

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use afterwrite::Error;
-use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal};
+use afterwrite::effect::update::{self as change, InvalidUpdate};
+use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::sink::dynamodb::key_schema_mismatch;
 use afterwrite::sink::{IndexPage, IndexQuery};
 
-use super::change::{self, InvalidUpdate};
-use super::condition;
 use super::definition::{IndexKeySchema, KeyDefinition, TableDefinition};
 use afterwrite::sink::{MAX_ITEM_BYTES, item_bytes, write_units};
 

@@ -1,0 +1,204 @@
+//! `afterwrite backfill`: counts what the tables already have, while they are written to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use afterwrite::clock::SystemClock;
+use afterwrite::config::s3_client;
+use afterwrite::record::Timestamp;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::TenantFilter;
+use afterwrite_operations::backfill::{
+    BackfillArguments, BackfillTask, ExportFolder, ExportSource, TableExport, plan_backfill,
+};
+use afterwrite_operations::jobs::{JobKind, JobReport, JobRunner, JobState, JobStore, require_recovery};
+use clap::Args;
+
+use crate::arguments::pair;
+use crate::deployment::{Deployment, DeploymentArguments};
+use crate::job_output::{JobOptions, ProgressLine, print_report};
+
+/// The arguments of `afterwrite backfill`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://exports/AWSDynamoDB/01A --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes.\n\nExit codes: 0 every item is counted, 1 items could not be counted or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+)]
+pub struct BackfillCommand {
+    #[command(flatten)]
+    deployment: DeploymentArguments,
+    #[command(flatten)]
+    options: JobOptions,
+    /// The segments of each table that are read in parallel.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    segments: u32,
+    /// Fill only one tenant: a variable of keys, an attribute or an output of a lookup, and its value.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = tenant)]
+    only: Option<TenantFilter>,
+    /// Reconcile items that the ledger has already, too. Also refreshes every mirror.
+    #[arg(long)]
+    all: bool,
+    /// Replace remembered lookups by what the looked-up items show now. Implies --all.
+    #[arg(long)]
+    reattribute: bool,
+    /// Subtract contributions to aggregates that the model no longer has.
+    #[arg(long)]
+    drop: bool,
+    /// Read the items of one table from a full export, a folder or s3://bucket/prefix; its last part is the export's id.
+    #[arg(long, value_name = "PLACE", requires = "mapping_since")]
+    export: Option<String>,
+    /// The table of the export, as the model names it; not needed if the model has one table.
+    #[arg(long, value_name = "TABLE", requires = "export")]
+    export_table: Option<String>,
+    /// Since when the functions have read the stream of that table without a gap: RFC 3339, or a day.
+    #[arg(long, value_name = "TIME", requires = "export", value_parser = time)]
+    mapping_since: Option<Timestamp>,
+}
+
+impl BackfillCommand {
+    /// A backfill that reconciles every item of the environment's deployment, without a question.
+    pub(crate) fn of_all_items(without_recovery: bool, json: bool) -> Self {
+        Self {
+            deployment: DeploymentArguments::default(),
+            options: JobOptions { yes: true, without_recovery, rate: None, workers: 8, json },
+            segments: 8,
+            only: None,
+            all: true,
+            reattribute: false,
+            drop: false,
+            export: None,
+            export_table: None,
+            mapping_since: None,
+        }
+    }
+
+    /// Plans, requests a confirmation, and runs the backfill; returns whether every item is counted.
+    ///
+    /// # Errors
+    /// A setting that is missing or wrong; the user declined; a step failed.
+    pub async fn run(&self) -> Result<bool> {
+        let deployment = self.deployment.connect().await?;
+        require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery).await?;
+        let (export, source) = self.export(&deployment).await?;
+        let arguments = BackfillArguments {
+            segments: self.segments,
+            only: self.only.clone(),
+            all: self.all,
+            reattribute: self.reattribute,
+            drop: self.drop,
+            export: source,
+        };
+        let plan = Box::pin(plan_backfill(
+            Arc::clone(&deployment.config.model),
+            deployment.config.table_names.clone(),
+            Arc::clone(&deployment.state_table),
+            Arc::clone(&deployment.tables),
+            SystemClock,
+            &arguments,
+        ))
+        .await?;
+        self.options.confirm(&plan)?;
+        let task = task(&deployment, arguments.clone(), export).await?;
+        let store = deployment.job_store();
+        let json = serde_json::to_value(&arguments).map_err(|error| {
+            Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
+        })?;
+        let job = store.create(JobKind::Backfill, json, task.units(), plan, self.options.rate).await?;
+        let job = store.acquire(&job.id).await?;
+        run_task(&store, job, &task, usize::from(self.options.workers), self.options.json).await
+    }
+
+    async fn export(&self, deployment: &Deployment) -> Result<(Option<TableExport>, Option<ExportSource>)> {
+        let (Some(location), Some(since)) = (&self.export, self.mapping_since) else {
+            return Ok((None, None));
+        };
+        let tables = &deployment.config.model.tables;
+        let table = match (&self.export_table, tables.as_slice()) {
+            (Some(table), _) => table.clone(),
+            (None, [only]) => only.name.to_string(),
+            (None, _) => {
+                return Err(Error::new(ErrorKind::Configuration, "the model has several tables")
+                    .hint("Name the table of the export: --export-table NAME"));
+            }
+        };
+        let (export, exported_at) = open_export(location).await?;
+        let source = ExportSource {
+            table,
+            location: location.clone(),
+            exported_at_ms: exported_at.epoch_ms(),
+            mapping_since_ms: since.epoch_ms(),
+        };
+        Ok((Some(export), Some(source)))
+    }
+}
+
+/// Continues a backfill in this process; returns whether every item is counted.
+///
+/// # Errors
+/// As [`BackfillCommand::run`].
+pub async fn resume(deployment: &Deployment, job: JobState, workers: usize, as_json: bool) -> Result<bool> {
+    let arguments: BackfillArguments = serde_json::from_value(job.arguments.clone()).map_err(|error| {
+        Error::new(ErrorKind::State, "the arguments of the job cannot be read").caused_by(error)
+    })?;
+    let export = match &arguments.export {
+        Some(source) => Some(open_export(&source.location).await?.0),
+        None => None,
+    };
+    let task = task(deployment, arguments, export).await?;
+    run_task(&deployment.job_store(), job, &task, workers, as_json).await
+}
+
+type DeployedBackfill = BackfillTask<Arc<afterwrite::sink::dynamodb::DynamoDb>, SystemClock>;
+
+async fn task(
+    deployment: &Deployment,
+    arguments: BackfillArguments,
+    export: Option<TableExport>,
+) -> Result<DeployedBackfill> {
+    BackfillTask::new(
+        Arc::clone(&deployment.config.model),
+        deployment.config.table_names.clone(),
+        Arc::clone(&deployment.state_table),
+        Arc::clone(&deployment.tables),
+        SystemClock,
+        arguments,
+        export,
+    )
+    .await
+}
+
+async fn run_task(
+    store: &JobStore<Arc<afterwrite::sink::dynamodb::DynamoDb>, SystemClock>,
+    job: JobState,
+    task: &DeployedBackfill,
+    workers: usize,
+    as_json: bool,
+) -> Result<bool> {
+    let progress = ProgressLine::new();
+    let result = Box::pin(JobRunner { store, observer: &progress, workers }.run(job, task)).await;
+    progress.finish();
+    let report = JobReport::of(&result?);
+    let is_done = print_report(&report, as_json)?;
+    Ok(is_done && !report.totals.contains_key("failed"))
+}
+
+async fn open_export(location: &str) -> Result<(TableExport, Timestamp)> {
+    let folder = match ExportFolder::bucket_and_prefix(location) {
+        Some((bucket, prefix)) => {
+            let bucket = S3Bucket::retrying(s3_client().await?, Arc::from(bucket));
+            ExportFolder::Bucket(bucket, prefix.to_owned())
+        }
+        None => ExportFolder::Local(PathBuf::from(location)),
+    };
+    TableExport::open(folder).await
+}
+
+/// A tenant, as `--only` names it.
+pub(crate) fn tenant(written: &str) -> std::result::Result<TenantFilter, String> {
+    let (variable, value) = pair(written)?;
+    Ok(TenantFilter { variable, value })
+}
+
+fn time(written: &str) -> std::result::Result<Timestamp, String> {
+    Timestamp::parse(written).ok_or_else(|| "write a time such as 2026-02-06T14:30:00Z, or a day".to_owned())
+}

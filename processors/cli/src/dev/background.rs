@@ -1,0 +1,176 @@
+//! The functions behind a queue or a timer, on a thread of their own: an export must not hold up the streams.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::Result;
+use afterwrite::table::Model;
+use afterwrite_datasets::export::missing::{ArchiveRange, archive_objects};
+use afterwrite_local::s3::CreatedObject;
+use afterwrite_local::sqs::QueueMessage;
+use afterwrite_mapping::{EventHandler as _, MappingControl};
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::functions::{DevFunction, QueueFunctions};
+use super::servers::{ARCHIVE_QUEUE, BUCKET, DevServers, PATH_QUEUE};
+
+/// The functions' timeout.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// The most messages of an invocation, and how often one is delivered.
+const BATCH_MESSAGES: usize = 10;
+const MAX_RECEIVES: u32 = 5;
+/// The time after which a message of a failed invocation is visible again.
+const VISIBLE_AFTER: Duration = Duration::from_secs(2);
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+const ARCHIVE_PREFIX: &str = "archive/";
+
+/// The functions behind a queue or a timer.
+pub(super) struct BackgroundFunctions {
+    pub(super) servers: Arc<DevServers>,
+    pub(super) functions: QueueFunctions,
+    pub(super) compact_every: Duration,
+    pub(super) model: Arc<Model>,
+    pub(super) control: Arc<MappingControl>,
+}
+
+impl BackgroundFunctions {
+    /// Runs them on a thread of their own until the control stops them.
+    pub(super) fn spawn(self) -> JoinHandle<Result<()>> {
+        let handle = Handle::current();
+        tokio::task::spawn_blocking(move || handle.block_on(self.run()))
+    }
+
+    async fn run(self) -> Result<()> {
+        let QueueFunctions { exporter, compactor, invalidator } = &self.functions;
+        self.enqueue_missing().await?;
+        tokio::select! {
+            () = self.control.stopped() => {}
+            () = self.forward_notifications() => {}
+            () = self.drain_queue(ARCHIVE_QUEUE, exporter) => {}
+            () = self.drain_queue(PATH_QUEUE, invalidator) => {}
+            () = self.compact(compactor) => {}
+            () = self.sweep() => {}
+            () = self.report_paths() => {}
+        }
+        Ok(())
+    }
+
+    /// Notifies about archive objects that an earlier run has not exported.
+    async fn enqueue_missing(&self) -> Result<()> {
+        let range = ArchiveRange { from: None, to: None };
+        for key in archive_objects(&self.servers.bucket(), &self.model, &range, true).await? {
+            self.notify(&CreatedObject { bucket: BUCKET.to_owned(), key });
+        }
+        Ok(())
+    }
+
+    /// Notifies the queue of each archive object, as a bucket's notification does.
+    async fn forward_notifications(&self) {
+        let mut created = self.servers.created.lock().await;
+        while let Some(object) = created.recv().await {
+            if object.bucket == BUCKET && object.key.starts_with(ARCHIVE_PREFIX) {
+                self.notify(&object);
+            }
+        }
+    }
+
+    fn notify(&self, object: &CreatedObject) {
+        let record = json!({
+            "eventVersion": "2.1",
+            "eventSource": "aws:s3",
+            "eventName": "ObjectCreated:Put",
+            "s3": { "bucket": { "name": object.bucket }, "object": { "key": object.key } },
+        });
+        self.servers.sqs.send(ARCHIVE_QUEUE, json!({ "Records": [record] }).to_string());
+    }
+
+    /// Delivers a queue's messages as an event source mapping with `ReportBatchItemFailures` does.
+    async fn drain_queue(&self, queue: &str, function: &DevFunction) {
+        loop {
+            let messages = self.servers.sqs.receive(queue, BATCH_MESSAGES).await;
+            let event = sqs_event(queue, &messages).to_string().into_bytes();
+            let failed = match function.handle(event, TIMEOUT).await {
+                Ok(response) => failed_messages(&response, messages),
+                Err(error) => {
+                    eprintln!("afterwrite: {queue}: {}", error.report());
+                    messages
+                }
+            };
+            let is_retried = !failed.is_empty();
+            for message in failed {
+                if message.receives < MAX_RECEIVES {
+                    self.servers.sqs.put_back(queue, message);
+                } else {
+                    eprintln!(
+                        "afterwrite: {queue}: message {} failed {MAX_RECEIVES} times and is dropped",
+                        message.id
+                    );
+                }
+            }
+            if is_retried {
+                tokio::time::sleep(VISIBLE_AFTER).await;
+            }
+        }
+    }
+
+    async fn compact(&self, compactor: &DevFunction) {
+        loop {
+            tokio::time::sleep(self.compact_every).await;
+            if self.model.datasets.is_empty() {
+                continue;
+            }
+            if let Err(error) = compactor.handle(b"{}".to_vec(), TIMEOUT).await {
+                eprintln!("afterwrite: compactor: {}", error.report());
+            }
+        }
+    }
+
+    /// Deletes items whose time to live has passed.
+    async fn sweep(&self) {
+        loop {
+            tokio::time::sleep(SWEEP_EVERY).await;
+            if let Err(error) = self.servers.dynamodb.sweep_expired().await {
+                eprintln!("afterwrite: time to live: {}", error.report());
+            }
+        }
+    }
+
+    /// Reports how many paths were invalidated; paths contain keys of items, so they are not shown.
+    async fn report_paths(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let paths = self.servers.cloudfront.take_paths();
+            if !paths.is_empty() {
+                eprintln!("afterwrite: CloudFront: {} paths invalidated", paths.len());
+            }
+        }
+    }
+}
+
+/// The event in which Lambda delivers messages.
+fn sqs_event(queue: &str, messages: &[QueueMessage]) -> Value {
+    let record = |message: &QueueMessage| {
+        json!({
+            "messageId": message.id,
+            "receiptHandle": message.id,
+            "body": message.body,
+            "attributes": { "ApproximateReceiveCount": message.receives.to_string() },
+            "messageAttributes": {},
+            "eventSource": "aws:sqs",
+            "eventSourceARN": format!("arn:aws:sqs:us-east-1:000000000000:{queue}"),
+            "awsRegion": "us-east-1",
+        })
+    };
+    json!({ "Records": messages.iter().map(record).collect::<Vec<_>>() })
+}
+
+/// The messages that a partial response names. A response of another form fails none.
+fn failed_messages(response: &[u8], messages: Vec<QueueMessage>) -> Vec<QueueMessage> {
+    let response: Value = serde_json::from_slice(response).unwrap_or_default();
+    let failures = response.get("batchItemFailures").and_then(Value::as_array).cloned().unwrap_or_default();
+    let failed: Vec<&str> =
+        failures.iter().filter_map(|failure| failure.get("itemIdentifier")?.as_str()).collect();
+    messages.into_iter().filter(|message| failed.contains(&message.id.as_str())).collect()
+}

@@ -1,0 +1,163 @@
+//! `afterwrite dev`: a whole deployment on this machine, until Ctrl-C.
+//!
+//! ```text
+//! application ──AWS SDK──▶ DynamoDB ──streams──▶ aggregator ──▶ rollups, mirrors
+//!                                        └─────▶ relay ──▶ Firehose ──▶ S3 ──notifications──▶ queue ──▶ exporter ──▶ datasets
+//!                                        │         └─────▶ queue of paths ──▶ invalidator ──▶ CloudFront
+//!                                        └─────▶ functions of --function                      timer ──▶ compactor
+//! ```
+//!
+//! The functions are those of Lambda, in this process; `--function` replaces one of them, or adds a consumer of the streams, by a program
+//! that speaks the Lambda Runtime API.
+
+mod background;
+mod banner;
+mod functions;
+mod servers;
+mod streams;
+mod tables;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_mapping::{FaultPlan, MappingControl};
+use clap::Args;
+
+use self::background::BackgroundFunctions;
+use self::functions::FunctionSet;
+use self::servers::DevServers;
+use self::streams::deliver_streams;
+use crate::arguments::pair;
+use crate::print::print;
+use crate::signals::stop_signal;
+
+/// The arguments of `afterwrite dev`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite dev\n  afterwrite dev --model my-model.toml --data ./dev-data\n  afterwrite dev --function relay=./bootstrap\n  afterwrite dev --function search=./bootstrap --mapping search=mapping.json\n  afterwrite dev --inject duplicate=0.1,crash=0.01,delay=50ms,conflict=0.05\n\nThe functions' logs and metrics go to standard output, as in Lambda.\n\nExit codes: 0 stopped by Ctrl-C, 2 wrong usage or configuration, 3 a server or a function failed."
+)]
+pub(crate) struct DevArguments {
+    /// A built-in model's name or the path of a TOML file; default: AFTERWRITE_MODEL, else exambuddy.
+    #[arg(long)]
+    model: Option<String>,
+    /// The folder in which the tables, the bucket and the checkpoints stay; without it, they end with the command.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The port of DynamoDB; S3, Firehose, the queues and CloudFront use the next four. 0: any free ports.
+    #[arg(long, value_name = "PORT", default_value_t = 8000, value_parser = clap::value_parser!(u16).range(..=65_530))]
+    port: u16,
+    /// A program that speaks the Lambda Runtime API: it replaces the function of this name (aggregator, relay, exporter, compactor,
+    /// invalidator), or consumes the streams as one more function. May be repeated.
+    #[arg(long, value_name = "NAME=PATH", value_parser = pair)]
+    function: Vec<(String, String)>,
+    /// The settings of a stream function's event source mapping: a JSON file as AWS's `CreateEventSourceMapping` takes it. May be
+    /// repeated.
+    #[arg(long, value_name = "NAME=FILE", value_parser = pair)]
+    mapping: Vec<(String, String)>,
+    /// Faults to inject: shares of duplicated batches, crashed invocations and conflicting transactions, and the longest delay.
+    #[arg(long, value_name = "FAULTS", value_parser = faults, default_value = "")]
+    inject: FaultPlan,
+    /// The seconds between two compactions of the datasets.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    compact_every: u64,
+    /// Print the endpoints as one JSON object on the first line.
+    #[arg(long)]
+    json: bool,
+}
+
+fn faults(written: &str) -> Result<FaultPlan, String> {
+    FaultPlan::parse(written).map_err(|error| error.to_string())
+}
+
+impl DevArguments {
+    /// Runs until a signal; returns `true`.
+    pub(crate) async fn run(&self) -> Result<bool> {
+        let mut settings = EnvironmentSettings::from_env();
+        let named = self.model.clone().or(settings.model);
+        settings.model = Some(named.unwrap_or_else(|| Model::DEFAULT_NAME.to_owned()));
+        settings.region = None;
+        let config = FunctionConfig::resolve(&settings)?;
+        let servers = Arc::new(Box::pin(DevServers::start(self, &config)).await?);
+        servers.configure(&mut settings);
+        let functions = Box::pin(FunctionSet::start(&settings, &self.programs()?, &servers)).await?;
+        let mappings = self.mappings(&functions)?;
+        print(&if self.json {
+            banner::json_line(&servers, &config)?
+        } else {
+            banner::text(&servers, &config)
+        })?;
+        afterwrite_lambda::start_logging();
+        let (streams_control, background_control) =
+            (MappingControl::default(), Arc::new(MappingControl::default()));
+        let background = BackgroundFunctions {
+            servers: Arc::clone(&servers),
+            functions: functions.background,
+            compact_every: Duration::from_secs(self.compact_every),
+            model: Arc::clone(&config.model),
+            control: Arc::clone(&background_control),
+        };
+        let background = background.spawn();
+        let deliver =
+            deliver_streams(&servers, &config, &functions.streams, &mappings, self.inject, &streams_control);
+        let delivered = tokio::select! {
+            delivered = Box::pin(deliver) => delivered,
+            stopped = stop_after_signal(&streams_control) => stopped,
+        };
+        background_control.stop();
+        background.await.map_err(|error| {
+            Error::new(ErrorKind::State, "a background function ended unexpectedly").caused_by(error)
+        })??;
+        delivered?;
+        servers.flush().await?;
+        Ok(true)
+    }
+
+    /// The programs by function.
+    fn programs(&self) -> Result<Vec<(String, PathBuf)>> {
+        let mut programs: Vec<(String, PathBuf)> = Vec::new();
+        for (name, path) in &self.function {
+            if name.is_empty() || programs.iter().any(|(other, _)| other == name) {
+                return Err(Error::new(
+                    ErrorKind::Configuration,
+                    "--function names a function twice, or none",
+                )
+                .with("name", name)
+                .hint("Give each function a name of its own"));
+            }
+            programs.push((name.clone(), PathBuf::from(path)));
+        }
+        Ok(programs)
+    }
+
+    /// The settings of mappings by function.
+    fn mappings(&self, functions: &FunctionSet) -> Result<streams::MappingFiles> {
+        let mut mappings = streams::MappingFiles::new();
+        for (name, file) in &self.mapping {
+            if !functions.streams.iter().any(|(known, _)| known == name) {
+                let known = functions.streams.iter().map(|(name, _)| name.as_str());
+                return Err(crate::arguments::unknown(
+                    "a mapping of a function that reads no stream",
+                    name,
+                    known,
+                ));
+            }
+            mappings.insert(name.clone(), crate::run::read_mapping(file.as_ref())?);
+        }
+        Ok(mappings)
+    }
+}
+
+/// Stops the streams' mappings at the first signal; at the second one, or after ten seconds, nothing is waited for.
+async fn stop_after_signal(control: &MappingControl) -> Result<()> {
+    stop_signal().await?;
+    eprintln!("afterwrite: stopping");
+    control.stop();
+    tokio::select! {
+        second = stop_signal() => second,
+        () = tokio::time::sleep(Duration::from_secs(10)) => Ok(()),
+    }
+}

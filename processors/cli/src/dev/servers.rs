@@ -1,0 +1,124 @@
+//! The servers of `afterwrite dev`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::Result;
+use afterwrite::config::{EmbeddedEndpoints, EnvironmentSettings, FunctionConfig};
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite_local::cloudfront::EmbeddedCloudFront;
+use afterwrite_local::conflicts::ConflictProxy;
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
+use afterwrite_local::firehose::{DeliveryStreamOptions, EmbeddedFirehose};
+use afterwrite_local::s3::{CreatedObject, EmbeddedS3, S3Options};
+use afterwrite_local::sdk::{CREDENTIAL, REGION};
+use afterwrite_local::sqs::EmbeddedSqs;
+use tokio::sync::{Mutex, mpsc};
+
+use super::DevArguments;
+use super::tables::source_tables;
+
+/// The state table.
+pub(super) const STATE_TABLE: &str = "AfterwriteState";
+/// The bucket of the archive, the datasets and discarded batches.
+pub(super) const BUCKET: &str = "afterwrite-dev";
+/// The queue of notifications about archive objects.
+pub(super) const ARCHIVE_QUEUE: &str = "archive-objects";
+/// The queue of stale paths.
+pub(super) const PATH_QUEUE: &str = "stale-paths";
+const DELIVERY_STREAM: &str = "afterwrite-archive";
+const DISTRIBUTION: &str = "dev";
+const DATABASE_FILE: &str = "dynamodb.db";
+/// The age at which archived lines become an object.
+const ARCHIVE_AFTER: Duration = Duration::from_secs(5);
+
+/// The running servers.
+pub(super) struct DevServers {
+    pub(super) dynamodb: EmbeddedDynamoDb,
+    /// In front of DynamoDB, for the functions.
+    conflicts: Option<ConflictProxy>,
+    pub(super) s3: EmbeddedS3,
+    firehose: EmbeddedFirehose,
+    pub(super) sqs: EmbeddedSqs,
+    pub(super) cloudfront: EmbeddedCloudFront,
+    /// The objects that were created in the bucket.
+    pub(super) created: Mutex<mpsc::UnboundedReceiver<CreatedObject>>,
+}
+
+impl DevServers {
+    pub(super) async fn start(arguments: &DevArguments, config: &FunctionConfig) -> Result<Self> {
+        let port = |offset: u16| if arguments.port == 0 { 0 } else { arguments.port + offset };
+        let data = arguments.data.as_deref();
+        if let Some(folder) = data {
+            std::fs::create_dir_all(folder).map_err(|error| {
+                afterwrite::Error::new(
+                    afterwrite::ErrorKind::Configuration,
+                    "the folder of --data cannot be created",
+                )
+                .with("folder", folder.display().to_string())
+                .caused_by(error)
+            })?;
+        }
+        let file = data.map(|folder| folder.join(DATABASE_FILE));
+        let dynamodb = EmbeddedDynamoDb::open(file.as_deref(), port(0)).await?;
+        dynamodb.ensure_table(&TableDefinition::state(STATE_TABLE)).await?;
+        for table in source_tables(&config.model, &config.table_names) {
+            dynamodb.ensure_table(&table).await?;
+        }
+        let faults = arguments.inject;
+        let conflicts = if faults.conflict > 0.0 {
+            Some(ConflictProxy::start(&dynamodb.endpoint(), faults.conflict, faults.seed).await?)
+        } else {
+            None
+        };
+        let (sender, created) = mpsc::unbounded_channel();
+        let folder = data.map(|folder| folder.join("s3"));
+        let s3 = EmbeddedS3::open(S3Options { folder, port: port(1), created: Some(sender) }).await?;
+        s3.ensure_bucket(BUCKET).await?;
+        let options = DeliveryStreamOptions {
+            buffer_for: ARCHIVE_AFTER,
+            ..DeliveryStreamOptions::new(DELIVERY_STREAM, BUCKET)
+        };
+        let firehose = EmbeddedFirehose::start_at(port(2), options, &s3.client()).await?;
+        let sqs = EmbeddedSqs::start(port(3), &[ARCHIVE_QUEUE, PATH_QUEUE]).await?;
+        let cloudfront = EmbeddedCloudFront::start(port(4)).await?;
+        Ok(Self { dynamodb, conflicts, s3, firehose, sqs, cloudfront, created: Mutex::new(created) })
+    }
+
+    /// Sets the functions' settings: these servers in place of AWS.
+    pub(super) fn configure(&self, settings: &mut EnvironmentSettings) {
+        settings.state_table = Some(STATE_TABLE.to_owned());
+        settings.bucket = Some(BUCKET.to_owned());
+        settings.firehose_stream = Some(DELIVERY_STREAM.to_owned());
+        settings.cdn_queue = Some(self.sqs.url(PATH_QUEUE));
+        settings.distribution = Some(DISTRIBUTION.to_owned());
+        settings.projections = None;
+        settings.embedded = Some(self.endpoints());
+    }
+
+    /// The endpoints for functions.
+    pub(super) fn endpoints(&self) -> EmbeddedEndpoints {
+        EmbeddedEndpoints {
+            region: REGION.to_owned(),
+            credential: CREDENTIAL.to_owned(),
+            dynamodb: self
+                .conflicts
+                .as_ref()
+                .map_or_else(|| self.dynamodb.endpoint(), ConflictProxy::endpoint),
+            firehose: self.firehose.endpoint(),
+            s3: self.s3.endpoint(),
+            sqs: self.sqs.endpoint(),
+            cloudfront: self.cloudfront.endpoint(),
+        }
+    }
+
+    /// The bucket.
+    pub(super) fn bucket(&self) -> S3Bucket {
+        S3Bucket::retrying(self.s3.client(), Arc::from(BUCKET))
+    }
+
+    /// Writes what the delivery stream has buffered.
+    pub(super) async fn flush(&self) -> Result<()> {
+        self.firehose.flush().await
+    }
+}

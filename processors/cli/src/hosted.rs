@@ -1,0 +1,22 @@
+//! A Lambda function of this process, as the handler of an event source mapping.
+
+use std::time::Duration;
+
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_lambda::{Invocation, LambdaFunction};
+use afterwrite_mapping::EventHandler;
+
+/// A function of this process.
+#[derive(Debug)]
+pub(crate) struct HostedFunction<F>(pub(crate) F);
+
+impl<F: LambdaFunction> EventHandler for HostedFunction<F> {
+    async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
+        let invocation = Invocation::new(&event, SystemClock.now().plus(remaining))?;
+        let response = Box::pin(self.0.handle(invocation)).await?;
+        serde_json::to_vec(&response).map_err(|error| {
+            Error::new(ErrorKind::State, "the response cannot be serialized").caused_by(error)
+        })
+    }
+}

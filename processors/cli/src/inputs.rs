@@ -1,0 +1,65 @@
+//! Change records that a command reads.
+
+use std::sync::Arc;
+
+use afterwrite::Result;
+use afterwrite::config::s3_client;
+use afterwrite::record::Timestamp;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
+use clap::Args;
+
+use crate::arguments::time;
+
+/// Places with change records, and a range of time.
+#[derive(Debug, Args)]
+pub(crate) struct InputArguments {
+    /// Files, folders, s3://BUCKET/PREFIX, or - for standard input: JSON lines, Lambda events, on-failure objects; gzip or plain.
+    #[arg(value_name = "INPUT")]
+    pub(crate) inputs: Vec<RecordInput>,
+    /// Only changes that were made at this time or later.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    from: Option<Timestamp>,
+    /// Only changes that were made before this time.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    to: Option<Timestamp>,
+}
+
+impl InputArguments {
+    /// The range of time.
+    pub(crate) fn range(&self) -> TimeRange {
+        TimeRange { from: self.from, to: self.to }
+    }
+
+    /// The files and objects, in the order of the arguments and of their names.
+    ///
+    /// # Errors
+    /// A path or a bucket that cannot be read.
+    pub(crate) async fn objects(&self) -> Result<Vec<InputObject<S3Bucket>>> {
+        objects_of(&self.inputs, &self.range()).await
+    }
+}
+
+/// The files and objects of inputs.
+///
+/// # Errors
+/// A path or a bucket that cannot be read.
+pub(crate) async fn objects_of(
+    inputs: &[RecordInput],
+    range: &TimeRange,
+) -> Result<Vec<InputObject<S3Bucket>>> {
+    let mut objects = Vec::new();
+    for input in inputs {
+        match input {
+            RecordInput::StandardInput => objects.push(InputObject::StandardInput),
+            RecordInput::Path(path) => objects.extend(InputObject::of_path(path)?),
+            RecordInput::Prefix { bucket, prefix } => {
+                let name: Arc<str> = Arc::from(bucket.as_str());
+                let client = Box::pin(s3_client()).await?;
+                let bucket = Arc::new(S3Bucket::retrying(client, Arc::clone(&name)));
+                objects.extend(InputObject::of_prefix(&bucket, &name, prefix, range).await?);
+            }
+        }
+    }
+    Ok(objects)
+}

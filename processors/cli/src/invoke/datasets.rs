@@ -1,0 +1,194 @@
+//! An event of `exporter` or `compactor`, on the environment's bucket or on an embedded S3 with the files of a folder.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, s3_client};
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{Bucket as _, ObjectStore as _};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_datasets::compact::{CompactionOptions, DatasetCompactor};
+use afterwrite_datasets::export::ArchiveExporter;
+use afterwrite_datasets::export::event::ExporterEvent;
+use afterwrite_local::s3::EmbeddedS3;
+use afterwrite_operations::input::InputObject;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model_option::remembered_lookups;
+
+/// The name of the embedded bucket.
+const LOCAL_BUCKET: &str = "local";
+/// The time that an invocation may take.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+/// An event of `exporter` or `compactor`.
+pub(super) struct DatasetInvocation<'i> {
+    pub(super) settings: &'i EnvironmentSettings,
+    pub(super) config: FunctionConfig,
+    /// The folder with the objects of the embedded bucket.
+    pub(super) objects: Option<&'i Path>,
+    pub(super) event: &'i str,
+}
+
+/// The result of an invocation.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct DatasetReport {
+    /// The totals by name.
+    pub(super) totals: Value,
+    /// The keys of new objects; `None` for the environment's bucket, which is not listed.
+    pub(super) new_objects: Option<Vec<String>>,
+    /// Objects that were not exported, and why.
+    pub(super) errors: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct CompactionTarget {
+    dataset: Option<String>,
+    dt: Option<String>,
+}
+
+/// The bucket of an invocation.
+enum InvokedBucket {
+    Deployed(S3Bucket),
+    Embedded(EmbeddedS3, S3Bucket),
+}
+
+impl DatasetInvocation<'_> {
+    /// Exports the objects that the event names.
+    pub(super) async fn export(&self, is_deployed: bool) -> Result<DatasetReport> {
+        let keys = self.exported_keys()?;
+        let bucket = self.bucket(is_deployed).await?;
+        let before = bucket.keys().await?;
+        let model = &self.config.model;
+        let remembered = if is_deployed { remembered_lookups(self.settings, model).await? } else { None };
+        let exporter = ArchiveExporter::new(
+            Arc::clone(model),
+            self.config.table_names.clone(),
+            bucket.objects().clone(),
+            remembered,
+            SystemClock,
+        );
+        let outcomes = Box::pin(exporter.export(&keys, SystemClock.now().plus(TIME_LIMIT))).await;
+        let mut report = DatasetReport::default();
+        let mut totals = afterwrite_datasets::export::ExportTotals::default();
+        for (key, outcome) in keys.iter().zip(outcomes) {
+            match outcome {
+                Ok(exported) => totals += exported,
+                Err(error) => report.errors.push(format!("{key}: {}", error.report())),
+            }
+        }
+        report.totals = serde_json::to_value(totals).unwrap_or_default();
+        self.finish(report, bucket, before).await
+    }
+
+    /// Compacts what the event names.
+    pub(super) async fn compact(&self, is_deployed: bool) -> Result<DatasetReport> {
+        let target: CompactionTarget = serde_json::from_str(self.event).map_err(|error| {
+            Error::new(ErrorKind::Configuration, "the event is of no function")
+                .hint("Name the function with --function; `compactor` takes {\"dataset\": …, \"dt\": …}")
+                .caused_by(error)
+        })?;
+        let bucket = self.bucket(is_deployed).await?;
+        let before = bucket.keys().await?;
+        let (model, objects) = (Arc::clone(&self.config.model), bucket.objects().clone());
+        let compactor = DatasetCompactor::new(model, objects, CompactionOptions::default(), SystemClock);
+        let compaction = compactor.compact(target.dataset.as_deref(), target.dt.as_deref());
+        let totals = serde_json::to_value(Box::pin(compaction).await?).unwrap_or_default();
+        self.finish(DatasetReport { totals, ..DatasetReport::default() }, bucket, before).await
+    }
+
+    /// The keys of the event's objects, whatever their bucket.
+    fn exported_keys(&self) -> Result<Vec<String>> {
+        let created = match ExporterEvent::read(self.event)? {
+            ExporterEvent::Objects(created) => created,
+            ExporterEvent::Messages(messages) => {
+                let of_messages = messages.into_iter().map(|(_, created)| created);
+                of_messages.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
+            }
+        };
+        Ok(created.into_iter().map(|object| object.key).collect())
+    }
+
+    async fn bucket(&self, is_deployed: bool) -> Result<InvokedBucket> {
+        if is_deployed {
+            let bucket = self.settings.required_bucket()?;
+            return Ok(InvokedBucket::Deployed(S3Bucket::retrying(Box::pin(s3_client()).await?, bucket)));
+        }
+        let s3 = EmbeddedS3::start().await?;
+        s3.create_bucket(LOCAL_BUCKET).await?;
+        let bucket = S3Bucket::retrying(s3.client(), Arc::from(LOCAL_BUCKET));
+        if let Some(folder) = self.objects {
+            for file in InputObject::<S3Bucket>::of_path(folder)? {
+                let InputObject::File(path) = file else { continue };
+                let content = std::fs::read(&path).map_err(|error| unreadable(&path, error))?;
+                let key = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                bucket.put(&key, content).await?;
+            }
+        }
+        Ok(InvokedBucket::Embedded(s3, bucket))
+    }
+
+    async fn finish(
+        &self,
+        mut report: DatasetReport,
+        bucket: InvokedBucket,
+        before: Option<BTreeSet<String>>,
+    ) -> Result<DatasetReport> {
+        if let (Some(before), Some(after)) = (before, bucket.keys().await?) {
+            report.new_objects = Some(after.difference(&before).cloned().collect());
+        }
+        match bucket {
+            InvokedBucket::Deployed(_) => {}
+            InvokedBucket::Embedded(s3, _) => s3.stop().await?,
+        }
+        Ok(report)
+    }
+}
+
+impl InvokedBucket {
+    fn objects(&self) -> &S3Bucket {
+        match self {
+            Self::Deployed(bucket) | Self::Embedded(_, bucket) => bucket,
+        }
+    }
+
+    /// The keys of an embedded bucket.
+    async fn keys(&self) -> Result<Option<BTreeSet<String>>> {
+        match self {
+            Self::Deployed(_) => Ok(None),
+            Self::Embedded(_, bucket) => {
+                Ok(Some(bucket.list("").await?.into_iter().map(|object| object.key).collect()))
+            }
+        }
+    }
+}
+
+impl DatasetReport {
+    /// The totals that are not 0, the new objects and the errors.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for (name, number) in self.totals.as_object().into_iter().flatten() {
+            if number != &Value::from(0) {
+                let _ = writeln!(text, "{}: {number}", name.replace('_', " "));
+            }
+        }
+        for key in self.new_objects.iter().flatten() {
+            let _ = writeln!(text, "new object: {key}");
+        }
+        for error in &self.errors {
+            let _ = writeln!(text, "not exported: {error}");
+        }
+        text
+    }
+}
+
+fn unreadable(path: &Path, cause: std::io::Error) -> Error {
+    Error::new(ErrorKind::Configuration, "a file of --objects cannot be read")
+        .with("file", path.display().to_string())
+        .caused_by(cause)
+}

@@ -1,0 +1,34 @@
+//! The result of a stream event as text.
+
+use afterwrite_operations::invocation::{FailureReport, InvocationReport};
+
+use crate::item_table::difference_table;
+
+/// The changed items, the records and the failures.
+pub(super) fn text(report: &InvocationReport) -> String {
+    let mut text = String::new();
+    let mut add = |title: &str, content: String| {
+        if !content.is_empty() {
+            let separator = if text.is_empty() { "" } else { "\n" };
+            text.push_str(&format!("{separator}{title}\n\n{content}\n"));
+        }
+    };
+    if report.items.is_empty() {
+        add("Changed items", "none".to_owned());
+    } else {
+        add("Changed items", difference_table(&report.items).to_string());
+    }
+    let records: Vec<String> = report.records.iter().map(ToString::to_string).collect();
+    add("Records", records.join("\n"));
+    add("Lines for the archive", report.lines.join("\n"));
+    add("Records that were not counted", failures(&report.failed));
+    add("Parked records", failures(&report.parked));
+    text
+}
+
+fn failures(failed: &[FailureReport]) -> String {
+    let line = |failed: &FailureReport| {
+        format!("{}: {}", failed.sequence_number.as_deref().unwrap_or("-"), failed.error)
+    };
+    failed.iter().map(line).collect::<Vec<_>>().join("\n")
+}

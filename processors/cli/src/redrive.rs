@@ -1,0 +1,262 @@
+//! `afterwrite redrive`: records that Lambda gave up and items that are parked are processed again, as a job.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::{StateItems, TombstoneHistory};
+use afterwrite::config::{dynamodb_client, s3_client};
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{TableScan as _, Tables};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_functions::StreamAggregator;
+use afterwrite_operations::input::RecordInput;
+use afterwrite_operations::jobs::{
+    JobKind, JobPlan, JobReport, JobRunner, JobState, JobStore, JobTotals, require_recovery,
+};
+use afterwrite_operations::redrive::{
+    ObjectRedrive, ParkedItem, ParkedRedrive, RedriveReport, RedriveTask, SettledObjects, parked_by_index,
+    parked_by_scan,
+};
+use afterwrite_operations::tables::{ItemDifference, OverlayTables};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::deployment::{Deployment, DeploymentArguments};
+use crate::item_table::difference_table;
+use crate::job_output::{JobOptions, ProgressLine, print_report};
+use crate::print::{json, print};
+use crate::replay::{DeployedRelay, ReplayProjection, aggregator, ledger, relay};
+
+/// Records of an on-failure object, for the estimate: the recommended batch.
+const RECORDS_PER_OBJECT: u64 = 1_000;
+
+/// The arguments of `afterwrite redrive`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite redrive --dry-run\n  afterwrite redrive --yes\n  afterwrite redrive s3://my-failures/aws/lambda/ --parked --yes\n\nObjects are the events that Lambda wrote to an on-failure destination in S3. Those whose records are all processed move to redriven/; the others stay, and the reason is printed. Parked items are found in the index `parked` of the state table, or by a scan, and are counted as their tables have them now. Both are processed in the order of their age.\n\nExit codes: 0 everything was processed, 1 something stays, 2 wrong usage or configuration, 3 the job failed or was paused."
+)]
+pub struct RedriveArguments {
+    /// The objects: s3://BUCKET/PREFIX. Without it, only parked items are processed.
+    #[arg(value_name = "OBJECTS")]
+    objects: Option<RecordInput>,
+    /// Process parked items, too.
+    #[arg(long)]
+    parked: bool,
+    /// The targets of the objects' records: `aggregate`, `invalidate`, `archive`.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "aggregate")]
+    only: Vec<ReplayProjection>,
+    /// Delete processed objects; default: move them to redriven/.
+    #[arg(long)]
+    delete: bool,
+    /// Show what would change, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    deployment: DeploymentArguments,
+    #[command(flatten)]
+    options: JobOptions,
+}
+
+/// The arguments of the job, as the state table keeps them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct RedriveJob {
+    objects: Option<String>,
+    parked: bool,
+    only: Vec<ReplayProjection>,
+    delete: bool,
+}
+
+type Redrive<T> =
+    RedriveTask<Option<StreamAggregator<T, SystemClock>>, Option<DeployedRelay>, S3Bucket, T, SystemClock>;
+
+impl RedriveArguments {
+    /// Processes objects and parked items; returns whether nothing stays.
+    ///
+    /// # Errors
+    /// A setting that is missing or wrong, a bucket or table that cannot be reached, the error of the job.
+    pub async fn run(&self) -> Result<bool> {
+        let deployment = Box::pin(self.deployment.connect()).await?;
+        let job = RedriveJob {
+            objects: self.objects.as_ref().map(ToString::to_string),
+            parked: self.parked || self.objects.is_none(),
+            only: self.only.clone(),
+            delete: self.delete,
+        };
+        if self.dry_run {
+            return Box::pin(self.dry_run(&deployment, &job)).await;
+        }
+        let task = Box::pin(job.task(&deployment, Arc::clone(&deployment.tables), job.settled())).await?;
+        let (objects, parked) = task.count().await?;
+        let plan = plan(objects, parked);
+        self.options.confirm(&plan)?;
+        require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery).await?;
+        let store = store(&deployment);
+        let arguments = serde_json::to_value(&job).map_err(|error| {
+            Error::new(ErrorKind::State, "the job's arguments cannot be stored").caused_by(error)
+        })?;
+        let state = store.create(JobKind::Redrive, arguments, task.units(), plan, self.options.rate).await?;
+        Box::pin(run(&store, &state.id, &task, self.options.json)).await
+    }
+
+    async fn dry_run(&self, deployment: &Deployment, job: &RedriveJob) -> Result<bool> {
+        let tables = Arc::new(OverlayTables::new(Arc::clone(&deployment.tables)));
+        let job = RedriveJob { only: vec![ReplayProjection::Aggregate], ..job.clone() };
+        let task = Box::pin(job.task(deployment, Arc::clone(&tables), SettledObjects::Keep)).await?;
+        let totals = Box::pin(task.run()).await?;
+        let report = DryRedrive { totals, items: tables.differences(), staying: task.report() };
+        print(&if self.options.json { json(&report)? } else { report.text() })?;
+        Ok(report.staying == RedriveReport::default())
+    }
+}
+
+/// The result of a dry run.
+#[derive(Serialize)]
+struct DryRedrive {
+    totals: JobTotals,
+    items: Vec<ItemDifference>,
+    #[serde(flatten)]
+    staying: RedriveReport,
+}
+
+impl DryRedrive {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if !self.items.is_empty() {
+            text.push_str(&format!("{}\n\n", difference_table(&self.items)));
+        }
+        text.push_str(&format!("{} items would change.\n", self.items.len()));
+        for (name, number) in &self.totals {
+            text.push_str(&format!("{}: {number}\n", name.replace('_', " ")));
+        }
+        text.push_str(&staying_text(&self.staying));
+        text
+    }
+}
+
+fn staying_text(report: &RedriveReport) -> String {
+    let objects =
+        report.staying_objects.iter().map(|object| format!("stays: {}: {}\n", object.key, object.reason));
+    let parked = report.staying_parked.iter().map(|parked| {
+        format!("stays parked: {} {}: {}\n", parked.item.partition, parked.item.sort, parked.reason)
+    });
+    objects.chain(parked).collect()
+}
+
+impl RedriveJob {
+    fn settled(&self) -> SettledObjects {
+        if self.delete { SettledObjects::Delete } else { SettledObjects::Move }
+    }
+
+    async fn task<T: Tables + Clone>(
+        &self,
+        deployment: &Deployment,
+        tables: T,
+        settled: SettledObjects,
+    ) -> Result<Redrive<T>> {
+        let objects = match &self.objects {
+            Some(objects) => {
+                let counts = self.only.contains(&ReplayProjection::Aggregate);
+                let state = Arc::clone(&deployment.state_table);
+                let counting = aggregator(deployment, state, tables.clone(), TombstoneHistory::Expiring)?;
+                let (bucket, prefix) = bucket_and_prefix(objects)?;
+                let client = Box::pin(s3_client()).await?;
+                Some(ObjectRedrive {
+                    aggregator: counts.then_some(counting),
+                    relay: Box::pin(relay(deployment, &self.only)).await?,
+                    bucket: Arc::new(S3Bucket::retrying(client, Arc::from(bucket))),
+                    prefix,
+                    settled,
+                    clock: SystemClock,
+                })
+            }
+            None => None,
+        };
+        let parked = if self.parked { Some(Box::pin(parked(deployment, tables)).await?) } else { None };
+        Ok(RedriveTask::new(objects, parked))
+    }
+}
+
+/// The parked items of the deployment, and how they are reconciled.
+async fn parked<T: Tables>(
+    deployment: &Deployment,
+    tables: T,
+) -> Result<(ParkedRedrive<T, SystemClock>, Vec<ParkedItem>)> {
+    let client = Box::pin(dynamodb_client()).await?;
+    let items = match Box::pin(parked_by_index(&client, &deployment.state_table)).await? {
+        Some(items) => items,
+        None => parked_by_scan(&deployment.tables, &deployment.state_table).await?,
+    };
+    let mut stream_labels = Vec::new();
+    for name in &deployment.config.table_names {
+        stream_labels.push(deployment.tables.describe(name).await?.stream_label.unwrap_or_default());
+    }
+    let (model, state) = (Arc::clone(&deployment.config.model), Arc::clone(&deployment.state_table));
+    let entries = StateItems::new(model, deployment.config.table_names.clone(), Arc::clone(&state));
+    let ledger = ledger(deployment, state, tables, TombstoneHistory::Expiring)?;
+    Ok((ParkedRedrive { ledger, entries, stream_labels }, items))
+}
+
+fn bucket_and_prefix(objects: &str) -> Result<(String, String)> {
+    match RecordInput::from_str(objects) {
+        Ok(RecordInput::Prefix { bucket, prefix }) => Ok((bucket, prefix)),
+        Ok(RecordInput::StandardInput | RecordInput::Path(_)) | Err(_) => {
+            Err(Error::new(ErrorKind::Configuration, "the objects are not in a bucket")
+                .with("objects", objects)
+                .hint("Name s3://BUCKET/PREFIX; `afterwrite replay` reads local files"))
+        }
+    }
+}
+
+fn plan(objects: usize, parked: usize) -> JobPlan {
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let records = count(objects) * RECORDS_PER_OBJECT + count(parked);
+    JobPlan {
+        items: count(objects) + count(parked),
+        changes: records,
+        read_units: records,
+        write_units: 2 * records,
+        notes: vec![format!(
+            "{objects} objects of at most {RECORDS_PER_OBJECT} records each, and {parked} parked items"
+        )],
+        ..JobPlan::default()
+    }
+}
+
+fn store(deployment: &Deployment) -> JobStore<Arc<DynamoDb>, SystemClock> {
+    JobStore::new(Arc::clone(&deployment.tables), SystemClock, Arc::clone(&deployment.state_table))
+}
+
+/// Continues a job in this process.
+///
+/// # Errors
+/// As [`RedriveArguments::run`].
+pub(crate) async fn resume(deployment: &Deployment, job: &JobState, as_json: bool) -> Result<bool> {
+    let arguments: RedriveJob = serde_json::from_value(job.arguments.clone()).map_err(|error| {
+        Error::new(ErrorKind::State, "the job's arguments cannot be read")
+            .with("job", &job.id)
+            .caused_by(error)
+    })?;
+    let task =
+        Box::pin(arguments.task(deployment, Arc::clone(&deployment.tables), arguments.settled())).await?;
+    Box::pin(run(&store(deployment), &job.id, &task, as_json)).await
+}
+
+async fn run(
+    store: &JobStore<Arc<DynamoDb>, SystemClock>,
+    id: &str,
+    task: &Redrive<Arc<DynamoDb>>,
+    as_json: bool,
+) -> Result<bool> {
+    let job = store.acquire(id).await?;
+    let observer = ProgressLine::new();
+    let runner = JobRunner { store, observer: &observer, workers: 1 };
+    let done = Box::pin(runner.run(job, task)).await;
+    observer.finish();
+    eprint!("{}", staying_text(&task.report()));
+    let done = done?;
+    let is_done = print_report(&JobReport::of(&done), as_json)?;
+    let has = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
+    Ok(is_done && !has("objects_failed") && !has("still_parked"))
+}

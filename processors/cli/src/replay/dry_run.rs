@@ -1,0 +1,86 @@
+//! A replay that writes nothing: the items that would change.
+
+use std::sync::Arc;
+
+use afterwrite::Result;
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::TombstoneHistory;
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite_operations::jobs::JobTotals;
+use afterwrite_operations::replay::{InputSource, NoTarget, ReplayTask, ReplayTotals};
+use afterwrite_operations::tables::{ItemDifference, OverlayTables};
+use serde::Serialize;
+
+use super::targets::aggregator;
+use crate::deployment::Deployment;
+use crate::item_table::difference_table;
+use crate::print::{json, print};
+
+/// The result of a dry run.
+#[derive(Serialize)]
+struct DryRunReport {
+    totals: JobTotals,
+    /// The items that would differ.
+    items: Vec<ItemDifference>,
+    /// Entries that would only note a newer position, and copies that would only note a newer revision.
+    advanced_items: usize,
+    #[serde(flatten)]
+    problems: ReplayTotals,
+}
+
+/// Replays into memory and prints the changed items; returns whether nothing would change.
+pub(super) async fn run(
+    deployment: &Deployment,
+    source: InputSource<S3Bucket>,
+    as_json: bool,
+) -> Result<bool> {
+    let tables = Arc::new(OverlayTables::new(Arc::clone(&deployment.tables)));
+    let state = Arc::clone(&deployment.state_table);
+    let counting = aggregator(deployment, state, Arc::clone(&tables), TombstoneHistory::Expiring)?;
+    let task: ReplayTask<_, _, _, Arc<DynamoDb>, _> =
+        ReplayTask::new(source, counting, NoTarget, SystemClock);
+    let totals = Box::pin(task.run(|_| {})).await?;
+    let (advanced, items): (Vec<_>, Vec<_>) = tables.differences().into_iter().partition(is_advanced);
+    let is_same = items.is_empty();
+    let report = DryRunReport { totals, items, advanced_items: advanced.len(), problems: task.report() };
+    print(&if as_json { json(&report)? } else { report.text() })?;
+    Ok(is_same)
+}
+
+/// Whether nothing but the position of a ledger entry, or the revision of a copy on an application's item, differs.
+fn is_advanced(item: &ItemDifference) -> bool {
+    const OF_POSITION: [&str; 4] = ["position", "rev", "generation", "model"];
+    let is_unimportant = |name: &str| match item.entity_type() {
+        "LEDGER" => OF_POSITION.contains(&name),
+        "ROLLUP" | "LOOKUP" => false,
+        _ => name.ends_with("_rev"),
+    };
+    let mut attributes = item.attributes().into_iter();
+    item.before.is_some() && attributes.all(|attribute| is_unimportant(&attribute.attribute))
+}
+
+impl DryRunReport {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if self.items.is_empty() {
+            text.push_str("Nothing would change.\n");
+        } else {
+            text.push_str(&format!(
+                "{}\n\n{} items would change.\n",
+                difference_table(&self.items),
+                self.items.len()
+            ));
+        }
+        for (name, number) in &self.totals {
+            text.push_str(&format!("{}: {number}\n", name.replace('_', " ")));
+        }
+        let ReplayTotals { failed, parked, rejected } = &self.problems;
+        for (title, reasons) in [("not processed", failed), ("parked", parked), ("rejected", rejected)] {
+            for reason in reasons {
+                text.push_str(&format!("{title}: {reason}\n"));
+            }
+        }
+        text
+    }
+}

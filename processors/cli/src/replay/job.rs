@@ -1,0 +1,218 @@
+//! The job of a replay: its arguments, its plan, and the run in this process.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::TombstoneHistory;
+use afterwrite::record::Timestamp;
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{Bucket, ScanRequest, TableScan as _};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::input::{RecordInput, TimeRange};
+use afterwrite_operations::jobs::{JobKind, JobPlan, JobReport, JobRunner, JobState, JobStore};
+use afterwrite_operations::replay::{
+    InputSource, LookupCopy, NoTarget, RecordTarget, ReplayTask, ReplayTotals, StateOnlyTables,
+};
+use serde::{Deserialize, Serialize};
+
+use super::ReplayProjection;
+use super::targets::{aggregator, relay};
+use crate::deployment::Deployment;
+use crate::inputs::InputArguments;
+use crate::job_output::{JobOptions, ProgressLine, print_report};
+
+/// The compressed size of a typical record of the archive.
+const TYPICAL_BYTES: u64 = 150;
+/// Write units of a record in batches of 1,000, and read units.
+const UNITS_PER_RECORD: u64 = 2;
+
+/// The arguments of the job, as the state table keeps them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ReplayJob {
+    inputs: Vec<String>,
+    from_ms: Option<i64>,
+    to_ms: Option<i64>,
+    only: Vec<ReplayProjection>,
+    into: Option<String>,
+}
+
+impl ReplayJob {
+    pub(super) fn new(inputs: &InputArguments, only: Vec<ReplayProjection>, into: Option<String>) -> Self {
+        let range = inputs.range();
+        Self {
+            inputs: inputs.inputs.iter().map(ToString::to_string).collect(),
+            from_ms: range.from.map(Timestamp::epoch_ms),
+            to_ms: range.to.map(Timestamp::epoch_ms),
+            only,
+            into,
+        }
+    }
+
+    /// The estimate, from the sizes of the objects.
+    pub(super) fn plan<B: Bucket>(&self, source: &InputSource<B>) -> JobPlan {
+        let bytes = source.bytes();
+        let records = bytes / TYPICAL_BYTES;
+        let counts = u64::from(self.only.contains(&ReplayProjection::Aggregate));
+        let mut notes = vec![format!(
+            "{} objects; records are estimated at {TYPICAL_BYTES} bytes each, compressed",
+            source.objects.len()
+        )];
+        if self.into.is_none() {
+            notes.push("records that are counted already cost a read each and no write".to_owned());
+        }
+        JobPlan {
+            items: records,
+            bytes,
+            changes: records,
+            read_units: records * counts,
+            write_units: records * counts * UNITS_PER_RECORD,
+            storage_bytes: 0,
+            notes,
+        }
+    }
+
+    /// Creates the job and runs it in this process; returns whether every record was processed.
+    pub(super) async fn start(
+        &self,
+        deployment: &Deployment,
+        source: InputSource<S3Bucket>,
+        plan: JobPlan,
+        options: &JobOptions,
+    ) -> Result<bool> {
+        let store =
+            JobStore::new(Arc::clone(&deployment.tables), SystemClock, Arc::clone(&deployment.state_table));
+        let arguments = serde_json::to_value(self).map_err(|error| {
+            Error::new(ErrorKind::State, "the job's arguments cannot be stored").caused_by(error)
+        })?;
+        let task = Box::pin(self.task(deployment, source)).await?;
+        let job = store.create(JobKind::Replay, arguments, task.units(), plan, options.rate).await?;
+        Box::pin(run(&store, &job.id, &task, options.json)).await
+    }
+
+    async fn task(&self, deployment: &Deployment, source: InputSource<S3Bucket>) -> Result<DeployedReplay> {
+        let relay = Box::pin(relay(deployment, &self.only)).await?;
+        let counts = self.only.contains(&ReplayProjection::Aggregate);
+        let (state_table, history) = match &self.into {
+            Some(into) => (Arc::from(into.as_str()), TombstoneHistory::Complete),
+            None => (Arc::clone(&deployment.state_table), TombstoneHistory::Expiring),
+        };
+        let tables = Arc::clone(&deployment.tables);
+        let counting = match &self.into {
+            Some(into) => {
+                let tables = StateOnlyTables::new(tables, into);
+                CountingTarget::Fresh(Box::new(aggregator(deployment, state_table, tables, history)?))
+            }
+            None if counts => {
+                CountingTarget::Live(Box::new(aggregator(deployment, state_table, tables, history)?))
+            }
+            None => CountingTarget::Nothing(NoTarget),
+        };
+        let task = ReplayTask::new(source, counting, relay, SystemClock);
+        Ok(match &self.into {
+            Some(into) => task.copying_lookups(LookupCopy {
+                tables: Arc::clone(&deployment.tables),
+                from: Arc::clone(&deployment.state_table),
+                into: Arc::from(into.as_str()),
+            }),
+            None => task,
+        })
+    }
+}
+
+type DeployedReplay =
+    ReplayTask<CountingTarget, Option<super::targets::DeployedRelay>, S3Bucket, Arc<DynamoDb>, SystemClock>;
+
+/// Where records are counted.
+pub(super) enum CountingTarget {
+    /// Into the deployment's state table.
+    Live(Box<afterwrite_functions::StreamAggregator<Arc<DynamoDb>, SystemClock>>),
+    /// Into a fresh table.
+    Fresh(Box<afterwrite_functions::StreamAggregator<StateOnlyTables<Arc<DynamoDb>>, SystemClock>>),
+    /// Nowhere.
+    Nothing(NoTarget),
+}
+
+impl RecordTarget for CountingTarget {
+    async fn deliver(
+        &self,
+        event: &[u8],
+        deadline: Timestamp,
+    ) -> Result<afterwrite_operations::replay::TargetOutcome> {
+        match self {
+            Self::Live(target) => target.deliver(event, deadline).await,
+            Self::Fresh(target) => target.deliver(event, deadline).await,
+            Self::Nothing(target) => target.deliver(event, deadline).await,
+        }
+    }
+}
+
+/// Continues a job in this process.
+///
+/// # Errors
+/// As [`super::ReplayArguments::run`].
+pub(crate) async fn resume(deployment: &Deployment, job: &JobState, as_json: bool) -> Result<bool> {
+    let arguments: ReplayJob = serde_json::from_value(job.arguments.clone()).map_err(|error| {
+        Error::new(ErrorKind::State, "the job's arguments cannot be read")
+            .with("job", &job.id)
+            .caused_by(error)
+    })?;
+    let inputs = arguments.inputs.iter().map(|input| RecordInput::from_str(input));
+    let inputs: Vec<RecordInput> = inputs
+        .collect::<Result<_, String>>()
+        .map_err(|problem| Error::new(ErrorKind::State, problem).with("job", &job.id))?;
+    let time = |ms: Option<i64>| ms.map(Timestamp::from_epoch_ms);
+    let range = TimeRange { from: time(arguments.from_ms), to: time(arguments.to_ms) };
+    let objects = Box::pin(crate::inputs::objects_of(&inputs, &range)).await?;
+    let task = Box::pin(arguments.task(deployment, InputSource { objects, range })).await?;
+    let store =
+        JobStore::new(Arc::clone(&deployment.tables), SystemClock, Arc::clone(&deployment.state_table));
+    Box::pin(run(&store, &job.id, &task, as_json)).await
+}
+
+async fn run(
+    store: &JobStore<Arc<DynamoDb>, SystemClock>,
+    id: &str,
+    task: &DeployedReplay,
+    as_json: bool,
+) -> Result<bool> {
+    let job = store.acquire(id).await?;
+    let observer = ProgressLine::new();
+    // One after the other: most records of an item then come in their order.
+    let runner = JobRunner { store, observer: &observer, workers: 1 };
+    let done = Box::pin(runner.run(job, task)).await;
+    observer.finish();
+    let ReplayTotals { failed, parked, rejected } = task.report();
+    for (title, reasons) in [("not processed", failed), ("parked", parked), ("rejected", rejected)] {
+        for reason in reasons {
+            eprintln!("afterwrite: {title}: {reason}");
+        }
+    }
+    let done = done?;
+    let is_done = print_report(&JobReport::of(&done), as_json)?;
+    let has = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
+    Ok(is_done && !has("failed") && !has("unprocessable") && !has("rejected"))
+}
+
+/// Fails unless the table is empty: in a table that has lost tombstones, old records must not be applied.
+pub(super) async fn check_fresh(deployment: &Deployment, into: &str) -> Result<()> {
+    if *into == *deployment.state_table {
+        return Err(Error::new(ErrorKind::Configuration, "--into names the deployment's own state table")
+            .with("table", into)
+            .hint("Create a new table with the same keys, or leave out --into"));
+    }
+    let mut request = Some(ScanRequest { page_items: Some(1), ..ScanRequest::whole(Arc::from(into)) });
+    while let Some(now) = request {
+        let page = deployment.tables.scan(&now).await?;
+        if !page.items.is_empty() {
+            return Err(Error::new(ErrorKind::Configuration, "the table of --into is not empty")
+                .with("table", into)
+                .hint(
+                    "Create a fresh table; to go on with an earlier replay, use `afterwrite jobs resume`",
+                ));
+        }
+        request = page.next.map(|next| ScanRequest { start_after: Some(next), ..now });
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! `afterwrite replay`: delivers recorded changes again, as a job.
+
+mod dry_run;
+mod export;
+mod job;
+mod targets;
+
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::jobs::require_recovery;
+use afterwrite_operations::replay::InputSource;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use self::export::export_archive;
+pub(crate) use self::job::resume;
+use self::job::{ReplayJob, check_fresh};
+pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay};
+use crate::deployment::DeploymentArguments;
+use crate::inputs::InputArguments;
+use crate::job_output::JobOptions;
+
+/// A target of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ReplayProjection {
+    /// Counters, rollups and mirrors.
+    Aggregate,
+    /// Cache keys and paths.
+    Invalidate,
+    /// The delivery stream of the archive.
+    Archive,
+    /// The logs of the datasets, from objects of the archive in AFTERWRITE_BUCKET.
+    Export,
+}
+
+/// The arguments of `afterwrite replay`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 success, 1 some records or texts were not processed, 2 wrong usage or configuration, 3 the job failed or was paused."
+)]
+pub struct ReplayArguments {
+    #[command(flatten)]
+    inputs: InputArguments,
+    /// The targets of the records. `archive` writes their lines into the delivery stream again.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "aggregate")]
+    only: Vec<ReplayProjection>,
+    /// Show which items would change, and write nothing.
+    #[arg(long, conflicts_with = "into")]
+    dry_run: bool,
+    /// Count into this fresh state table. Remembered lookups are copied first; mirrors are not written.
+    #[arg(long, value_name = "TABLE")]
+    into: Option<String>,
+    #[command(flatten)]
+    deployment: DeploymentArguments,
+    #[command(flatten)]
+    options: JobOptions,
+}
+
+impl ReplayArguments {
+    /// Replays the records; returns whether all were processed.
+    ///
+    /// # Errors
+    /// A setting that is missing or wrong, an input that cannot be read, the error of the job.
+    pub async fn run(&self) -> Result<bool> {
+        self.check()?;
+        let deployment = Box::pin(self.deployment.connect()).await?;
+        let objects = Box::pin(self.inputs.objects()).await?;
+        if self.only == [ReplayProjection::Export] {
+            return Box::pin(export_archive(&deployment, &objects, &self.options)).await;
+        }
+        let source = InputSource { objects, range: self.inputs.range() };
+        if self.dry_run {
+            return Box::pin(dry_run::run(&deployment, source, self.options.json)).await;
+        }
+        let job = ReplayJob::new(&self.inputs, self.only.clone(), self.into.clone());
+        let plan = job.plan(&source);
+        self.options.confirm(&plan)?;
+        let is_counting = self.only.contains(&ReplayProjection::Aggregate);
+        if let Some(into) = &self.into {
+            check_fresh(&deployment, into).await?;
+        } else if is_counting {
+            require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery)
+                .await?;
+        }
+        let is_done = Box::pin(job.start(&deployment, source, plan, &self.options)).await?;
+        if self.only.contains(&ReplayProjection::Export) {
+            let objects = Box::pin(self.inputs.objects()).await?;
+            return Ok(Box::pin(export_archive(&deployment, &objects, &self.options)).await? && is_done);
+        }
+        Ok(is_done)
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |message: &str, hint: &str| {
+            Err(Error::new(ErrorKind::Configuration, message.to_owned()).hint(hint.to_owned()))
+        };
+        let is_aggregate_only = self.only == [ReplayProjection::Aggregate];
+        if self.inputs.inputs.is_empty() {
+            return wrong("the command names no input", "Name files, folders, s3://BUCKET/PREFIX or -");
+        }
+        if self.dry_run && !is_aggregate_only {
+            return wrong(
+                "a dry run shows items only",
+                "Leave out --only, or use `afterwrite tail --file` for keys, paths and rows",
+            );
+        }
+        if self.into.is_some() && !is_aggregate_only {
+            return wrong("--into takes rollups and ledger only", "Leave out --only");
+        }
+        Ok(())
+    }
+}

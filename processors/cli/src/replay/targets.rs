@@ -1,0 +1,78 @@
+//! The handlers of a replay, as the functions are deployed.
+
+use std::sync::Arc;
+
+use afterwrite::Result;
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::{Ledger, TombstoneHistory};
+use afterwrite::config::{EnvironmentSettings, firehose_client, s3_client};
+use afterwrite::relay::archive::ChangeArchiver;
+use afterwrite::relay::invalidate::CacheInvalidator;
+use afterwrite::sink::Tables;
+use afterwrite::sink::cloudfront::CloudFront;
+use afterwrite::sink::firehose::Firehose;
+use afterwrite::sink::redis::RedisCache;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::sqs::SqsQueue;
+use afterwrite_functions::{SourceTables, StreamAggregator, StreamRelay};
+
+use super::ReplayProjection;
+use crate::deployment::Deployment;
+
+/// The relay with the environment's services.
+pub(crate) type DeployedRelay =
+    StreamRelay<RedisCache, CloudFront, SqsQueue, Firehose, S3Bucket, SystemClock>;
+
+/// The ledger in `state_table`, with the environment's policy for poison records.
+pub(crate) fn ledger<T: Tables>(
+    deployment: &Deployment,
+    state_table: Arc<str>,
+    tables: T,
+    history: TombstoneHistory,
+) -> Result<Ledger<T, SystemClock>> {
+    let (model, names) = (Arc::clone(&deployment.config.model), deployment.config.table_names.clone());
+    let policy = EnvironmentSettings::from_env().poison_policy()?;
+    let ledger = Ledger::new(model, names, state_table, tables, SystemClock);
+    Ok(ledger.with_history(history).on_poison(policy))
+}
+
+/// A handler that counts into `state_table`.
+pub(crate) fn aggregator<T: Tables>(
+    deployment: &Deployment,
+    state_table: Arc<str>,
+    tables: T,
+    history: TombstoneHistory,
+) -> Result<StreamAggregator<T, SystemClock>> {
+    Ok(StreamAggregator::new(ledger(deployment, state_table, tables, history)?))
+}
+
+/// A handler that invalidates or archives; `None` if neither is requested.
+///
+/// # Errors
+/// A missing or wrong setting, named by its variable.
+pub(crate) async fn relay(
+    deployment: &Deployment,
+    only: &[ReplayProjection],
+) -> Result<Option<DeployedRelay>> {
+    let settings = EnvironmentSettings::from_env();
+    let model = &deployment.config.model;
+    let (mut invalidator, mut archiver) = (None, None);
+    for projection in only {
+        match projection {
+            ReplayProjection::Invalidate => {
+                let (cache, paths) = (settings.cache()?, Box::pin(settings.path_target()).await?);
+                invalidator = Some(CacheInvalidator::new(Arc::clone(model), cache, paths, SystemClock));
+            }
+            ReplayProjection::Archive => {
+                let (stream, bucket) = (settings.required_firehose_stream()?, settings.required_bucket()?);
+                let stream = Firehose::new(&Box::pin(firehose_client()).await?, stream);
+                let bucket = S3Bucket::new(&Box::pin(s3_client()).await?, bucket);
+                archiver = Some(ChangeArchiver::new(stream, bucket, SystemClock));
+            }
+            ReplayProjection::Aggregate | ReplayProjection::Export => {}
+        }
+    }
+    let is_hosted = invalidator.is_some() || archiver.is_some();
+    let tables = SourceTables::new(Arc::clone(model), deployment.config.table_names.clone());
+    Ok(is_hosted.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock)))
+}

@@ -1,0 +1,146 @@
+//! The consumer of one table's stream.
+
+use std::time::Duration;
+
+use afterwrite::clock::SystemClock;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
+use afterwrite_mapping::{
+    CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
+    MappingEnd, MappingOptions, MappingPace, MappingProgress, MappingSettings, StartingPosition, StreamGap,
+};
+use serde::Serialize;
+
+use crate::backfill::BackfillCommand;
+
+/// How often the lease of another process is looked at.
+const LEASE_POLL: Duration = Duration::from_secs(2);
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(5);
+
+/// One table's stream, and the checkpoints of this consumer in it.
+pub(super) struct TableConsumer {
+    table: String,
+    stream: DeployedStream,
+    checkpoints: TableCheckpoints,
+}
+
+/// How the streams are consumed.
+pub(super) struct ConsumptionPlan<'p> {
+    pub(super) settings: &'p MappingSettings,
+    /// Whether the checkpoints are forgotten first.
+    pub(super) reset: bool,
+    /// The backfill that follows if changes are missing; without it, the consumer stops.
+    pub(super) recovery: Option<&'p BackfillCommand>,
+}
+
+/// The counts of a consumed table.
+#[derive(Debug, Serialize)]
+pub(super) struct ConsumedTable {
+    pub(super) table: String,
+    #[serde(flatten)]
+    pub(super) counts: MappingCounts,
+}
+
+impl TableConsumer {
+    pub(super) async fn connect(
+        sdk: &aws_config::SdkConfig,
+        state_table: &str,
+        name: &str,
+        table: &str,
+    ) -> Result<Self> {
+        let dynamodb = aws_sdk_dynamodb::Client::new(sdk);
+        let streams = aws_sdk_dynamodbstreams::Client::new(sdk);
+        let stream = DeployedStream::of_table(&dynamodb, streams, table).await?;
+        let checkpoints = TableCheckpoints::new(dynamodb, state_table, name, table);
+        Ok(Self { table: table.to_owned(), stream, checkpoints })
+    }
+
+    /// Consumes the stream until `control` ends it.
+    pub(super) async fn consume(
+        &self,
+        function: &impl EventHandler,
+        plan: &ConsumptionPlan<'_>,
+        control: &MappingControl,
+    ) -> Result<ConsumedTable> {
+        let progress = MappingProgress::default();
+        if self.wait_for_lease(control).await? {
+            let consumed = tokio::select! {
+                consumed = self.consume_leased(function, plan, control, &progress) => consumed,
+                lost = self.checkpoints.keep_lease() => return Err(lost),
+            };
+            if let Err(error) = self.checkpoints.release_lease().await {
+                // It ends by itself.
+                eprintln!("afterwrite: {}: the lease was not released: {error}", self.table);
+            }
+            consumed?;
+        }
+        Ok(ConsumedTable { table: self.table.clone(), counts: progress.counts() })
+    }
+
+    /// Whether this process has the lease; otherwise it was stopped before.
+    async fn wait_for_lease(&self, control: &MappingControl) -> Result<bool> {
+        let mut is_reported = false;
+        while self.checkpoints.take_lease().await? == LeaseOutcome::HeldByAnother {
+            if !is_reported {
+                eprintln!("afterwrite: {}: another process with this name consumes it; waiting", self.table);
+                is_reported = true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LEASE_POLL) => {}
+                () = control.stopped() => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    async fn consume_leased(
+        &self,
+        function: &impl EventHandler,
+        plan: &ConsumptionPlan<'_>,
+        control: &MappingControl,
+        progress: &MappingProgress,
+    ) -> Result<()> {
+        // Stamps the checkpoints with this lease.
+        self.checkpoints.load().await?;
+        if plan.reset {
+            self.checkpoints.forget().await?;
+        }
+        let pace = MappingPace { checkpoint_interval: CHECKPOINT_EVERY, ..MappingPace::default() };
+        let options = MappingOptions {
+            pace,
+            gaps: GapPolicy::Stop,
+            ..MappingOptions::new(progress, &self.checkpoints)
+        };
+        let mut settings = plan.settings.clone();
+        loop {
+            let mapping = EventSourceMapping::new(&self.stream, function, &SystemClock, &settings, options);
+            match (mapping.run(control).await?, plan.recovery) {
+                (MappingEnd::Drained | MappingEnd::Stopped, _) => return Ok(()),
+                (MappingEnd::Gap(gap), None) => return Err(self.gap_error(gap)),
+                (MappingEnd::Gap(gap), Some(backfill)) => {
+                    self.recover(&gap, backfill).await?;
+                    settings.starting_position = StartingPosition::TrimHorizon;
+                }
+            }
+        }
+    }
+
+    /// Reconciles every item, so that nothing depends on the missing changes, and forgets the checkpoints: the stream is then
+    /// consumed from its oldest record.
+    async fn recover(&self, gap: &StreamGap, backfill: &BackfillCommand) -> Result<()> {
+        eprintln!("afterwrite: {}: {gap}; all items are reconciled", self.table);
+        if !Box::pin(backfill.run()).await? {
+            return Err(Error::new(ErrorKind::State, "the backfill could not count every item")
+                .with("table", &self.table)
+                .hint("See `afterwrite jobs list`; correct the items or the model, and start this command again"));
+        }
+        self.checkpoints.forget().await
+    }
+
+    fn gap_error(&self, gap: StreamGap) -> Error {
+        gap.into_error().with("table", &self.table).hint(
+            "Run `afterwrite backfill --all`, or replay the archive; then run this command with --reset, which begins with \
+             the oldest record of the stream",
+        )
+    }
+}

@@ -1,0 +1,191 @@
+//! `afterwrite run`: the consumer of Lambda in a process of its own, against the streams of deployed tables.
+//!
+//! ```text
+//! lease ─▶ checkpoints ─▶ stream of each table ─▶ EventSourceMapping ─▶ projections (AFTERWRITE_PROJECTIONS)
+//!                              ▲                                             │
+//!                              └── checkpoint in the state table ◀───────────┘
+//! ```
+
+mod consumer;
+
+use std::path::PathBuf;
+
+use afterwrite::config::{EnvironmentSettings, FunctionConfig, ProjectionKind, sdk_config};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_functions::ProjectionHost;
+use afterwrite_mapping::{MappingControl, MappingSettings, StartingPosition};
+use clap::{Args, ValueEnum};
+use futures::future::try_join_all;
+
+use self::consumer::{ConsumedTable, ConsumptionPlan, TableConsumer};
+use crate::backfill::BackfillCommand;
+use crate::hosted::HostedFunction;
+use crate::print::{align_right, json, new_table, print};
+use crate::signals::stop_signal;
+
+/// The arguments of `afterwrite run`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite run --name blue\n  afterwrite run --name blue --on-expired stop --table ExamBuddyTable\n  afterwrite run --name blue --mapping mapping.json --start latest\n\nThe settings are those of the functions: AFTERWRITE_MODEL, AFTERWRITE_STATE_TABLE, AFTERWRITE_PROJECTIONS and the others. A second process with the\nsame name waits until the first one has ended. SIGTERM and Ctrl-C finish the batch and write the checkpoint.\n\nExit codes: 0 stopped by a signal, 2 wrong usage or configuration, 3 could not finish: changes are missing from a stream, or it cannot be read."
+)]
+pub(crate) struct RunArguments {
+    /// The name of this consumer; its checkpoints are kept under it.
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// The action if the checkpoint lies before the oldest record of the stream, or the stream was created again: changes are missing.
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = ExpiredPolicy::Stop)]
+    on_expired: ExpiredPolicy,
+    /// Where a consumer without checkpoints begins.
+    #[arg(long, value_name = "POSITION", value_enum, default_value_t = StartArgument::TrimHorizon)]
+    start: StartArgument,
+    /// Forget the checkpoints of this name and begin at --start.
+    #[arg(long)]
+    reset: bool,
+    /// Consume only this table, by its deployed name; may be repeated; default: all tables of the model.
+    #[arg(long, value_name = "TABLE")]
+    table: Vec<String>,
+    /// A JSON file with the settings of the event source mapping, as AWS's `CreateEventSourceMapping` takes them; default: batches of
+    /// 1,000 records, partial responses, bisecting.
+    #[arg(long, value_name = "FILE")]
+    mapping: Option<PathBuf>,
+    /// With --on-expired backfill: accept that the state table has no point-in-time recovery.
+    #[arg(long)]
+    without_recovery: bool,
+    /// Print the totals as one JSON object when the consumer is stopped.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The action if changes are missing from the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ExpiredPolicy {
+    /// Name the missing changes and end with exit code 3.
+    Stop,
+    /// Replay the archive from the checkpoint on, and continue with the oldest record.
+    ReplayArchive,
+    /// Reconcile all items with the table, and continue with the oldest record.
+    Backfill,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StartArgument {
+    /// With the oldest record.
+    TrimHorizon,
+    /// With the next record that is written.
+    Latest,
+}
+
+impl RunArguments {
+    /// Consumes the streams until a signal; returns `true`.
+    pub(crate) async fn run(&self) -> Result<bool> {
+        self.check_policy()?;
+        let mut settings = EnvironmentSettings::from_env();
+        settings.model.get_or_insert_with(|| afterwrite::table::Model::DEFAULT_NAME.to_owned());
+        for warning in &settings.warnings {
+            eprintln!("afterwrite: {warning}");
+        }
+        let FunctionConfig { table_names, .. } = FunctionConfig::resolve(&settings)?;
+        let tables = self.tables(table_names.iter().map(|name| &**name).collect())?;
+        let state_table = settings.required_state_table()?;
+        let mapping = self.mapping_settings()?;
+        let sdk = sdk_config().await?;
+        let consumers: Vec<TableConsumer> = try_join_all(
+            tables.iter().map(|table| TableConsumer::connect(&sdk, &state_table, &self.name, table)),
+        )
+        .await?;
+        afterwrite_lambda::start_logging();
+        let host = ProjectionHost::start("run", &[ProjectionKind::Aggregate], settings);
+        let function = HostedFunction(Box::pin(host).await?);
+        let control = MappingControl::default();
+        let recovery = self.recovery();
+        let plan = ConsumptionPlan { settings: &mapping, reset: self.reset, recovery: recovery.as_ref() };
+        let consume = consumers.iter().map(|consumer| consumer.consume(&function, &plan, &control));
+        let stop = async {
+            stop_signal().await?;
+            eprintln!("afterwrite: stopping after the batches under way");
+            control.stop();
+            Ok(())
+        };
+        let consumed = tokio::select! {
+            consumed = try_join_all(consume) => consumed?,
+            failed = async { stop.await?; std::future::pending::<Result<Vec<ConsumedTable>>>().await } => failed?,
+        };
+        print(&if self.json { json(&consumed)? } else { totals_table(&consumed) })?;
+        Ok(true)
+    }
+
+    fn check_policy(&self) -> Result<()> {
+        match self.on_expired {
+            ExpiredPolicy::Stop | ExpiredPolicy::Backfill => Ok(()),
+            ExpiredPolicy::ReplayArchive => {
+                let message = "--on-expired cannot start a replay of the archive yet";
+                Err(Error::new(ErrorKind::Configuration, message).hint(
+                    "Use --on-expired stop. If it stops, run `afterwrite replay` over the archive from the checkpoint on, \
+                     and then this command with --reset; or use --on-expired backfill",
+                ))
+            }
+        }
+    }
+
+    /// The recovery of a consumer that misses changes; `None` if it stops.
+    fn recovery(&self) -> Option<BackfillCommand> {
+        match self.on_expired {
+            ExpiredPolicy::Stop | ExpiredPolicy::ReplayArchive => None,
+            ExpiredPolicy::Backfill => Some(BackfillCommand::of_all_items(self.without_recovery, self.json)),
+        }
+    }
+
+    /// The tables to consume.
+    fn tables<'t>(&'t self, known: Vec<&'t str>) -> Result<Vec<&'t str>> {
+        if let Some(unknown) = self.table.iter().find(|table| !known.contains(&table.as_str())) {
+            return Err(crate::arguments::unknown("a table that the model does not have", unknown, known));
+        }
+        Ok(if self.table.is_empty() { known } else { self.table.iter().map(String::as_str).collect() })
+    }
+
+    fn mapping_settings(&self) -> Result<MappingSettings> {
+        let settings = match &self.mapping {
+            Some(file) => read_mapping(file)?,
+            None => MappingSettings {
+                batch_size: 1000,
+                bisects: true,
+                reports_item_failures: true,
+                ..MappingSettings::default()
+            },
+        };
+        if let Some(bucket) = &settings.on_failure_bucket {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "DestinationConfig is not supported by this command",
+            )
+            .with("bucket", bucket)
+            .hint("Remove it: a record that cannot be counted is parked in the state table"));
+        }
+        Ok(match self.start {
+            StartArgument::Latest => {
+                MappingSettings { starting_position: StartingPosition::Latest, ..settings }
+            }
+            StartArgument::TrimHorizon => settings,
+        })
+    }
+}
+
+/// The settings of an event source mapping in a file.
+pub(crate) fn read_mapping(file: &std::path::Path) -> Result<MappingSettings> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Error::new(ErrorKind::Configuration, "the settings of the event source mapping cannot be read")
+            .with("file", file.display().to_string())
+            .caused_by(error)
+    })?;
+    MappingSettings::from_json(&text)
+}
+
+fn totals_table(consumed: &[ConsumedTable]) -> String {
+    let mut table = new_table(&["table", "records", "accepted", "batches", "retries", "discarded"]);
+    for ConsumedTable { table: name, counts } in consumed {
+        let numbers = [counts.read, counts.accepted, counts.batches, counts.retries, counts.skipped];
+        table.add_row([name.clone()].into_iter().chain(numbers.map(|number| number.to_string())));
+    }
+    align_right(&mut table, 1..6);
+    format!("{table}\n")
+}

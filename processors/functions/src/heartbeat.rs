@@ -1,0 +1,69 @@
+//! Writes the heartbeat of each source table. The function `aggregator` does so when a schedule invokes it with
+//! [`HEARTBEAT_REQUEST`], and so does the command line.
+
+use std::sync::Arc;
+
+use afterwrite::effect::Write;
+use afterwrite::heartbeat::heartbeat_write;
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{Tables, WriteError};
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+use serde::Deserialize;
+
+/// The payload with which a schedule invokes `aggregator` to write heartbeats.
+pub const HEARTBEAT_REQUEST: &str = r#"{"afterwrite":"heartbeat"}"#;
+
+#[derive(Deserialize)]
+struct FunctionRequest {
+    afterwrite: String,
+}
+
+/// Whether a payload requests a heartbeat.
+pub(crate) fn is_heartbeat_request(payload: &str) -> bool {
+    // Every batch passes here; the request is short.
+    payload.len() < 1_000
+        && serde_json::from_str(payload).is_ok_and(|FunctionRequest { afterwrite }| afterwrite == "heartbeat")
+}
+
+/// Writes the heartbeat of each table of the model, deployed under `names`; returns the names of the tables that were written. A table
+/// whose key attributes are all numbers has no heartbeat.
+///
+/// # Errors
+/// As [`Tables::write`], for the first table that cannot be written.
+pub async fn write_heartbeats(
+    model: &Model,
+    names: &[Arc<str>],
+    tables: &impl Tables,
+    now: Timestamp,
+) -> Result<Vec<Arc<str>>> {
+    let mut written = Vec::new();
+    for (table, name) in model.tables.iter().zip(names) {
+        let Some(write) = heartbeat_write(table, Arc::clone(name), now) else { continue };
+        tables.write(&write).await.map_err(|error| write_failed(&write, error))?;
+        written.push(Arc::clone(name));
+    }
+    Ok(written)
+}
+
+fn write_failed(write: &Write, error: WriteError) -> Error {
+    match error {
+        WriteError::Failed(error) => error,
+        WriteError::Refused(_) => Error::new(ErrorKind::Rejected, "the table refused the heartbeat")
+            .with("table", &*write.key.table)
+            .hint("Allow dynamodb:UpdateItem on the source table"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_request_is_recognised() {
+        assert!(is_heartbeat_request(HEARTBEAT_REQUEST));
+        for payload in ["", "{}", r#"{"Records":[]}"#, r#"{"afterwrite":"else"}"#, r#"{"afterwrite":5}"#] {
+            assert!(!is_heartbeat_request(payload), "{payload}");
+        }
+    }
+}

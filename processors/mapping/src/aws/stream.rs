@@ -1,0 +1,102 @@
+//! The stream of a deployed table.
+
+use afterwrite::{Error, ErrorKind, Result};
+use aws_sdk_dynamodbstreams::Client;
+use aws_sdk_dynamodbstreams::operation::get_records::GetRecordsError;
+use aws_sdk_dynamodbstreams::operation::get_shard_iterator::GetShardIteratorError;
+use aws_sdk_dynamodbstreams::types::{Shard, ShardIteratorType};
+
+use super::record::lambda_record;
+use super::request::request_error;
+use crate::stream::{RecordPage, ShardPage, ShardPosition, StreamReadError, StreamShard, StreamSource};
+
+/// The stream of a table, through the AWS SDK.
+#[derive(Clone, Debug)]
+pub struct DeployedStream {
+    client: Client,
+    arn: String,
+}
+
+impl DeployedStream {
+    /// The newest stream of a table.
+    ///
+    /// # Errors
+    /// `Configuration` if there is no such table, or it has no stream.
+    pub async fn of_table(dynamodb: &aws_sdk_dynamodb::Client, streams: Client, table: &str) -> Result<Self> {
+        let described = Box::pin(dynamodb.describe_table().table_name(table).send()).await;
+        let described =
+            described.map_err(|error| request_error("DescribeTable", ("table", table), &error))?;
+        let arn = described.table().and_then(|table| table.latest_stream_arn()).ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "the table has no stream")
+                .with("table", table)
+                .hint("Enable its stream with the view type NEW_AND_OLD_IMAGES")
+        })?;
+        Ok(Self { client: streams, arn: arn.to_owned() })
+    }
+}
+
+impl StreamSource for DeployedStream {
+    fn arn(&self) -> &str {
+        &self.arn
+    }
+
+    async fn describe(&self, after: Option<&str>) -> Result<ShardPage> {
+        let request = self.client.describe_stream().stream_arn(&self.arn);
+        let request = request.set_exclusive_start_shard_id(after.map(str::to_owned));
+        let described = Box::pin(request.send()).await;
+        let described =
+            described.map_err(|error| request_error("DescribeStream", ("stream", &self.arn), &error))?;
+        let stream = described.stream_description();
+        let shards = stream.map(|stream| stream.shards()).unwrap_or_default();
+        Ok(ShardPage {
+            shards: shards.iter().filter_map(stream_shard).collect(),
+            next: stream.and_then(|stream| stream.last_evaluated_shard_id()).map(str::to_owned),
+        })
+    }
+
+    async fn iterator(&self, shard: &str, position: &ShardPosition) -> Result<String, StreamReadError> {
+        let (kind, number) = match position {
+            ShardPosition::TrimHorizon => (ShardIteratorType::TrimHorizon, None),
+            ShardPosition::Latest => (ShardIteratorType::Latest, None),
+            ShardPosition::After(number) => (ShardIteratorType::AfterSequenceNumber, Some(number.clone())),
+        };
+        let request = self.client.get_shard_iterator().stream_arn(&self.arn).shard_id(shard);
+        let request = request.shard_iterator_type(kind).set_sequence_number(number);
+        match Box::pin(request.send()).await {
+            Ok(got) => got.shard_iterator.ok_or_else(|| {
+                let message = "GetShardIterator: the response has no iterator";
+                Error::new(ErrorKind::Unavailable, message).with("shard", shard).into()
+            }),
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(GetShardIteratorError::is_trimmed_data_access_exception) =>
+            {
+                Err(StreamReadError::Trimmed)
+            }
+            Err(error) => Err(request_error("GetShardIterator", ("shard", shard), &error).into()),
+        }
+    }
+
+    async fn read(&self, iterator: &str) -> Result<RecordPage, StreamReadError> {
+        let read = match Box::pin(self.client.get_records().shard_iterator(iterator).send()).await {
+            Ok(read) => read,
+            Err(error) => {
+                let service_error = error.as_service_error();
+                if service_error.is_some_and(GetRecordsError::is_expired_iterator_exception) {
+                    return Err(StreamReadError::IteratorExpired);
+                }
+                if service_error.is_some_and(GetRecordsError::is_trimmed_data_access_exception) {
+                    return Err(StreamReadError::Trimmed);
+                }
+                return Err(request_error("GetRecords", ("stream", &self.arn), &error).into());
+            }
+        };
+        let records: Vec<_> = read.records().iter().map(|record| lambda_record(record, &self.arn)).collect();
+        Ok(RecordPage { is_at_end: records.is_empty(), records, next: read.next_shard_iterator })
+    }
+}
+
+fn stream_shard(shard: &Shard) -> Option<StreamShard> {
+    Some(StreamShard { id: shard.shard_id()?.to_owned(), parent: shard.parent_shard_id().map(str::to_owned) })
+}

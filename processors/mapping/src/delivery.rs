@@ -1,0 +1,287 @@
+//! Delivers a batch until its function has accepted it, or what blocks it is discarded.
+//!
+//! ```text
+//! batch ─▶ part ─┬─ older than the maximum record age ─────────────────────────▶ discarded
+//!                └─ invoked ─┬─ accepted ──────────────────────────────────────▶ done
+//!                            ├─ failed from a record on ─▶ the part from there ──▶ again
+//!                            ├─ failed, may be split ────▶ two halves ───────────▶ again
+//!                            └─ failed, may not ─────────▶ a retry used up ──┬───▶ again, after a pause
+//!                                                                            └───▶ no retry left: discarded
+//! ```
+//!
+//! A split does not use up a retry. A part that the response cuts keeps its count: with `BisectBatchOnFunctionError` the cut uses up
+//! none, without it one.
+
+use std::pin::pin;
+
+use afterwrite::clock::Clock;
+use afterwrite::{Error, ErrorKind, Result};
+use fastrand::Rng;
+use futures::future::{Either, select};
+use uuid::Uuid;
+
+use crate::context::MappingContext;
+use crate::control::RunMode;
+use crate::faults::InvocationFate;
+use crate::handler::EventHandler;
+use crate::on_failure::{DiscardCondition, DiscardedBatch, event_json};
+use crate::progress::{SkippedRecord, length};
+use crate::response::{BatchVerdict, judge_response};
+use crate::sample::derived_random;
+use crate::stream::StreamRecord;
+
+/// Delivers the batches of a shard, or of one of the lanes into which its items are hashed, one after the other.
+pub(crate) struct LaneDelivery<'a, Function, C> {
+    context: MappingContext<'a, Function, C>,
+    shard: &'a str,
+    random: Rng,
+}
+
+/// How the delivery of a batch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeliveryEnd {
+    /// Each record is accepted or discarded.
+    Finished,
+    /// The mapping was stopped; the records from this index on are not delivered.
+    StoppedAt(usize),
+}
+
+/// The rest of a batch, or a part of it.
+#[derive(Clone, Copy)]
+struct BatchPart<'r> {
+    records: &'r [StreamRecord],
+    /// The index of its first record in the batch.
+    start: usize,
+    /// Retries that are used up.
+    retries: u32,
+    /// Invocations so far with any of its records.
+    invocations: u32,
+    /// Invocations in a row that delivered nothing.
+    failures: u32,
+}
+
+/// The outcome of an invocation.
+struct InvocationOutcome {
+    verdict: BatchVerdict,
+    reason: String,
+    is_function_error: bool,
+}
+
+impl InvocationOutcome {
+    fn failed(reason: impl Into<String>) -> Self {
+        Self { verdict: BatchVerdict::Failed, reason: reason.into(), is_function_error: true }
+    }
+}
+
+impl<'r> BatchPart<'r> {
+    fn new(records: &'r [StreamRecord]) -> Self {
+        Self { records, start: 0, retries: 0, invocations: 0, failures: 0 }
+    }
+
+    /// The part without its first records.
+    fn after(self, length: usize) -> Self {
+        let records = self.records.get(length..).unwrap_or_default();
+        Self { records, start: self.start + length, ..self }
+    }
+
+    fn halves(self) -> [Self; 2] {
+        let middle = self.records.len() / 2;
+        let first = Self { records: self.records.get(..middle).unwrap_or_default(), ..self };
+        [first, self.after(middle)]
+    }
+}
+
+impl<'a, Function: EventHandler, C: Clock> LaneDelivery<'a, Function, C> {
+    pub(crate) fn new(context: MappingContext<'a, Function, C>, shard: &'a str, lane: usize) -> Self {
+        let name = if lane == 0 { shard.to_owned() } else { format!("{shard}#{lane}") };
+        Self { random: derived_random(context.faults.seed, &name), context, shard }
+    }
+
+    /// Delivers a batch.
+    pub(crate) async fn deliver(&mut self, batch: &[StreamRecord]) -> Result<DeliveryEnd> {
+        let (end, skipped) = self.deliver_all(batch).await?;
+        if end == DeliveryEnd::Finished {
+            self.context.progress.count(|counts| counts.accepted += length(batch) - skipped);
+            if self.context.faults.duplicates(&mut self.random) {
+                let again = self.choose_stretch(batch);
+                self.context.progress.count(|counts| counts.redelivered += length(again));
+                self.deliver_all(again).await?;
+            }
+        }
+        Ok(end)
+    }
+
+    /// The whole batch, or any stretch of it.
+    fn choose_stretch<'r>(&mut self, batch: &'r [StreamRecord]) -> &'r [StreamRecord] {
+        let start = if self.random.bool() { 0 } else { self.random.usize(..batch.len().max(1)) };
+        let rest = batch.get(start..).unwrap_or_default();
+        let length = if self.random.bool() { rest.len() } else { self.random.usize(1..=rest.len().max(1)) };
+        rest.get(..length).unwrap_or(rest)
+    }
+
+    /// Delivers until nothing is left; returns the number of discarded records.
+    async fn deliver_all(&mut self, records: &[StreamRecord]) -> Result<(DeliveryEnd, u64)> {
+        // A stack: the next part is the last one.
+        let mut parts = vec![BatchPart::new(records)];
+        let mut skipped = 0;
+        while let Some(part) = parts.pop() {
+            let expired = self.count_expired(part.records);
+            if expired > 0 {
+                skipped += u64::try_from(expired).unwrap_or(u64::MAX);
+                let records = part.records.get(..expired).unwrap_or_default();
+                let old = BatchPart { records, ..part };
+                self.discard(old, DiscardCondition::RecordAgeExceeded, "the record is too old", false).await;
+            }
+            let part = part.after(expired);
+            if part.records.is_empty() {
+                continue;
+            }
+            if part.invocations > 0 && self.context.control.mode() == RunMode::Stopping {
+                return Ok((DeliveryEnd::StoppedAt(part.start), skipped));
+            }
+            skipped += self.deliver_part(part, &mut parts).await?;
+        }
+        Ok((DeliveryEnd::Finished, skipped))
+    }
+
+    /// Invokes the function with a part, and adds the parts that are left; returns the number of discarded records.
+    async fn deliver_part<'r>(&mut self, part: BatchPart<'r>, parts: &mut Vec<BatchPart<'r>>) -> Result<u64> {
+        self.context.progress.count(|counts| {
+            counts.batches += 1;
+            counts.retries += u64::from(part.invocations > 0);
+        });
+        let outcome = self.invoke(part.records).await?;
+        let part = BatchPart { invocations: part.invocations + 1, ..part };
+        let failed = BatchPart { failures: part.failures + 1, ..part };
+        let settings = self.context.settings;
+        match outcome.verdict {
+            BatchVerdict::Accepted => return Ok(0),
+            BatchVerdict::FailedFrom(index) if index > 0 && settings.bisects => {
+                parts.push(BatchPart { failures: 0, ..part.after(index) });
+                return Ok(0);
+            }
+            BatchVerdict::FailedFrom(_) | BatchVerdict::Failed
+                if settings.bisects && part.records.len() > 1 =>
+            {
+                let [first, second] = failed.halves();
+                parts.extend([second, first]);
+            }
+            BatchVerdict::FailedFrom(_) | BatchVerdict::Failed => {
+                let rest = match outcome.verdict {
+                    BatchVerdict::FailedFrom(index) => failed.after(index),
+                    BatchVerdict::Accepted | BatchVerdict::Failed => failed,
+                };
+                if settings.max_retries.is_some_and(|most| rest.retries >= most) {
+                    let condition = DiscardCondition::RetryAttemptsExhausted;
+                    self.discard(rest, condition, &outcome.reason, outcome.is_function_error).await;
+                    return Ok(length(rest.records));
+                }
+                parts.push(BatchPart { retries: rest.retries + 1, ..rest });
+            }
+        }
+        self.pause(failed.failures).await;
+        Ok(0)
+    }
+
+    /// Waits before a retry, or until the mapping is stopped.
+    async fn pause(&self, failures: u32) {
+        let pause = self.context.clock.sleep(self.context.pace.pause_before(failures));
+        select(pin!(pause), pin!(self.context.control.stopped())).await;
+    }
+
+    /// How many records at the beginning are older than the mapping allows.
+    fn count_expired(&self, records: &[StreamRecord]) -> usize {
+        let Some(limit) = self.context.settings.max_record_age else { return 0 };
+        let now = self.context.clock.now();
+        let is_old =
+            |record: &&StreamRecord| record.created_at().is_some_and(|created| now.since(created) > limit);
+        records.iter().take_while(is_old).count()
+    }
+
+    async fn invoke(&mut self, records: &[StreamRecord]) -> Result<InvocationOutcome> {
+        let faults = self.context.faults;
+        let delay = faults.invocation_delay(&mut self.random);
+        if !delay.is_zero() {
+            self.context.clock.sleep(delay).await;
+        }
+        let fate = faults.invocation_fate(&mut self.random);
+        let limit = match fate {
+            InvocationFate::Killed(after) => after,
+            InvocationFate::Handled | InvocationFate::ResponseLost => self.context.pace.invocation_timeout,
+        };
+        let event = event_json(records).into_bytes();
+        let handling = self.context.function.handle(event, self.context.pace.invocation_timeout);
+        let handled = match select(pin!(handling), pin!(self.context.clock.sleep(limit))).await {
+            Either::Left((handled, _)) => handled,
+            Either::Right(_) if fate == InvocationFate::Handled => {
+                return Ok(InvocationOutcome::failed("the invocation exceeded its timeout"));
+            }
+            Either::Right(_) => return Ok(InvocationOutcome::failed("the function was killed (injected)")),
+        };
+        match (handled, fate) {
+            (Err(error), _) => failed_invocation(error),
+            (Ok(_), InvocationFate::ResponseLost) => {
+                Ok(InvocationOutcome::failed("the response was lost (injected)"))
+            }
+            (Ok(response), _) => Ok(self.judge(&response, records)),
+        }
+    }
+
+    fn judge(&self, response: &[u8], records: &[StreamRecord]) -> InvocationOutcome {
+        let (verdict, reason) = if self.context.settings.reports_item_failures {
+            let numbers: Vec<&str> = records.iter().map(|record| record.sequence_number.as_str()).collect();
+            judge_response(response, &numbers)
+        } else {
+            (BatchVerdict::Accepted, "")
+        };
+        InvocationOutcome { verdict, reason: reason.to_owned(), is_function_error: false }
+    }
+
+    /// Gives up a part: it goes to the on-failure destination, if there is one.
+    async fn discard(
+        &self,
+        part: BatchPart<'_>,
+        condition: DiscardCondition,
+        reason: &str,
+        is_function_error: bool,
+    ) {
+        for record in part.records {
+            self.context.progress.add_skipped(SkippedRecord {
+                shard: self.shard.to_owned(),
+                sequence_number: record.sequence_number.clone(),
+                reason: reason.to_owned(),
+            });
+        }
+        let Some(destination) = self.context.on_failure else { return };
+        let discarded = DiscardedBatch {
+            mapping: self.context.id,
+            function: &self.context.settings.function_name,
+            stream_arn: self.context.stream_arn,
+            shard: self.shard,
+            records: part.records,
+            condition,
+            invocations: part.invocations,
+            is_function_error,
+            discarded_at: self.context.clock.now(),
+        };
+        let key = discarded.object_key(Uuid::new_v4());
+        let stored = destination.store(&key, discarded.object_body(Uuid::new_v4())).await;
+        self.context.progress.count(|counts| match stored {
+            Ok(()) => counts.on_failure_objects += 1,
+            Err(_) => counts.lost_batches += 1,
+        });
+    }
+}
+
+/// The outcome of an invocation that failed as a whole, or the error that ends the mapping.
+fn failed_invocation(error: Error) -> Result<InvocationOutcome> {
+    match error.kind() {
+        // Not the fault of a record, and a retry does not help.
+        ErrorKind::Event | ErrorKind::Stream | ErrorKind::Model | ErrorKind::Configuration => Err(error),
+        ErrorKind::Record
+        | ErrorKind::Unavailable
+        | ErrorKind::Conflict
+        | ErrorKind::Rejected
+        | ErrorKind::State => Ok(InvocationOutcome::failed(error.to_string())),
+    }
+}

@@ -1,0 +1,137 @@
+//! The HTTP/1.1 server of the Runtime API and of the embedded services, on 127.0.0.1.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+
+use afterwrite::{Error, ErrorKind, Result};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A running server. Dropping it stops it as [`HttpServer::stop`] does, without waiting.
+#[derive(Debug)]
+pub struct HttpServer {
+    address: SocketAddr,
+    stop: watch::Sender<()>,
+    accepting: JoinHandle<()>,
+}
+
+impl HttpServer {
+    /// Starts to serve on a free port, on the current Tokio runtime.
+    ///
+    /// # Errors
+    /// `Configuration` if there is no free port.
+    pub async fn start<S, B>(name: &str, service: S) -> Result<Self>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Cause>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Cause>,
+    {
+        Self::start_at(name, 0, service).await
+    }
+
+    /// Starts to serve on this port, or on a free one if it is 0.
+    ///
+    /// # Errors
+    /// `Configuration` if the port is in use.
+    pub async fn start_at<S, B>(name: &str, port: u16, service: S) -> Result<Self>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Cause>,
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Cause>,
+    {
+        let cannot_listen = |error| {
+            Error::new(ErrorKind::Configuration, format!("the {name} cannot listen on 127.0.0.1"))
+                .with("port", port.to_string())
+                .caused_by(error)
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(cannot_listen)?;
+        let address = listener.local_addr().map_err(cannot_listen)?;
+        let (stop, stopped) = watch::channel(());
+        Ok(Self { address, stop, accepting: tokio::spawn(accept(listener, service, stopped)) })
+    }
+
+    /// The server's URL: `http://127.0.0.1:<port>`.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The server's address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops: no new connections, requests under way finish.
+    ///
+    /// # Errors
+    /// `Unavailable` if the server failed before.
+    pub async fn stop(self) -> Result<()> {
+        drop(self.stop);
+        self.accepting
+            .await
+            .map_err(|error| Error::new(ErrorKind::Unavailable, "an embedded server failed").caused_by(error))
+    }
+}
+
+/// Accepts connections until the sender of `stopped` is dropped, then waits for the open ones.
+async fn accept<S, B>(listener: TcpListener, service: S, mut stopped: watch::Receiver<()>)
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<Cause>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Cause>,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = stopped.changed() => break,
+            // The client notices a connection that fails before it begins.
+            accepted = listener.accept() => if let Ok((socket, _)) = accepted {
+                connections.spawn(serve_connection(socket, service.clone(), stopped.clone()));
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Serves the requests of one connection until either side closes it.
+async fn serve_connection<S, B>(socket: TcpStream, service: S, mut stopped: watch::Receiver<()>)
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Send,
+    S::Future: Send,
+    S::Error: Into<Cause>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Cause>,
+{
+    // Responses are small: waiting to fill a packet would only slow them.
+    let _ = socket.set_nodelay(true);
+    let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
+    // An error here means that the client closed the connection.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        _ = stopped.changed() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}

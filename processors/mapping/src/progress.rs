@@ -1,0 +1,88 @@
+//! The counters of a mapping, readable while it works.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Skipped records that are kept by name; more are only counted.
+const MAX_NAMED: usize = 100;
+
+/// The counters of a running mapping.
+#[derive(Debug, Default)]
+pub struct MappingProgress(Mutex<ProgressState>);
+
+#[derive(Debug, Default)]
+struct ProgressState {
+    counts: MappingCounts,
+    named: Vec<SkippedRecord>,
+}
+
+/// The counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct MappingCounts {
+    /// Records read from the stream.
+    pub read: u64,
+    /// Records that no filter accepts.
+    pub filtered: u64,
+    /// Records that the handler accepted, each counted once.
+    pub accepted: u64,
+    /// Invocations of the handler.
+    pub batches: u64,
+    /// Invocations that repeated one that had failed, as a whole or in part.
+    pub retries: u64,
+    /// Records that were redelivered although they had been accepted.
+    pub redelivered: u64,
+    /// Records that were discarded: after too many retries, or because they were too old.
+    pub skipped: u64,
+    /// Objects written to the on-failure destination.
+    pub on_failure_objects: u64,
+    /// Discarded batches that the on-failure destination did not take. Their records are lost, as on AWS.
+    pub lost_batches: u64,
+    /// How often records were trimmed before they were read.
+    pub gaps: u64,
+}
+
+/// A record that was discarded.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SkippedRecord {
+    /// Its shard.
+    pub shard: String,
+    /// Its sequence number.
+    pub sequence_number: String,
+    /// Why its last delivery failed, or that it was too old.
+    pub reason: String,
+}
+
+impl MappingProgress {
+    /// The counters now.
+    #[must_use]
+    pub fn counts(&self) -> MappingCounts {
+        self.lock().counts
+    }
+
+    /// The first hundred skipped records.
+    #[must_use]
+    pub fn skipped(&self) -> Vec<SkippedRecord> {
+        self.lock().named.clone()
+    }
+
+    /// Changes the counters.
+    pub(crate) fn count(&self, change: impl FnOnce(&mut MappingCounts)) {
+        change(&mut self.lock().counts);
+    }
+
+    pub(crate) fn add_skipped(&self, skipped: SkippedRecord) {
+        let mut state = self.lock();
+        state.counts.skipped += 1;
+        if state.named.len() < MAX_NAMED {
+            state.named.push(skipped);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A number of records as a count.
+pub(crate) fn length<T>(records: &[T]) -> u64 {
+    u64::try_from(records.len()).unwrap_or(u64::MAX)
+}

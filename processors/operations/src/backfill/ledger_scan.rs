@@ -1,0 +1,96 @@
+//! Phase 2 of a backfill: entries whose item does not exist.
+//!
+//! Every item that exists has been counted before this phase. An entry without an item remains where the record of a deletion was
+//! lost, or where a changed model was never applied to it.
+
+use std::sync::Arc;
+
+use afterwrite::Result;
+use afterwrite::clock::Clock;
+use afterwrite::commit::{StateItem, StoredEntry};
+use afterwrite::effect::ItemKey;
+use afterwrite::entity::SourceKey;
+use afterwrite::projection::RollupTargets;
+use afterwrite::record::Item;
+use afterwrite::sink::{ScanRequest, TableScan, Tables, item_bytes};
+
+use super::task::{BackfillTask, add, count};
+use crate::cursor::{decode_cursor, encode_cursor};
+use crate::items::IdentifiedItem;
+use crate::jobs::{StepOutcome, WorkUnit};
+
+/// The items of a page. Entries are small.
+const PAGE_ENTRIES: u32 = 500;
+
+impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
+    /// A page of a segment of the state table.
+    pub(super) async fn ledger_segment(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
+        let request = ScanRequest {
+            table: Arc::clone(&self.state_table),
+            segment,
+            segments: self.arguments.segments.max(1),
+            is_consistent: false,
+            page_items: Some(PAGE_ENTRIES),
+            start_after: decode_cursor(unit.cursor.as_ref())?,
+        };
+        let page = self.tables.scan(&request).await?;
+        let mut outcome = StepOutcome {
+            bytes: count(page.items.iter().map(item_bytes).sum()),
+            cursor: page.next.as_ref().map(encode_cursor),
+            ..StepOutcome::default()
+        };
+        add(&mut outcome.totals, "read_units", page.read_units);
+        let mut targets = RollupTargets::of(&self.model);
+        let mut entries: Vec<(SourceKey<'static>, StoredEntry)> = Vec::new();
+        for item in &page.items {
+            let StateItem::Entry(source, entry) = self.state.classify(item) else { continue };
+            let Some(source) = source else {
+                add(&mut outcome.totals, "entries_with_hashed_keys", 1);
+                continue;
+            };
+            let entry = self.state.decode_entry(entry, &mut targets)?;
+            if !entry.is_tombstone && self.is_of_tenant(&source) {
+                entries.push((source, entry));
+            }
+        }
+        outcome.items = count(entries.len());
+        outcome.spent = count(entries.len());
+        self.reconcile_orphans(&entries, &mut outcome).await?;
+        Ok(outcome)
+    }
+
+    /// Reconciles the entries whose items do not exist, and those that contribute to dropped aggregates.
+    async fn reconcile_orphans(
+        &self,
+        entries: &[(SourceKey<'static>, StoredEntry)],
+        outcome: &mut StepOutcome,
+    ) -> Result<()> {
+        let keyed: Vec<_> = entries
+            .iter()
+            .filter_map(|(source, entry)| Some((source, entry, self.state.source_item_key(source)?)))
+            .collect();
+        let keys: Vec<ItemKey> = keyed.iter().map(|(_, _, key)| key.clone()).collect();
+        let found = self.tables.read(&keys).await?.items;
+        let empty = Item::new();
+        let orphaned = keyed.iter().zip(found).filter_map(|((source, entry, _), item)| {
+            let must_reconcile = item.is_none() || self.has_dropped(entry);
+            let identity = source.identify(&self.model).filter(|_| must_reconcile)?;
+            Some(IdentifiedItem { source, identity, item: &empty })
+        });
+        let orphaned: Vec<IdentifiedItem<'_>> = orphaned.collect();
+        add(&mut outcome.totals, "orphans", count(orphaned.len()));
+        for table in 0..self.model.tables.len() {
+            let of_table: Vec<_> =
+                orphaned.iter().filter(|item| item.source.table == table).cloned().collect();
+            self.reconcile(table, &of_table, None, &mut outcome.totals).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether an item that may not exist is the tenant's: only its key shows it.
+    fn is_of_tenant(&self, source: &SourceKey<'_>) -> bool {
+        let Some(tenant) = &self.arguments.only else { return true };
+        let identity = source.identify(&self.model);
+        identity.is_some_and(|identity| tenant.matches_key(&identity.entity.variables, &identity.variables))
+    }
+}

@@ -1,0 +1,118 @@
+//! Backfill: counts what a table already has, while it is written to.
+//!
+//! ```text
+//! phase 0   lookups   items that other items look up: their outputs are remembered
+//! phase 1   items     every other item: read, its entry read, and reconciled unless the ledger has it already
+//! phase 2   ledger    entries whose item does not exist are reconciled, too
+//! ```
+//!
+//! Each item is reconciled through [`Ledger::reconcile`](afterwrite::commit::Ledger::reconcile), so the application and the
+//! functions can go on writing: the proof at the head of the ledger covers it. An entry is left alone if the current model has
+//! counted it, or if it contributes what the current model would count. So after a change of the model, only items whose
+//! contributions change are written, and a repeated or resumed backfill costs reads only.
+//!
+//! The functions must have the new model before a backfill starts: an old one would fail on the higher generation.
+
+mod export;
+mod ledger_scan;
+mod plan;
+mod task;
+
+use std::sync::Arc;
+
+use afterwrite::table::Model;
+use serde::{Deserialize, Serialize};
+
+pub use self::export::{ExportFolder, ExportSource, TableExport};
+pub use self::plan::plan_backfill;
+pub use self::task::BackfillTask;
+
+use crate::items::{is_used, used_tables};
+use crate::jobs::WorkUnit;
+use crate::tenant::TenantFilter;
+
+/// The phases of a backfill.
+const LOOKUPS: u32 = 0;
+const ITEMS: u32 = 1;
+const LEDGER: u32 = 2;
+
+/// The arguments of a backfill, as its job keeps them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackfillArguments {
+    /// The segments of each table's scan.
+    pub segments: u32,
+    /// The tenant, if only one is filled.
+    #[serde(default)]
+    pub only: Option<TenantFilter>,
+    /// Whether items are reconciled that the ledger has already.
+    #[serde(default)]
+    pub all: bool,
+    /// Whether remembered lookups are replaced by what the looked-up items show now.
+    #[serde(default)]
+    pub reattribute: bool,
+    /// Whether contributions to aggregates that the model no longer has are subtracted.
+    #[serde(default)]
+    pub drop: bool,
+    /// The table export that the items are read from, instead of the table.
+    #[serde(default)]
+    pub export: Option<ExportSource>,
+}
+
+impl Default for BackfillArguments {
+    fn default() -> Self {
+        Self { segments: 8, only: None, all: false, reattribute: false, drop: false, export: None }
+    }
+}
+
+/// The part of a backfill that a unit stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum BackfillPart {
+    /// A segment of a source table: the items that others look up, or all others.
+    Segment { table: usize, segment: u32, is_looked_up: bool },
+    /// A data file of a table export.
+    File { index: usize },
+    /// A segment of the state table.
+    Ledger { segment: u32 },
+}
+
+/// The units of a backfill with the parts that they stand for. A resumed job derives the same list from its arguments.
+fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec<(WorkUnit, BackfillPart)> {
+    let mut parts = Vec::new();
+    let tables = used_tables(model);
+    let segments = arguments.segments.max(1);
+    let name_of = |table: usize| model.tables.get(table).map_or("", |table| &table.name);
+    for table in tables.iter().copied().filter(|table| has_looked_up_items(model, *table)) {
+        parts.extend((0..segments).map(|segment| {
+            let name = format!("lookups {} {segment}/{segments}", name_of(table));
+            (WorkUnit::new(name, LOOKUPS), BackfillPart::Segment { table, segment, is_looked_up: true })
+        }));
+    }
+    let exported = arguments
+        .export
+        .as_ref()
+        .and_then(|export| model.tables.iter().position(|table| *table.name == *export.table));
+    for table in tables.into_iter().filter(|table| has_other_items(model, *table)) {
+        if exported == Some(table) {
+            parts.extend((0..files).map(|index| {
+                (WorkUnit::new(format!("file {index}/{files}"), ITEMS), BackfillPart::File { index })
+            }));
+            continue;
+        }
+        parts.extend((0..segments).map(|segment| {
+            let name = format!("items {} {segment}/{segments}", name_of(table));
+            (WorkUnit::new(name, ITEMS), BackfillPart::Segment { table, segment, is_looked_up: false })
+        }));
+    }
+    parts.extend((0..segments).map(|segment| {
+        (WorkUnit::new(format!("ledger {segment}/{segments}"), LEDGER), BackfillPart::Ledger { segment })
+    }));
+    parts
+}
+
+fn has_looked_up_items(model: &Model, table: usize) -> bool {
+    model.entities.iter().any(|entity| entity.table == table && !entity.offers.is_empty())
+}
+
+fn has_other_items(model: &Model, table: usize) -> bool {
+    model.entities.iter().any(|entity| entity.table == table && is_used(entity) && entity.offers.is_empty())
+}

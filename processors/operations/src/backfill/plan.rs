@@ -1,0 +1,108 @@
+//! The estimate of a backfill: its own steps, run on tables whose writes stay in memory.
+//!
+//! Up to [`EXACT_ITEMS`] items the whole backfill is run, and the estimate is exact. Of larger tables some segments are run, and
+//! their costs are scaled up.
+
+use std::sync::Arc;
+
+use afterwrite::Result;
+use afterwrite::clock::Clock;
+use afterwrite::sink::{TableScan, Tables};
+use afterwrite::table::Model;
+
+use super::task::BackfillTask;
+use super::{BackfillArguments, BackfillPart};
+use crate::jobs::{JobPlan, JobTask as _, JobTotals};
+use crate::tables::OverlayTables;
+
+/// The most items of which all are tried.
+const EXACT_ITEMS: u64 = 5_000;
+/// The items of a sampled segment, about.
+const SEGMENT_ITEMS: u64 = 500;
+/// The sampled segments of each table.
+const SAMPLED_SEGMENTS: u32 = 8;
+
+/// The counters of a sample.
+#[derive(Default)]
+struct SampleTotals {
+    items: u64,
+    bytes: u64,
+    totals: JobTotals,
+}
+
+/// Plans a backfill without writing anything.
+///
+/// # Errors
+/// As [`BackfillTask::new`]; an error of a step, which the backfill would meet as well.
+pub async fn plan_backfill<T, C>(
+    model: Arc<Model>,
+    table_names: Vec<Arc<str>>,
+    state_table: Arc<str>,
+    tables: T,
+    clock: C,
+    arguments: &BackfillArguments,
+) -> Result<JobPlan>
+where
+    T: Tables + TableScan + Clone,
+    C: Clock,
+{
+    let mut items = 0;
+    for name in &table_names {
+        items += tables.describe(name).await?.items;
+    }
+    let state = tables.describe(&state_table).await?;
+    let is_exact = items <= EXACT_ITEMS;
+    let segments =
+        if is_exact { 1 } else { u32::try_from(items / SEGMENT_ITEMS).unwrap_or(u32::MAX).min(100_000) };
+    let sampled = BackfillArguments { segments, export: None, ..arguments.clone() };
+    let overlay = Arc::new(OverlayTables::new(tables));
+    let task = BackfillTask::new(model, table_names, state_table, Arc::clone(&overlay), clock, sampled, None)
+        .await?;
+    let mut sample = SampleTotals::default();
+    for mut unit in task.sampled_units(if is_exact { segments } else { SAMPLED_SEGMENTS }) {
+        while !unit.is_done {
+            let outcome = task.step(&unit).await?;
+            unit.is_done = outcome.cursor.is_none();
+            unit.cursor = outcome.cursor;
+            sample.items += outcome.items;
+            sample.bytes += outcome.bytes;
+            for (name, number) in outcome.totals {
+                *sample.totals.entry(name).or_default() += number;
+            }
+        }
+    }
+    // The sample has this share of the segments.
+    let scale = |number: u64| {
+        if is_exact { number } else { number * u64::from(segments) / u64::from(SAMPLED_SEGMENTS) }
+    };
+    let units = overlay.units();
+    let changes = scale(sample.totals.get("reconciled").copied().unwrap_or(0));
+    let mut notes = vec![
+        "write units do not include the indexes of your tables, which mirrors may touch".to_owned(),
+        "prices are those of on-demand tables in us-east-1".to_owned(),
+    ];
+    if !is_exact {
+        notes.push(format!("estimated from a sample of {} items", sample.items));
+    }
+    let ledger = if is_exact { 0 } else { state.items };
+    Ok(JobPlan {
+        items: scale(sample.items) + ledger,
+        bytes: scale(sample.bytes) + if is_exact { 0 } else { state.bytes },
+        changes,
+        read_units: scale(units.reads) + ledger,
+        write_units: scale(units.writes),
+        storage_bytes: scale(overlay.growth()),
+        notes,
+    })
+}
+
+impl BackfillPart {
+    /// Whether a sample of so many segments has the part. Of a large ledger nothing is tried: it only costs reads.
+    pub(super) fn is_sampled(&self, all: u32, sampled: u32) -> bool {
+        match self {
+            Self::Segment { segment, .. } => segment % (all / sampled.max(1)).max(1) == 0,
+            Self::File { .. } => false,
+            Self::Ledger { .. } => all <= sampled,
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The steps of a backfill: a page of items, reconciled where the ledger lacks them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::Clock;
+use afterwrite::commit::{
+    CommitOutcome, DroppedAggregates, ExportedImage, ItemRecords, Ledger, RememberedLookups, SourceItem,
+    StateItems, StoredEntry,
+};
+use afterwrite::projection::{LookupKey, RollupTargets, lookup_keys, offered_outputs};
+use afterwrite::record::{Item, Timestamp};
+use afterwrite::sink::{ScanRequest, TableScan, Tables, item_bytes};
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+
+use super::export::{ExportSource, TableExport};
+use super::{BackfillArguments, BackfillPart, parts};
+use crate::cursor::{decode_cursor, encode_cursor};
+use crate::items::{IdentifiedItem, identified, source_keys};
+use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
+use crate::projector::{ItemProjector, contribute_equally, has_aggregate};
+use crate::tenant::TenantMatch;
+
+/// The items of a page: what one reconciliation can pack well.
+pub(super) const PAGE_ITEMS: u32 = 200;
+/// The time limit of a page.
+const PAGE_TIME: Duration = Duration::from_secs(60);
+
+/// Counts what a table already has.
+#[derive(Debug)]
+pub struct BackfillTask<T, C> {
+    pub(super) ledger: Ledger<T, C>,
+    pub(super) tables: T,
+    pub(super) model: Arc<Model>,
+    pub(super) table_names: Vec<Arc<str>>,
+    pub(super) state_table: Arc<str>,
+    pub(super) state: StateItems,
+    pub(super) projector: ItemProjector<T>,
+    pub(super) arguments: BackfillArguments,
+    parts: Vec<(WorkUnit, BackfillPart)>,
+    labels: Vec<String>,
+    files: Option<TableExport>,
+}
+
+impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
+    /// A backfill of these tables. `files` are those of the export in the arguments, if there is one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if a source table has no stream, or the export cannot be used.
+    pub async fn new(
+        model: Arc<Model>,
+        table_names: Vec<Arc<str>>,
+        state_table: Arc<str>,
+        tables: T,
+        clock: C,
+        arguments: BackfillArguments,
+        files: Option<TableExport>,
+    ) -> Result<Self> {
+        let labels = stream_labels(&table_names, &tables).await?;
+        let now = clock.now();
+        if let Some(export) = &arguments.export {
+            export.check(&model, now)?;
+        }
+        let dropped = if arguments.drop { DroppedAggregates::Subtract } else { DroppedAggregates::Keep };
+        let ledger = Ledger::new(
+            Arc::clone(&model),
+            table_names.clone(),
+            Arc::clone(&state_table),
+            tables.clone(),
+            clock,
+        );
+        Ok(Self {
+            ledger: ledger.dropping(dropped),
+            state: StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table)),
+            projector: ItemProjector::new(Arc::clone(&model), Arc::clone(&state_table), tables.clone()),
+            parts: parts(&model, &arguments, files.as_ref().map_or(0, TableExport::count)),
+            tables,
+            model,
+            table_names,
+            state_table,
+            arguments,
+            labels,
+            files,
+        })
+    }
+
+    /// The units of the job.
+    #[must_use]
+    pub fn units(&self) -> Vec<WorkUnit> {
+        self.parts.iter().map(|(unit, _)| unit.clone()).collect()
+    }
+
+    /// The units of a sample: so many segments of each table.
+    pub(super) fn sampled_units(&self, sampled: u32) -> Vec<WorkUnit> {
+        let all = self.arguments.segments.max(1);
+        let units = self.parts.iter().filter(|(_, part)| part.is_sampled(all, sampled));
+        units.map(|(unit, _)| unit.clone()).collect()
+    }
+
+    /// A page of a segment of a source table.
+    async fn segment(
+        &self,
+        unit: &WorkUnit,
+        table: usize,
+        segment: u32,
+        is_looked_up: bool,
+    ) -> Result<StepOutcome> {
+        let request = ScanRequest {
+            table: self.table_name(table)?,
+            segment,
+            segments: self.arguments.segments.max(1),
+            is_consistent: false,
+            page_items: Some(PAGE_ITEMS),
+            start_after: decode_cursor(unit.cursor.as_ref())?,
+        };
+        let page = self.tables.scan(&request).await?;
+        let mut outcome = self.count(table, &page.items, is_looked_up, None).await?;
+        outcome.cursor = page.next.as_ref().map(encode_cursor);
+        add(&mut outcome.totals, "read_units", page.read_units);
+        Ok(outcome)
+    }
+
+    /// Lines of a file of an export.
+    async fn file(&self, unit: &WorkUnit, index: usize, export: &ExportSource) -> Result<StepOutcome> {
+        let begin = unit.cursor.as_ref().and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let limit = usize::try_from(PAGE_ITEMS).unwrap_or(usize::MAX);
+        let files = self.files.as_ref().ok_or_else(|| missing_table(&export.table))?;
+        let lines = files.items(index, usize::try_from(begin).unwrap_or(usize::MAX), limit).await?;
+        let table = self.model.tables.iter().position(|table| *table.name == *export.table);
+        let table = table.ok_or_else(|| missing_table(&export.table))?;
+        let mut outcome = self.count(table, &lines, false, Some(export.exported_at())).await?;
+        let reached = begin + u64::try_from(lines.len()).unwrap_or(0);
+        outcome.cursor = (lines.len() == limit).then(|| reached.into());
+        Ok(outcome)
+    }
+
+    /// Counts the items of a page that the ledger lacks.
+    async fn count(
+        &self,
+        table: usize,
+        items: &[Item],
+        is_looked_up: bool,
+        exported_at: Option<Timestamp>,
+    ) -> Result<StepOutcome> {
+        let sources = source_keys(&self.model, table, items);
+        let mut wanted = identified(&self.model, items, &sources);
+        // With an export, looked-up items are counted in phase 0 from the table.
+        wanted.retain(|item| item.identity.entity.offers.is_empty() != is_looked_up);
+        let wanted = self.of_tenant(wanted).await?;
+        let mut outcome = StepOutcome {
+            items: count(items.len()),
+            bytes: count(items.iter().map(item_bytes).sum()),
+            spent: count(wanted.len()),
+            ..StepOutcome::default()
+        };
+        if is_looked_up && self.arguments.reattribute {
+            let replaced = self.reattribute(&wanted).await?;
+            add(&mut outcome.totals, "lookups_replaced", replaced);
+        }
+        let lacking = self.lacking(&wanted).await?;
+        add(&mut outcome.totals, "skipped", count(wanted.len() - lacking.len()));
+        // An item offers outputs to lookups only through the ledger, so lookups come first: see the phases.
+        self.reconcile(table, &lacking, exported_at, &mut outcome.totals).await?;
+        Ok(outcome)
+    }
+
+    /// The items of the tenant; all of them if there is none.
+    pub(super) async fn of_tenant<'p>(
+        &self,
+        items: Vec<IdentifiedItem<'p>>,
+    ) -> Result<Vec<IdentifiedItem<'p>>> {
+        let Some(tenant) = &self.arguments.only else { return Ok(items) };
+        let mut inside = Vec::new();
+        let mut open = Vec::new();
+        for item in items {
+            match tenant.matches(&self.model, &item) {
+                TenantMatch::Inside => inside.push(item),
+                TenantMatch::Outside => {}
+                TenantMatch::Lookup(key, output) => open.push((item, key, output)),
+            }
+        }
+        let keys: Vec<_> = open.iter().map(|(_, key, _)| key.clone()).collect();
+        let found = self.ledger.look_up(&keys, self.deadline()).await?;
+        for ((item, _, output), outputs) in open.into_iter().zip(found) {
+            if outputs.is_some_and(|outputs| tenant.has_output(&outputs, output)) {
+                inside.push(item);
+            }
+        }
+        Ok(inside)
+    }
+
+    /// The items that the ledger lacks, or has counted otherwise.
+    async fn lacking<'p>(&self, items: &[IdentifiedItem<'p>]) -> Result<Vec<IdentifiedItem<'p>>> {
+        if self.arguments.all || self.arguments.reattribute {
+            return Ok(items.to_vec());
+        }
+        let keys = items.iter().map(|item| self.state.entry_key(item.source)).collect::<Result<Vec<_>>>()?;
+        let stored = self.tables.read(&keys).await?.items;
+        let mut targets = RollupTargets::of(&self.model);
+        let mut lacking = Vec::new();
+        let mut doubtful = Vec::new();
+        for (item, stored) in items.iter().zip(stored) {
+            let entry = stored.map(|stored| self.state.decode_entry(&stored, &mut targets)).transpose();
+            match entry {
+                Ok(Some(entry)) if self.is_current(&entry) => {}
+                Ok(Some(entry)) if self.may_be_equal(item, &entry) => doubtful.push((item, entry)),
+                // An unreadable entry is reported by the ledger.
+                Ok(_) | Err(_) => lacking.push(item.clone()),
+            }
+        }
+        let images: Vec<_> = doubtful.iter().map(|(item, _)| (*item, item.image(&self.model))).collect();
+        let outputs = self.projector.remembered(&images).await?;
+        for ((item, image), (_, entry)) in images.iter().zip(&doubtful) {
+            let projection = self.projector.project(item, image, Some(entry), &outputs, &mut targets);
+            let is_equal = projection.is_ok_and(|projection| {
+                contribute_equally(&self.model, &projection.contributions, &entry.contributions)
+            });
+            if !is_equal {
+                lacking.push((*item).clone());
+            }
+        }
+        Ok(lacking)
+    }
+
+    /// Whether the current model has counted an entry.
+    fn is_current(&self, entry: &StoredEntry) -> bool {
+        entry.fingerprint == *self.model.fingerprint() && entry.parked.is_none() && !self.has_dropped(entry)
+    }
+
+    /// Whether an entry may contribute what the current model would count. `max` and `min` are not in entries.
+    fn may_be_equal(&self, item: &IdentifiedItem<'_>, entry: &StoredEntry) -> bool {
+        let aggregates = &item.identity.entity.aggregates;
+        let mut measures = aggregates
+            .iter()
+            .filter_map(|index| self.model.aggregates.get(*index))
+            .flat_map(|aggregate| &aggregate.measures);
+        entry.parked.is_none()
+            && !entry.is_tombstone
+            && !self.has_dropped(entry)
+            && !measures.any(|measure| measure.kind.function().is_extreme())
+    }
+
+    /// Whether an entry contributes to an aggregate that the model no longer has, and should not.
+    pub(super) fn has_dropped(&self, entry: &StoredEntry) -> bool {
+        let mut contributions = entry.contributions.by_aggregate.iter();
+        self.arguments.drop && contributions.any(|contribution| !has_aggregate(&self.model, contribution))
+    }
+
+    /// Replaces the remembered outputs of lookups by those that these items show.
+    async fn reattribute(&self, items: &[IdentifiedItem<'_>]) -> Result<u64> {
+        let remembered = RememberedLookups::new(
+            Arc::clone(&self.model),
+            Arc::clone(&self.state_table),
+            self.tables.clone(),
+        );
+        let mut replaced = 0;
+        for item in items {
+            let image = item.image(&self.model);
+            for (key, outputs) in offered_outputs(&self.model, &item.identity, &image) {
+                replaced += u64::from(remembered.replace(&key.into_owned(), &outputs).await?);
+            }
+        }
+        Ok(replaced)
+    }
+
+    /// Reconciles items of one table.
+    pub(super) async fn reconcile(
+        &self,
+        table: usize,
+        items: &[IdentifiedItem<'_>],
+        exported_at: Option<Timestamp>,
+        totals: &mut JobTotals,
+    ) -> Result<()> {
+        let items = self.with_lookups(items, totals).await?;
+        if items.is_empty() {
+            return Ok(());
+        }
+        let label = self.labels.get(table).map_or("", String::as_str);
+        let sources = items.iter().map(|item| SourceItem {
+            source: item.source,
+            identity: &item.identity,
+            records: ItemRecords::new(),
+        });
+        let outcome = match exported_at {
+            None => self.ledger.reconcile(sources.collect(), label, self.deadline()).await?,
+            Some(at) => {
+                let images = items.iter().map(|item| ExportedImage { image: item.image(&self.model), at });
+                self.ledger.reconcile_exported(sources.zip(images).collect(), label, self.deadline()).await?
+            }
+        };
+        add_outcome(totals, outcome)
+    }
+
+    /// The items whose lookups find an item, now or from memory. The others cannot be counted: the looked-up item was deleted before
+    /// anything remembered it, or its record is in flight; then a second backfill counts them.
+    async fn with_lookups<'p>(
+        &self,
+        items: &[IdentifiedItem<'p>],
+        totals: &mut JobTotals,
+    ) -> Result<Vec<IdentifiedItem<'p>>> {
+        let images: Vec<_> = items.iter().map(|item| (item, item.image(&self.model))).collect();
+        let keys: Vec<Vec<LookupKey<'static>>> = images
+            .iter()
+            .map(|(item, image)| {
+                // The ledger reports an item whose keys cannot be made.
+                let keys = lookup_keys(&self.model, &item.identity, image).unwrap_or_default();
+                keys.into_iter().map(LookupKey::into_owned).collect()
+            })
+            .collect();
+        let mut wanted: Vec<LookupKey<'static>> = keys.iter().flatten().cloned().collect();
+        wanted.sort();
+        wanted.dedup();
+        let found = self.ledger.look_up(&wanted, self.deadline()).await?;
+        let missing: Vec<LookupKey<'static>> = wanted
+            .into_iter()
+            .zip(found)
+            .filter(|(_, outputs)| outputs.is_none())
+            .map(|(key, _)| key)
+            .collect();
+        let (with, without): (Vec<_>, Vec<_>) =
+            items.iter().zip(&keys).partition(|(_, keys)| !keys.iter().any(|key| missing.contains(key)));
+        add(totals, "failed", count(without.len()));
+        add(totals, "failed_lookups", count(without.len()));
+        Ok(with.into_iter().map(|(item, _)| item.clone()).collect())
+    }
+
+    pub(super) fn deadline(&self) -> Timestamp {
+        self.ledger.clock().now().plus(PAGE_TIME)
+    }
+
+    fn table_name(&self, table: usize) -> Result<Arc<str>> {
+        self.table_names.get(table).cloned().ok_or_else(|| missing_table(&table.to_string()))
+    }
+}
+
+impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
+    async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        let part = self.parts.iter().find(|(known, _)| known.name == unit.name).map(|(_, part)| part);
+        match (part, &self.arguments.export) {
+            (Some(BackfillPart::Segment { table, segment, is_looked_up }), _) => {
+                Box::pin(self.segment(unit, *table, *segment, *is_looked_up)).await
+            }
+            (Some(BackfillPart::File { index }), Some(export)) => {
+                Box::pin(self.file(unit, *index, export)).await
+            }
+            (Some(BackfillPart::Ledger { segment }), _) => {
+                Box::pin(self.ledger_segment(unit, *segment)).await
+            }
+            (Some(BackfillPart::File { .. }), None) | (None, _) => {
+                Err(Error::new(ErrorKind::Configuration, "the job has a unit that its arguments do not name")
+                    .with("unit", unit.name.as_str())
+                    .hint("Resume the job with the model that it was created with, or create it again"))
+            }
+        }
+    }
+}
+
+/// Adds what a reconciliation did. An error that a later attempt can heal fails the step, which is then repeated.
+fn add_outcome(totals: &mut JobTotals, outcome: CommitOutcome) -> Result<()> {
+    let CommitOutcome { failures, parked: _, unwritable_mirrors, totals: done } = outcome;
+    if let Some(failure) = failures.iter().find(|failure| failure.error.is_retryable()) {
+        return Err(failure.error.restated());
+    }
+    // An older model, for example, would fail on every item.
+    if let Some(failure) = failures.iter().find(|failure| failure.error.kind() == ErrorKind::State) {
+        return Err(failure.error.restated());
+    }
+    for (name, number) in [
+        ("reconciled", done.reconciled),
+        ("write_units", done.write_units),
+        ("mirrors", done.mirrors),
+        ("conflicts", done.conflicts),
+        ("unwritable_mirrors", count(unwritable_mirrors.len())),
+        ("failed", count(failures.len())),
+    ] {
+        add(totals, name, number);
+    }
+    for failure in &failures {
+        add(totals, &format!("failed_{}", failure.error.kind().name()), 1);
+    }
+    Ok(())
+}
+
+/// The label of each table's current stream.
+async fn stream_labels(table_names: &[Arc<str>], tables: &impl TableScan) -> Result<Vec<String>> {
+    let mut labels = Vec::with_capacity(table_names.len());
+    for name in table_names {
+        let summary = tables.describe(name).await?;
+        labels.push(summary.stream_label.ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "the table has no stream, so that changes after the backfill would be lost")
+                .with("table", &**name)
+                .hint("Enable the stream with new and old images, deploy the functions, and start the backfill then")
+        })?);
+    }
+    Ok(labels)
+}
+
+fn missing_table(table: &str) -> Error {
+    Error::new(ErrorKind::Configuration, "the model has no such table").with("table", table)
+}
+
+/// Adds to a total; zeros are left out.
+pub(crate) fn add(totals: &mut JobTotals, name: &str, number: u64) {
+    if number > 0 {
+        *totals.entry(name.to_owned()).or_default() += number;
+    }
+}
+
+/// A length as a number.
+pub(crate) fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,25 @@
+//! Change records from files, folders and buckets.
+//!
+//! ```text
+//! RecordInput ─▶ InputObject, in order ─▶ RecordReader ─▶ the JSON of each record, as Lambda delivers it
+//! a path, -,     a file, or an object     gzip or plain
+//! s3://…         of a bucket
+//! ```
+//!
+//! | form | records |
+//! |---|---|
+//! | JSON lines of change records: the archive, the output of `afterwrite record` | each line |
+//! | a Lambda event, on one line or several | its `Records` |
+//! | the object that Lambda writes to an on-failure destination in S3 | those of the event in `payload` |
+//! | a line of a recording, `{"shard": …, "record": …}` | `record` |
+
+mod location;
+mod object;
+mod range;
+mod reader;
+mod texts;
+
+pub use self::location::RecordInput;
+pub use self::object::{InputObject, OpenedInput};
+pub use self::range::TimeRange;
+pub use self::reader::{RecordReader, RejectedText};

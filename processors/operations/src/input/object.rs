@@ -1,0 +1,152 @@
+//! The files and objects of an input, and their contents.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Cursor};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{Bucket, ListedObject};
+use afterwrite::{Error, ErrorKind, Result};
+use flate2::bufread::MultiGzDecoder;
+use futures::TryStreamExt as _;
+
+use super::range::TimeRange;
+use super::reader::RecordReader;
+
+/// The first bytes of gzip.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// A file or an object with change records.
+#[derive(Debug)]
+pub enum InputObject<B> {
+    /// Standard input.
+    StandardInput,
+    /// A file.
+    File(PathBuf),
+    /// An object of a bucket.
+    Object {
+        /// The bucket.
+        bucket: Arc<B>,
+        /// Its name.
+        name: Arc<str>,
+        /// The object's key.
+        key: String,
+        /// When it was written.
+        modified: Timestamp,
+        /// Its size in bytes.
+        bytes: u64,
+    },
+}
+
+/// An opened file or object.
+pub type OpenedInput = RecordReader<Box<dyn BufRead + Send>>;
+
+impl<B: Bucket> InputObject<B> {
+    /// The files of a path, in the order of their names: the file itself, or all files of a folder and the folders within it.
+    ///
+    /// # Errors
+    /// `Configuration` if the path cannot be read.
+    pub fn of_path(path: &Path) -> Result<Vec<Self>> {
+        let mut files = Vec::new();
+        collect_files(path, &mut files)?;
+        files.sort();
+        Ok(files.into_iter().map(Self::File).collect())
+    }
+
+    /// The objects of a bucket whose keys start with a prefix, in the order of their keys, without those of the archive that cannot have
+    /// records of the range.
+    ///
+    /// # Errors
+    /// As [`Bucket::list`].
+    pub async fn of_prefix(
+        bucket: &Arc<B>,
+        name: &Arc<str>,
+        prefix: &str,
+        range: &TimeRange,
+    ) -> Result<Vec<Self>> {
+        let listed = bucket.list(prefix).await?;
+        let listed = listed.into_iter().filter(|object| object.size > 0 && range.may_hold(&object.key));
+        let object = |listed: ListedObject| Self::Object {
+            bucket: Arc::clone(bucket),
+            name: Arc::clone(name),
+            key: listed.key,
+            modified: listed.modified,
+            bytes: listed.size,
+        };
+        Ok(listed.map(object).collect())
+    }
+
+    /// Its path or URL.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::StandardInput => "standard input".to_owned(),
+            Self::File(path) => path.display().to_string(),
+            Self::Object { name, key, .. } => format!("s3://{name}/{key}"),
+        }
+    }
+
+    /// Its size in bytes; 0 for standard input.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::StandardInput => 0,
+            Self::File(path) => path.metadata().map_or(0, |metadata| metadata.len()),
+            Self::Object { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Opens it. A file is read as it is needed; an object is held in memory, compressed as it is.
+    ///
+    /// # Errors
+    /// `Configuration` if a file cannot be read or an object does not exist; as [`Bucket::get`].
+    pub async fn open(&self) -> Result<OpenedInput> {
+        let mut content: Box<dyn BufRead + Send> = match self {
+            Self::StandardInput => Box::new(BufReader::new(std::io::stdin())),
+            Self::File(path) => {
+                Box::new(BufReader::new(File::open(path).map_err(|error| unreadable(path, error))?))
+            }
+            Self::Object { bucket, key, .. } => {
+                let chunks = bucket.get(key).await?.ok_or_else(|| {
+                    Error::new(ErrorKind::Configuration, "the object does not exist")
+                        .with("object", self.name())
+                })?;
+                Box::new(Cursor::new(chunks.try_collect::<Vec<_>>().await?.concat()))
+            }
+        };
+        let start = content.fill_buf().map_err(|error| {
+            Error::new(ErrorKind::Configuration, "the input cannot be read")
+                .with("input", self.name())
+                .caused_by(error)
+        })?;
+        let is_gzip = start.starts_with(&GZIP);
+        let content: Box<dyn BufRead + Send> =
+            if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(content))) } else { content };
+        Ok(RecordReader::new(content, self.name()))
+    }
+}
+
+fn collect_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if !path.is_dir() {
+        // A missing file is an error now, not in the middle of the work.
+        return match path.metadata() {
+            Ok(_) => {
+                files.push(path.to_owned());
+                Ok(())
+            }
+            Err(error) => Err(unreadable(path, error)),
+        };
+    }
+    for entry in path.read_dir().map_err(|error| unreadable(path, error))? {
+        collect_files(&entry.map_err(|error| unreadable(path, error))?.path(), files)?;
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, cause: std::io::Error) -> Error {
+    Error::new(ErrorKind::Configuration, "the input cannot be read")
+        .with("path", path.display().to_string())
+        .hint("Name a file, a folder, s3://BUCKET/PREFIX, or - for standard input")
+        .caused_by(cause)
+}

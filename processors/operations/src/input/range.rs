@@ -1,0 +1,108 @@
+//! A range of time, by which records and the archive's objects are chosen.
+
+use std::time::Duration;
+
+use afterwrite::record::{Decimal, Timestamp};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// How much later than its change a line can arrive in the archive: a stream and a delivery stream keep a record for a day each.
+const LATEST_ARRIVAL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+/// An object holds the lines that arrived in its hour, and those that were buffered before.
+const BUFFERED: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// A range of the times at which changes were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The first time; `None` for the beginning.
+    pub from: Option<Timestamp>,
+    /// The time after the last; `None` for the end.
+    pub to: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct TimedRecord<'r> {
+    #[serde(borrow)]
+    dynamodb: TimedChange<'r>,
+}
+
+#[derive(Deserialize)]
+struct TimedChange<'r> {
+    #[serde(borrow, rename = "ApproximateCreationDateTime")]
+    created: &'r RawValue,
+}
+
+impl TimeRange {
+    /// Whether the range has no bounds.
+    #[must_use]
+    pub fn is_unbounded(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
+    /// Whether it contains a time.
+    #[must_use]
+    pub fn contains(&self, time: Timestamp) -> bool {
+        self.from.is_none_or(|from| from <= time) && self.to.is_none_or(|to| time < to)
+    }
+
+    /// Whether it contains the change of a record. A record without a time is contained: nothing shows that it is not.
+    #[must_use]
+    pub fn contains_record(&self, json: &str) -> bool {
+        self.is_unbounded() || creation_time(json).is_none_or(|time| self.contains(time))
+    }
+
+    /// Whether an object of the archive, `…/dt=<yyyy-mm-dd>/hh=<hh>/…`, can have records of the range. Any other object can.
+    #[must_use]
+    pub fn may_hold(&self, key: &str) -> bool {
+        let Some(arrival) = arrival_hour(key) else { return true };
+        let ends = arrival.plus(BUFFERED);
+        self.from.is_none_or(|from| from < ends) && self.to.is_none_or(|to| arrival < to.plus(LATEST_ARRIVAL))
+    }
+}
+
+fn creation_time(json: &str) -> Option<Timestamp> {
+    let record: TimedRecord<'_> = serde_json::from_str(json).ok()?;
+    let seconds: Decimal = record.dynamodb.created.get().parse().ok()?;
+    Timestamp::from_epoch_number(&seconds)
+}
+
+fn arrival_hour(key: &str) -> Option<Timestamp> {
+    let part = |name: &str| key.split('/').find_map(|part| part.strip_prefix(name));
+    let (day, hour) = (part("dt=")?, part("hh=")?);
+    Timestamp::parse(&format!("{day}T{hour}:00:00Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(from: &str, to: &str) -> TimeRange {
+        TimeRange { from: Timestamp::parse(from), to: Timestamp::parse(to) }
+    }
+
+    #[test]
+    fn records_are_chosen_by_their_time() {
+        let range = range("2026-02-06T10:00:00Z", "2026-02-06T11:00:00Z");
+        let record = |time: &str| format!(r#"{{"dynamodb":{{"ApproximateCreationDateTime":{time}}}}}"#);
+        assert!(range.contains_record(&record("1770372000")));
+        assert!(range.contains_record(&record("1770372000.5")));
+        assert!(!range.contains_record(&record("1770371999")));
+        assert!(!range.contains_record(&record("1770375600")));
+        assert!(range.contains_record("{}"), "a record without a time");
+    }
+
+    #[test]
+    fn objects_that_arrived_too_early_or_too_late_are_skipped() {
+        let range = range("2026-02-06T10:00:00Z", "2026-02-06T11:00:00Z");
+        for (key, may_hold) in [
+            ("archive/dt=2026-02-06/hh=07/a.gz", false),
+            ("archive/dt=2026-02-06/hh=09/a.gz", true),
+            ("archive/dt=2026-02-08/hh=10/a.gz", true),
+            ("archive/dt=2026-02-08/hh=11/a.gz", false),
+            ("elsewhere/a.gz", true),
+        ] {
+            assert_eq!(range.may_hold(key), may_hold, "{key}");
+        }
+        assert!(TimeRange::default().may_hold("archive/dt=2020-01-01/hh=00/a.gz"));
+    }
+}

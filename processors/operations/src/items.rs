@@ -1,0 +1,64 @@
+//! The items of a source table, as operations read them.
+
+use afterwrite::entity::{ItemIdentity, SourceKey};
+use afterwrite::record::{Image, Item};
+use afterwrite::table::{Entity, Model};
+
+/// An item of a page, identified.
+#[derive(Clone, Debug)]
+pub(crate) struct IdentifiedItem<'p> {
+    /// Its key.
+    pub(crate) source: &'p SourceKey<'p>,
+    /// Its entity, and the variables of its key.
+    pub(crate) identity: ItemIdentity<'p, 'p>,
+    /// The item.
+    pub(crate) item: &'p Item,
+}
+
+impl IdentifiedItem<'_> {
+    /// Its image, with the attributes that the model uses.
+    pub(crate) fn image(&self, model: &Model) -> Image<'static> {
+        Image::from_item(self.item, &model.attributes)
+    }
+}
+
+/// The keys of the items of a page, aligned with them; `None` for an item whose key has other types than the model's.
+pub(crate) fn source_keys<'p>(model: &Model, table: usize, items: &'p [Item]) -> Vec<Option<SourceKey<'p>>> {
+    items.iter().map(|item| SourceKey::of_item(model, table, item)).collect()
+}
+
+/// The items of a page that match an entity of which something is derived in the state table.
+pub(crate) fn identified<'p>(
+    model: &'p Model,
+    items: &'p [Item],
+    sources: &'p [Option<SourceKey<'p>>],
+) -> Vec<IdentifiedItem<'p>> {
+    let pairs = items.iter().zip(sources);
+    let identified = pairs.filter_map(|(item, source)| {
+        let source = source.as_ref()?;
+        let identity = source.identify(model)?;
+        is_used(identity.entity).then_some(IdentifiedItem { source, identity, item })
+    });
+    identified.collect()
+}
+
+/// Whether anything is derived in the state table from such an item.
+pub(crate) fn is_used(entity: &Entity) -> bool {
+    !entity.aggregates.is_empty() || !entity.offers.is_empty() || !entity.mirrors.is_empty()
+}
+
+/// The same key with owned texts.
+pub(crate) fn owned_key(source: &SourceKey<'_>) -> SourceKey<'static> {
+    SourceKey {
+        table: source.table,
+        partition: source.partition.clone().into_owned().into(),
+        sort: source.sort.as_ref().map(|sort| sort.clone().into_owned().into()),
+    }
+}
+
+/// The tables with items that operations read: indexes into [`Model::tables`].
+pub(crate) fn used_tables(model: &Model) -> Vec<usize> {
+    let is_read =
+        |table: &usize| model.entities.iter().any(|entity| entity.table == *table && is_used(entity));
+    (0..model.tables.len()).filter(is_read).collect()
+}

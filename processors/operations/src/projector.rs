@@ -1,0 +1,108 @@
+//! `C(item)` by what is remembered now, and its comparison with a ledger entry. Nothing is written and no index is queried.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite::Result;
+use afterwrite::commit::{RememberedLookups, StoredEntry};
+use afterwrite::projection::{
+    Contribution, ImageProjection, ItemContributions, KnownLookups, LookupKey, LookupOutputs, RollupTargets,
+    ShardAssignment, contributions, lookup_keys,
+};
+use afterwrite::record::Image;
+use afterwrite::sink::Tables;
+use afterwrite::table::Model;
+use hashbrown::HashMap;
+
+use crate::items::IdentifiedItem;
+
+/// Projects items with the lookups that the state table remembers.
+#[derive(Debug)]
+pub(crate) struct ItemProjector<T> {
+    model: Arc<Model>,
+    remembered: RememberedLookups<T>,
+}
+
+/// The remembered lookups of some items.
+#[derive(Debug, Default)]
+pub(crate) struct RememberedOutputs(HashMap<LookupKey<'static>, Arc<LookupOutputs>>);
+
+impl KnownLookups for RememberedOutputs {
+    fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs> {
+        let key = key.clone().into_owned();
+        self.0.get(&key).map(AsRef::as_ref)
+    }
+}
+
+impl<T: Tables> ItemProjector<T> {
+    pub(crate) fn new(model: Arc<Model>, state_table: Arc<str>, tables: T) -> Self {
+        let remembered = RememberedLookups::new(Arc::clone(&model), state_table, tables);
+        Self { model, remembered }
+    }
+
+    /// The remembered lookups that the contributions of these items depend on.
+    pub(crate) async fn remembered(
+        &self,
+        items: &[(&IdentifiedItem<'_>, Image<'static>)],
+    ) -> Result<RememberedOutputs> {
+        let mut keys: Vec<LookupKey<'static>> = Vec::new();
+        for (item, image) in items {
+            // An item whose keys cannot be made cannot be counted either; its projection reports that.
+            let needed = lookup_keys(&self.model, &item.identity, image).unwrap_or_default();
+            keys.extend(needed.into_iter().map(LookupKey::into_owned));
+        }
+        self.read(keys).await
+    }
+
+    /// The remembered outputs of these lookups.
+    pub(crate) async fn read(&self, mut keys: Vec<LookupKey<'static>>) -> Result<RememberedOutputs> {
+        keys.sort();
+        keys.dedup();
+        let outputs = self.remembered.read(&keys).await?;
+        let known = keys.into_iter().zip(outputs).filter_map(|(key, outputs)| Some((key, outputs?)));
+        Ok(RememberedOutputs(known.collect()))
+    }
+
+    /// `C(item)`; the entry decides about the shards.
+    ///
+    /// # Errors
+    /// [`Record`](afterwrite::ErrorKind::Record) if the item cannot be counted; [`Unavailable`](afterwrite::ErrorKind::Unavailable)
+    /// if a lookup is not remembered.
+    pub(crate) fn project(
+        &self,
+        item: &IdentifiedItem<'_>,
+        image: &Image<'static>,
+        entry: Option<&StoredEntry>,
+        outputs: &RememberedOutputs,
+        targets: &mut RollupTargets,
+    ) -> Result<ImageProjection> {
+        let current = entry.map_or(const { &ItemContributions::NOTHING }, |entry| &entry.contributions);
+        let sharding = ShardAssignment { source: item.source, current };
+        contributions(&self.model, &item.identity, image, outputs, sharding, targets)
+    }
+}
+
+/// Whether two states of an item contribute the same to the aggregates of the model.
+pub(crate) fn contribute_equally(model: &Model, one: &ItemContributions, other: &ItemContributions) -> bool {
+    let known = |contribution: &&Contribution| has_aggregate(model, contribution);
+    let mut left: Vec<&Contribution> = one.by_aggregate.iter().filter(known).collect();
+    let mut right: Vec<&Contribution> = other.by_aggregate.iter().filter(known).collect();
+    left.sort_by(|a, b| a.aggregate.cmp(&b.aggregate));
+    right.sort_by(|a, b| a.aggregate.cmp(&b.aggregate));
+    left.len() == right.len() && left.iter().zip(&right).all(|(one, other)| are_equal(one, other))
+}
+
+/// Whether the model has the aggregate of a contribution.
+pub(crate) fn has_aggregate(model: &Model, contribution: &Contribution) -> bool {
+    model.aggregates.iter().any(|aggregate| aggregate.name == contribution.aggregate)
+}
+
+fn are_equal(one: &Contribution, other: &Contribution) -> bool {
+    let sorted = |contribution: &Contribution| {
+        let mut targets = contribution.targets.to_vec();
+        targets.sort_unstable();
+        let measures = contribution.measures.iter().filter(|(_, number)| !number.is_zero());
+        (targets, measures.cloned().collect::<BTreeMap<_, _>>())
+    };
+    one.aggregate == other.aggregate && sorted(one) == sorted(other)
+}

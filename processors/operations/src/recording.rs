@@ -1,0 +1,42 @@
+//! Change records → JSON lines without the secret attributes, as the archive has them.
+
+use std::sync::Arc;
+
+use afterwrite::Result;
+use afterwrite::entity::SourceKey;
+use afterwrite::projection::archive_line;
+use afterwrite::record::RecordDecoder;
+use afterwrite::table::Model;
+use afterwrite_functions::SecretAttributes;
+
+/// Makes lines of records.
+#[derive(Debug)]
+pub struct RecordCutter {
+    model: Arc<Model>,
+    names: Vec<Arc<str>>,
+    secrets: SecretAttributes,
+}
+
+impl RecordCutter {
+    /// A cutter; `names` has the deployed name of each of [`Model::tables`].
+    #[must_use]
+    pub fn new(model: Arc<Model>, names: Vec<Arc<str>>) -> Self {
+        let secrets = SecretAttributes::new(&model);
+        Self { model, names, secrets }
+    }
+
+    /// The line of a record, with the newline. Of an item that matches no entity, the secret attributes of all entities are removed.
+    ///
+    /// # Errors
+    /// [`afterwrite::ErrorKind::Record`] if the record cannot be searched for secrets.
+    pub fn line(&self, json: &str) -> Result<String> {
+        let mut decoder = RecordDecoder::new(&self.model.attributes);
+        let record = decoder.record(json.as_bytes()).ok();
+        let table =
+            record.as_ref().and_then(|record| self.names.iter().position(|name| **name == *record.table));
+        let source = record.as_ref().zip(table);
+        let source = source.and_then(|(record, table)| SourceKey::of_keys(&self.model, table, &record.keys));
+        let identity = source.as_ref().and_then(|source| source.identify(&self.model));
+        archive_line(json, self.secrets.of(identity.as_ref()))
+    }
+}

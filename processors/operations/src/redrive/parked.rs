@@ -1,0 +1,155 @@
+//! Parked items: entries of the ledger that miss a record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::Clock;
+use afterwrite::commit::{ItemRecords, Ledger, SourceItem, StateItem, StateItems};
+use afterwrite::effect::ItemKey;
+use afterwrite::entity::SourceKey;
+use afterwrite::record::{AttributeValue, Item};
+use afterwrite::sink::{ScanRequest, TableScan, Tables};
+use afterwrite::{Error, ErrorKind, Result};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
+use serde::{Deserialize, Serialize};
+
+/// The sparse index of the state table that lists parked items.
+const PARKED_INDEX: &str = "parked";
+/// The attribute of a parked entry or marker.
+const BEHIND: &str = "behind";
+/// The time that a batch may take.
+const BATCH_TIME: Duration = Duration::from_secs(60);
+
+/// A parked item, as the index `parked` lists it. The order is that of the missing records.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ParkedItem {
+    /// The position of the newest missing record, and the kind of its error.
+    pub behind: String,
+    /// The partition key of the entry or marker.
+    #[serde(rename = "PK")]
+    pub partition: String,
+    /// The sort key of the entry or marker.
+    #[serde(rename = "SK")]
+    pub sort: String,
+}
+
+impl ParkedItem {
+    /// A parked item of the state table; `None` for any other item.
+    #[must_use]
+    pub fn of_item(item: &Item) -> Option<Self> {
+        let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).map(str::to_owned);
+        Some(Self { behind: text(BEHIND)?, partition: text("PK")?, sort: text("SK")? })
+    }
+}
+
+/// The parked items of a state table, the oldest first, by a scan of the whole table: for a table without the index `parked`.
+///
+/// # Errors
+/// As [`TableScan::scan`].
+pub async fn parked_by_scan(tables: &impl TableScan, state_table: &Arc<str>) -> Result<Vec<ParkedItem>> {
+    let mut request = Some(ScanRequest::whole(Arc::clone(state_table)));
+    let mut parked = Vec::new();
+    while let Some(now) = request {
+        let page = tables.scan(&now).await?;
+        parked.extend(page.items.iter().filter_map(ParkedItem::of_item));
+        request = page.next.map(|next| ScanRequest { start_after: Some(next), ..now });
+    }
+    parked.sort();
+    Ok(parked)
+}
+
+/// The parked items of a state table, the oldest first, from its sparse index `parked`; `None` if the table has no such index.
+///
+/// # Errors
+/// `Unavailable` if the index cannot be read.
+pub async fn parked_by_index(client: &Client, state_table: &str) -> Result<Option<Vec<ParkedItem>>> {
+    let scan = client.scan().table_name(state_table).index_name(PARKED_INDEX);
+    let mut pages = scan.into_paginator().items().send();
+    let mut parked = Vec::new();
+    while let Some(item) = pages.next().await {
+        let item = match item {
+            Ok(item) => item,
+            Err(error) if error.code() == Some("ValidationException") => return Ok(None),
+            Err(error) => {
+                return Err(Error::new(ErrorKind::Unavailable, "the index of parked items cannot be read")
+                    .with("table", state_table)
+                    .hint("Allow dynamodb:Scan on the table's index `parked`")
+                    .caused_by(error));
+            }
+        };
+        let text = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
+        let keys = text(BEHIND).zip(text("PK").zip(text("SK")));
+        parked.extend(keys.map(|(behind, (partition, sort))| ParkedItem { behind, partition, sort }));
+    }
+    parked.sort();
+    Ok(Some(parked))
+}
+
+/// A redrive of parked items.
+#[derive(Debug)]
+pub struct ParkedRedrive<T, C> {
+    /// The ledger that reconciles them.
+    pub ledger: Ledger<T, C>,
+    /// Reads entries of its state table.
+    pub entries: StateItems,
+    /// The label of the current stream of each of the model's tables; empty without a stream.
+    pub stream_labels: Vec<String>,
+}
+
+/// The result for one parked item.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ParkedResult {
+    /// It is counted as its table has it now.
+    Reconciled,
+    /// Another write healed it meanwhile.
+    Healed,
+    /// It stays parked.
+    Stays(String),
+}
+
+impl<T: Tables, C: Clock> ParkedRedrive<T, C> {
+    /// Reconciles items; the results align with them.
+    ///
+    /// # Errors
+    /// As [`Ledger::reconcile`] and [`Tables::read`].
+    pub(super) async fn redrive(&self, parked: &[ParkedItem]) -> Result<Vec<ParkedResult>> {
+        let keys: Vec<ItemKey> =
+            parked.iter().map(|item| self.entries.key(&item.partition, &item.sort)).collect();
+        let stored = self.ledger.tables().read(&keys).await?.items;
+        let mut results = Vec::with_capacity(parked.len());
+        for stored in stored {
+            let Some(entry) = stored.filter(|entry| entry.contains_key(BEHIND)) else {
+                results.push(ParkedResult::Healed);
+                continue;
+            };
+            let result = match self.entries.classify(&entry) {
+                StateItem::Entry(Some(source), _) => Box::pin(self.reconcile(&source)).await?,
+                StateItem::Entry(None, _) => ParkedResult::Stays(
+                    "the key is hashed, or of a table that the model does not have: the item's next change heals it".to_owned(),
+                ),
+                StateItem::Rollup(..) | StateItem::Other => ParkedResult::Stays(
+                    "an expiry is settled by its record: correct the model, and replay the record from the archive".to_owned(),
+                ),
+            };
+            results.push(result);
+        }
+        Ok(results)
+    }
+
+    async fn reconcile(&self, source: &SourceKey<'static>) -> Result<ParkedResult> {
+        let Some(identity) = source.identify(self.ledger.model()) else {
+            return Ok(ParkedResult::Stays("the item matches no entity of the model any more".to_owned()));
+        };
+        let label = self.stream_labels.get(source.table).map_or("", String::as_str);
+        let item = SourceItem { source, identity: &identity, records: ItemRecords::new() };
+        let deadline = self.ledger.clock().now().plus(BATCH_TIME);
+        let outcome = Box::pin(self.ledger.reconcile(vec![item], label, deadline)).await?;
+        let mut failures = outcome.failures.into_iter().chain(outcome.parked).map(|failure| failure.error);
+        match failures.next() {
+            None => Ok(ParkedResult::Reconciled),
+            Some(error) if error.is_retryable() => Err(error),
+            Some(error) => Ok(ParkedResult::Stays(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Copies the remembered lookups of one state table into another.
+
+use std::sync::Arc;
+
+use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite::record::{AttributeValue, Item};
+use afterwrite::sink::{ScanRequest, TableScan, Tables, WriteError};
+use afterwrite::{Error, ErrorKind, Result};
+use futures::stream::{StreamExt as _, iter};
+
+/// Writes at once.
+const CONCURRENCY: usize = 8;
+
+/// A copy of remembered lookups. Outputs that the target remembers already stay.
+#[derive(Debug)]
+pub struct LookupCopy<T> {
+    /// Reads and writes both tables.
+    pub tables: T,
+    /// The state table that is copied from.
+    pub from: Arc<str>,
+    /// The state table that is copied into.
+    pub into: Arc<str>,
+}
+
+impl<T: Tables + TableScan> LookupCopy<T> {
+    /// Copies one page; `after` is the key after which it begins. Returns the number of copied lookups, and the key after which the next
+    /// page begins.
+    ///
+    /// # Errors
+    /// As [`TableScan::scan`] and [`Tables::write`].
+    pub async fn copy_page(&self, after: Option<Item>) -> Result<(u64, Option<Item>)> {
+        let request = ScanRequest { start_after: after, ..ScanRequest::whole(Arc::clone(&self.from)) };
+        let page = self.tables.scan(&request).await?;
+        let lookups = page.items.into_iter().filter(is_lookup);
+        let copies = iter(lookups).map(|item| self.copy(item)).buffer_unordered(CONCURRENCY);
+        let copied: Vec<Result<bool>> = copies.collect().await;
+        let mut count = 0;
+        for copied in copied {
+            count += u64::from(copied?);
+        }
+        Ok((count, page.next))
+    }
+
+    async fn copy(&self, item: Item) -> Result<bool> {
+        let attribute = |name: &'static str| {
+            let value = item.get(name).cloned();
+            value.map(|value| KeyAttribute { name: Arc::from(name), value })
+        };
+        let (Some(partition), sort) = (attribute("PK"), attribute("SK")) else { return Ok(false) };
+        let key = ItemKey { table: Arc::clone(&self.into), partition, sort };
+        let write = Write { key, condition: WriteCondition::ItemAbsent, action: WriteAction::Put(item) };
+        match self.tables.write(&write).await {
+            Ok(_) => Ok(true),
+            Err(WriteError::Refused(WriteRefusal::Condition(_))) => Ok(false),
+            Err(WriteError::Refused(WriteRefusal::Conflict | WriteRefusal::Throttled)) => {
+                Err(Error::new(ErrorKind::Unavailable, "copying a remembered lookup was throttled"))
+            }
+            Err(WriteError::Refused(WriteRefusal::Invalid(reason))) => {
+                Err(Error::new(ErrorKind::Rejected, "a remembered lookup cannot be copied")
+                    .with("reason", reason))
+            }
+            Err(WriteError::Failed(error)) => Err(error),
+        }
+    }
+}
+
+fn is_lookup(item: &Item) -> bool {
+    item.get("EntityType").and_then(AttributeValue::as_text) == Some("LOOKUP")
+}

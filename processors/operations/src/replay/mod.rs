@@ -1,0 +1,36 @@
+//! Replay: change records of files, folders and buckets are delivered again to the functions' handlers.
+//!
+//! ```text
+//! --into: LOOKUP items of the live table ─▶ the fresh table
+//!                    │
+//! inputs ─▶ records in the range ─▶ batches ─┬▶ aggregator   counters, rollups and mirrors
+//!            one after the other             └▶ relay        caches, archive
+//! ```
+//!
+//! **Replaying is harmless.** A record that the ledger has counted is skipped, so replaying any recording over a live state table changes
+//! nothing. A record that is older than tombstones live (35 days) is not applied to an item without an entry: the item is reconciled
+//! with its table.
+//!
+//! **A fresh table** (`--into`) has every tombstone since its creation, so records of any age are applied
+//! ([`TombstoneHistory::Complete`](afterwrite::commit::TombstoneHistory)). The remembered lookups are copied first: `C` depends on them. Copies
+//! on the application's items are not written: they belong to the live table until `state promote`.
+//!
+//! **Order.** Inputs are read one after the other, objects in the order of their keys, so that most records of an item come in order, and
+//! each batch is sorted by item. The ledger needs no order for sums. `max` and `min` do not see an image that is overtaken by a newer
+//! record of the same item in an earlier batch.
+//!
+//! **Failures.** A batch is delivered up to three times. Records that still fail while others of their batch succeed are reported and passed
+//! over; if all fail, the job fails and can be resumed.
+//!
+//! **Memory** is bounded by a batch and one compressed object.
+
+mod batch;
+mod lookup_copy;
+mod state_only;
+mod target;
+mod task;
+
+pub use self::lookup_copy::LookupCopy;
+pub use self::state_only::StateOnlyTables;
+pub use self::target::{NoTarget, RecordTarget, TargetOutcome};
+pub use self::task::{InputSource, ReplayTask, ReplayTotals};

@@ -1,0 +1,45 @@
+//! Tables of which only the state table is written.
+
+use afterwrite::Error;
+use afterwrite::effect::{ItemKey, Write};
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
+
+/// Passes every request on, but for writes to other tables than one: these succeed without effect. A state table that is being
+/// built must not show its unfinished rollups on the application's items.
+#[derive(Debug)]
+pub struct StateOnlyTables<T> {
+    tables: T,
+    state_table: String,
+}
+
+impl<T: Tables> StateOnlyTables<T> {
+    /// Writes only to `state_table`.
+    pub fn new(tables: T, state_table: &str) -> Self {
+        Self { tables, state_table: state_table.to_owned() }
+    }
+}
+
+impl<T: Tables> Tables for StateOnlyTables<T> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.tables.read(keys).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        if *write.key.table == *self.state_table {
+            self.tables.write(write).await
+        } else {
+            Ok(ConsumedUnits::default())
+        }
+    }
+
+    /// All transactions are of the ledger: they write to the state table alone.
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        self.tables.transact(writes).await
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.tables.query_index(query).await
+    }
+}

@@ -1,0 +1,343 @@
+//! The work of a replay, step by step: a batch a step.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use afterwrite::clock::Clock;
+use afterwrite::record::Item;
+use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_functions::FailedRecord;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::batch::RecordBatch;
+use super::lookup_copy::LookupCopy;
+use super::target::{RecordTarget, TargetOutcome};
+use crate::input::{InputObject, OpenedInput, TimeRange};
+use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
+
+/// The name of the unit that copies remembered lookups.
+const LOOKUPS: &str = "lookups";
+/// The name of the unit that delivers records.
+const RECORDS: &str = "records";
+/// The time that one batch may take.
+const BATCH_TIME: Duration = Duration::from_secs(60);
+/// Deliveries of a batch, and the pause before the second.
+const MAX_DELIVERIES: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// In a batch that is not larger, all records may fail for reasons of their own.
+const FEW_RECORDS: u64 = 10;
+/// The failed records whose reasons are kept.
+const MAX_REASONS: usize = 100;
+
+/// The files and objects of a replay, in order.
+#[derive(Debug)]
+pub struct InputSource<B> {
+    /// The objects.
+    pub objects: Vec<InputObject<B>>,
+    /// The range of records.
+    pub range: TimeRange,
+}
+
+/// Replays records. `aggregator` and `relay` are handlers or [`super::NoTarget`].
+#[derive(Debug)]
+pub struct ReplayTask<A, R, B, T, C> {
+    source: InputSource<B>,
+    aggregator: A,
+    relay: R,
+    /// Copies lookups first, into a fresh table.
+    lookups: Option<LookupCopy<T>>,
+    clock: C,
+    opened: Mutex<Option<OpenedObject>>,
+    report: Mutex<ReplayTotals>,
+}
+
+/// The records and texts that could not be replayed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReplayTotals {
+    /// The first records that were not processed, with the reason of each.
+    pub failed: Vec<String>,
+    /// The first records that can never be processed as they are.
+    pub parked: Vec<String>,
+    /// The first texts that are not change records.
+    pub rejected: Vec<String>,
+}
+
+/// The position in the inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct ReplayCursor {
+    /// The name of the object that is being read.
+    object: String,
+    /// The records and rejected texts of it that were read.
+    read: u64,
+}
+
+/// The object that is being read.
+#[derive(Debug)]
+struct OpenedObject {
+    index: usize,
+    cursor: ReplayCursor,
+    reader: OpenedInput,
+}
+
+impl<A, R, B, T, C> ReplayTask<A, R, B, T, C>
+where
+    A: RecordTarget,
+    R: RecordTarget,
+    B: Bucket,
+    T: Tables + TableScan,
+    C: Clock,
+{
+    /// A replay of `source`.
+    pub fn new(source: InputSource<B>, aggregator: A, relay: R, clock: C) -> Self {
+        Self {
+            source,
+            aggregator,
+            relay,
+            lookups: None,
+            clock,
+            opened: Mutex::default(),
+            report: Mutex::default(),
+        }
+    }
+
+    /// Copies remembered lookups before any record is delivered.
+    #[must_use]
+    pub fn copying_lookups(mut self, lookups: LookupCopy<T>) -> Self {
+        self.lookups = Some(lookups);
+        self
+    }
+
+    /// The units of the job.
+    #[must_use]
+    pub fn units(&self) -> Vec<WorkUnit> {
+        let lookups = self.lookups.as_ref().map(|_| WorkUnit::new(LOOKUPS, 0));
+        lookups.into_iter().chain([WorkUnit::new(RECORDS, 1)]).collect()
+    }
+
+    /// The records and texts that this process could not replay.
+    pub fn report(&self) -> ReplayTotals {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs all steps in this process, without a job: for a dry run. Calls `progress` after each step.
+    ///
+    /// # Errors
+    /// As [`JobTask::step`].
+    pub async fn run(&self, mut progress: impl FnMut(&JobTotals)) -> Result<JobTotals> {
+        let mut totals = JobTotals::new();
+        for mut unit in self.units() {
+            loop {
+                let outcome = Box::pin(self.step(&unit)).await?;
+                for (name, number) in outcome.totals {
+                    *totals.entry(name).or_default() += number;
+                }
+                progress(&totals);
+                unit.cursor = outcome.cursor;
+                if unit.cursor.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(totals)
+    }
+
+    async fn copy_lookups(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        let Some(lookups) = &self.lookups else { return Ok(StepOutcome::default()) };
+        let after: Option<String> =
+            unit.cursor.as_ref().and_then(|cursor| cursor.as_str().map(str::to_owned));
+        let after = after.as_deref().and_then(cursor_key);
+        let (copied, next) = lookups.copy_page(after).await?;
+        let totals = JobTotals::from([("lookups_copied".to_owned(), copied)]);
+        let cursor = next.as_ref().and_then(key_cursor).map(Value::String);
+        Ok(StepOutcome { cursor, items: copied, spent: copied, totals, ..StepOutcome::default() })
+    }
+
+    async fn replay_batch(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        let cursor: ReplayCursor =
+            unit.cursor.clone().and_then(|cursor| serde_json::from_value(cursor).ok()).unwrap_or_default();
+        let Some(opened) = self.open_at(&cursor).await? else { return Ok(StepOutcome::default()) };
+        let mut opened = opened;
+        let (mut batch, mut outcome) = (RecordBatch::default(), StepOutcome::default());
+        let mut rejected = 0;
+        let next = loop {
+            if batch.is_full() {
+                break Some(opened);
+            }
+            match opened.reader.next_record()? {
+                Some(Ok(record)) => {
+                    opened.cursor.read += 1;
+                    if self.source.range.contains_record(&record) {
+                        batch.push(record);
+                    }
+                }
+                Some(Err(text)) => {
+                    opened.cursor.read += 1;
+                    rejected += 1;
+                    let reason = format!("{}, line {}: {}", opened.cursor.object, text.line, text.reason);
+                    self.note(|report| &mut report.rejected, [reason]);
+                }
+                None => {
+                    outcome.bytes += self.source.objects.get(opened.index).map_or(0, InputObject::bytes);
+                    let after = opened.index + 1;
+                    match self.open(after, &ReplayCursor::default()).await? {
+                        Some(following) => opened = following,
+                        None => break None,
+                    }
+                }
+            }
+        };
+        if !batch.is_empty() {
+            outcome.totals = self.deliver(&batch).await?;
+        }
+        outcome.items = batch.len();
+        outcome.spent = batch.len();
+        *outcome.totals.entry("records".to_owned()).or_default() += batch.len();
+        if rejected > 0 {
+            *outcome.totals.entry("rejected".to_owned()).or_default() += rejected;
+        }
+        outcome.cursor = next.as_ref().and_then(|opened| serde_json::to_value(&opened.cursor).ok());
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(outcome)
+    }
+
+    /// Delivers a batch to both handlers, up to three times while records fail that can succeed later.
+    ///
+    /// # Errors
+    /// Every record of a batch still fails: the service cannot be reached, and the step is repeated. If only some fail, they are reported
+    /// and passed over: a lookup may name an item that is gone for good.
+    async fn deliver(&self, batch: &RecordBatch) -> Result<JobTotals> {
+        let event = batch.event();
+        let (counted, relayed) = self.deliver_repeatedly(&event).await?;
+        for outcome in [&counted, &relayed] {
+            let all_failed = length(outcome.failed.len()) >= batch.len() && batch.len() > FEW_RECORDS;
+            if let Some(error) = outcome.retryable().filter(|_| all_failed) {
+                return Err(error.restated());
+            }
+        }
+        let mut totals = JobTotals::new();
+        for TargetOutcome { totals: of_target, failed, parked } in [counted, relayed] {
+            for (name, number) in of_target {
+                *totals.entry(name).or_default() += number;
+            }
+            count_failed(&mut totals, "failed", &failed);
+            count_failed(&mut totals, "unprocessable", &parked);
+            self.note(|report| &mut report.failed, failed.iter().map(reason));
+            self.note(|report| &mut report.parked, parked.iter().map(reason));
+        }
+        Ok(totals)
+    }
+
+    async fn deliver_repeatedly(&self, event: &[u8]) -> Result<(TargetOutcome, TargetOutcome)> {
+        let (mut attempt, mut earlier) = (1, JobTotals::new());
+        loop {
+            let deadline = self.clock.now().plus(BATCH_TIME);
+            let mut counted = self.aggregator.deliver(event, deadline).await?;
+            let relayed = self.relay.deliver(event, deadline).await?;
+            let is_done = counted.retryable().or(relayed.retryable()).is_none();
+            for (name, number) in &counted.totals {
+                *earlier.entry(name.clone()).or_default() += number;
+            }
+            if is_done || attempt == MAX_DELIVERIES {
+                counted.totals.extend(earlier);
+                return Ok((counted, relayed));
+            }
+            // The records that were processed are skipped in the next delivery.
+            self.clock.sleep(PAUSE * attempt).await;
+            attempt += 1;
+        }
+    }
+
+    /// The reader at a cursor: the one of the last step, or a new one. `None` at the end of all inputs.
+    async fn open_at(&self, cursor: &ReplayCursor) -> Result<Option<OpenedObject>> {
+        let kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(opened) = kept.filter(|opened| opened.cursor == *cursor) {
+            return Ok(Some(opened));
+        }
+        if cursor.object.is_empty() {
+            return self.open(0, cursor).await;
+        }
+        let mut objects = self.source.objects.iter();
+        let index = objects.position(|object| object.name() == cursor.object).ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "the object at which the job stopped is missing")
+                .with("object", &cursor.object)
+                .hint("Restore it, or start another replay: records that were counted are skipped")
+        })?;
+        self.open(index, cursor).await
+    }
+
+    /// Opens an object, behind the records that were read.
+    async fn open(&self, index: usize, cursor: &ReplayCursor) -> Result<Option<OpenedObject>> {
+        let Some(object) = self.source.objects.get(index) else { return Ok(None) };
+        let mut reader = object.open().await?;
+        for _ in 0..cursor.read {
+            reader.next_record()?;
+        }
+        let cursor = ReplayCursor { object: object.name(), read: cursor.read };
+        Ok(Some(OpenedObject { index, cursor, reader }))
+    }
+
+    fn note(
+        &self,
+        list: impl Fn(&mut ReplayTotals) -> &mut Vec<String>,
+        reasons: impl IntoIterator<Item = String>,
+    ) {
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = list(&mut report);
+        let room = MAX_REASONS.saturating_sub(list.len());
+        list.extend(reasons.into_iter().take(room));
+    }
+}
+
+impl<A, R, B, T, C> JobTask for ReplayTask<A, R, B, T, C>
+where
+    A: RecordTarget,
+    R: RecordTarget,
+    B: Bucket,
+    T: Tables + TableScan,
+    C: Clock,
+{
+    async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        match unit.name.as_str() {
+            LOOKUPS => self.copy_lookups(unit).await,
+            _ => Box::pin(self.replay_batch(unit)).await,
+        }
+    }
+}
+
+fn length(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+fn count_failed(totals: &mut JobTotals, name: &str, failed: &[FailedRecord]) {
+    let number = length(failed.len());
+    if number > 0 {
+        *totals.entry(name.to_owned()).or_default() += number;
+    }
+}
+
+fn reason(failed: &FailedRecord) -> String {
+    let number = failed.sequence_number.as_deref().unwrap_or("without a sequence number");
+    format!("record {number}: {}", failed.error)
+}
+
+/// A key of the state table as a cursor.
+fn key_cursor(key: &Item) -> Option<String> {
+    let text = |name: &str| key.get(name)?.as_text();
+    serde_json::to_string(&[text("PK")?, text("SK")?]).ok()
+}
+
+fn cursor_key(cursor: &str) -> Option<Item> {
+    let [partition, sort]: [String; 2] = serde_json::from_str(cursor).ok()?;
+    let key = [("PK", partition), ("SK", sort)];
+    Some(key.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+}
+
+impl<B: Bucket> InputSource<B> {
+    /// The size of all objects, as far as it is known.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.objects.iter().map(InputObject::bytes).sum()
+    }
+}

@@ -1,0 +1,12 @@
+//! Tables for trials: writes that stay in memory, source items from a file, and the items that a run has changed.
+
+mod difference;
+mod overlay;
+mod source_items;
+mod stored_key;
+mod watched;
+
+pub use self::difference::{AttributeDifference, ItemDifference, plain_item, plain_value};
+pub use self::overlay::{OverlayTables, OverlayUnits};
+pub use self::source_items::{PlacedItem, SourceItems};
+pub use self::watched::WatchedTables;

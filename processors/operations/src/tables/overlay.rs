@@ -1,0 +1,218 @@
+//! Tables whose writes stay in memory, over tables that are only read.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use afterwrite::Error;
+use afterwrite::effect::update::{check_paths, normalized, updated, values};
+use afterwrite::effect::{ItemKey, Write, WriteAction, WriteRefusal, condition};
+use afterwrite::record::Item;
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
+    Tables, TransactError, WriteError, item_bytes, write_units,
+};
+
+use super::difference::ItemDifference;
+use super::stored_key::StoredKey;
+
+/// One strongly consistent read unit per started 4 KB.
+const READ_UNIT_BYTES: usize = 4096;
+
+/// Reads the tables beneath and keeps every write in memory: a dry run.
+///
+/// A write has the effect that DynamoDB would give it, but for the limits on sizes. Memory grows with the number of written items, so
+/// a run that changes nothing takes none. An index shows what the tables beneath show: it lags, as an index may.
+#[derive(Debug)]
+pub struct OverlayTables<T> {
+    base: T,
+    state: Mutex<OverlayState>,
+}
+
+/// The units of everything that was read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OverlayUnits {
+    /// Read units.
+    pub reads: u64,
+    /// Write units, without those of indexes.
+    pub writes: u64,
+}
+
+#[derive(Debug, Default)]
+struct OverlayState {
+    written: BTreeMap<StoredKey, WrittenItem>,
+    units: OverlayUnits,
+}
+
+/// An item that was written: the item beneath, and the item now.
+#[derive(Debug)]
+struct WrittenItem {
+    key: ItemKey,
+    before: Option<Item>,
+    after: Option<Item>,
+}
+
+/// The effect of a write: the item after it, or why it was refused.
+type WriteEffect = Result<Option<Item>, WriteRefusal>;
+
+impl<T: Tables> OverlayTables<T> {
+    /// Writes over `base` stay in memory.
+    pub fn new(base: T) -> Self {
+        Self { base, state: Mutex::default() }
+    }
+
+    /// The items that differ from the tables beneath, in the order of their keys.
+    #[must_use]
+    pub fn differences(&self) -> Vec<ItemDifference> {
+        let state = self.lock();
+        let changed = state.written.values().filter(|item| item.before != item.after);
+        let difference = |item: &WrittenItem| {
+            ItemDifference::new(item.key.clone(), item.before.clone(), item.after.clone())
+        };
+        changed.map(difference).collect()
+    }
+
+    /// The units of all requests so far, as the tables beneath would have consumed them.
+    #[must_use]
+    pub fn units(&self) -> OverlayUnits {
+        self.lock().units
+    }
+
+    /// The bytes that the tables beneath would grow by.
+    #[must_use]
+    pub fn growth(&self) -> u64 {
+        let bytes = |item: &Option<Item>| item.as_ref().map_or(0, item_bytes);
+        let (mut before, mut after) = (0, 0);
+        for item in self.lock().written.values() {
+            before += bytes(&item.before);
+            after += bytes(&item.after);
+        }
+        u64::try_from(after.saturating_sub(before)).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OverlayState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the items with these keys to the written ones, as they are beneath.
+    async fn load(&self, keys: &[&ItemKey]) -> Result<(), Error> {
+        let missing: Vec<ItemKey> = {
+            let state = self.lock();
+            let is_missing = |key: &&&ItemKey| !state.written.contains_key(&StoredKey::of(key));
+            keys.iter().filter(is_missing).map(|key| (*key).clone()).collect()
+        };
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let items = self.base.read(&missing).await?.items;
+        let mut state = self.lock();
+        for (key, item) in missing.into_iter().zip(items) {
+            let stored = StoredKey::of(&key);
+            state.written.entry(stored).or_insert(WrittenItem { key, before: item.clone(), after: item });
+        }
+        Ok(())
+    }
+}
+
+impl OverlayState {
+    fn stored(&self, key: &ItemKey) -> Option<&Item> {
+        self.written.get(&StoredKey::of(key))?.after.as_ref()
+    }
+
+    /// Carries out a write whose effect was decided; returns its write units outside a transaction.
+    fn carry_out(&mut self, key: &ItemKey, after: Option<Item>) -> u64 {
+        let Some(stored) = self.written.get_mut(&StoredKey::of(key)) else { return 0 };
+        let bytes = [&stored.after, &after].into_iter().flatten().map(item_bytes).max();
+        stored.after = after;
+        write_units(bytes.unwrap_or(0))
+    }
+}
+
+/// The effect of a write on the stored item.
+fn effect(write: &Write, stored: Option<&Item>) -> WriteEffect {
+    let invalid = |reason: &'static str| WriteRefusal::Invalid(reason.to_owned());
+    if condition::has_unordered_operand(&write.condition) {
+        return Err(invalid("a comparison by order with a value of a type without an order"));
+    }
+    if let WriteAction::Update(changes) = &write.action {
+        check_paths(changes).and_then(|()| normalized(&mut values(changes))).map_err(invalid)?;
+    }
+    if !condition::holds(&write.condition, stored) {
+        return Err(WriteRefusal::Condition(stored.cloned()));
+    }
+    let mut item = match &write.action {
+        WriteAction::Delete => return Ok(None),
+        WriteAction::Put(item) => keyed(item.clone(), &write.key),
+        WriteAction::Update(changes) => {
+            let before = stored.cloned().unwrap_or_else(|| keyed(Item::new(), &write.key));
+            updated(before, changes).map_err(invalid)?
+        }
+    };
+    normalized(&mut item).map_err(invalid)?;
+    Ok(Some(item))
+}
+
+fn keyed(mut item: Item, key: &ItemKey) -> Item {
+    for attribute in [Some(&key.partition), key.sort.as_ref()].into_iter().flatten() {
+        item.insert(attribute.name.to_string().into(), attribute.value.clone());
+    }
+    item
+}
+
+impl<T: Tables> Tables for OverlayTables<T> {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        let mut snapshot = self.base.read(keys).await?;
+        let mut state = self.lock();
+        for (key, item) in keys.iter().zip(&mut snapshot.items) {
+            let bytes = item.as_ref().map_or(0, item_bytes);
+            state.units.reads += u64::try_from(bytes.div_ceil(READ_UNIT_BYTES)).unwrap_or(0).max(1);
+            if let Some(written) = state.written.get(&StoredKey::of(key)) {
+                item.clone_from(&written.after);
+            }
+        }
+        Ok(snapshot)
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        self.load(&[&write.key]).await.map_err(WriteError::Failed)?;
+        let mut state = self.lock();
+        let after = effect(write, state.stored(&write.key)).map_err(WriteError::Refused)?;
+        let write_units = state.carry_out(&write.key, after);
+        state.units.writes += write_units;
+        Ok(ConsumedUnits { write_units })
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        let keys: Vec<&ItemKey> = writes.iter().map(|write| &write.key).collect();
+        self.load(&keys).await.map_err(TransactError::Failed)?;
+        let mut state = self.lock();
+        let effects: Vec<WriteEffect> =
+            writes.iter().map(|write| effect(write, state.stored(&write.key))).collect();
+        if effects.iter().any(Result::is_err) {
+            return Err(TransactError::Cancelled(effects.into_iter().map(Result::err).collect()));
+        }
+        let effects = writes.iter().zip(effects.into_iter().flatten());
+        // A transaction consumes twice the units.
+        let units = effects.map(|(write, after)| 2 * state.carry_out(&write.key, after)).sum();
+        state.units.writes += units;
+        Ok(ConsumedUnits { write_units: units })
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.lock().units.reads += 1;
+        self.base.query_index(query).await
+    }
+}
+
+impl<T: TableScan> TableScan for OverlayTables<T> {
+    /// The tables beneath, without the writes in memory.
+    async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
+        let page = self.base.scan(request).await?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.units.reads += page.read_units;
+        Ok(page)
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        self.base.describe(table).await
+    }
+}

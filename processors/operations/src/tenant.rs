@@ -1,0 +1,88 @@
+//! One tenant: the items in which a variable has a value.
+
+use afterwrite::projection::{ImageScope, LookupKey, LookupOutputs};
+use afterwrite::record::{AttributeValue, Image};
+use afterwrite::table::{Model, Rollup};
+use serde::{Deserialize, Serialize};
+
+use crate::items::IdentifiedItem;
+
+/// Selects the items and rollups of one tenant: a variable's value, such as `admin_id=42`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantFilter {
+    /// The variable: of a key, an attribute, or an output of a lookup.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// Whether an item belongs to a tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TenantMatch {
+    /// It does.
+    Inside,
+    /// It does not, or nothing of it has the variable.
+    Outside,
+    /// The output of this lookup decides.
+    Lookup(LookupKey<'static>, usize),
+}
+
+impl TenantFilter {
+    /// Whether an item belongs to the tenant: by its key's variables, else by an attribute, else by a lookup.
+    pub(crate) fn matches(&self, model: &Model, item: &IdentifiedItem<'_>) -> TenantMatch {
+        let entity = item.identity.entity;
+        let variable = entity.variables.iter().position(|name| **name == *self.variable);
+        if let Some(value) = variable.and_then(|index| item.identity.variables.get(index)) {
+            return Self::decided(**value == *self.value);
+        }
+        if let Some(value) = item.item.get(self.variable.as_str()) {
+            return Self::decided(self.has_value(value));
+        }
+        let image = item.image(model);
+        self.by_lookup(model, item, &image).unwrap_or(TenantMatch::Outside)
+    }
+
+    /// Whether a key alone shows that an item is the tenant's.
+    pub(crate) fn matches_key(&self, names: &[std::sync::Arc<str>], values: &[&str]) -> bool {
+        names.iter().zip(values).any(|(name, value)| **name == *self.variable && **value == *self.value)
+    }
+
+    /// Whether the outputs of the lookup that decides have the tenant's value.
+    pub(crate) fn has_output(&self, outputs: &LookupOutputs, output: usize) -> bool {
+        outputs.get(output).is_some_and(|value| self.has_value(value))
+    }
+
+    /// Whether a rollup with this key is the tenant's alone: its key has the variable with this value.
+    pub(crate) fn owns_rollup(&self, rollup: &Rollup, partition: &str, sort: &str) -> bool {
+        let mut values = vec![None; rollup.variables.len()];
+        let is_parsed =
+            rollup.partition.parse(partition, &mut values) && rollup.sort.parse(sort, &mut values);
+        let mut variables = rollup.variables.iter().zip(values);
+        is_parsed && variables.any(|(name, value)| **name == *self.variable && value == Some(&self.value))
+    }
+
+    fn by_lookup(
+        &self,
+        model: &Model,
+        item: &IdentifiedItem<'_>,
+        image: &Image<'static>,
+    ) -> Option<TenantMatch> {
+        let scope = ImageScope::of(model, &item.identity, image);
+        let aggregates =
+            item.identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
+        aggregates.flat_map(|aggregate| &aggregate.lookups).find_map(|used| {
+            let outputs = &model.lookups.get(used.lookup)?.outputs;
+            let output = outputs.iter().position(|name| **name == *self.variable)?;
+            Some(TenantMatch::Lookup(scope.lookup_key(used).ok()?.into_owned(), output))
+        })
+    }
+
+    fn has_value(&self, value: &AttributeValue<'_>) -> bool {
+        value.as_text() == Some(&self.value)
+            || value.as_number().is_some_and(|number| number.to_string() == self.value)
+    }
+
+    fn decided(is_inside: bool) -> TenantMatch {
+        if is_inside { TenantMatch::Inside } else { TenantMatch::Outside }
+    }
+}

@@ -1,0 +1,131 @@
+//! The findings of a verification, as lines of JSON: key, place, expected and found values, and nothing else of an item.
+
+use std::collections::BTreeMap;
+
+use afterwrite::entity::SourceKey;
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// Where a difference was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingPlace {
+    /// A ledger entry differs from what its item contributes.
+    Ledger,
+    /// A rollup differs from the sum of the ledger, or an average from its parts.
+    Rollup,
+    /// A `max` or `min` does not cover an item.
+    Extreme,
+    /// An attribute of an application's item differs from its rollup.
+    Mirror,
+    /// The application's own counter differs from the rollup or from a recount of the items.
+    ThreeWay,
+}
+
+/// How certain a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingVerdict {
+    /// It is wrong: nothing that was in flight explains it.
+    Drift,
+    /// It kept changing while it was looked at, or cannot be computed.
+    Undecided,
+}
+
+/// An expected and a found value; `None` is an absent attribute.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpectedValue {
+    /// The value that follows from the items.
+    pub expected: Option<String>,
+    /// The stored value.
+    pub found: Option<String>,
+}
+
+/// A difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyFinding {
+    /// Where it was found.
+    pub place: FindingPlace,
+    /// How certain it is.
+    pub verdict: FindingVerdict,
+    /// The table of the key, as the model names it; `None` for the state table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// The partition key, and the sort key if there is one.
+    pub key: Vec<String>,
+    /// The values that differ, by name. Those of a ledger entry are named `PK / SK / measure` of the rollup.
+    pub values: BTreeMap<String, ExpectedValue>,
+    /// The revision of the entry or rollup that was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rev: Option<String>,
+    /// Why it differs, or why it cannot be decided, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+}
+
+impl VerifyFinding {
+    /// A finding about an item of a source table.
+    pub(crate) fn of_source(place: FindingPlace, model: &Model, source: &SourceKey<'_>) -> Self {
+        let table = model.tables.get(source.table).map(|table| table.name.to_string());
+        let key = std::iter::once(&source.partition).chain(&source.sort);
+        Self { table, key: key.map(ToString::to_string).collect(), ..Self::of_state(place, Vec::new()) }
+    }
+
+    /// A finding about an item of the state table.
+    pub(crate) fn of_state(place: FindingPlace, key: Vec<String>) -> Self {
+        Self {
+            place,
+            verdict: FindingVerdict::Drift,
+            table: None,
+            key,
+            values: BTreeMap::new(),
+            rev: None,
+            cause: None,
+        }
+    }
+
+    pub(crate) fn undecided(self, cause: impl Into<String>) -> Self {
+        Self { verdict: FindingVerdict::Undecided, cause: Some(cause.into()), ..self }
+    }
+
+    /// The source item; `None` for a finding about the state table.
+    pub(crate) fn source(&self, model: &Model) -> Option<SourceKey<'static>> {
+        let name = self.table.as_deref()?;
+        let table = model.tables.iter().position(|table| *table.name == *name)?;
+        let mut key = self.key.iter();
+        let partition = key.next()?.clone().into();
+        Some(SourceKey { table, partition, sort: key.next().map(|sort| sort.clone().into()) })
+    }
+
+    /// The rollup's `PK` and `SK`; `None` for a finding about a source item.
+    pub(crate) fn rollup(&self) -> Option<(String, String)> {
+        match (&self.table, self.key.as_slice()) {
+            (None, [partition, sort]) => Some((partition.clone(), sort.clone())),
+            _ => None,
+        }
+    }
+}
+
+/// Reads findings, one a line.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if a line is not a finding.
+pub fn parse_findings(text: &str) -> Result<Vec<VerifyFinding>> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let findings = lines.map(|(number, line)| {
+        serde_json::from_str(line).map_err(|error| {
+            Error::new(ErrorKind::Configuration, "a line is not a finding of `afterwrite verify`")
+                .with("line", (number + 1).to_string())
+                .caused_by(error)
+        })
+    });
+    findings.collect()
+}
+
+/// Findings as text, one a line.
+#[must_use]
+pub fn finding_lines(findings: &[VerifyFinding]) -> String {
+    let lines = findings.iter().filter_map(|finding| serde_json::to_string(finding).ok());
+    lines.map(|line| line + "\n").collect()
+}

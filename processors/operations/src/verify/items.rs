@@ -1,0 +1,371 @@
+//! Ledger entry = C(item), mirrors = rollups, extremes cover items: the judgement of a few items at one moment.
+//!
+//! The entry is read first, then the item, then the entry again. If its revision is unchanged, entry and item are of one moment, but
+//! for records of the item that are in flight: see [`super::suspects`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite::commit::{StateItems, StoredEntry};
+use afterwrite::effect::ItemKey;
+use afterwrite::entity::SourceKey;
+use afterwrite::projection::{
+    ExtremeRule, ExtremeValue, ImageProjection, ImageScope, ItemContributions, KnownLookups as _, LookupKey,
+    RollupTargets, TargetKey, attribute,
+};
+use afterwrite::record::{AttributeValue, Decimal, Image, Item};
+use afterwrite::sink::Tables;
+use afterwrite::table::{Mirror, Model, Rollup};
+use afterwrite::{Error, ErrorKind, Result};
+
+use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
+use super::sums::text_of;
+use crate::items::IdentifiedItem;
+use crate::projector::{ItemProjector, RememberedOutputs, contribute_equally, has_aggregate};
+
+/// Judges items.
+#[derive(Debug)]
+pub(crate) struct ItemJudge<T> {
+    pub(crate) model: Arc<Model>,
+    pub(crate) tables: T,
+    pub(crate) state: StateItems,
+    pub(crate) projector: ItemProjector<T>,
+}
+
+/// The judgement of one item at one moment.
+#[derive(Debug)]
+pub(crate) struct ItemJudgement {
+    /// The differences, each with the revision that it was seen at: of the entry, or of the rollup of a mirror or extreme.
+    pub(crate) differences: Vec<VerifyFinding>,
+    /// Why it cannot be judged, if so.
+    pub(crate) undecided: Option<String>,
+}
+
+/// An item as it was read, with its entry.
+struct ReadItem<'r> {
+    source: &'r SourceKey<'r>,
+    entry: Option<StoredEntry>,
+    item: Option<Item>,
+    /// Whether the entry was the same before and after the item was read.
+    is_steady: bool,
+}
+
+impl<T: Tables> ItemJudge<T> {
+    /// Judges source items.
+    ///
+    /// # Errors
+    /// As [`Tables::read`].
+    pub(crate) async fn judge(&self, sources: &[SourceKey<'_>]) -> Result<Vec<ItemJudgement>> {
+        let mut targets = RollupTargets::of(&self.model);
+        let read = self.read(sources, &mut targets).await?;
+        let empty = Item::new();
+        let identified: Vec<Option<(IdentifiedItem<'_>, Image<'static>)>> = read
+            .iter()
+            .map(|read| {
+                let identity = read.source.identify(&self.model)?;
+                let item = IdentifiedItem {
+                    source: read.source,
+                    identity,
+                    item: read.item.as_ref().unwrap_or(&empty),
+                };
+                let image = item.image(&self.model);
+                Some((item, image))
+            })
+            .collect();
+        let outputs = self.remembered(&read, &identified).await?;
+        let mut judgements = Vec::with_capacity(read.len());
+        for (read, identified) in read.iter().zip(&identified) {
+            let Some((item, image)) = identified else {
+                judgements.push(ItemJudgement::unknown("the model has no entity for the key"));
+                continue;
+            };
+            judgements.push(self.judge_one(read, item, image, &outputs, &mut targets).await?);
+        }
+        Ok(judgements)
+    }
+
+    async fn read<'r>(
+        &self,
+        sources: &'r [SourceKey<'r>],
+        targets: &mut RollupTargets,
+    ) -> Result<Vec<ReadItem<'r>>> {
+        let entry_keys =
+            sources.iter().map(|source| self.state.entry_key(source)).collect::<Result<Vec<_>>>()?;
+        let item_keys =
+            sources.iter().map(|source| self.state.source_item_key(source)).collect::<Option<Vec<_>>>();
+        let item_keys: Vec<ItemKey> = item_keys.ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "a key does not match the key schema of its table")
+        })?;
+        let before = self.tables.read(&entry_keys).await?.items;
+        let items = self.tables.read(&item_keys).await?.items;
+        let after = self.tables.read(&entry_keys).await?.items;
+        let mut read = Vec::with_capacity(sources.len());
+        for (((source, before), item), after) in sources.iter().zip(before).zip(items).zip(after) {
+            let rev = |entry: &Option<Item>| entry.as_ref().and_then(|entry| entry.get("rev").cloned());
+            let is_steady = rev(&before) == rev(&after);
+            let entry = after.map(|entry| self.state.decode_entry(&entry, targets)).transpose()?;
+            read.push(ReadItem { source, entry, item, is_steady });
+        }
+        Ok(read)
+    }
+
+    /// The remembered lookups of items and of their mirrors.
+    async fn remembered(
+        &self,
+        read: &[ReadItem<'_>],
+        identified: &[Option<(IdentifiedItem<'_>, Image<'static>)>],
+    ) -> Result<RememberedOutputs> {
+        let mut keys: Vec<LookupKey<'static>> = Vec::new();
+        for (read, identified) in read.iter().zip(identified) {
+            let Some((item, image)) = identified.as_ref().filter(|_| read.item.is_some()) else { continue };
+            let needed = afterwrite::projection::lookup_keys(&self.model, &item.identity, image);
+            keys.extend(needed.unwrap_or_default().into_iter().map(LookupKey::into_owned));
+            let scope = ImageScope::of(&self.model, &item.identity, image);
+            let used = self.mirrors_of(item).into_iter().filter_map(|mirror| mirror.lookup.as_ref());
+            keys.extend(used.filter_map(|used| Some(scope.lookup_key(used).ok()?.into_owned())));
+        }
+        self.projector.read(keys).await
+    }
+
+    async fn judge_one(
+        &self,
+        read: &ReadItem<'_>,
+        item: &IdentifiedItem<'_>,
+        image: &Image<'static>,
+        outputs: &RememberedOutputs,
+        targets: &mut RollupTargets,
+    ) -> Result<ItemJudgement> {
+        if !read.is_steady {
+            return Ok(ItemJudgement::unknown("the entry changed while the item was read"));
+        }
+        let projection = match &read.item {
+            None => Ok(ImageProjection::default()),
+            Some(_) => self.projector.project(item, image, read.entry.as_ref(), outputs, targets),
+        };
+        let projection = match projection {
+            Ok(projection) => projection,
+            Err(error) if error.kind() == ErrorKind::Record => {
+                return Ok(ItemJudgement::unknown(format!(
+                    "the item cannot be counted ({})",
+                    error.kind().name()
+                )));
+            }
+            Err(error) if error.is_retryable() => {
+                return Ok(ItemJudgement::unknown("a lookup of the item is not remembered yet"));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut differences: Vec<VerifyFinding> =
+            self.ledger_difference(read, &projection, targets).into_iter().collect();
+        if read.item.is_some() {
+            differences.extend(self.mirror_differences(read, item, image, outputs).await?);
+            if differences.is_empty() {
+                differences.extend(self.extreme_differences(read, &projection.extremes, targets).await?);
+            }
+        }
+        Ok(ItemJudgement { differences, undecided: None })
+    }
+
+    /// The difference between an entry and what its item contributes.
+    fn ledger_difference(
+        &self,
+        read: &ReadItem<'_>,
+        projection: &ImageProjection,
+        targets: &RollupTargets,
+    ) -> Option<VerifyFinding> {
+        let nothing = ItemContributions::NOTHING;
+        let counted = read.entry.as_ref().map_or(&nothing, |entry| &entry.contributions);
+        if contribute_equally(&self.model, &projection.contributions, counted) {
+            return None;
+        }
+        let mut finding = VerifyFinding::of_source(FindingPlace::Ledger, &self.model, read.source);
+        finding.rev = entry_rev(read);
+        finding.cause = self.ledger_cause(read);
+        let expected = self.flat(&projection.contributions, targets);
+        let found = self.flat(counted, targets);
+        for name in expected.keys().chain(found.keys()) {
+            let value =
+                ExpectedValue { expected: expected.get(name).cloned(), found: found.get(name).cloned() };
+            if value.expected != value.found {
+                finding.values.insert(name.clone(), value);
+            }
+        }
+        Some(finding)
+    }
+
+    fn ledger_cause(&self, read: &ReadItem<'_>) -> Option<String> {
+        let Some(entry) = &read.entry else {
+            return Some("the item has no ledger entry: it was written before the stream was read, or its record was lost".to_owned());
+        };
+        if let Some(reason) = &entry.parked {
+            return Some(format!("the item is parked ({reason})"));
+        }
+        if entry.fingerprint != *self.model.fingerprint() {
+            return Some(format!(
+                "another model counted the item (generation {}): run `afterwrite backfill`",
+                entry.generation
+            ));
+        }
+        read.item.is_none().then(|| "the item does not exist: the record of its deletion was lost".to_owned())
+    }
+
+    /// Contributions to the model's aggregates by `PK / SK / measure`.
+    fn flat(&self, contributions: &ItemContributions, targets: &RollupTargets) -> BTreeMap<String, String> {
+        let mut flat: BTreeMap<String, Decimal> = BTreeMap::new();
+        let known =
+            contributions.by_aggregate.iter().filter(|contribution| has_aggregate(&self.model, contribution));
+        for contribution in known {
+            for target in contribution.targets.iter().map(|id| targets.get(*id)) {
+                for (measure, number) in &contribution.measures {
+                    let name = format!("{} / {} / {measure}", target.partition_key(), target.sort);
+                    let known = flat.entry(name).or_insert(Decimal::ZERO);
+                    if let Ok(sum) = known.plus(number) {
+                        *known = sum;
+                    }
+                }
+            }
+        }
+        flat.into_iter().map(|(name, number)| (name, number.to_string())).collect()
+    }
+
+    /// The extremes of an item that its rollups do not cover.
+    async fn extreme_differences(
+        &self,
+        read: &ReadItem<'_>,
+        extremes: &[ExtremeValue],
+        targets: &RollupTargets,
+    ) -> Result<Vec<VerifyFinding>> {
+        if extremes.is_empty() || read.entry.is_none() {
+            return Ok(Vec::new());
+        }
+        let keyed: Vec<_> = extremes
+            .iter()
+            .filter_map(|extreme| Some((extreme, self.state.rollup_key(targets.get(extreme.target))?)))
+            .filter(|(extreme, _)| targets.get(extreme.target).expires_at.is_none())
+            .collect();
+        let keys: Vec<ItemKey> = keyed.iter().map(|(_, key)| key.clone()).collect();
+        let stored = self.tables.read(&keys).await?.items;
+        let mut findings = Vec::new();
+        for ((extreme, key), stored) in keyed.iter().zip(stored) {
+            let found = stored.as_ref().and_then(|item| item.get(&*extreme.measure));
+            if found.is_some_and(|found| covers(extreme, found)) {
+                continue;
+            }
+            let mut finding = VerifyFinding::of_source(FindingPlace::Extreme, &self.model, read.source);
+            finding.rev = entry_rev(read);
+            let name = format!("{} / {}", key_text(key), extreme.measure);
+            let value = ExpectedValue { expected: Some(text_of(&extreme.value)), found: found.map(text_of) };
+            finding.values.insert(name, value);
+            findings.push(finding);
+        }
+        Ok(findings)
+    }
+
+    /// The copies on an item that differ from their rollups. A rollup is read before and after the item's copy is compared.
+    async fn mirror_differences(
+        &self,
+        read: &ReadItem<'_>,
+        item: &IdentifiedItem<'_>,
+        image: &Image<'static>,
+        outputs: &RememberedOutputs,
+    ) -> Result<Vec<VerifyFinding>> {
+        let mut findings = Vec::new();
+        for mirror in self.mirrors_of(item) {
+            let Some(rollup) = self.model.rollups.get(mirror.from) else { continue };
+            let Some(key) = self.mirrored_rollup(mirror, rollup, item, image, outputs) else { continue };
+            let stored = self.tables.read(std::slice::from_ref(&key)).await?.items.pop().flatten();
+            let mut finding = VerifyFinding::of_source(FindingPlace::Mirror, &self.model, read.source);
+            // A copy also changes with the item itself, which its entry shows.
+            let revs = [stored.as_ref().and_then(|item| item.get("rev")).map(text_of), entry_rev(read)];
+            finding.rev = Some(revs.map(Option::unwrap_or_default).join("/"));
+            for shown in &mirror.attributes {
+                let expected = stored.as_ref().and_then(|item| item.get(&*shown.measure)).cloned();
+                let expected = expected
+                    .or_else(|| (!is_computed(rollup, &shown.measure)).then_some(Decimal::ZERO.into()));
+                let found = attribute(image, &shown.image);
+                if expected.as_ref() != found {
+                    let value =
+                        ExpectedValue { expected: expected.as_ref().map(text_of), found: found.map(text_of) };
+                    finding.values.insert(shown.path.to_string(), value);
+                }
+            }
+            if !finding.values.is_empty() {
+                findings.push(finding);
+            }
+        }
+        Ok(findings)
+    }
+
+    fn mirrors_of(&self, item: &IdentifiedItem<'_>) -> Vec<&Mirror> {
+        let indexes = &item.identity.entity.mirrors;
+        indexes.iter().filter_map(|index| self.model.mirrors.get(*index)).collect()
+    }
+
+    /// The rollup that an item shows; `None` if its key cannot be made.
+    fn mirrored_rollup(
+        &self,
+        mirror: &Mirror,
+        rollup: &Rollup,
+        item: &IdentifiedItem<'_>,
+        image: &Image<'static>,
+        outputs: &RememberedOutputs,
+    ) -> Option<ItemKey> {
+        let without_outputs = ImageScope::of(&self.model, &item.identity, image);
+        let known: Vec<_> = match &mirror.lookup {
+            Some(used) => vec![outputs.outputs(&without_outputs.lookup_key(used).ok()?)?],
+            None => Vec::new(),
+        };
+        let scope = ImageScope { outputs: &known, ..without_outputs };
+        let mut values = Vec::with_capacity(mirror.rollup_variables.len());
+        for (term, format) in &mirror.rollup_variables {
+            let mut value = String::new();
+            scope.render_value(term, *format, &mut value).ok()?;
+            values.push(value);
+        }
+        let (partition, sort) = (rollup.partition.render(&values), rollup.sort.render(&values));
+        let mut targets = RollupTargets::of(&self.model);
+        let key = TargetKey { partition: &partition, sort: &sort, shard: None };
+        let id = targets.intern(mirror.from, key, None);
+        self.state.rollup_key(targets.get(id))
+    }
+}
+
+impl ItemJudgement {
+    fn unknown(reason: impl Into<String>) -> Self {
+        Self { differences: Vec::new(), undecided: Some(reason.into()) }
+    }
+
+    /// Whether everything is right.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.differences.is_empty() && self.undecided.is_none()
+    }
+}
+
+fn entry_rev(read: &ReadItem<'_>) -> Option<String> {
+    read.entry.as_ref().map(|entry| entry.rev.to_string())
+}
+
+/// Whether a stored `max` or `min` takes an item's value into account.
+fn covers(extreme: &ExtremeValue, stored: &AttributeValue<'_>) -> bool {
+    let order = match (extreme.value.as_number(), stored.as_number()) {
+        (Some(new), Some(known)) => new.cmp(known),
+        _ => match (extreme.value.as_text(), stored.as_text()) {
+            (Some(new), Some(known)) => new.cmp(known),
+            _ => return false,
+        },
+    };
+    match extreme.rule {
+        ExtremeRule::Largest => order.is_le(),
+        ExtremeRule::Smallest => order.is_ge(),
+    }
+}
+
+fn is_computed(rollup: &Rollup, measure: &str) -> bool {
+    rollup.averages.iter().any(|average| *average.name == *measure)
+        || rollup.extremes.iter().any(|extreme| **extreme == *measure)
+}
+
+fn key_text(key: &ItemKey) -> String {
+    let texts = std::iter::once(&key.partition).chain(&key.sort).map(|attribute| text_of(&attribute.value));
+    texts.collect::<Vec<_>>().join(" / ")
+}

@@ -1,0 +1,201 @@
+//! Σ ledger + settled = rollup.
+//!
+//! ```text
+//! 1. revisions   the `rev` of each rollup
+//! 2. ledger      every entry, strongly consistent: the sum of what is counted, by rollup
+//! 3. rollups     read again; a rollup is judged only if its `rev` is that of step 1
+//! ```
+//!
+//! A rollup's `rev` grows with every transaction that touches it, and each transaction writes the entry in the same step. So between
+//! equal revisions neither the rollup nor any entry's contribution to it has changed, and the sum must be exact. Reads of several
+//! items may see one part of a transaction a moment before the other: the steps are separated by a pause.
+//!
+//! Memory: one sum for each rollup that is judged, about 300 bytes. `--sample` and `--only` limit them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite::Result;
+use afterwrite::commit::{StateItem, StateItems};
+use afterwrite::projection::RollupTargets;
+use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
+use afterwrite::table::{AverageMeasure, Model};
+
+use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
+
+/// `PK` and `SK` of a rollup.
+pub(crate) type RollupPlace = (String, String);
+
+const REV: &str = "rev";
+const EXPIRES_AT: &str = "expires_at";
+const SETTLED: &str = "settled_";
+
+/// The knowledge of one rollup.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RollupSum {
+    /// Its revision before the ledger was read; `None` if it did not exist.
+    pub(crate) rev: Option<Decimal>,
+    /// The sums of the ledger. A sum that exceeds 38 digits cannot be judged.
+    pub(crate) measures: BTreeMap<Arc<str>, Option<Decimal>>,
+    /// When it expires, by the entries.
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// The judgement of one rollup.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SumVerdict {
+    /// It equals the sum.
+    Confirmed,
+    /// It differs, at an unchanged revision.
+    Differs(VerifyFinding),
+    /// It changed while the ledger was read.
+    Changed(VerifyFinding),
+    /// It has expired, so that additions to it are dropped.
+    Expired,
+}
+
+/// Notes the revision of a rollup.
+pub(crate) fn note_revision(sums: &mut BTreeMap<RollupPlace, RollupSum>, place: RollupPlace, item: &Item) {
+    sums.entry(place).or_default().rev = item.get(REV).and_then(AttributeValue::as_number).cloned();
+}
+
+/// Adds an entry to the sums of the rollups that `is_wanted` selects.
+pub(crate) fn add_entry(
+    state: &StateItems,
+    item: &Item,
+    targets: &mut RollupTargets,
+    sums: &mut BTreeMap<RollupPlace, RollupSum>,
+    is_wanted: impl Fn(&RollupPlace) -> bool,
+) -> Result<()> {
+    let entry = state.decode_entry(item, targets)?;
+    for contribution in &entry.contributions.by_aggregate {
+        for id in &contribution.targets {
+            let target = targets.get(*id);
+            let place = (target.partition_key(), target.sort.to_string());
+            if !is_wanted(&place) {
+                continue;
+            }
+            let sum = sums.entry(place).or_default();
+            sum.expires_at = sum.expires_at.max(target.expires_at);
+            for (measure, number) in &contribution.measures {
+                let known = sum.measures.entry(Arc::clone(measure)).or_insert(Some(Decimal::ZERO));
+                *known = known.as_ref().and_then(|known| known.plus(number).ok());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether an item of the state table is an entry.
+pub(crate) fn entry_of<'i>(state: &StateItems, item: &'i Item) -> Option<&'i Item> {
+    match state.classify(item) {
+        StateItem::Entry(_, entry) => Some(entry),
+        StateItem::Rollup(..) | StateItem::Other => None,
+    }
+}
+
+/// Judges a rollup as it is after the ledger was read.
+pub(crate) fn judge(
+    model: &Model,
+    place: &RollupPlace,
+    sum: &RollupSum,
+    rollup: Option<&Item>,
+    now: Timestamp,
+) -> SumVerdict {
+    let number = |name: &str| rollup.and_then(|item| item.get(name)).and_then(AttributeValue::as_number);
+    let stored_expiry = number(EXPIRES_AT).and_then(Decimal::to_i64).map(Timestamp::from_epoch_seconds);
+    if sum.expires_at.max(stored_expiry).is_some_and(|at| at <= now.plus(StateItems::CLOCK_TOLERANCE)) {
+        return SumVerdict::Expired;
+    }
+    let mut finding = VerifyFinding::of_state(FindingPlace::Rollup, vec![place.0.clone(), place.1.clone()]);
+    finding.rev = number(REV).map(ToString::to_string);
+    if number(REV) != sum.rev.as_ref() {
+        return SumVerdict::Changed(finding.undecided("the rollup changed while the ledger was read"));
+    }
+    let expected = expected_values(model, place, sum, rollup);
+    for (name, expected) in &expected {
+        let found = rollup.and_then(|item| item.get(name.as_str())).map(text_of);
+        let is_zero = |value: &Option<String>| value.as_deref().is_none_or(|value| value == "0");
+        let is_equal =
+            found == *expected || (is_zero(&found) && is_zero(expected) && !is_average(model, place, name));
+        if !is_equal {
+            let value = ExpectedValue { expected: expected.clone(), found };
+            finding.values.insert(name.clone(), value);
+        }
+    }
+    if finding.values.is_empty() { SumVerdict::Confirmed } else { SumVerdict::Differs(finding) }
+}
+
+/// The values that a rollup must have, `None` for an attribute that must be absent.
+pub(crate) fn expected_values(
+    model: &Model,
+    place: &RollupPlace,
+    sum: &RollupSum,
+    rollup: Option<&Item>,
+) -> BTreeMap<String, Option<String>> {
+    let number = |name: &str| rollup.and_then(|item| item.get(name)).and_then(AttributeValue::as_number);
+    let computed = computed_names(model, place);
+    let stored = rollup.into_iter().flatten().filter(|(name, value)| {
+        let is_own = [REV, EXPIRES_AT].contains(&name.as_ref()) || name.starts_with(SETTLED);
+        value.as_number().is_some() && !is_own && !computed.contains(&name.to_string())
+    });
+    let settled = rollup.into_iter().flatten().filter_map(|(name, _)| name.strip_prefix(SETTLED));
+    let mut names: Vec<String> = sum.measures.keys().map(ToString::to_string).collect();
+    names.extend(stored.map(|(name, _)| name.to_string()));
+    names.extend(settled.map(str::to_owned));
+    let mut totals: BTreeMap<String, Decimal> = BTreeMap::new();
+    for name in names {
+        let counted = match sum.measures.get(name.as_str()) {
+            Some(None) => continue,
+            Some(Some(counted)) => counted.clone(),
+            None => Decimal::ZERO,
+        };
+        let settled = number(&[SETTLED, &name].concat()).cloned().unwrap_or(Decimal::ZERO);
+        if let Ok(total) = counted.plus(&settled) {
+            totals.insert(name, total);
+        }
+    }
+    let mut expected: BTreeMap<String, Option<String>> =
+        totals.iter().map(|(name, total)| (name.clone(), Some(total.to_string()))).collect();
+    for average in averages(model, place) {
+        let part = |name: &Arc<str>| totals.get(&**name).cloned().unwrap_or(Decimal::ZERO);
+        let quotient = part(&average.sum).divided_by(&part(&average.count), 6);
+        expected.insert(average.name.to_string(), quotient.map(|quotient| quotient.to_string()));
+    }
+    expected
+}
+
+/// A value as it is shown.
+pub(crate) fn text_of(value: &AttributeValue<'_>) -> String {
+    match (value.as_number(), value.as_text()) {
+        (Some(number), _) => number.to_string(),
+        (None, Some(text)) => text.to_owned(),
+        (None, None) => value.type_name().to_owned(),
+    }
+}
+
+/// The partition key without a shard.
+pub(crate) fn without_shard(partition: &str) -> &str {
+    match partition.rsplit_once("#SHARD#") {
+        Some((rest, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            rest
+        }
+        _ => partition,
+    }
+}
+
+fn averages<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m AverageMeasure> {
+    let rollups = model.rollups.iter().filter(|rollup| rollup.has_key(&place.0, &place.1));
+    rollups.flat_map(|rollup| &rollup.averages)
+}
+
+fn is_average(model: &Model, place: &RollupPlace, name: &str) -> bool {
+    averages(model, place).any(|average| *average.name == *name)
+}
+
+/// The names of averages and extremes, which are not sums.
+fn computed_names(model: &Model, place: &RollupPlace) -> Vec<String> {
+    let rollups = model.rollups.iter().filter(|rollup| rollup.has_key(&place.0, &place.1));
+    let extremes = rollups.flat_map(|rollup| &rollup.extremes).map(ToString::to_string);
+    extremes.chain(averages(model, place).map(|average| average.name.to_string())).collect()
+}

@@ -1,0 +1,22 @@
+//! The event source mapping behaves like Lambda's: one test for each rule. `docs/ESM.md` lists the rules with their tests.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected must fail at once"
+)]
+
+mod batches;
+mod destination;
+mod faults;
+mod filters;
+mod harness;
+mod lanes;
+mod page;
+mod response;
+mod restarts;
+mod retries;
+mod runtime;
+mod settings;
+mod shards;
+mod simulated_stream;

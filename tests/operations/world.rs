@@ -1,0 +1,448 @@
+//! A demo's application on tables in memory, whose writes and deliveries happen between any two requests of a job.
+//!
+//! The application has written for some time before its stream was read. Then the functions start, and it goes on writing.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use afterwrite::Error;
+use afterwrite::clock::Clock as _;
+use afterwrite::commit::Ledger;
+use afterwrite::effect::{AttributeChange, ItemKey, KeyAttribute, Write, WriteAction, WriteCondition};
+use afterwrite::record::{AttributePath, AttributeValue, Item, Timestamp};
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
+    Tables, TransactError, WriteError,
+};
+use afterwrite::table::Model;
+use afterwrite_demo::item::{SdkItem, TableItem};
+use afterwrite_demo::recount::{ComparedValue, WorkloadOutcome};
+use afterwrite_demo::rollups::RollupSet;
+use afterwrite_demo::script::{ScriptStep, has_expired};
+use afterwrite_demo::verdict::compare;
+use afterwrite_demo::workload::Workload;
+use afterwrite_demo::workloads;
+use afterwrite_functions::StreamAggregator;
+use afterwrite_local::dynamodb::TableDefinition as LocalTable;
+use afterwrite_memory::{IndexDefinition, ItemChange, MEMORY_STREAM_LABEL, MemoryTables, TableDefinition};
+use afterwrite_tests::clock::StillClock;
+use afterwrite_tests::deployment::event;
+use afterwrite_tests::random::SeededRandom;
+use aws_sdk_dynamodb::types::AttributeValue as Sdk;
+use futures::FutureExt as _;
+use serde_json::{Map, Value, json};
+
+pub(crate) const STATE: &str = "state";
+const NOW: i64 = 1_770_400_000;
+/// A record is delivered at most this long after its change.
+const LONGEST_LAG: Duration = Duration::from_secs(60);
+
+type WorldAggregator = StreamAggregator<Arc<MemoryTables>, &'static StillClock>;
+
+enum WorldStep {
+    Write(ScriptStep),
+    Sweep,
+}
+
+/// The application and its stream.
+struct WorldState {
+    random: SeededRandom,
+    steps: VecDeque<WorldStep>,
+    /// Changes that are not delivered yet, in the order of the stream.
+    pending: VecDeque<(Timestamp, Value)>,
+    records: usize,
+    outcome: WorkloadOutcome,
+    is_read: bool,
+    /// How often the application writes between two requests, per thousand.
+    activity: u64,
+}
+
+/// A world. Requests of a job go through it; between them, the application writes and records are delivered.
+pub(crate) struct OperationWorld {
+    pub(crate) workload: &'static Workload,
+    pub(crate) tables: Arc<MemoryTables>,
+    pub(crate) clock: &'static StillClock,
+    definitions: Vec<LocalTable>,
+    aggregator: Mutex<WorldAggregator>,
+    state: Mutex<WorldState>,
+}
+
+impl OperationWorld {
+    /// An application of `model_name` that has written the share `before` (per thousand) of its script, unread.
+    pub(crate) fn new(model_name: &str, seed: u64, size: u64, before: usize) -> Arc<Self> {
+        let workload = workloads::of(model_name).unwrap();
+        // One clock for each world; worlds are few and short.
+        let clock: &'static StillClock =
+            Box::leak(Box::new(StillClock::at(Timestamp::from_epoch_seconds(NOW))));
+        let tables = MemoryTables::new();
+        tables.create_table(TableDefinition::new(STATE, "PK").sort("SK"));
+        let definitions = workload.tables();
+        for table in &definitions {
+            tables.create_table(memory_table(table));
+        }
+        let tables = Arc::new(tables);
+        let script = workload.script(seed, size, NOW);
+        let mut steps = VecDeque::new();
+        for round in script.rounds {
+            steps.extend(round.into_iter().flat_map(|lane| lane.steps).map(WorldStep::Write));
+            steps.push_back(WorldStep::Sweep);
+        }
+        let state = WorldState {
+            random: SeededRandom::new(seed),
+            pending: VecDeque::new(),
+            records: 0,
+            outcome: WorkloadOutcome { now: NOW, ..WorkloadOutcome::default() },
+            is_read: false,
+            activity: 1_000,
+            steps,
+        };
+        let model = Arc::new(Model::load(model_name).unwrap());
+        let aggregator = Mutex::new(aggregator(&model, &tables, clock));
+        let world = Self { workload, tables, clock, definitions, aggregator, state: Mutex::new(state) };
+        let mut state = world.state.lock().unwrap();
+        let unread = state.steps.len() * before / 1000;
+        for _ in 0..unread {
+            world.act(&mut state);
+        }
+        // The state when the stream is read first: what was before is unknown.
+        state.outcome.images = world.items();
+        state.outcome.expired.clear();
+        state.is_read = true;
+        drop(state);
+        Arc::new(world)
+    }
+
+    pub(crate) fn model(&self) -> Arc<Model> {
+        Arc::clone(self.aggregator.lock().unwrap().ledger().model())
+    }
+
+    /// Deploys another model.
+    pub(crate) fn deploy(&self, model: &Arc<Model>) {
+        *self.aggregator.lock().unwrap() = aggregator(model, &self.tables, self.clock);
+    }
+
+    pub(crate) fn table_names(&self) -> Vec<Arc<str>> {
+        self.model().tables.iter().map(|table| Arc::clone(&table.name)).collect()
+    }
+
+    /// Writes the rest of the script, and delivers everything.
+    pub(crate) fn finish(&self) {
+        let mut state = self.state.lock().unwrap();
+        while !state.steps.is_empty() {
+            self.act(&mut state);
+            self.deliver(&mut state, 50);
+        }
+        while !state.pending.is_empty() {
+            self.deliver(&mut state, 50);
+        }
+    }
+
+    /// The differences from the workload's own recount.
+    pub(crate) fn differences(&self) -> Vec<ComparedValue> {
+        let mut outcome = self.state.lock().unwrap().outcome.clone();
+        outcome.items = self.items();
+        let state: Vec<SdkItem> = self.rows(STATE).iter().map(sdk_item).collect();
+        compare(&self.workload.recount(&outcome), &RollupSet::of(&state)).differences
+    }
+
+    /// All items of a table, without anything happening in between.
+    pub(crate) fn rows(&self, table: &str) -> Vec<Item> {
+        MemoryTables::scan(&self.tables, table)
+    }
+
+    /// Sets how often the application writes between two requests, per thousand.
+    pub(crate) fn set_activity(&self, activity: u64) {
+        self.state.lock().unwrap().activity = activity;
+    }
+
+    /// How many steps of the script are left.
+    pub(crate) fn steps_left(&self) -> usize {
+        self.state.lock().unwrap().steps.len()
+    }
+
+    fn items(&self) -> Vec<TableItem> {
+        let of_table = |table: &LocalTable| {
+            let items = self.rows(&table.name);
+            let name = table.name.clone();
+            items.into_iter().map(move |item| TableItem { table: name.clone(), item: sdk_item(&item) })
+        };
+        self.definitions.iter().flat_map(of_table).collect()
+    }
+
+    /// Something happens between two requests.
+    fn tick(&self) {
+        let mut state = self.state.lock().unwrap();
+        if !state.is_read {
+            return;
+        }
+        if state.random.chance(600) {
+            futures::executor::block_on(self.clock.sleep(Duration::from_millis(200)));
+        }
+        let activity = state.activity;
+        let writes = if state.random.chance(activity) { state.random.below(4) } else { 0 };
+        for _ in 0..writes {
+            self.act(&mut state);
+        }
+        if state.random.chance(400) {
+            let records = 1 + usize::try_from(state.random.below(12)).unwrap();
+            self.deliver(&mut state, records);
+        }
+        let oldest = self.clock.now().minus(LONGEST_LAG);
+        while state.pending.front().is_some_and(|(created, _)| *created < oldest) {
+            self.deliver(&mut state, 20);
+        }
+    }
+
+    /// The application's next step.
+    fn act(&self, state: &mut MutexGuard<'_, WorldState>) {
+        self.tables.set_time(self.clock.now());
+        match state.steps.pop_front() {
+            Some(WorldStep::Write(step)) => self.write(state, step),
+            Some(WorldStep::Sweep) => self.sweep(state),
+            None => {}
+        }
+        self.take_changes(state);
+    }
+
+    fn write(&self, state: &mut WorldState, step: ScriptStep) {
+        match step {
+            ScriptStep::Put { table, items } => {
+                for item in items {
+                    self.tables.put(table, item_of(&item)).unwrap();
+                    state.outcome.images.push(TableItem { table: table.to_owned(), item });
+                }
+            }
+            ScriptStep::Set { table, key, attributes } => {
+                let key = self.tables.key_of(table, &item_of(&key)).unwrap();
+                let changes = item_of(&attributes)
+                    .into_iter()
+                    .map(|(name, value)| AttributeChange::Set(AttributePath::from(name.as_ref()), value));
+                let action = WriteAction::Update(changes.collect());
+                self.tables
+                    .write_now(&Write { key: key.clone(), condition: WriteCondition::Always, action })
+                    .unwrap();
+                let item = sdk_item(&self.tables.get(&key).unwrap());
+                state.outcome.images.push(TableItem { table: table.to_owned(), item });
+            }
+            // Before the stream is read nothing is deleted: an item that needs a deleted one could never be counted.
+            ScriptStep::Delete { .. } if !state.is_read => {}
+            ScriptStep::Delete { table, key } => {
+                let key = self.tables.key_of(table, &item_of(&key)).unwrap();
+                self.tables.delete(&key).unwrap();
+            }
+        }
+    }
+
+    fn sweep(&self, state: &mut WorldState) {
+        if !state.is_read {
+            return;
+        }
+        for stored in self.items().into_iter().filter(|item| has_expired(item, &self.definitions, NOW)) {
+            let key = self.tables.key_of(&stored.table, &item_of(&stored.item)).unwrap();
+            self.tables.expire(&key).unwrap();
+            state.outcome.expired.push(stored);
+        }
+    }
+
+    fn take_changes(&self, state: &mut WorldState) {
+        for table in &self.definitions {
+            for change in self.tables.take_changes(&table.name) {
+                state.records += 1;
+                if state.is_read {
+                    let record = record(state.records, &table.name, &change);
+                    state.pending.push_back((change.time, record));
+                }
+            }
+        }
+    }
+
+    /// Delivers the oldest records; those that fail are delivered again first.
+    fn deliver(&self, state: &mut WorldState, most: usize) {
+        let records: Vec<Value> = state.pending.iter().take(most).map(|(_, record)| record.clone()).collect();
+        let table = |record: &Value| record["eventSourceARN"].to_string();
+        let Some(first) = records.first().map(table) else { return };
+        // A batch is of one stream.
+        let batch: Vec<Value> = records.into_iter().take_while(|record| table(record) == first).collect();
+        assert!(!batch.is_empty());
+        let aggregator = self.aggregator.lock().unwrap();
+        let payload = event(&batch);
+        let handling = aggregator.handle(payload.as_bytes(), Timestamp::from_epoch_ms(i64::MAX));
+        let handled = handling.now_or_never().expect("tables in memory respond at once").unwrap();
+        drop(aggregator);
+        if handled.failures.is_empty() {
+            assert!(handled.parked.is_empty(), "{:?}", handled.parked);
+            state.pending.drain(..batch.len());
+        } else {
+            // A looked-up item is deleted, and its record follows: a larger batch has it.
+            assert!(most < 8 * state.pending.len(), "{:?}", handled.failures);
+            self.deliver(state, most * 4);
+        }
+        // Mirrors are written to the application's tables.
+        self.take_changes(state);
+    }
+}
+
+impl Tables for OperationWorld {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
+        self.tick();
+        self.tables.read_now(keys)
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        self.tick();
+        self.tables.write_now(write)
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        self.tick();
+        self.tables.transact_now(writes)
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage, Error> {
+        self.tick();
+        self.tables.query_index_now(query)
+    }
+}
+
+impl TableScan for OperationWorld {
+    async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
+        self.tick();
+        let few = ScanRequest { page_items: Some(request.page_items.unwrap_or(7).min(7)), ..request.clone() };
+        self.tables.scan_now(&few)
+    }
+
+    async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        self.tables.describe_now(table)
+    }
+}
+
+fn aggregator(model: &Arc<Model>, tables: &Arc<MemoryTables>, clock: &'static StillClock) -> WorldAggregator {
+    let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    StreamAggregator::new(Ledger::new(Arc::clone(model), names, Arc::from(STATE), Arc::clone(tables), clock))
+}
+
+fn memory_table(table: &LocalTable) -> TableDefinition {
+    let mut definition = TableDefinition::new(table.name.as_str(), table.key.partition.as_str()).streamed();
+    if let Some(sort) = &table.key.sort {
+        definition = definition.sort(sort.as_str());
+    }
+    for (name, key) in &table.indexes {
+        let index = IndexDefinition::new(name.as_str(), key.partition.as_str());
+        definition = definition.index(match &key.sort {
+            Some(sort) => index.sort(sort.as_str()),
+            None => index,
+        });
+    }
+    definition
+}
+
+/// A key of the state table.
+pub(crate) fn state_key(partition: &str, sort: &str) -> ItemKey {
+    let attribute =
+        |name: &str, value: &str| KeyAttribute { name: name.into(), value: AttributeValue::text(value) };
+    ItemKey { table: STATE.into(), partition: attribute("PK", partition), sort: Some(attribute("SK", sort)) }
+}
+
+/// The record of a change, as the stream has it.
+fn record(number: usize, table: &str, change: &ItemChange) -> Value {
+    let operation = match (&change.old, &change.new) {
+        (None, _) => "INSERT",
+        (Some(_), Some(_)) => "MODIFY",
+        (Some(_), None) => "REMOVE",
+    };
+    let keys = std::iter::once(&change.key.partition).chain(&change.key.sort);
+    let keys: Map<String, Value> = keys.map(|key| (key.name.to_string(), json_of(&key.value))).collect();
+    let mut dynamodb = json!({
+        "ApproximateCreationDateTime": change.time.epoch_seconds(),
+        "Keys": keys,
+        "SequenceNumber": format!("{number:021}"),
+        "StreamViewType": "NEW_AND_OLD_IMAGES",
+    });
+    for (name, image) in [("OldImage", &change.old), ("NewImage", &change.new)] {
+        if let (Some(image), Some(members)) = (image, dynamodb.as_object_mut()) {
+            members.insert(name.to_owned(), image_json(image));
+        }
+    }
+    let mut record = json!({
+        "eventID": format!("event-{number}"),
+        "eventName": operation,
+        "eventSourceARN": format!("arn:aws:dynamodb:eu-west-1:1:table/{table}/stream/{MEMORY_STREAM_LABEL}"),
+        "dynamodb": dynamodb,
+    });
+    if let (true, Some(members)) = (change.is_expiry, record.as_object_mut()) {
+        let identity = json!({ "type": "Service", "principalId": "dynamodb.amazonaws.com" });
+        members.insert("userIdentity".to_owned(), identity);
+    }
+    record
+}
+
+fn image_json(image: &Item) -> Value {
+    Value::Object(image.iter().map(|(name, value)| (name.to_string(), json_of(value))).collect())
+}
+
+fn json_of(value: &AttributeValue<'_>) -> Value {
+    match value {
+        AttributeValue::S(text) => json!({ "S": text }),
+        AttributeValue::N(number) => json!({ "N": number.to_string() }),
+        AttributeValue::Bool(value) => json!({ "BOOL": value }),
+        AttributeValue::Null => json!({ "NULL": true }),
+        AttributeValue::M(members) => {
+            json!({ "M": members.iter().map(|(name, value)| (name.to_string(), json_of(value))).collect::<Map<_, _>>() })
+        }
+        AttributeValue::L(elements) => json!({ "L": elements.iter().map(json_of).collect::<Vec<_>>() }),
+        AttributeValue::Ss(texts) => json!({ "SS": texts }),
+        AttributeValue::Ns(numbers) => {
+            json!({ "NS": numbers.iter().map(ToString::to_string).collect::<Vec<_>>() })
+        }
+        AttributeValue::B(_) | AttributeValue::Bs(_) => panic!("no workload has binary values"),
+    }
+}
+
+/// An item of the AWS SDK as the product has it.
+pub(crate) fn item_of(item: &SdkItem) -> Item {
+    item.iter().map(|(name, value)| (Cow::Owned(name.clone()), value_of(value))).collect()
+}
+
+fn value_of(value: &Sdk) -> AttributeValue<'static> {
+    if let Ok(text) = value.as_s() {
+        AttributeValue::text(text.as_str())
+    } else if let Ok(number) = value.as_n() {
+        AttributeValue::N(number.parse().unwrap())
+    } else if let Ok(value) = value.as_bool() {
+        AttributeValue::Bool(*value)
+    } else if let Ok(members) = value.as_m() {
+        AttributeValue::M(
+            members.iter().map(|(name, value)| (Cow::Owned(name.clone()), value_of(value))).collect(),
+        )
+    } else if let Ok(elements) = value.as_l() {
+        AttributeValue::L(elements.iter().map(value_of).collect())
+    } else if let Ok(texts) = value.as_ss() {
+        AttributeValue::Ss(texts.iter().cloned().map(Cow::Owned).collect())
+    } else {
+        assert!(value.is_null(), "no workload has such a value: {value:?}");
+        AttributeValue::Null
+    }
+}
+
+/// An item as the AWS SDK has it.
+pub(crate) fn sdk_item(item: &Item) -> SdkItem {
+    item.iter().map(|(name, value)| (name.to_string(), sdk_value(value))).collect()
+}
+
+fn sdk_value(value: &AttributeValue<'_>) -> Sdk {
+    match value {
+        AttributeValue::S(text) => Sdk::S(text.to_string()),
+        AttributeValue::N(number) => Sdk::N(number.to_string()),
+        AttributeValue::Bool(value) => Sdk::Bool(*value),
+        AttributeValue::Null => Sdk::Null(true),
+        AttributeValue::M(members) => {
+            Sdk::M(members.iter().map(|(name, value)| (name.to_string(), sdk_value(value))).collect())
+        }
+        AttributeValue::L(elements) => Sdk::L(elements.iter().map(sdk_value).collect()),
+        AttributeValue::Ss(texts) => Sdk::Ss(texts.iter().map(ToString::to_string).collect()),
+        AttributeValue::Ns(numbers) => Sdk::Ns(numbers.iter().map(ToString::to_string).collect()),
+        AttributeValue::B(_) | AttributeValue::Bs(_) => panic!("no workload has binary values"),
+    }
+}

@@ -1,0 +1,95 @@
+//! `afterwrite model test`: the fixtures in `docs/fixtures` pass, and a wrong expectation is named.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use afterwrite::table::Model;
+use afterwrite_operations::fixture::{
+    FixtureDifference, FixtureFile, FixtureReport, find_fixtures, run_fixture,
+};
+use afterwrite_tests::recording::fixtures;
+
+fn documented() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/fixtures")
+}
+
+async fn run(model: &str, path: &Path) -> FixtureReport {
+    let model = Arc::new(Model::load(model).expect("a model"));
+    let names: Vec<Arc<str>> = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let fixture = FixtureFile::read(path, path).await.unwrap_or_else(|error| panic!("{}", error.report()));
+    run_fixture(&model, &names, &fixture).await.unwrap_or_else(|error| panic!("{}", error.report()))
+}
+
+#[tokio::test]
+async fn the_documented_fixtures_of_every_built_in_model_pass() {
+    for model in Model::built_in_names() {
+        let paths =
+            find_fixtures(&documented().join(model)).unwrap_or_else(|error| panic!("{model}: {error}"));
+        for path in paths {
+            let report = run(model, &path).await;
+            assert_eq!(report.differences, [], "{}", path.display());
+            assert!(report.records > 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fixture_runs_within_milliseconds() {
+    let report = run("exambuddy", &documented().join("exambuddy/attempts.json")).await;
+    println!("{} records in {} µs", report.records, report.micros);
+    assert!(report.micros < 100_000, "{} µs", report.micros);
+}
+
+#[tokio::test]
+async fn wrong_expectations_are_named_with_both_values() {
+    let text = std::fs::read_to_string(documented().join("exambuddy/question-deleted.json")).unwrap();
+    let wrong = text
+        .replace(r#""projects_archived": 1, "questions": 1"#, r#""projects_archived": 1, "questions": 2"#)
+        .replace(r#""SK": "ROLLUP#PROJECT#p-1#TOTAL", "questions": 1"#, r#""SK": "ROLLUP#OTHER", "x": 1"#)
+        .replace(r#""question_count": 1"#, r#""question_count": 3"#)
+        .replace(r#""question:q-2""#, r#""question:q-3""#);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wrong.json");
+    std::fs::write(&path, wrong).unwrap();
+    let difference = |place: &str, expected: Option<&str>, found: Option<&str>| FixtureDifference {
+        place: place.to_owned(),
+        expected: expected.map(str::to_owned),
+        found: found.map(str::to_owned),
+    };
+    let expected = [
+        difference("ADMIN#a-1 ROLLUP#TOTAL questions", Some("2"), Some("1")),
+        difference("ADMIN#a-1 ROLLUP#OTHER x", Some("1"), None),
+        difference("ADMIN#a-1 ROLLUP#PROJECT#p-1#TOTAL questions", None, Some("1")),
+        difference("ADMIN#a-1 PROJECT#p-1 question_count", Some("3"), Some("1")),
+        difference("stale key", Some("question:q-3"), None),
+        difference("stale key", None, Some("question:q-2")),
+    ];
+    assert_eq!(run("exambuddy", &path).await.differences, expected);
+}
+
+#[tokio::test]
+async fn a_folder_may_hold_a_recording_with_its_expectations() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = fixtures().join("exam-42");
+    std::fs::copy(recording.join("records.jsonl.gz"), folder.path().join("records.jsonl.gz")).unwrap();
+    let recorded = std::fs::read_to_string(recording.join("expected.json")).unwrap();
+    let mut recorded: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&recorded).unwrap();
+    let expected = serde_json::json!({ "rollups": recorded.remove("rollups").unwrap() });
+    std::fs::write(folder.path().join("expected.json"), expected.to_string()).unwrap();
+    let report = run("exambuddy", folder.path()).await;
+    println!("{} records in {} ms", report.records, report.micros / 1000);
+    assert!(report.records > 1000);
+    assert_eq!(report.differences, []);
+}
+
+#[tokio::test]
+async fn files_of_another_form_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(find_fixtures(folder.path()).unwrap_err().to_string().contains("no fixtures"));
+    for text in ["{}", r#"{"expect":{},"item":[]}"#, r#"{"expect":{"rollup":[]}}"#] {
+        let path = folder.path().join("one.json");
+        std::fs::write(&path, text).unwrap();
+        let error = FixtureFile::read(&path, folder.path()).await.unwrap_err();
+        assert!(error.to_string().contains("not a fixture"), "{error}");
+    }
+}

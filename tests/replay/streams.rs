@@ -1,0 +1,109 @@
+//! `afterwrite tail` and `record --stream`: a table's stream is followed through the AWS SDK, against the embedded DynamoDB over HTTP.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use afterwrite::Result;
+use afterwrite::sink::http_client;
+use afterwrite::table::Model;
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_memory::MemoryTables;
+use afterwrite_operations::recording::RecordCutter;
+use afterwrite_operations::tail::{StreamStart, TableStream};
+use afterwrite_operations::trace::{RecordTracer, TraceLookups};
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodbstreams::config::{BehaviorVersion, Credentials, Region};
+
+const TABLE: &str = "glad-entities";
+const LIMIT: Duration = Duration::from_secs(20);
+
+async fn server() -> EmbeddedDynamoDb {
+    let server = EmbeddedDynamoDb::start().await.unwrap();
+    let table = TableDefinition {
+        name: TABLE.to_owned(),
+        key: KeyDefinition::new("PK", "SK"),
+        stream: true,
+        ..TableDefinition::default()
+    };
+    server.create_table(&table).await.unwrap();
+    server
+}
+
+fn streams(server: &EmbeddedDynamoDb) -> aws_sdk_dynamodbstreams::Client {
+    let credentials = Credentials::new("embedded", "embedded", None, None, "embedded");
+    let config = aws_sdk_dynamodbstreams::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("us-east-1"))
+        .endpoint_url(server.endpoint())
+        .credentials_provider(credentials)
+        .http_client(http_client())
+        .build();
+    aws_sdk_dynamodbstreams::Client::from_conf(config)
+}
+
+async fn open(server: &EmbeddedDynamoDb, table: &str, start: StreamStart) -> Result<TableStream> {
+    TableStream::of_table(&server.client(), streams(server), table, start).await
+}
+
+async fn put(server: &EmbeddedDynamoDb, user: &str) {
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    let put = server.client().put_item().table_name(TABLE).item("PK", text(&format!("USER#{user}")));
+    let put = put.item("SK", text("PROFILE")).item("PasswordHash", text("a secret"));
+    put.send().await.unwrap();
+}
+
+/// The next records, at least `count`.
+async fn records(stream: &mut TableStream, count: usize) -> Vec<String> {
+    let (started, mut records) = (Instant::now(), Vec::new());
+    while records.len() < count {
+        assert!(started.elapsed() < LIMIT, "{} of {count} records", records.len());
+        records.extend(stream.next_records().await.unwrap());
+    }
+    records
+}
+
+#[tokio::test]
+async fn a_stream_is_followed_from_its_oldest_record_or_from_now_on() {
+    let server = server().await;
+    put(&server, "ann").await;
+    let mut all = open(&server, TABLE, StreamStart::Oldest).await.unwrap();
+    let mut new = open(&server, TABLE, StreamStart::Latest).await.unwrap();
+    assert_eq!(new.next_records().await.unwrap(), [""; 0]);
+    put(&server, "bob").await;
+    let (all, new) = (records(&mut all, 2).await, records(&mut new, 1).await);
+    assert!(all[0].contains("USER#ann") && all[1].contains("USER#bob"));
+    assert_eq!(new.len(), 1);
+    assert!(new[0].contains("USER#bob"));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_followed_record_is_traced_and_recorded_without_secrets() {
+    let server = server().await;
+    put(&server, "ann").await;
+    let mut stream = open(&server, TABLE, StreamStart::Oldest).await.unwrap();
+    let record = records(&mut stream, 1).await.remove(0);
+    let model = Arc::new(Model::load("glad").unwrap());
+    let names = vec![Arc::from(TABLE)];
+    let line = RecordCutter::new(Arc::clone(&model), names.clone()).line(&record).unwrap();
+    assert!(record.contains("a secret") && !line.contains("a secret"), "{line}");
+    let lookups = TraceLookups::<MemoryTables>::new(&model, None);
+    let trace = RecordTracer::new(model, names, lookups).trace(&record).await.unwrap();
+    assert_eq!(trace.entity.as_deref(), Some("user"));
+    assert_eq!(trace.keys, ["user:ann", "users"]);
+    let shown = trace.to_string();
+    assert!(shown.contains("INSERT glad-entities USER#ann PROFILE → user → rollups: USERS"), "{shown}");
+    assert!(!shown.contains("a secret"), "{shown}");
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_without_a_stream_is_refused() {
+    let server = EmbeddedDynamoDb::start().await.unwrap();
+    server.create_table(&TableDefinition::state("state")).await.unwrap();
+    let error = open(&server, "state", StreamStart::Latest).await.unwrap_err();
+    assert!(error.to_string().contains("the table has no stream"), "{error}");
+    let missing = open(&server, "other", StreamStart::Latest).await;
+    assert!(missing.unwrap_err().to_string().contains("cannot be described"));
+    server.stop().await.unwrap();
+}
