@@ -191,6 +191,25 @@ locals {
     }
   }
 
+  # A stage that reports nothing is dead: missing data is breaching. Exports follow the delivery stream's buffering, compactions their
+  # schedule.
+  freshness_alarms = { for stage, settings in {
+    counted   = { threshold = var.alarm_thresholds.counted_freshness_seconds, period = 300, periods = 2, when = local.has_heartbeat }
+    archived  = { threshold = var.alarm_thresholds.archived_freshness_seconds, period = 300, periods = 2, when = local.has_heartbeat && local.has_archive }
+    exported  = { threshold = var.alarm_thresholds.exported_freshness_seconds, period = 900, periods = 3, when = local.has_heartbeat && local.enabled.exporter }
+    queryable = { threshold = var.alarm_thresholds.queryable_freshness_seconds, period = 3600, periods = 3, when = local.has_heartbeat && local.enabled.compactor }
+    } : "freshness-${stage}" => {
+    kind               = "freshness"
+    summary            = "The newest heartbeat that is ${stage} is old, or there is none"
+    metric_name        = "FreshnessSeconds"
+    dimensions         = { service = var.name, Model = local.model.name, stage = stage }
+    statistic          = "Maximum"
+    threshold          = settings.threshold
+    period             = settings.period
+    evaluation_periods = settings.periods, datapoints_to_alarm = settings.periods
+    treat_missing_data = "breaching"
+  } if settings.when }
+
   dead_letter_alarms = { for name in local.dead_letters : "dead-letters-${name}" => {
     kind        = "dead-letters"
     summary     = "Messages of ${name} were given up"
@@ -205,6 +224,7 @@ locals {
     local.mapping_alarms,
     local.function_alarms,
     local.throttle_alarms,
+    local.freshness_alarms,
     local.dead_letter_alarms,
     { for name, alarm in local.counting_alarms : name => merge({ dimensions = try(local.own_dimensions.aggregator, {}) }, alarm) if local.has_aggregate },
     { for name, alarm in local.relaying_alarms : name => merge({ dimensions = local.own_dimensions[local.relaying] }, alarm) if contains(local.readers, local.relaying) && length(local.relayed) > 0 },

@@ -23,6 +23,7 @@ locals {
   service_panels = [
     for panel in [
       { title = "Iterator age (ms)", stat = "Maximum", metrics = [for reader in local.readers : ["AWS/Lambda", "IteratorAge", "FunctionName", "${var.name}-${reader}"]] },
+      { title = "Age of the newest heartbeat, by stage (s)", stat = "Maximum", metrics = [for stage in local.has_heartbeat ? ["counted", "archived", "exported", "queryable"] : [] : [var.metrics_namespace, "FreshnessSeconds", "service", var.name, "Model", local.model.name, "stage", stage]] },
       { title = "Errors", stat = "Sum", metrics = [for function in keys(local.deployed) : ["AWS/Lambda", "Errors", "FunctionName", "${var.name}-${function}"]] },
       { title = "Throttles", stat = "Sum", metrics = [for function in keys(local.deployed) : ["AWS/Lambda", "Throttles", "FunctionName", "${var.name}-${function}"]] },
       { title = "Longest run (ms)", stat = "Maximum", metrics = [for function in keys(local.deployed) : ["AWS/Lambda", "Duration", "FunctionName", "${var.name}-${function}"]] },

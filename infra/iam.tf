@@ -9,19 +9,26 @@ locals {
     looking  = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["LOOKUP#*"] } }
   }
 
-  mirror_statements = [
+  # What is written to the application's tables: mirrors, and the heartbeat.
+  written_partitions = {
+    for table in keys(local.model.tables) : table => distinct(concat(
+      local.mirrored_partitions[table],
+      local.has_heartbeat ? [local.keys[table][0].type == "S" ? "AFTERWRITE#HEARTBEAT" : "*"] : [],
+    ))
+  }
+  writing_statements = [
     for table in keys(local.model.tables) : {
       Sid      = "Mirrors${index(keys(local.model.tables), table)}"
       Action   = ["dynamodb:UpdateItem"]
       Resource = [local.table_arns[table]]
-      Condition = contains(local.mirrored_partitions[table], "*") ? null : {
-        "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.mirrored_partitions[table] }
+      Condition = contains(local.written_partitions[table], "*") ? null : {
+        "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.written_partitions[table] }
       }
-      when = contains(local.mirrored_tables, table)
+      when = length(local.written_partitions[table]) > 0
     }
   ]
 
-  counting_statements = concat(local.mirror_statements, [
+  counting_statements = concat(local.writing_statements, [
     {
       Sid       = "LedgerAndRollups"
       Action    = ["dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]

@@ -25,9 +25,10 @@ locals {
     local.has_invalidate ? "invalidate" : "",
     local.has_archive ? "archive" : "",
   ])
-  relayed     = [for projection in local.projections : projection if projection != "aggregate"]
-  has_relay   = !var.single_reader && length(local.relayed) > 0
-  has_counter = local.has_aggregate || (var.single_reader && length(local.projections) > 0)
+  has_heartbeat = local.has_aggregate && var.heartbeat_schedule != null
+  relayed       = [for projection in local.projections : projection if projection != "aggregate"]
+  has_relay     = !var.single_reader && length(local.relayed) > 0
+  has_counter   = local.has_aggregate || (var.single_reader && length(local.projections) > 0)
 
   # The functions that read the streams.
   readers = compact([local.has_counter ? "aggregator" : "", local.has_relay ? "relay" : ""])

@@ -42,7 +42,6 @@ locals {
   }
 
   mirrored_entities = distinct([for mirror in keys(local.model.mirrors) : split(".", mirror)[0]])
-  mirrored_tables   = distinct([for entity in local.mirrored_entities : local.model.entities[entity].table])
 
   # The beginning of each entity's and rollup's partition key, up to the first variable, as a pattern of IAM. A table whose partition
   # keys are not text, or begin with a variable, cannot be narrowed: its patterns contain `*`.

@@ -3,8 +3,9 @@
 locals {
   schedules = {
     for name, schedule in {
-      compaction = { function = "compactor", expression = var.compaction_schedule, input = "{}" }
-    } : name => schedule if local.enabled[schedule.function] && schedule.expression != null
+      compaction = { function = "compactor", expression = var.compaction_schedule, input = "{}", when = local.enabled.compactor }
+      heartbeat  = { function = "aggregator", expression = var.heartbeat_schedule, input = jsonencode({ afterwrite = "heartbeat" }), when = local.has_heartbeat }
+    } : name => schedule if schedule.when
   }
 }
 

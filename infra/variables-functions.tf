@@ -121,6 +121,17 @@ variable "metrics_namespace" {
   }
 }
 
+variable "heartbeat_schedule" {
+  description = "When `aggregator` writes a heartbeat to each source table, whose age every stage reports: an expression of EventBridge Scheduler. `null`: never, and no alarms on freshness."
+  type        = string
+  default     = "rate(1 minute)"
+
+  validation {
+    condition     = var.heartbeat_schedule == null || can(regex("^(rate|cron)\\(.+\\)$", var.heartbeat_schedule))
+    error_message = "heartbeat_schedule is rate(…), cron(…) or null."
+  }
+}
+
 variable "create_alarms" {
   description = "Whether the alarms are created. docs/RUNBOOK.md explains each."
   type        = bool
@@ -143,6 +154,8 @@ variable "alarm_thresholds" {
     - `duration_percent`: longest run, as a share of the timeout.
     - `exporter_backlog_seconds`: age of the oldest object that is not exported.
     - `cdn_backlog_seconds`: age of the oldest path that is not invalidated.
+    - `counted_…`, `archived_…`, `exported_…`, `queryable_freshness_seconds`: age of the newest heartbeat that has passed a stage. The last two
+      include the delivery stream's buffering time, and the time between compactions.
   EOT
   type = object({
     iterator_age_seconds     = optional(number, 300)
@@ -151,6 +164,11 @@ variable "alarm_thresholds" {
     duration_percent         = optional(number, 80)
     exporter_backlog_seconds = optional(number, 3600)
     cdn_backlog_seconds      = optional(number, 900)
+
+    counted_freshness_seconds   = optional(number, 300)
+    archived_freshness_seconds  = optional(number, 300)
+    exported_freshness_seconds  = optional(number, 2700)
+    queryable_freshness_seconds = optional(number, 10800)
   })
   default = {}
 }

@@ -278,8 +278,8 @@ run "without_an_archive" {
     create_archive = false
   }
   assert {
-    condition     = keys(aws_lambda_function.function) == ["aggregator"] && length(aws_kinesis_firehose_delivery_stream.archive) == 0 && length(aws_scheduler_schedule.schedule) == 0
-    error_message = "What remains is the aggregator."
+    condition     = keys(aws_lambda_function.function) == ["aggregator"] && length(aws_kinesis_firehose_delivery_stream.archive) == 0 && keys(aws_scheduler_schedule.schedule) == ["heartbeat"]
+    error_message = "What remains is the aggregator, with its heartbeat."
   }
 }
 
@@ -341,5 +341,30 @@ run "alarms_name_the_runbook" {
   assert {
     condition     = aws_cloudwatch_metric_alarm.alarm["parked"].dimensions == tomap({ service = "exams", Function = "aggregator", Model = "exambuddy" }) && aws_cloudwatch_metric_alarm.alarm["parked"].namespace == "Afterwrite"
     error_message = "The dimensions of the functions' own metrics."
+  }
+}
+
+run "a_heartbeat_shows_that_every_stage_lives" {
+  assert {
+    condition     = aws_scheduler_schedule.schedule["heartbeat"].schedule_expression == "rate(1 minute)" && aws_scheduler_schedule.schedule["heartbeat"].target[0].input == "{\"afterwrite\":\"heartbeat\"}"
+    error_message = "A schedule requests it from aggregator."
+  }
+  assert {
+    condition     = [for statement in jsondecode(aws_iam_role_policy.function["aggregator"].policy).Statement : statement.Condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] if statement.Sid == "Mirrors0"] == [["ADMIN#*", "AFTERWRITE#HEARTBEAT"]]
+    error_message = "aggregator writes heartbeats and mirrored items, and nothing else of the table."
+  }
+  assert {
+    condition     = alltrue([for stage in ["counted", "archived", "exported", "queryable"] : aws_cloudwatch_metric_alarm.alarm["freshness-${stage}"].treat_missing_data == "breaching" && aws_cloudwatch_metric_alarm.alarm["freshness-${stage}"].dimensions == tomap({ service = "exams", Model = "exambuddy", stage = stage })])
+    error_message = "A stage that reports nothing is reported."
+  }
+}
+
+run "without_a_heartbeat" {
+  variables {
+    heartbeat_schedule = null
+  }
+  assert {
+    condition     = keys(aws_scheduler_schedule.schedule) == ["compaction"] && length([for name in keys(aws_cloudwatch_metric_alarm.alarm) : name if startswith(name, "freshness")]) == 0
+    error_message = "There is neither a schedule nor an alarm."
   }
 }

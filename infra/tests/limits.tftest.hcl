@@ -243,6 +243,14 @@ run "a_schedule_that_is_not_an_expression" {
   expect_failures = [var.compaction_schedule]
 }
 
+run "a_heartbeat_that_is_not_an_expression" {
+  command = plan
+  variables {
+    heartbeat_schedule = "1 minute"
+  }
+  expect_failures = [var.heartbeat_schedule]
+}
+
 run "a_scan_limit_below_athenas" {
   command = plan
   variables {
