@@ -3,7 +3,11 @@
 //! The relay handles the recording `exam-42`, four shards at once, at a steady rate; each shard has a batch every second.
 //! Without a queue, each batch invalidates its own paths. With it, the invalidator invalidates each path once in a window.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that meets the unexpected must fail at once")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark that meets the unexpected must fail at once"
+)]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

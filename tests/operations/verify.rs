@@ -13,8 +13,8 @@ use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
     JobKind, JobPlan, JobRunner, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
 };
-use afterwrite_operations::tables::OverlayTables;
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome};
+use afterwrite_operations::tables::OverlayTables;
 use afterwrite_operations::verify::{
     FindingPlace, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyReport, VerifyTask,
     finding_lines, parse_findings, recheck_findings,

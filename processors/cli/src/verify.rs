@@ -9,8 +9,8 @@ use afterwrite::sink::TableScan as _;
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::jobs::{JobKind, JobRunner, JobStatus, require_recovery};
-use afterwrite_operations::tables::OverlayTables;
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome, repair_totals};
+use afterwrite_operations::tables::OverlayTables;
 use afterwrite_operations::verify::{
     DEFAULT_TOLERANCE, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyReport,
     VerifySummary, VerifyTask, finding_lines, parse_findings, plan_verify, recheck_findings,
