@@ -4,7 +4,7 @@ locals {
   # A metric of the functions has these dimensions.
   own_dimensions = { for function in keys(local.deployed) : function => { service = var.name, Function = function, Model = local.model.name } }
 
-  # What an alarm is unless it declares something else: any occurrence within five minutes. Missing data is fine: functions that have
+  # Defaults of an alarm: any occurrence within five minutes. Missing data is fine: functions that have
   # nothing to do report nothing.
   alarm_defaults = {
     namespace           = var.metrics_namespace

@@ -2,14 +2,14 @@
 # names; a model whose keys begin with a variable cannot be narrowed (its pattern is `*`).
 
 locals {
-  # What an entity's ledger entry, a remembered lookup and the rollups begin with.
+  # The beginnings of the partition keys of ledger entries, remembered lookups and rollups.
   counted_partitions = distinct(concat(["LEDGER#*", "LOOKUP#*"], local.rollup_partitions))
   state_condition = {
     counting = contains(local.counted_partitions, "*") ? null : { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = local.counted_partitions } }
     looking  = { "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["LOOKUP#*"] } }
   }
 
-  # What is written to the application's tables: mirrors, and the heartbeat.
+  # The items of the application's tables that are written: those with mirrors, and the heartbeat.
   written_partitions = {
     for table in keys(local.model.tables) : table => distinct(concat(
       local.mirrored_partitions[table],
@@ -78,7 +78,7 @@ locals {
     },
   ]
 
-  # What the event source mapping of a stream does with the function's role.
+  # The event source mapping of a stream uses the function's role.
   stream_statements = [
     {
       Sid       = "Stream"

@@ -1,4 +1,4 @@
-# What runs by the clock.
+# The schedules of the compactor and the heartbeat.
 
 locals {
   schedules = {

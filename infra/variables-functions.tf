@@ -1,4 +1,4 @@
-# How the functions run, how they are observed, and who may do what.
+# Variables of the functions, their roles, logs, metrics and alarms.
 
 variable "functions" {
   description = "Settings of functions (`aggregator`, `relay`, `invalidator`, `exporter`, `compactor`) in place of the defaults: memory and temporary storage in MB, timeout in seconds, reserved concurrency (-1: none), further environment variables."

@@ -1,4 +1,4 @@
-# What is kept in step: caches, the archive and the datasets.
+# Variables of the caches, the archive and the datasets.
 
 # --- Caches -----------------------------------------------------------------------------------------------------
 

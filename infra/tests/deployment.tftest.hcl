@@ -1,4 +1,4 @@
-# What is deployed: by default, and with each option.
+# The resources that are deployed by default, and with each option.
 
 mock_provider "aws" {
   mock_data "aws_caller_identity" {

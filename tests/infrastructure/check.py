@@ -20,7 +20,7 @@ from limits import Limits, unknown_actions
 from moto_process import Moto
 from terraform import Terraform, differences, resources_of
 
-# What moto does not store as it was sent, by the kind of the resource; a second plan differs in it.
+# The attributes that moto does not store as they were sent, by the kind of the resource. A second plan differs in them.
 LOST_BY_MOTO = {
     # It has no `logging_config`. A changed function is published again, so its version follows.
     "aws_lambda_function": {"logging_config", "qualified_arn", "qualified_invoke_arn", "version"},

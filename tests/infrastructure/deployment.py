@@ -1,4 +1,4 @@
-"""The examples' surroundings: what exists before they are applied, their variables, and what must be there afterwards."""
+"""The examples' surroundings: resources that exist beforehand, variables, and the state that is expected afterwards."""
 
 import json
 import tempfile

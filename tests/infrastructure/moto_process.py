@@ -1,4 +1,4 @@
-"""A moto server of its own for each check, and what it holds."""
+"""A moto server of its own for each check, and its inventory."""
 
 import socket
 import subprocess
