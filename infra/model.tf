@@ -97,6 +97,10 @@ resource "terraform_data" "model" {
       error_message = local.is_global ? "A global table's stream allows one reader, and ${length(local.readers) + var.other_stream_readers} are configured. Set single_reader = true, and remove other consumers of the stream." : "A stream allows two readers, and ${length(local.readers) + var.other_stream_readers} are configured (${join(", ", local.readers)}, and ${var.other_stream_readers} others). Set single_reader = true, or remove another consumer of the stream."
     }
     precondition {
+      condition     = !var.create_tables || var.kms_key_arn == null || alltrue([for table in values(var.tables) : length(table.replicas) == 0])
+      error_message = "Each replica of a global table needs a key of its own region, which this module does not take. Create the table in your configuration, and name its stream in `tables`."
+    }
+    precondition {
       condition     = var.cache_url == null || var.cache_url_secret_arn == null
       error_message = "Set cache_url or cache_url_secret_arn, not both."
     }

@@ -45,6 +45,7 @@ locals {
 
 # Rollups, ledger, remembered lookups. Without a stream: the aggregator must not read its own writes.
 resource "aws_dynamodb_table" "state" {
+  #checkov:skip=CKV_AWS_119:Encrypted with a key that AWS owns, or with kms_key_arn if it is set
   count = var.create_state_table ? 1 : 0
 
   name                        = local.state_table_name
@@ -78,13 +79,15 @@ resource "aws_dynamodb_table" "state" {
     enabled = true
   }
 
+  # Without a key of the deployment, DynamoDB encrypts with a key that AWS owns.
   server_side_encryption {
-    enabled     = true
+    enabled     = var.kms_key_arn != null
     kms_key_arn = var.kms_key_arn
   }
 }
 
 resource "aws_dynamodb_table" "source" {
+  #checkov:skip=CKV_AWS_119:Encrypted with a key that AWS owns, or with kms_key_arn if it is set
   for_each = local.created_tables
 
   name                        = each.value
@@ -139,8 +142,9 @@ resource "aws_dynamodb_table" "source" {
     enabled = true
   }
 
+  # Without a key of the deployment, DynamoDB encrypts with a key that AWS owns.
   server_side_encryption {
-    enabled     = true
+    enabled     = var.kms_key_arn != null
     kms_key_arn = var.kms_key_arn
   }
 }

@@ -179,7 +179,7 @@ variable "stream_mapping" {
 }
 
 variable "stream_filters" {
-  description = "Filter patterns (JSON) of the event source mappings, by the table's name in the model: only records that match one of them invoke a function. Default: every record does."
+  description = "Filter patterns (JSON) of the event source mappings, by the table's name in the model: only records that match one of them invoke a function. The heartbeat (`AFTERWRITE#HEARTBEAT`) must match, too. Default: every record does."
   type        = map(list(string))
   default     = {}
 

@@ -122,6 +122,17 @@ run "two_tables_of_one_name" {
   expect_failures = [terraform_data.model]
 }
 
+run "one_key_for_replicas_in_other_regions" {
+  command = plan
+  variables {
+    create_tables = true
+    single_reader = true
+    kms_key_arn   = "arn:aws:kms:eu-west-1:123456789012:key/1"
+    tables        = { ExamBuddyTable = { replicas = ["us-east-1"] } }
+  }
+  expect_failures = [terraform_data.model]
+}
+
 run "two_addresses_of_the_cache" {
   command = plan
   variables {
