@@ -48,6 +48,7 @@ def check_cases():
         terraform.run("init", "-backend=false")
         output = terraform.run("test")
         assert "0 failed" in output, output
+        print(output.strip().splitlines()[-1])
 
 
 def check_example(name):
