@@ -133,8 +133,8 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
     }
 }
 
-/// A hash of the items of a chunk. It is the same in every process of one version of this program; another version writes its files
-/// beside the older ones, which changes nothing for readers.
+/// A hash of the items of a chunk. It is the same in every process of one version of this program; another version may write the files
+/// of a chunk again, which changes nothing for readers.
 fn content_hash(items: &[ReadItem<'_>]) -> String {
     let mut hash = HashedText(Sha256::new());
     for read in items {

@@ -123,7 +123,12 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         };
         let (mut items, mut bytes, mut read_units) = (Vec::new(), 0, 0);
         loop {
-            let page = self.tables.scan(&request).await?;
+            let page = match self.tables.scan(&request).await {
+                Ok(page) => page,
+                // A throttled table: the chunk ends here, and the next step begins with the page that is missing.
+                Err(error) if error.is_retryable() && !items.is_empty() => break,
+                Err(error) => return Err(error),
+            };
             bytes += page.items.iter().map(item_bytes).sum::<usize>();
             read_units += page.read_units;
             items.extend(page.items);
