@@ -67,11 +67,12 @@ async fn datasets_are_filled_if_there_is_a_bucket_and_the_plan_states_if_not() {
     let deployment = Deployment::of(&world).await;
     let notes = |plan: &Value| plan["notes"].to_string();
 
-    let plan = deployment.json(2, &["backfill", "--json"]);
+    let plan = deployment.json(2, &["backfill", "--json", "--without-recovery"]);
     assert!(notes(&plan).contains("datasets are not filled") && plan["put_requests"] == 0, "{plan}");
-    let plan = deployment.json(2, &["backfill", "--json", "--without-datasets"]);
+    let plan = deployment.json(2, &["backfill", "--json", "--without-recovery", "--without-datasets"]);
     assert!(!notes(&plan).contains("datasets"), "{plan}");
-    let plan = deployment.json(2, &["backfill", "--json", "--bucket", BUCKET, "--segments", "1"]);
+    let bucket = ["--without-recovery", "--bucket", BUCKET, "--segments", "1"];
+    let plan = deployment.json(2, &[&["backfill", "--json"], &bucket[..]].concat());
     assert!(notes(&plan).contains("PUT requests") && plan["put_requests"].as_u64() > Some(0), "{plan}");
     deployment.json(2, &["backfill", "--datasets-only", "--yes"]);
     assert_eq!(deployment.dataset_objects().await, 0);
