@@ -2,9 +2,11 @@
 
 use std::process::{Command, Output};
 
+use afterwrite::sink::Bucket as _;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_local::s3::EmbeddedS3;
-use afterwrite_tests::archive::{BUCKET, objects};
+use afterwrite_tests::archive::BUCKET;
 use afterwrite_tests::programs::program;
 use serde_json::Value;
 
@@ -55,8 +57,9 @@ impl Deployment {
     }
 
     async fn dataset_objects(&self) -> usize {
-        let all = objects(&self.s3.client(), BUCKET).await;
-        all.keys().filter(|key| key.starts_with("datasets/") && key.contains("_log/dt=")).count()
+        let bucket = S3Bucket::new(&self.s3.client(), BUCKET.into());
+        let all = bucket.list("datasets/").await.unwrap();
+        all.iter().filter(|object| object.key.contains("_log/dt=")).count()
     }
 }
 
