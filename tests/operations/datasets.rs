@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock as _;
 use afterwrite::record::AttributeValue;
+use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
-    BackfillArguments, BackfillJob, BackfillTask, DatasetFilling, plan_datasets,
+    BackfillArguments, BackfillJob, BackfillTask, DatasetFill, DatasetFilling, plan_datasets,
 };
 use afterwrite_operations::jobs::{
     JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
 };
 
 use super::lake::{
-    MortalBucket, ThrottledTables, compact, current_rows, differences, export_archive, filling, table_rows,
+    MortalBucket, ThrottledTables, compact, current_rows, differences, export_archive, exporter, filling,
+    table_rows,
 };
 use super::world::{OperationWorld, STATE};
 
@@ -188,6 +190,42 @@ async fn a_throttled_table_is_read_in_shorter_chunks_and_completely() {
     assert_eq!(read, u64::try_from(items).unwrap(), "no page is read twice");
     compact(&world, &bucket.objects).await;
     assert_eq!(differences(&world, &bucket.objects).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn one_tenant_is_filled_alone_if_the_remembered_lookups_name_it() {
+    let world = OperationWorld::new("exambuddy", 29, 60, 1000);
+    let counting = BackfillTask::new(
+        world.model(),
+        world.table_names(),
+        Arc::from(STATE),
+        Arc::clone(&world.tables),
+        world.clock,
+        BackfillArguments::default(),
+        None,
+    );
+    let counting = counting.await.unwrap();
+    run(&world, counting.units(), &counting).await;
+    let all = MortalBucket::new(&world);
+    let fill = filling(&world, all.clone(), Arc::clone(&world.tables), "all");
+    run(&world, fill.units(), &fill).await;
+    let attempts = table_rows(&all.objects, "attempts_log").await;
+    let admin = attempts.iter().find_map(|row| row.get("admin_id")).unwrap().clone();
+    let of_admin = attempts.iter().filter(|row| row.get("admin_id") == Some(&admin)).count();
+    assert!(of_admin < attempts.len(), "there are other tenants");
+
+    let arguments = BackfillArguments {
+        only: Some(TenantFilter { variable: "admin_id".to_owned(), value: admin.clone() }),
+        datasets: DatasetFilling::Only,
+        ..BackfillArguments::default()
+    };
+    let bucket = MortalBucket::new(&world);
+    let exporter = exporter(&world, bucket.clone(), Arc::clone(&world.tables));
+    let fill = DatasetFill::new(exporter, Arc::clone(&world.tables), arguments, "pilot");
+    run(&world, fill.units(), &fill).await;
+    let filled = table_rows(&bucket.objects, "attempts_log").await;
+    assert!(filled.iter().all(|row| row.get("admin_id") == Some(&admin)));
+    assert_eq!(filled.len(), of_admin);
 }
 
 #[tokio::test]
