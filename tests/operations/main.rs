@@ -2,6 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "an unexpected value fails a test with its place")]
 
 mod backfill;
+mod command_line;
+mod datasets;
 mod jobs;
+mod lake;
 mod verify;
 mod world;

@@ -53,6 +53,8 @@ struct WorldState {
     /// Changes that are not delivered yet, in the order of the stream.
     pending: VecDeque<(Timestamp, Value)>,
     records: usize,
+    /// The records that were delivered, as lines of an archive.
+    archived: Vec<String>,
     outcome: WorkloadOutcome,
     is_read: bool,
     /// How often the application writes between two requests, per thousand.
@@ -93,6 +95,7 @@ impl OperationWorld {
             random: SeededRandom::new(seed),
             pending: VecDeque::new(),
             records: 0,
+            archived: Vec::new(),
             outcome: WorkloadOutcome { now: NOW, ..WorkloadOutcome::default() },
             is_read: false,
             activity: 1_000,
@@ -137,6 +140,16 @@ impl OperationWorld {
         while !state.pending.is_empty() {
             self.deliver(&mut state, 50);
         }
+    }
+
+    /// Puts changes that a test has made itself into the stream.
+    pub(crate) fn stream_changes(&self) {
+        self.take_changes(&mut self.state.lock().unwrap());
+    }
+
+    /// The lines of the archive since this was called last.
+    pub(crate) fn take_archived(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().archived)
     }
 
     /// The differences from the workload's own recount.
@@ -273,7 +286,8 @@ impl OperationWorld {
         drop(aggregator);
         if handled.failures.is_empty() {
             assert!(handled.parked.is_empty(), "{:?}", handled.parked);
-            state.pending.drain(..batch.len());
+            let delivered: Vec<_> = state.pending.drain(..batch.len()).collect();
+            state.archived.extend(delivered.iter().map(|(_, record)| record.to_string()));
         } else {
             // A looked-up item is deleted, and its record follows: a larger batch has it.
             assert!(most < 8 * state.pending.len(), "{:?}", handled.failures);
@@ -314,6 +328,7 @@ impl TableScan for OperationWorld {
     }
 
     async fn describe(&self, table: &str) -> Result<TableSummary, Error> {
+        self.tables.set_time(self.clock.now());
         self.tables.describe_now(table)
     }
 }

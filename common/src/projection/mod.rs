@@ -20,7 +20,7 @@ pub use contributions::{
     contributions,
 };
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
-pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows};
+pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows, snapshot_row};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
 

@@ -145,6 +145,18 @@ pub fn rows<'s, 'a: 's>(
     std::iter::once(row).chain(left)
 }
 
+/// The row of an item that was read from its table.
+#[must_use]
+pub fn snapshot_row<'s, 'a: 's>(
+    model: &'s Model,
+    dataset: &Dataset,
+    identity: &'s ItemIdentity<'_, '_>,
+    image: &'s Image<'a>,
+) -> DatasetRow<'s, 'a> {
+    let scope = ImageScope::of(model, identity, image);
+    DatasetRow { day: day_of(&scope, dataset), operation: RowOperation::Snapshot, scope }
+}
+
 /// The day of an image's partition.
 fn day_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, str> {
     let (from, format) = &dataset.partition;

@@ -1,18 +1,24 @@
-//! `afterwrite backfill`: counts what the tables already have, while they are written to.
+//! `afterwrite backfill`: counts what the tables already have and fills datasets with it, while they are written to.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use afterwrite::clock::SystemClock;
-use afterwrite::config::s3_client;
+use afterwrite::commit::RememberedLookups;
+use afterwrite::config::{EnvironmentSettings, s3_client};
 use afterwrite::record::Timestamp;
+use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
-    BackfillArguments, BackfillTask, ExportFolder, ExportSource, TableExport, plan_backfill,
+    BackfillArguments, BackfillJob, BackfillTask, DatasetFill, DatasetFilling, ExportFolder, ExportSource,
+    TableExport, dataset_units, plan_backfill, plan_datasets,
 };
-use afterwrite_operations::jobs::{JobKind, JobReport, JobRunner, JobState, JobStore, require_recovery};
+use afterwrite_operations::jobs::{
+    JobKind, JobPlan, JobReport, JobRunner, JobState, JobStore, WorkUnit, require_recovery,
+};
 use clap::Args;
 
 use crate::arguments::pair;
@@ -22,7 +28,7 @@ use crate::job_output::{JobOptions, ProgressLine, print_report};
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://exports/AWSDynamoDB/01A --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes.\n\nExit codes: 0 every item is counted, 1 items could not be counted or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     #[command(flatten)]
@@ -53,6 +59,15 @@ pub struct BackfillCommand {
     /// Since when the functions have read the stream of that table without a gap: RFC 3339, or a day.
     #[arg(long, value_name = "TIME", requires = "export", value_parser = time)]
     mapping_since: Option<Timestamp>,
+    /// The bucket of the datasets; default: AFTERWRITE_BUCKET. Without a bucket, datasets are not filled.
+    #[arg(long, value_name = "NAME", conflicts_with = "without_datasets")]
+    bucket: Option<String>,
+    /// Fill the datasets, and count nothing.
+    #[arg(long, conflicts_with_all = ["without_datasets", "all", "reattribute", "drop", "export"])]
+    datasets_only: bool,
+    /// Do not fill datasets.
+    #[arg(long)]
+    without_datasets: bool,
 }
 
 impl BackfillCommand {
@@ -69,6 +84,9 @@ impl BackfillCommand {
             export: None,
             export_table: None,
             mapping_since: None,
+            bucket: None,
+            datasets_only: false,
+            without_datasets: false,
         }
     }
 
@@ -78,7 +96,12 @@ impl BackfillCommand {
     /// A setting that is missing or wrong; the user declined; a step failed.
     pub async fn run(&self) -> Result<bool> {
         let deployment = self.deployment.connect().await?;
-        require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery).await?;
+        let bucket = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket);
+        let datasets = self.filling(&deployment, bucket.is_some())?;
+        if datasets != DatasetFilling::Only {
+            require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery)
+                .await?;
+        }
         let (export, source) = self.export(&deployment).await?;
         let arguments = BackfillArguments {
             segments: self.segments,
@@ -87,25 +110,50 @@ impl BackfillCommand {
             reattribute: self.reattribute,
             drop: self.drop,
             export: source,
+            datasets,
+            bucket: bucket.filter(|_| datasets != DatasetFilling::Skipped),
         };
-        let plan = Box::pin(plan_backfill(
-            Arc::clone(&deployment.config.model),
-            deployment.config.table_names.clone(),
-            Arc::clone(&deployment.state_table),
-            Arc::clone(&deployment.tables),
-            SystemClock,
-            &arguments,
-        ))
-        .await?;
+        let mut plan = Box::pin(plan(&deployment, &arguments)).await?;
+        if datasets == DatasetFilling::Skipped
+            && !self.without_datasets
+            && !deployment.config.model.datasets.is_empty()
+        {
+            plan.notes.push(
+                "datasets are not filled: no bucket is set; set AFTERWRITE_BUCKET or pass --bucket"
+                    .to_owned(),
+            );
+        }
         self.options.confirm(&plan)?;
-        let task = task(&deployment, arguments.clone(), export).await?;
+        let counting = counting(&deployment, arguments.clone(), export).await?;
+        let units = counting.iter().flat_map(BackfillTask::units);
+        let units: Vec<WorkUnit> = units.chain(dataset_units(&deployment.config.model, &arguments)).collect();
         let store = deployment.job_store();
         let json = serde_json::to_value(&arguments).map_err(|error| {
             Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
         })?;
-        let job = store.create(JobKind::Backfill, json, task.units(), plan, self.options.rate).await?;
+        let job = store.create(JobKind::Backfill, json, units, plan, self.options.rate).await?;
         let job = store.acquire(&job.id).await?;
+        let filling = filling(&deployment, arguments, &job.id).await?;
+        let task = BackfillJob { counting, filling };
         run_task(&store, job, &task, usize::from(self.options.workers), self.options.json).await
+    }
+
+    /// Whether datasets are filled.
+    fn filling(&self, deployment: &Deployment, has_bucket: bool) -> Result<DatasetFilling> {
+        let has_datasets = !deployment.config.model.datasets.is_empty();
+        if self.datasets_only && !(has_bucket && has_datasets) {
+            let problem =
+                if has_datasets { "the datasets have no bucket" } else { "the model has no datasets" };
+            return Err(Error::new(ErrorKind::Configuration, problem)
+                .hint("Set AFTERWRITE_BUCKET or pass --bucket, with a model that has datasets"));
+        }
+        Ok(if self.datasets_only {
+            DatasetFilling::Only
+        } else if self.without_datasets || !has_bucket || !has_datasets {
+            DatasetFilling::Skipped
+        } else {
+            DatasetFilling::Included
+        })
     }
 
     async fn export(&self, deployment: &Deployment) -> Result<(Option<TableExport>, Option<ExportSource>)> {
@@ -144,18 +192,45 @@ pub async fn resume(deployment: &Deployment, job: JobState, workers: usize, as_j
         Some(source) => Some(open_export(&source.location).await?.0),
         None => None,
     };
-    let task = task(deployment, arguments, export).await?;
+    let task = DeployedBackfill {
+        counting: counting(deployment, arguments.clone(), export).await?,
+        filling: filling(deployment, arguments, &job.id).await?,
+    };
     run_task(&deployment.job_store(), job, &task, workers, as_json).await
 }
 
-type DeployedBackfill = BackfillTask<Arc<afterwrite::sink::dynamodb::DynamoDb>, SystemClock>;
+type DeployedBackfill = BackfillJob<S3Bucket, Arc<DynamoDb>, SystemClock>;
 
-async fn task(
+/// The plan of counting and of filling datasets.
+async fn plan(deployment: &Deployment, arguments: &BackfillArguments) -> Result<JobPlan> {
+    let names = &deployment.config.table_names;
+    let mut plan = if arguments.datasets == DatasetFilling::Only {
+        JobPlan::default()
+    } else {
+        plan_backfill(
+            Arc::clone(&deployment.config.model),
+            names.clone(),
+            Arc::clone(&deployment.state_table),
+            Arc::clone(&deployment.tables),
+            SystemClock,
+            arguments,
+        )
+        .await?
+    };
+    plan_datasets(&deployment.config.model, names, &deployment.tables, arguments, &mut plan).await?;
+    Ok(plan)
+}
+
+/// The part of a backfill that counts, if it counts.
+async fn counting(
     deployment: &Deployment,
     arguments: BackfillArguments,
     export: Option<TableExport>,
-) -> Result<DeployedBackfill> {
-    BackfillTask::new(
+) -> Result<Option<BackfillTask<Arc<DynamoDb>, SystemClock>>> {
+    if arguments.datasets == DatasetFilling::Only {
+        return Ok(None);
+    }
+    let task = BackfillTask::new(
         Arc::clone(&deployment.config.model),
         deployment.config.table_names.clone(),
         Arc::clone(&deployment.state_table),
@@ -163,12 +238,28 @@ async fn task(
         SystemClock,
         arguments,
         export,
-    )
-    .await
+    );
+    task.await.map(Some)
+}
+
+/// The part of a backfill that fills datasets, if it does.
+async fn filling(
+    deployment: &Deployment,
+    arguments: BackfillArguments,
+    job: &str,
+) -> Result<Option<DatasetFill<S3Bucket, Arc<DynamoDb>, SystemClock>>> {
+    let Some(bucket) = arguments.bucket.as_deref() else { return Ok(None) };
+    let model = Arc::clone(&deployment.config.model);
+    let state_table = Arc::clone(&deployment.state_table);
+    let remembered = RememberedLookups::new(Arc::clone(&model), state_table, Arc::clone(&deployment.tables));
+    let bucket = S3Bucket::retrying(s3_client().await?, Arc::from(bucket));
+    let names = deployment.config.table_names.clone();
+    let exporter = ArchiveExporter::new(model, names, bucket, Some(remembered), SystemClock);
+    Ok(Some(DatasetFill::new(exporter, Arc::clone(&deployment.tables), arguments, job)))
 }
 
 async fn run_task(
-    store: &JobStore<Arc<afterwrite::sink::dynamodb::DynamoDb>, SystemClock>,
+    store: &JobStore<Arc<DynamoDb>, SystemClock>,
     job: JobState,
     task: &DeployedBackfill,
     workers: usize,

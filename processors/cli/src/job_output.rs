@@ -73,6 +73,7 @@ pub fn plan_table(plan: &JobPlan, rate: Option<u64>) -> String {
         ("items to change", plan.changes.to_string()),
         ("read units", plan.read_units.to_string()),
         ("write units", plan.write_units.to_string()),
+        ("PUT requests", plan.put_requests.to_string()),
         ("price, on demand", format!("${:.4}", costs.dollars)),
         ("time", time),
         (

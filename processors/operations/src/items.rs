@@ -33,11 +33,21 @@ pub(crate) fn identified<'p>(
     items: &'p [Item],
     sources: &'p [Option<SourceKey<'p>>],
 ) -> Vec<IdentifiedItem<'p>> {
+    identified_of(model, items, sources, is_used)
+}
+
+/// The items of a page that match a wanted entity.
+pub(crate) fn identified_of<'p>(
+    model: &'p Model,
+    items: &'p [Item],
+    sources: &'p [Option<SourceKey<'p>>],
+    is_wanted: impl Fn(&Entity) -> bool,
+) -> Vec<IdentifiedItem<'p>> {
     let pairs = items.iter().zip(sources);
     let identified = pairs.filter_map(|(item, source)| {
         let source = source.as_ref()?;
         let identity = source.identify(model)?;
-        is_used(identity.entity).then_some(IdentifiedItem { source, identity, item })
+        is_wanted(identity.entity).then_some(IdentifiedItem { source, identity, item })
     });
     identified.collect()
 }
@@ -45,6 +55,11 @@ pub(crate) fn identified<'p>(
 /// Whether anything is derived in the state table from such an item.
 pub(crate) fn is_used(entity: &Entity) -> bool {
     !entity.aggregates.is_empty() || !entity.offers.is_empty() || !entity.mirrors.is_empty()
+}
+
+/// Whether an item of the entity is a row of a dataset.
+pub(crate) fn has_datasets(entity: &Entity) -> bool {
+    !entity.datasets.is_empty()
 }
 
 /// The same key with owned texts.

@@ -69,6 +69,7 @@ impl ReplayJob {
             read_units: records * counts,
             write_units: records * counts * UNITS_PER_RECORD,
             storage_bytes: 0,
+            put_requests: 0,
             notes,
         }
     }

@@ -5,6 +5,7 @@
 //!             ─▶ object   each line decoded; its rows appended to the columns of their partitions
 //!             ─▶ partition_writer, column      Arrow arrays ─▶ Parquet in memory
 //!             ─▶ upload   datasets/<name>_log/dt=<day>/<hash of the object's key>-<fingerprint of model and schema>.parquet
+//! items read  ─▶ snapshot  rows of a backfill, through the same writers and uploads
 //! all objects ─▶ commit   one version of each dataset's log adds the files of all objects; then a mark for each object
 //! ```
 //!
@@ -31,6 +32,7 @@ mod lines;
 pub mod missing;
 mod object;
 mod partition_writer;
+pub mod snapshot;
 pub(crate) mod upload;
 
 use std::sync::Arc;
@@ -110,6 +112,18 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// The name of each of the model's tables in the account.
+    #[must_use]
+    pub fn tables(&self) -> &[Arc<str>] {
+        &self.tables
+    }
+
+    /// The remembered lookups, if the state table is configured.
+    #[must_use]
+    pub fn remembered(&self) -> Option<&RememberedLookups<T>> {
+        self.remembered.as_ref()
     }
 
     /// The bucket.

@@ -109,7 +109,7 @@ struct DatasetExport {
 }
 
 /// The outputs of lookups; `None` where a lookup is not remembered.
-type KnownLookups = HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>;
+pub(super) type KnownLookups = HashMap<LookupKey<'static>, Option<Arc<LookupOutputs>>>;
 
 /// Two hashes of a change's key and position: one that cannot be predicted, and a faster one.
 type ChangeFingerprint = [u64; 2];
@@ -336,7 +336,12 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
                         vacant.insert(PartitionWriter::new(self.model, dataset, schema)?)
                     }
                 };
-                self.totals.rescued += usize::from(partition.append(dataset, &row, item.record));
+                self.totals.rescued += usize::from(partition.append(
+                    dataset,
+                    &row,
+                    &item.record.position,
+                    item.record.created_at,
+                ));
                 self.totals.rows += 1;
             }
         }
@@ -380,7 +385,7 @@ fn unknown_table(kind: ErrorKind, message: &'static str, name: &str) -> Error {
 }
 
 /// The key of each of the dataset's lookups in a row; `None` where the row lacks a value of the key.
-fn lookup_keys<'q>(
+pub(super) fn lookup_keys<'q>(
     dataset: &'q Dataset,
     scope: ImageScope<'q, 'q>,
 ) -> impl Iterator<Item = Option<LookupKey<'q>>> {
@@ -388,7 +393,7 @@ fn lookup_keys<'q>(
 }
 
 /// The outputs of each of these lookups; empty where they are not known.
-fn lookup_outputs<'q>(
+pub(super) fn lookup_outputs<'q>(
     known: &'q HashMap<LookupKey<'q>, Option<Arc<LookupOutputs>>>,
     keys: impl Iterator<Item = Option<LookupKey<'q>>>,
 ) -> Vec<&'q LookupOutputs> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use afterwrite::projection::DatasetRow;
-use afterwrite::record::{AttributeValue, ChangeRecord};
+use afterwrite::record::{AttributeValue, Position, Timestamp};
 use afterwrite::table::{Dataset, Model, Operand};
 use afterwrite::{Error, ErrorKind, Result};
 use arrow_array::builder::{StringBuilder, TimestampMillisecondBuilder};
@@ -66,7 +66,8 @@ impl PartitionWriter {
         &mut self,
         dataset: &Dataset,
         row: &DatasetRow<'_, '_>,
-        record: &ChangeRecord<'_>,
+        position: &Position<'_>,
+        changed_at: Option<Timestamp>,
     ) -> bool {
         let mut rescued: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
         for (column, builder) in dataset.columns.iter().zip(&mut self.columns) {
@@ -76,10 +77,10 @@ impl PartitionWriter {
             }
         }
         // Writing to a builder cannot fail. The text written becomes part of the value that is appended next.
-        let _ = write!(self.position, "{}", record.position);
+        let _ = write!(self.position, "{position}");
         self.position.append_value("");
         self.operation.append_value(row.operation.name());
-        self.changed_at.append_option(record.created_at.map(|time| time.epoch_ms()));
+        self.changed_at.append_option(changed_at.map(Timestamp::epoch_ms));
         let has_rescued = !rescued.is_empty();
         // Cannot fail: names, and JSON.
         let json = has_rescued.then(|| serde_json::to_string(&rescued).unwrap_or_default());

@@ -4,6 +4,7 @@
 //! phase 0   lookups   items that other items look up: their outputs are remembered
 //! phase 1   items     every other item: read, its entry read, and reconciled unless the ledger has it already
 //! phase 2   ledger    entries whose item does not exist are reconciled, too
+//! phase 3   datasets  every item of an entity with datasets: a SNAPSHOT row, if a bucket is set
 //! ```
 //!
 //! Each item is reconciled through [`Ledger::reconcile`](afterwrite::commit::Ledger::reconcile), so the application and the
@@ -13,7 +14,10 @@
 //!
 //! The functions must have the new model before a backfill starts: an old one would fail on the higher generation.
 
+mod dataset_plan;
+mod datasets;
 mod export;
+mod job;
 mod ledger_scan;
 mod plan;
 mod task;
@@ -23,7 +27,10 @@ use std::sync::Arc;
 use afterwrite::table::Model;
 use serde::{Deserialize, Serialize};
 
+pub use self::dataset_plan::plan_datasets;
+pub use self::datasets::{DatasetFill, dataset_units};
 pub use self::export::{ExportFolder, ExportSource, TableExport};
+pub use self::job::BackfillJob;
 pub use self::plan::plan_backfill;
 pub use self::task::BackfillTask;
 
@@ -35,6 +42,20 @@ use crate::tenant::TenantFilter;
 const LOOKUPS: u32 = 0;
 const ITEMS: u32 = 1;
 const LEDGER: u32 = 2;
+const DATASETS: u32 = 3;
+
+/// Whether a backfill fills datasets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatasetFilling {
+    /// It does not.
+    #[default]
+    Skipped,
+    /// It does, after counting.
+    Included,
+    /// It does nothing else.
+    Only,
+}
 
 /// The arguments of a backfill, as its job keeps them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,11 +77,26 @@ pub struct BackfillArguments {
     /// The table export that the items are read from, instead of the table.
     #[serde(default)]
     pub export: Option<ExportSource>,
+    /// Whether datasets are filled.
+    #[serde(default)]
+    pub datasets: DatasetFilling,
+    /// The bucket of the datasets, if they are filled.
+    #[serde(default)]
+    pub bucket: Option<String>,
 }
 
 impl Default for BackfillArguments {
     fn default() -> Self {
-        Self { segments: 8, only: None, all: false, reattribute: false, drop: false, export: None }
+        Self {
+            segments: 8,
+            only: None,
+            all: false,
+            reattribute: false,
+            drop: false,
+            export: None,
+            datasets: DatasetFilling::Skipped,
+            bucket: None,
+        }
     }
 }
 

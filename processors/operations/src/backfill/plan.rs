@@ -16,11 +16,11 @@ use crate::jobs::{JobPlan, JobTask as _, JobTotals};
 use crate::tables::OverlayTables;
 
 /// The most items of which all are tried.
-const EXACT_ITEMS: u64 = 5_000;
+pub(super) const EXACT_ITEMS: u64 = 5_000;
 /// The items of a sampled segment, about.
-const SEGMENT_ITEMS: u64 = 500;
+pub(super) const SEGMENT_ITEMS: u64 = 500;
 /// The sampled segments of each table.
-const SAMPLED_SEGMENTS: u32 = 8;
+pub(super) const SAMPLED_SEGMENTS: u32 = 8;
 
 /// The counters of a sample.
 #[derive(Default)]
@@ -92,6 +92,7 @@ where
         read_units: scale(units.reads) + ledger,
         write_units: scale(units.writes),
         storage_bytes: scale(overlay.growth()),
+        put_requests: 0,
         notes,
     })
 }

@@ -347,13 +347,16 @@ impl<T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillTask<T, C> {
             (Some(BackfillPart::Ledger { segment }), _) => {
                 Box::pin(self.ledger_segment(unit, *segment)).await
             }
-            (Some(BackfillPart::File { .. }), None) | (None, _) => {
-                Err(Error::new(ErrorKind::Configuration, "the job has a unit that its arguments do not name")
-                    .with("unit", unit.name.as_str())
-                    .hint("Resume the job with the model that it was created with, or create it again"))
-            }
+            (Some(BackfillPart::File { .. }), None) | (None, _) => Err(unknown_unit(unit)),
         }
     }
+}
+
+/// The error of a unit that the arguments of its job do not name.
+pub(super) fn unknown_unit(unit: &WorkUnit) -> Error {
+    Error::new(ErrorKind::Configuration, "the job has a unit that its arguments do not name")
+        .with("unit", unit.name.as_str())
+        .hint("Resume the job with the model that it was created with, or create it again")
 }
 
 /// Adds what a reconciliation did. An error that a later attempt can heal fails the step, which is then repeated.
@@ -387,13 +390,21 @@ async fn stream_labels(table_names: &[Arc<str>], tables: &impl TableScan) -> Res
     let mut labels = Vec::with_capacity(table_names.len());
     for name in table_names {
         let summary = tables.describe(name).await?;
-        labels.push(summary.stream_label.ok_or_else(|| {
-            Error::new(ErrorKind::Configuration, "the table has no stream, so that changes after the backfill would be lost")
-                .with("table", &**name)
-                .hint("Enable the stream with new and old images, deploy the functions, and start the backfill then")
-        })?);
+        labels.push(required_label(summary.stream_label, name)?);
     }
     Ok(labels)
+}
+
+/// The label of a table's current stream, which it must have.
+pub(super) fn required_label(label: Option<String>, table: &str) -> Result<String> {
+    label.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Configuration,
+            "the table has no stream, so that changes after the backfill would be lost",
+        )
+        .with("table", table)
+        .hint("Enable the stream with new and old images, deploy the functions, and start the backfill then")
+    })
 }
 
 fn missing_table(table: &str) -> Error {

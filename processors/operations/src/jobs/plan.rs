@@ -17,6 +17,9 @@ pub struct JobPlan {
     pub write_units: u64,
     /// The bytes that the state table grows by.
     pub storage_bytes: u64,
+    /// Objects that are written to the bucket.
+    #[serde(default)]
+    pub put_requests: u64,
     /// Assumptions and limits of the estimate, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -31,17 +34,20 @@ pub struct UnitPrices {
     pub million_reads: f64,
     /// Of a gigabyte stored for a month.
     pub gigabyte_month: f64,
+    /// Of a million PUT requests.
+    pub million_puts: f64,
 }
 
 impl UnitPrices {
-    /// DynamoDB on demand in us-east-1, standard table class.
-    pub const ON_DEMAND: Self = Self { million_writes: 0.625, million_reads: 0.125, gigabyte_month: 0.25 };
+    /// DynamoDB on demand and S3 in us-east-1, standard classes.
+    pub const ON_DEMAND: Self =
+        Self { million_writes: 0.625, million_reads: 0.125, gigabyte_month: 0.25, million_puts: 5.0 };
 }
 
 /// The cost of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct JobCosts {
-    /// Of reads and writes, once.
+    /// Of reads, writes and PUT requests, once.
     pub dollars: f64,
     /// Of storage, each month.
     pub storage_dollars_a_month: f64,
@@ -57,8 +63,9 @@ impl JobPlan {
         const GIGABYTE: f64 = 1_073_741_824.0;
         let writes = approximate(self.write_units) / MILLION * prices.million_writes;
         let reads = approximate(self.read_units) / MILLION * prices.million_reads;
+        let puts = approximate(self.put_requests) / MILLION * prices.million_puts;
         JobCosts {
-            dollars: writes + reads,
+            dollars: writes + reads + puts,
             storage_dollars_a_month: approximate(self.storage_bytes) / GIGABYTE * prices.gigabyte_month,
             seconds: rate.filter(|rate| *rate > 0).map(|rate| self.items.div_ceil(rate)),
         }

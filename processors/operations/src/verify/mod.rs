@@ -140,6 +140,7 @@ pub fn plan_verify(state: (u64, u64), sources: (u64, u64), arguments: &VerifyArg
             + judged(state_items) * 2,
         write_units: 0,
         storage_bytes: 0,
+        put_requests: 0,
         notes: vec!["nothing is written, except the state of the job".to_owned()],
     }
 }

@@ -1,0 +1,155 @@
+//! Items that were read from their table → `SNAPSHOT` rows in the log of their datasets.
+//!
+//! The files of a chunk of items are named by a hash of the items, so a chunk that is written again after a kill finds its files. If
+//! items of it have changed in between, or the chunk ends elsewhere, it is another chunk with other files; the rows of both are right for
+//! the time at which each was read, and the newest snapshot of an item counts.
+
+use std::fmt::Write as _;
+
+use afterwrite::Result;
+use afterwrite::clock::Clock;
+use afterwrite::entity::ItemIdentity;
+use afterwrite::projection::{LookupKey, snapshot_row};
+use afterwrite::record::{Image, Item, Position, Timestamp};
+use afterwrite::sink::{Bucket, Tables};
+use afterwrite::table::NO_DAY;
+use hashbrown::hash_map::Entry;
+use hashbrown::{HashMap, HashSet};
+use sha2::{Digest as _, Sha256};
+
+use super::commit::{LogAddition, add_to_log};
+use super::object::{FinishedPartition, KnownLookups, lookup_keys, lookup_outputs};
+use super::partition_writer::PartitionWriter;
+use super::upload::upload_files;
+use super::{ArchiveExporter, ExportTotals};
+use crate::paths::hex;
+use crate::schema::arrow_schema;
+
+/// An item that was read, of an entity with datasets.
+#[derive(Clone, Debug)]
+pub struct ReadItem<'p> {
+    /// Its entity, and the variables of its key.
+    pub identity: ItemIdentity<'p, 'p>,
+    /// The item.
+    pub item: &'p Item,
+}
+
+/// A reading of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableReading<'r> {
+    /// The job and its unit; a part of what names the files.
+    pub source: &'r str,
+    /// The label of the table's current stream.
+    pub stream_label: &'r str,
+    /// A server's time, not after the first request of the reading.
+    pub read_at: Timestamp,
+}
+
+/// The partitions of a chunk, by dataset and day.
+type ChunkPartitions = HashMap<(usize, String), PartitionWriter>;
+
+impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
+    /// Adds a chunk of items to the logs of their datasets, with one commit for each dataset. Repeating it changes nothing.
+    ///
+    /// # Errors
+    /// As [`Bucket`], [`Tables::read`] and [`DeltaTable::update`](crate::delta::DeltaTable::update): repeating it completes it.
+    pub async fn add_snapshot(
+        &self,
+        reading: &TableReading<'_>,
+        items: &[ReadItem<'_>],
+        deadline: Timestamp,
+    ) -> Result<ExportTotals> {
+        let mut totals = ExportTotals::default();
+        if items.is_empty() {
+            return Ok(totals);
+        }
+        let images: Vec<Image<'static>> =
+            items.iter().map(|read| Image::from_item(read.item, &self.model.row_attributes)).collect();
+        let lookups = self.remembered_lookups(items, &images).await?;
+        let mut partitions = ChunkPartitions::new();
+        let position = Position::start_of(reading.stream_label);
+        for (read, image) in items.iter().zip(&images) {
+            for (index, dataset) in self.model.datasets_of(read.identity.entity) {
+                let mut row = snapshot_row(&self.model, dataset, &read.identity, image);
+                totals.undated += usize::from(row.day == NO_DAY);
+                let outputs = lookup_outputs(&lookups, lookup_keys(dataset, row.scope));
+                row.scope.outputs = &outputs;
+                let partition = match partitions.entry((index, row.day.to_string())) {
+                    Entry::Occupied(occupied) => occupied.into_mut(),
+                    Entry::Vacant(vacant) => {
+                        vacant.insert(PartitionWriter::new(&self.model, dataset, &arrow_schema(dataset))?)
+                    }
+                };
+                let is_rescued = partition.append(dataset, &row, &position, Some(reading.read_at));
+                totals.rescued += usize::from(is_rescued);
+                totals.rows += 1;
+            }
+        }
+        let source_key = format!("{}/{}", reading.source, content_hash(items));
+        let files = self.upload_chunk(&source_key, partitions, &mut totals).await?;
+        self.commit_chunk(&files, deadline).await?;
+        Ok(totals)
+    }
+
+    async fn remembered_lookups(
+        &self,
+        items: &[ReadItem<'_>],
+        images: &[Image<'static>],
+    ) -> Result<KnownLookups> {
+        let Some(remembered) = &self.remembered else { return Ok(KnownLookups::new()) };
+        let mut keys: HashSet<LookupKey<'static>> = HashSet::new();
+        for (read, image) in items.iter().zip(images) {
+            for (_, dataset) in self.model.datasets_of(read.identity.entity) {
+                let row = snapshot_row(&self.model, dataset, &read.identity, image);
+                keys.extend(lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
+            }
+        }
+        let keys: Vec<_> = keys.into_iter().collect();
+        let outputs = if keys.is_empty() { Vec::new() } else { remembered.read(&keys).await? };
+        Ok(keys.into_iter().zip(outputs).collect())
+    }
+
+    async fn upload_chunk(
+        &self,
+        source_key: &str,
+        partitions: ChunkPartitions,
+        totals: &mut ExportTotals,
+    ) -> Result<Vec<LogAddition>> {
+        let partitions = partitions.into_iter();
+        let partitions =
+            partitions.map(|((dataset, day), writer)| FinishedPartition { dataset, day, writer });
+        let finished = partitions.collect();
+        Box::pin(upload_files(&self.model, &self.logs, &self.clock, source_key, finished, totals)).await
+    }
+
+    async fn commit_chunk(&self, files: &[LogAddition], deadline: Timestamp) -> Result<()> {
+        for (index, (dataset, log)) in self.model.datasets.iter().zip(&self.logs).enumerate() {
+            let of_dataset: Vec<_> = files.iter().filter(|file| file.dataset == index).cloned().collect();
+            if !of_dataset.is_empty() {
+                Box::pin(add_to_log(dataset, log, &self.clock, deadline, &of_dataset)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A hash of the items of a chunk. It is the same in every process of one version of this program; another version may write the files
+/// of a chunk again, which changes nothing for readers.
+fn content_hash(items: &[ReadItem<'_>]) -> String {
+    let mut hash = HashedText(Sha256::new());
+    for read in items {
+        // Hashing cannot fail.
+        let _ = writeln!(hash, "{:?}", read.item);
+    }
+    hex(&hash.0.finalize(), 16)
+}
+
+/// Text that is hashed instead of kept.
+struct HashedText(Sha256);
+
+impl std::fmt::Write for HashedText {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.update(text);
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! A backfill as one job: what counts, and what fills datasets. Either may be absent.
+
+use afterwrite::Result;
+use afterwrite::clock::Clock;
+use afterwrite::sink::{Bucket, TableScan, Tables};
+
+use super::datasets::DatasetFill;
+use super::task::{BackfillTask, unknown_unit};
+use crate::jobs::{JobTask, StepOutcome, WorkUnit};
+
+/// The parts of a backfill.
+#[derive(Debug)]
+pub struct BackfillJob<B, T, C> {
+    /// Counts the items; `None` if only datasets are filled.
+    pub counting: Option<BackfillTask<T, C>>,
+    /// Fills datasets; `None` if they are skipped.
+    pub filling: Option<DatasetFill<B, T, C>>,
+}
+
+impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> BackfillJob<B, T, C> {
+    /// The units of the job.
+    #[must_use]
+    pub fn units(&self) -> Vec<WorkUnit> {
+        let counting = self.counting.iter().flat_map(BackfillTask::units);
+        counting.chain(self.filling.iter().flat_map(DatasetFill::units)).collect()
+    }
+}
+
+impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> JobTask for BackfillJob<B, T, C> {
+    async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        match (&self.counting, &self.filling) {
+            (_, Some(filling)) if filling.has(unit) => filling.step(unit).await,
+            (Some(counting), _) => counting.step(unit).await,
+            (None, _) => Err(unknown_unit(unit)),
+        }
+    }
+}
