@@ -21,7 +21,9 @@ pub(crate) fn emitted() -> BTreeSet<String> {
     for source in SOURCES.map(read) {
         // Tests of the sources name metrics as well.
         let product = source.split("#[cfg(test)]").next().unwrap_or_default();
-        names.extend(product.lines().filter_map(|line| setting(line, "const FRESHNESS: &str")).map(str::to_owned));
+        names.extend(
+            product.lines().filter_map(|line| setting(line, "const FRESHNESS: &str")).map(str::to_owned),
+        );
         for (call, convert) in
             [(".count(\"", pascal_case as fn(&str) -> String), (".milliseconds(\"", str::to_owned)]
         {

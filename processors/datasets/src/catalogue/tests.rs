@@ -59,7 +59,7 @@ TBLPROPERTIES ('table_type' = 'DELTA')"
 }
 
 #[test]
-fn the_view_identifies_items_by_their_whole_key_and_shows_the_models_columns() {
+fn the_view_identifies_items_by_their_whole_key_and_has_the_columns_of_the_table() {
     let model = model();
     let view = create_view(&model, &model.datasets[0]);
     assert!(
@@ -67,7 +67,9 @@ fn the_view_identifies_items_by_their_whole_key_and_shows_the_models_columns() {
         "{view}"
     );
     assert!(
-        view.contains("  \"size\",\n  \"dt\",\n  \"_operation\",\n  \"_changed_at\",\n  \"_rescued\"\nFROM"),
+        view.contains(
+            "  \"_key_book_id\",\n  \"dt\",\n  \"_position\",\n  \"_operation\",\n  \"_changed_at\",\n  \"_rescued\",\n  \"_generation\"\nFROM"
+        ),
         "{view}"
     );
     assert_eq!(view.matches("PARTITION BY \"dt\", \"_key_shelf_id\", \"_key_book_id\"").count(), 3, "{view}");

@@ -1,11 +1,11 @@
 //! Tables whose writes stay in memory, over tables that are only read.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use afterwrite::Error;
 use afterwrite::effect::update::{check_paths, normalized, updated, values};
-use afterwrite::effect::{ItemKey, Write, WriteAction, WriteRefusal, condition};
+use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
 use afterwrite::record::Item;
 use afterwrite::sink::{
     ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
@@ -127,6 +127,39 @@ impl OverlayState {
     }
 }
 
+impl OverlayState {
+    /// Replaces the items of a page that were written, and removes those that were deleted.
+    fn replace_written(&self, table: &str, items: &mut Vec<Item>) {
+        let Some(template) = self.written.values().find(|written| *written.key.table == *table) else {
+            return;
+        };
+        let replaced = std::mem::take(items).into_iter().filter_map(|item| {
+            let key = key_like(&template.key, &item);
+            match key.and_then(|key| self.written.get(&StoredKey::of(&key))) {
+                Some(written) => written.after.clone(),
+                None => Some(item),
+            }
+        });
+        *items = replaced.collect();
+    }
+
+    /// The items that are not stored beneath: a scan returns them at the end of its first segment.
+    fn created<'s>(&'s self, table: &'s str) -> impl Iterator<Item = Item> + 's {
+        let of_table = self.written.values().filter(move |written| *written.key.table == *table);
+        of_table.filter(|written| written.before.is_none()).filter_map(|written| written.after.clone())
+    }
+}
+
+/// The key of an item of the same table as `template`.
+fn key_like(template: &ItemKey, item: &Item) -> Option<ItemKey> {
+    let attribute = |known: &KeyAttribute| {
+        let value = item.get(&*known.name)?.clone();
+        Some(KeyAttribute { name: Arc::clone(&known.name), value })
+    };
+    let sort = template.sort.as_ref().and_then(attribute);
+    Some(ItemKey { table: Arc::clone(&template.table), partition: attribute(&template.partition)?, sort })
+}
+
 /// The effect of a write on the stored item.
 fn effect(write: &Write, stored: Option<&Item>) -> WriteEffect {
     let invalid = |reason: &'static str| WriteRefusal::Invalid(reason.to_owned());
@@ -204,11 +237,14 @@ impl<T: Tables> Tables for OverlayTables<T> {
 }
 
 impl<T: TableScan> TableScan for OverlayTables<T> {
-    /// The tables beneath, without the writes in memory.
     async fn scan(&self, request: &ScanRequest) -> Result<ScanPage, Error> {
-        let page = self.base.scan(request).await?;
+        let mut page = self.base.scan(request).await?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.units.reads += page.read_units;
+        state.replace_written(&request.table, &mut page.items);
+        if request.segment == 0 && page.next.is_none() {
+            page.items.extend(state.created(&request.table));
+        }
         Ok(page)
     }
 
