@@ -7,9 +7,10 @@ use afterwrite::Result;
 use afterwrite::sink::http_client;
 use afterwrite::table::Model;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_mapping::aws::DeployedStream;
+use afterwrite_mapping::tail::{StreamStart, TableStream};
 use afterwrite_memory::MemoryTables;
 use afterwrite_operations::recording::RecordCutter;
-use afterwrite_operations::tail::{StreamStart, TableStream};
 use afterwrite_operations::trace::{RecordTracer, TraceLookups};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodbstreams::config::{BehaviorVersion, Credentials, Region};
@@ -42,7 +43,8 @@ fn streams(server: &EmbeddedDynamoDb) -> aws_sdk_dynamodbstreams::Client {
 }
 
 async fn open(server: &EmbeddedDynamoDb, table: &str, start: StreamStart) -> Result<TableStream> {
-    TableStream::of_table(&server.client(), streams(server), table, start).await
+    let stream = DeployedStream::of_table(&server.client(), streams(server), table).await?;
+    Ok(TableStream::new(stream, start))
 }
 
 async fn put(server: &EmbeddedDynamoDb, user: &str) {

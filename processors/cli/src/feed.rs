@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use afterwrite::Result;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite_mapping::tail::TableStream;
 use afterwrite_operations::input::{InputObject, OpenedInput, RejectedText, TimeRange};
-use afterwrite_operations::tail::TableStream;
 
 /// The pause after a read of all shards that returned nothing. A shard allows five reads a second for all readers.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -2,7 +2,8 @@
 
 use afterwrite::config::{FunctionConfig, sdk_config};
 use afterwrite::{Error, ErrorKind, Result};
-use afterwrite_operations::tail::{StreamStart, TableStream};
+use afterwrite_mapping::aws::DeployedStream;
+use afterwrite_mapping::tail::{StreamStart, TableStream};
 use clap::Args;
 
 use crate::arguments::unknown;
@@ -37,7 +38,8 @@ impl StreamArguments {
         for (table, name) in config.model.tables.iter().zip(&config.table_names) {
             if self.table.as_ref().is_none_or(|only| **only == *table.name) {
                 let client = aws_sdk_dynamodbstreams::Client::new(&sdk);
-                streams.push(Box::pin(TableStream::of_table(&tables, client, name, start)).await?);
+                let stream = Box::pin(DeployedStream::of_table(&tables, client, name)).await?;
+                streams.push(TableStream::new(stream, start));
             }
         }
         match &self.table {

@@ -46,15 +46,10 @@ async fn freshness_of<B: Bucket>(bucket: &Arc<B>, dataset: &Dataset) -> Result<D
     let log_table = DeltaTable::new(Arc::clone(bucket), log_root(dataset));
     let log = log_table.snapshot().await?;
     let pending = pending_days(&log, &current);
-    let current_log_version = if pending.is_empty() {
-        log.version()
-    } else {
-        // Every change of a pending day up to the version that it was derived from is there.
-        pending.iter().map(|day| derived_version(&current, day)).min().flatten()
-    };
-    let derived: Vec<u64> = pending.iter().filter_map(|day| derived_version(&current, day)).collect();
-    let complete = if derived.is_empty() { log.version() } else { derived.into_iter().min() };
-    let committed = match complete {
+    // Every change of a pending day up to the version that it was derived from is there.
+    let derived = pending.iter().map(|day| derived_version(&current, day));
+    let current_log_version = derived.clone().min().unwrap_or_else(|| log.version());
+    let committed = match derived.flatten().min().or_else(|| log.version()) {
         Some(version) => log_table.commit_time(version).await?,
         None => None,
     };

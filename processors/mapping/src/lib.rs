@@ -34,6 +34,7 @@ mod sample;
 mod settings;
 mod shard;
 mod stream;
+pub mod tail;
 
 pub use self::checkpoint::{CheckpointStore, MemoryCheckpoints, ShardCheckpoint, StoredCheckpoints};
 pub use self::control::MappingControl;

@@ -8,7 +8,6 @@
 //! | [`tables`] | writes that stay in memory, and the items that a run has changed |
 //! | [`fixture`] | items or records with the rollups that must follow from them |
 //! | [`invocation`] | one Lambda event through the functions, and what it changed |
-//! | [`tail`] | the records of a table's stream as they appear |
 //! | [`replay`] | records delivered again, in order, resumable |
 //! | [`redrive`] | on-failure objects and parked items processed again |
 //! | [`state_table`] | state tables side by side |
@@ -31,7 +30,6 @@ pub mod repair;
 pub mod replay;
 pub mod state_table;
 pub mod tables;
-pub mod tail;
 mod tenant;
 pub mod trace;
 pub mod verify;

@@ -131,7 +131,9 @@ impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
     /// Writes an object; waits while the same object is being written, which happens if two functions export one archive object.
     async fn write(&self, key: &str, body: &Bytes) -> Result<PutOutcome> {
         let deadline = self.clock.now().plus(CONFLICT_TIME);
-        for attempt in 1.. {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             match self.log.bucket().put_new(key, ObjectBody::Bytes(body.clone())).await {
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     if !RetryPolicy::STANDARD.wait(attempt, deadline, self.clock).await {
@@ -141,7 +143,6 @@ impl<B: Bucket, C: Clock> FileUpload<'_, B, C> {
                 outcome => return outcome,
             }
         }
-        Ok(PutOutcome::AlreadyExists)
     }
 
     /// A file of an earlier attempt; `None` if it is too old to be used, or has gone.

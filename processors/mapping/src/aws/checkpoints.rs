@@ -23,7 +23,7 @@ use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::request::request_error;
+use super::request::{request_error, unless_condition_failed};
 use crate::checkpoint::{CheckpointStore, ShardCheckpoint, StoredCheckpoints};
 
 /// How long a lease is valid without a renewal.
@@ -100,23 +100,15 @@ impl TableCheckpoints {
             .expression_attribute_values(":zero", number(0))
             .expression_attribute_values(":one", number(1))
             .return_values(ReturnValue::AllNew);
-        match Box::pin(request.send()).await {
-            Ok(updated) => {
-                let epoch = updated.attributes().and_then(|item| item.get("epoch")).and_then(unsigned);
-                let epoch = epoch.ok_or_else(|| self.unreadable("epoch"))?;
-                // A second call of the same process keeps the first epoch.
-                self.epoch.get_or_init(|| async { epoch }).await;
-                Ok(LeaseOutcome::Taken)
-            }
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(|error| error.is_conditional_check_failed_exception()) =>
-            {
-                Ok(LeaseOutcome::HeldByAnother)
-            }
-            Err(error) => Err(request_error("UpdateItem", ("table", &self.state_table), &error)),
-        }
+        let sent = Box::pin(request.send()).await;
+        let Some(updated) = unless_condition_failed("UpdateItem", ("table", &self.state_table), sent)? else {
+            return Ok(LeaseOutcome::HeldByAnother);
+        };
+        let epoch = updated.attributes().and_then(|item| item.get("epoch")).and_then(unsigned);
+        let epoch = epoch.ok_or_else(|| self.unreadable("epoch"))?;
+        // A second call of the same process keeps the first epoch.
+        self.epoch.get_or_init(|| async { epoch }).await;
+        Ok(LeaseOutcome::Taken)
     }
 
     /// Renews the lease until another process has taken it, or it cannot be renewed in time; returns why.
@@ -149,17 +141,9 @@ impl TableCheckpoints {
             .expression_attribute_names("#owner", "owner")
             .expression_attribute_values(":owner", text(&self.owner))
             .expression_attribute_values(":until", number(until));
-        match Box::pin(request.send()).await {
-            Ok(_) => Ok(()),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(|error| error.is_conditional_check_failed_exception()) =>
-            {
-                Err(self.taken_over())
-            }
-            Err(error) => Err(request_error("UpdateItem", ("table", &self.state_table), &error)),
-        }
+        let sent = Box::pin(request.send()).await;
+        let written = unless_condition_failed("UpdateItem", ("table", &self.state_table), sent)?;
+        written.map(drop).ok_or_else(|| self.taken_over())
     }
 
     /// Forgets all checkpoints.
@@ -234,17 +218,9 @@ impl TableCheckpoints {
             .update_expression("SET epoch = :epoch")
             .condition_expression("epoch <= :epoch")
             .expression_attribute_values(":epoch", AttributeValue::N(epoch.to_string()));
-        match Box::pin(request.send()).await {
-            Ok(_) => Ok(()),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(|error| error.is_conditional_check_failed_exception()) =>
-            {
-                Err(self.taken_over())
-            }
-            Err(error) => Err(request_error("UpdateItem", ("table", &self.state_table), &error)),
-        }
+        let sent = Box::pin(request.send()).await;
+        let written = unless_condition_failed("UpdateItem", ("table", &self.state_table), sent)?;
+        written.map(drop).ok_or_else(|| self.taken_over())
     }
 
     async fn put(&self, stream_arn: &str, shard: &str, checkpoint: &ShardCheckpoint) -> Result<()> {
@@ -275,17 +251,9 @@ impl TableCheckpoints {
             .set_item(Some(item))
             .condition_expression("attribute_not_exists(PK) OR epoch <= :epoch")
             .expression_attribute_values(":epoch", AttributeValue::N(self.current_epoch()?.to_string()));
-        match Box::pin(request.send()).await {
-            Ok(_) => Ok(()),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(|error| error.is_conditional_check_failed_exception()) =>
-            {
-                Err(self.taken_over())
-            }
-            Err(error) => Err(request_error("PutItem", ("table", &self.state_table), &error)),
-        }
+        let sent = Box::pin(request.send()).await;
+        let written = unless_condition_failed("PutItem", ("table", &self.state_table), sent)?;
+        written.map(drop).ok_or_else(|| self.taken_over())
     }
 
     fn update(

@@ -1,6 +1,6 @@
 //! Errors of requests to DynamoDB and DynamoDB Streams. A service's message may quote keys, so only its code is passed on.
 
-use afterwrite::{Error, ErrorKind};
+use afterwrite::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
 /// An error of a request, `action`, to a resource.
@@ -32,5 +32,22 @@ where
                 .hint("Check the network, the credentials and AWS_REGION")
         }
         (None, _) => failed(ErrorKind::Unavailable, "no complete response in time"),
+    }
+}
+
+/// The response of a conditional write; `None` if its condition is false.
+pub(super) fn unless_condition_failed<T, E, R>(
+    action: &'static str,
+    resource: (&'static str, &str),
+    sent: Result<T, SdkError<E, R>>,
+) -> Result<Option<T>>
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    R: std::fmt::Debug,
+{
+    match sent {
+        Ok(response) => Ok(Some(response)),
+        Err(error) if error.code() == Some("ConditionalCheckFailedException") => Ok(None),
+        Err(error) => Err(request_error(action, resource, &error)),
     }
 }

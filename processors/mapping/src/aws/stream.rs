@@ -24,8 +24,10 @@ impl DeployedStream {
     /// `Configuration` if there is no such table, or it has no stream.
     pub async fn of_table(dynamodb: &aws_sdk_dynamodb::Client, streams: Client, table: &str) -> Result<Self> {
         let described = Box::pin(dynamodb.describe_table().table_name(table).send()).await;
-        let described =
-            described.map_err(|error| request_error("DescribeTable", ("table", table), &error))?;
+        let described = described.map_err(|error| {
+            let cause = request_error("DescribeTable", ("table", table), &error);
+            Error::new(cause.kind(), "the table cannot be described").with("table", table).caused_by(cause)
+        })?;
         let arn = described.table().and_then(|table| table.latest_stream_arn()).ok_or_else(|| {
             Error::new(ErrorKind::Configuration, "the table has no stream")
                 .with("table", table)
