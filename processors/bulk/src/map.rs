@@ -296,6 +296,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
             return Ok(());
         }
         self.add("entries", entries.items());
+        self.add("import_items", entries.items());
         self.add("import_bytes", entries.bytes());
         let key =
             RunLayout(&self.request.run).entries(self.request.pass, self.request.index, self.entry_files);

@@ -63,6 +63,7 @@ pub(crate) async fn reduce(
             written.push(&item)?;
         }
         if written.items() > 0 {
+            add("import_items", written.items());
             add("import_bytes", written.bytes());
             add("import_files", 1);
             bucket.put(&layout.rollups(request.partition, pass), written.finish()?).await?;

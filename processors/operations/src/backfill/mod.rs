@@ -12,8 +12,11 @@
 //! counted it, or if it contributes what the current model would count. So after a change of the model, only items whose
 //! contributions change are written, and a repeated or resumed backfill costs reads only.
 //!
+//! A table that is too large for transactions is counted in bulk: see [`BulkTask`].
+//!
 //! The functions must have the new model before a backfill starts: an old one would fail on the higher generation.
 
+mod bulk;
 mod dataset_plan;
 mod datasets;
 mod export;
@@ -27,6 +30,9 @@ use std::sync::Arc;
 use afterwrite::table::Model;
 use serde::{Deserialize, Serialize};
 
+pub use self::bulk::{
+    BulkArguments, BulkDeployment, BulkTask, StepInvoker, TableImporter, bulk_units, plan_bulk,
+};
 pub use self::dataset_plan::plan_datasets;
 pub use self::datasets::{DatasetFill, dataset_units};
 pub use self::export::{ExportFolder, ExportSource, TableExport};
