@@ -3,6 +3,7 @@
 
 mod backfill;
 mod bulk;
+mod bulk_command;
 mod command_line;
 mod datasets;
 mod exports;
