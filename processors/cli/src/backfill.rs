@@ -48,6 +48,9 @@ pub struct BackfillCommand {
     /// Replace remembered lookups by what the looked-up items show now. Implies --all.
     #[arg(long)]
     reattribute: bool,
+    /// Do nothing but refresh the copies of rollups on the application's items, after a switch to another state table.
+    #[arg(long, conflicts_with_all = ["reattribute", "drop", "datasets_only"])]
+    mirrors: bool,
     /// Subtract contributions to aggregates that the model no longer has.
     #[arg(long)]
     drop: bool,
@@ -84,6 +87,7 @@ impl BackfillCommand {
             only: None,
             all: true,
             reattribute: false,
+            mirrors: false,
             drop: false,
             export: Vec::new(),
             export_table: None,
@@ -117,13 +121,14 @@ impl BackfillCommand {
             all: self.all,
             reattribute: self.reattribute,
             drop: self.drop,
+            mirrors: self.mirrors,
             export: source,
             datasets,
             bucket: bucket.filter(|_| datasets != DatasetFilling::Skipped),
         };
         let mut plan = Box::pin(plan(&deployment, &arguments)).await?;
         if datasets == DatasetFilling::Skipped
-            && !self.without_datasets
+            && !(self.without_datasets || self.mirrors)
             && !deployment.config.model.datasets.is_empty()
         {
             plan.notes.push(
@@ -157,7 +162,7 @@ impl BackfillCommand {
         }
         Ok(if self.datasets_only {
             DatasetFilling::Only
-        } else if self.without_datasets || !has_bucket || !has_datasets {
+        } else if self.without_datasets || self.mirrors || !has_bucket || !has_datasets {
             DatasetFilling::Skipped
         } else {
             DatasetFilling::Included

@@ -29,7 +29,7 @@ pub(crate) struct BulkOptions {
     #[arg(
         long,
         requires_all = ["export", "into"],
-        conflicts_with_all = ["only", "all", "reattribute", "drop", "datasets_only", "export_table", "segments"]
+        conflicts_with_all = ["only", "all", "mirrors", "reattribute", "drop", "datasets_only", "export_table", "segments"]
     )]
     pub(crate) bulk: bool,
     /// The new state table of --bulk; the import creates it.
