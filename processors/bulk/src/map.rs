@@ -253,7 +253,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         if let Some(error) = failures.find(|error| !error.kind().is_poison()) {
             return Err(error.restated());
         }
-        self.add("reconciled", u64::try_from(outcome.totals.reconciled).unwrap_or(0));
+        self.add("reconciled", outcome.totals.reconciled);
         self.add("failed", u64::try_from(outcome.failures.len()).unwrap_or(0));
         for failure in &outcome.failures {
             self.add(&format!("failed_{}", failure.error.kind().name()), 1);
