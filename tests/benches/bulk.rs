@@ -59,7 +59,7 @@ async fn main() {
     let plan = PlanRequest {
         run: RUN.to_owned(),
         exports: vec!["export".to_owned()],
-        mapping_since_ms: now.epoch_ms(),
+        mapping_since_ms: now.epoch_ms() - 1_000,
         partitions: 16,
         lookup_rate: 100_000,
     };
@@ -80,7 +80,7 @@ async fn run(worker: &MeasuredWorker, phase: &str) {
     let (started, mut totals) = (Instant::now(), BulkTotals::new());
     for request in &requests {
         let BulkResponse::Counted { totals: counted } = worker.handle(request).await.unwrap() else {
-            panic!("a plan was not asked for")
+            panic!("the response is that of a plan")
         };
         for (name, number) in counted {
             *totals.entry(name).or_default() += number;

@@ -113,7 +113,7 @@ async fn counted(worker: &WorldWorker, request: &BulkRequest) -> Result<BulkTota
     }
 }
 
-/// What `ImportTable` would read.
+/// The items that `ImportTable` would read.
 async fn imported(bucket: &Arc<MemoryObjects>) -> Vec<Item> {
     let mut items = Vec::new();
     for object in bucket.list(&RunLayout(RUN).import()).await.unwrap() {
@@ -126,7 +126,7 @@ async fn imported(bucket: &Arc<MemoryObjects>) -> Vec<Item> {
     items
 }
 
-/// The new table: the imported items, and the lookups that the deployed table remembers besides.
+/// The new table: the imported items, and the lookups that the deployed table remembers, too.
 async fn import(world: &OperationWorld, bucket: &Arc<MemoryObjects>) {
     world.create_state_table(NEW);
     for item in imported(bucket).await {
@@ -145,7 +145,7 @@ async fn import(world: &OperationWorld, bucket: &Arc<MemoryObjects>) {
 }
 
 /// Backfills a state table by transactions.
-async fn backfill(world: &OperationWorld, state_table: &str, arguments: BackfillArguments) {
+pub(super) async fn backfill(world: &OperationWorld, state_table: &str, arguments: BackfillArguments) {
     let task = BackfillTask::new(
         world.model(),
         world.table_names(),
@@ -166,7 +166,7 @@ async fn backfill(world: &OperationWorld, state_table: &str, arguments: Backfill
     }
 }
 
-fn refreshing() -> BackfillArguments {
+pub(super) fn refreshing() -> BackfillArguments {
     BackfillArguments { mirrors: true, ..BackfillArguments::default() }
 }
 
@@ -272,7 +272,8 @@ async fn replay(aggregator: &FreshAggregator, lines: &[String]) {
     let mut by_stream: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for line in lines {
         let record: serde_json::Value = serde_json::from_str(line).unwrap();
-        by_stream.entry(record["eventSourceARN"].to_string()).or_default().push(line);
+        let stream = record.get("eventSourceARN").unwrap().to_string();
+        by_stream.entry(stream).or_default().push(line);
     }
     for records in by_stream.into_values() {
         let event = format!(r#"{{"Records":[{}]}}"#, records.join(","));

@@ -10,6 +10,7 @@ use afterwrite_memory::MEMORY_STREAM_LABEL;
 use afterwrite_tests::archive::BUCKET;
 use serde_json::Value;
 
+use super::bulk::{backfill, refreshing};
 use super::command_line::Deployment;
 use super::exports::full_export;
 use super::world::{OperationWorld, STATE, item_of};
@@ -84,12 +85,12 @@ async fn a_new_state_table_is_imported_and_equals_the_one_that_transactions_have
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries: run tests/run"]
 async fn the_archive_since_the_export_is_replayed_into_the_imported_table() {
-    let world = OperationWorld::new("shop", 8, 60, 600);
+    let world = OperationWorld::new("glad", 8, 60, 600);
     let deployment = Deployment::of(&world).await;
     let exported_at = SystemClock.now();
     let shift = exported_at.since(afterwrite::clock::Clock::now(world.clock)).as_secs();
     let arguments = export(&world, &deployment, "2026-02-01").await;
-    deployment.json(0, &command(&arguments, &["--yes", "--model", "shop"]));
+    deployment.json(0, &command(&arguments, &["--yes", "--model", "glad"]));
 
     world.finish();
     let mut archive = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
@@ -99,7 +100,7 @@ async fn the_archive_since_the_export_is_replayed_into_the_imported_table() {
         writeln!(archive, "{}", since_export(&line, shift)).unwrap();
     }
     let archive = archive.path().to_str().unwrap();
-    let late = ["replay", archive, "--into", NEW, "--yes", "--model", "shop"];
+    let late = ["replay", archive, "--into", NEW, "--yes", "--model", "glad"];
     deployment.json(2, &[&late[..], &["--from", &exported_at.to_string()]].concat());
     deployment.json(0, &late);
 
@@ -107,6 +108,7 @@ async fn the_archive_since_the_export_is_replayed_into_the_imported_table() {
     for row in deployment.rows(NEW).await {
         world.tables.put("imported", item_of(&row)).unwrap();
     }
+    backfill(&world, "imported", refreshing()).await;
     assert_eq!(world.differences_in("imported"), []);
     deployment.s3.stop().await.unwrap();
     deployment.dynamodb.stop().await.unwrap();
@@ -117,7 +119,7 @@ async fn the_archive_since_the_export_is_replayed_into_the_imported_table() {
 fn since_export(line: &str, shift: u64) -> String {
     let line = line.replace(MEMORY_STREAM_LABEL, "9999-01-01T00:00:00.000").replace("eu-west-1", "us-east-1");
     let mut record: Value = serde_json::from_str(&line).unwrap();
-    let created = record["dynamodb"]["ApproximateCreationDateTime"].as_u64().unwrap();
-    record["dynamodb"]["ApproximateCreationDateTime"] = Value::from(created + shift);
+    let created = record.pointer_mut("/dynamodb/ApproximateCreationDateTime").unwrap();
+    *created = Value::from(created.as_u64().unwrap() + shift);
     record.to_string()
 }

@@ -22,7 +22,7 @@ pub const FILES: &str = "manifest-files.json";
 /// The buffer of a data file's text.
 const TEXT_BUFFER: usize = 256 * 1024;
 
-/// What the manifests of a full export in DynamoDB JSON say.
+/// The manifests of a full export in DynamoDB JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportManifest {
     /// The point in time that the export shows.
@@ -132,7 +132,7 @@ impl ExportedLines {
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if the file cannot be unpacked, a line is not an item, or the file has another number of items than the
-    /// manifest says.
+    /// manifest states.
     pub fn next_item(&mut self, is_read: impl Fn(&str) -> bool) -> Result<Option<Item>> {
         if !self.next_line()? {
             return Ok(None);

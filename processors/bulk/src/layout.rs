@@ -29,7 +29,7 @@ impl RunLayout<'_> {
         format!("{}/{phase}.json", self.0)
     }
 
-    /// What `ImportTable` reads.
+    /// The objects that `ImportTable` reads.
     #[must_use]
     pub fn import(self) -> String {
         format!("{}/import/", self.0)

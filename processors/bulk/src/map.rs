@@ -50,7 +50,7 @@ pub(crate) struct MapStep<'s, B, T, C> {
     ledger: Ledger<Arc<CountingTables<T, C>>, C>,
     tables: Arc<CountingTables<T, C>>,
     clock: C,
-    /// Lookups that no item answers: each is searched once.
+    /// Lookups that find no item: each is searched once.
     missing: BTreeSet<LookupKey<'static>>,
     entries: ItemWriter,
     entry_files: u32,
@@ -270,8 +270,8 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         Ok(())
     }
 
-    /// Moves lookups to the files of their partitions: those of the pass in which the looked-up items are counted. What other items look up
-    /// besides is copied from the deployed state table when the archive is replayed.
+    /// Moves lookups to the files of their partitions: those of the pass in which the looked-up items are counted. All other
+    /// remembered lookups are copied from the deployed state table when the archive is replayed.
     fn keep_lookups(&mut self) -> Result<()> {
         let lookups = self.tables.take_lookups();
         match self.request.pass {

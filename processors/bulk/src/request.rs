@@ -20,7 +20,7 @@ pub enum BulkRequest {
     Reduce(ReduceRequest),
 }
 
-/// What is planned.
+/// The request of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanRequest {
@@ -33,7 +33,7 @@ pub struct PlanRequest {
     /// The partitions of the rollups: as many reduce steps.
     #[serde(default = "default_partitions")]
     pub partitions: u32,
-    /// The most lookups a second that each worker asks the tables for.
+    /// The most lookups a second that each worker requests.
     #[serde(default = "default_lookup_rate")]
     pub lookup_rate: u32,
 }

@@ -1,4 +1,4 @@
-//! The tables that a worker counts into: a state table in memory, over deployed tables that answer lookups.
+//! The tables that a worker counts into: a state table in memory, over deployed tables that are read for lookups.
 //!
 //! | request of the ledger | here |
 //! |---|---|
@@ -29,7 +29,7 @@ const LOOKUP: &str = "LOOKUP#";
 /// `PK` and `SK`.
 type StateKey = (String, String);
 
-/// What a worker has counted since it was taken out last.
+/// The results of a worker since they were taken out last.
 #[derive(Debug, Default)]
 pub(crate) struct CountedItems {
     /// Ledger entries.

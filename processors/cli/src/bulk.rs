@@ -41,7 +41,7 @@ pub(crate) struct BulkOptions {
     /// The parts that --bulk merges the rollups in.
     #[arg(long, value_name = "N", requires = "bulk", default_value_t = default_partitions(), value_parser = clap::value_parser!(u32).range(1..=256))]
     partitions: u32,
-    /// The most lookups a second that each worker of --bulk asks the tables for.
+    /// The most lookups a second that each worker of --bulk requests.
     #[arg(long, value_name = "N", requires = "bulk", default_value_t = default_lookup_rate(), value_parser = clap::value_parser!(u32).range(1..))]
     lookup_rate: u32,
 }

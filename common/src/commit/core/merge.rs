@@ -94,7 +94,7 @@ impl RollupMerger {
 
     /// Completes a sum: averages are computed, and `first_revision` is added to `rev`.
     ///
-    /// Copies of the rollup (mirrors) carry its `rev`, and an older one never replaces a newer one. A rollup that is built anew must
+    /// Copies of the rollup (mirrors) carry its `rev`, and an older one never replaces a newer one. A rollup of a new state table must
     /// therefore continue above every `rev` that copies of its predecessor can have.
     ///
     /// # Errors

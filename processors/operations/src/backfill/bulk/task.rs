@@ -73,7 +73,10 @@ impl<I: StepInvoker, C: Clock> BulkTask<I, C> {
         let totals = match self.invoker.invoke(request).await? {
             BulkResponse::Counted { totals } => totals,
             BulkResponse::Planned(_) => {
-                return Err(Error::new(ErrorKind::State, "the worker has answered another request"));
+                return Err(Error::new(
+                    ErrorKind::State,
+                    "the worker returned the response to another request",
+                ));
             }
         };
         let next = cursor + u64::from(distance);
