@@ -22,6 +22,9 @@ mock_provider "aws" {
   mock_resource "aws_lambda_alias" {
     defaults = { arn = "arn:aws:lambda:eu-west-1:123456789012:function:function:live" }
   }
+  mock_resource "aws_lambda_function" {
+    defaults = { qualified_arn = "arn:aws:lambda:eu-west-1:123456789012:function:function:1" }
+  }
   mock_resource "aws_dynamodb_table" {
     defaults = {
       arn        = "arn:aws:dynamodb:eu-west-1:123456789012:table/table"
@@ -366,5 +369,54 @@ run "without_a_heartbeat" {
   assert {
     condition     = keys(aws_scheduler_schedule.schedule) == ["compaction"] && length([for name in keys(aws_cloudwatch_metric_alarm.alarm) : name if startswith(name, "freshness")]) == 0
     error_message = "There is neither a schedule nor an alarm."
+  }
+}
+
+run "nothing_of_a_bulk_backfill_unless_it_is_asked_for" {
+  assert {
+    condition     = length(aws_lambda_function.bulk) + length(aws_sfn_state_machine.bulk) + length(aws_iam_role.bulk) + length(aws_iam_role.bulk_machine) == 0
+    error_message = "The bulk backfill is optional."
+  }
+}
+
+run "a_bulk_backfill" {
+  variables {
+    bulk_backfill    = true
+    bulk_concurrency = 50
+  }
+  assert {
+    condition     = aws_lambda_function.bulk["worker"].s3_key == "1/exporter.zip" && aws_lambda_function.bulk["worker"].timeout == 900
+    error_message = "The worker is the exporter's zip."
+  }
+  assert {
+    condition = alltrue([
+      for phase in ["Lookups", "Items", "Reduce"] :
+      jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States[phase].MaxConcurrency == 50
+      && jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States[phase].ItemReader.Parameters["Key.$"] == "$.planned.plan.${lower(phase)}"
+    ])
+    error_message = "Each phase reads the requests that the plan has written."
+  }
+  assert {
+    # Every state that is named exists.
+    condition = alltrue([
+      for state in values(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States) :
+      contains(keys(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States), try(state.Next, "Plan"))
+      && alltrue([for choice in try(state.Choices, []) : contains(keys(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States), choice.Next)])
+    ])
+    error_message = "A state names another one that the machine does not have."
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.bulk["worker"].policy).Statement :
+      !contains(statement.Resource, "*") && (!contains(statement.Action, "dynamodb:PutItem") || jsonencode(try(statement.Condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"], [])) == jsonencode(["LOOKUP#*"]))
+    ])
+    error_message = "The worker writes remembered lookups only."
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.bulk_machine["worker"].policy).Statement :
+      !contains(statement.Action, "dynamodb:ImportTable") || jsonencode(statement.Resource) == jsonencode(["arn:aws:dynamodb:eu-west-1:123456789012:table/exams-state-*"])
+    ])
+    error_message = "The machine creates tables named after the state table only."
   }
 }

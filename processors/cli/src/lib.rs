@@ -2,6 +2,7 @@
 
 mod arguments;
 pub mod backfill;
+mod bulk;
 pub mod command;
 pub mod compact;
 pub mod datasets;

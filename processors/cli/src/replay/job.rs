@@ -3,13 +3,14 @@
 use std::str::FromStr as _;
 use std::sync::Arc;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::TombstoneHistory;
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::commit::{OperationItem, TombstoneHistory};
 use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{Bucket, ScanRequest, TableScan as _};
+use afterwrite::sink::{Bucket, ScanRequest, TableScan as _, Tables as _};
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_bulk::import_times;
 use afterwrite_operations::input::{RecordInput, TimeRange};
 use afterwrite_operations::jobs::{JobKind, JobPlan, JobReport, JobRunner, JobState, JobStore};
 use afterwrite_operations::replay::{
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReplayProjection;
 use super::targets::{aggregator, relay};
+use crate::bulk::check_import;
 use crate::deployment::Deployment;
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, ProgressLine, print_report};
@@ -70,6 +72,7 @@ impl ReplayJob {
             write_units: records * counts * UNITS_PER_RECORD,
             storage_bytes: 0,
             put_requests: 0,
+            import_bytes: 0,
             notes,
         }
     }
@@ -196,12 +199,17 @@ async fn run(
     Ok(is_done && !has("failed") && !has("unprocessable") && !has("rejected"))
 }
 
-/// Fails unless the table is empty: in a table that has lost tombstones, old records must not be applied.
-pub(super) async fn check_fresh(deployment: &Deployment, into: &str) -> Result<()> {
+/// Fails unless the table is empty, or was built from exports after the beginning of the replay: in a table that has lost tombstones, old
+/// records must not be applied.
+pub(super) async fn check_fresh(deployment: &Deployment, into: &str, range: &TimeRange) -> Result<()> {
     if *into == *deployment.state_table {
         return Err(Error::new(ErrorKind::Configuration, "--into names the deployment's own state table")
             .with("table", into)
             .hint("Create a new table with the same keys, or leave out --into"));
+    }
+    let origin = OperationItem::Import.key(&Arc::from(into), "");
+    if let Some(origin) = deployment.tables.read(&[origin]).await?.items.pop().flatten() {
+        return check_import(import_times(&origin)?, range.from, SystemClock.now());
     }
     let mut request = Some(ScanRequest { page_items: Some(1), ..ScanRequest::whole(Arc::from(into)) });
     while let Some(now) = request {

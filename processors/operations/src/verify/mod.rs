@@ -141,6 +141,7 @@ pub fn plan_verify(state: (u64, u64), sources: (u64, u64), arguments: &VerifyArg
         write_units: 0,
         storage_bytes: 0,
         put_requests: 0,
+        import_bytes: 0,
         notes: vec!["nothing is written, except the state of the job".to_owned()],
     }
 }
