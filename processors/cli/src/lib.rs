@@ -4,6 +4,7 @@ mod arguments;
 pub mod backfill;
 pub mod command;
 pub mod compact;
+pub mod cost;
 pub mod datasets;
 mod demo;
 pub mod deployment;

@@ -13,9 +13,12 @@
 //! | [`state_table`] | state tables side by side |
 //! | [`backfill`] | what a table has already is counted |
 //! | [`verify`], [`repair`] | what is derived is compared with the items, and corrected |
+//! | [`stream_filters`] | which records of a stream invoke a function |
+//! | [`cost`] | what a deployment costs a month |
 //! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
 pub mod backfill;
+pub mod cost;
 mod cursor;
 pub mod fixture;
 pub mod input;
@@ -29,6 +32,7 @@ pub mod redrive;
 pub mod repair;
 pub mod replay;
 pub mod state_table;
+pub mod stream_filters;
 pub mod tables;
 mod tenant;
 pub mod trace;
