@@ -71,6 +71,12 @@ fn the_module_has_no_findings_but_those_that_are_waived() {
 }
 
 #[test]
+#[ignore = "needs cfn-lint and the release binaries: run tests/run"]
+fn the_sam_templates_of_all_models_have_no_findings() {
+    assert_check("template");
+}
+
+#[test]
 fn the_descriptions_in_the_modules_tests_are_up_to_date() {
     for name in ["exambuddy", "quiz"] {
         let description = DeploymentDescription::of(&Model::load(name).unwrap());

@@ -14,6 +14,7 @@ use crate::cost::CostArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
 use crate::dev::DevArguments;
+use crate::doctor::DoctorArguments;
 use crate::export::ExportArguments;
 use crate::heartbeat::HeartbeatArguments;
 use crate::invoke::InvokeArguments;
@@ -26,6 +27,7 @@ use crate::replay::ReplayArguments;
 use crate::run::RunArguments;
 use crate::state::StateCommand;
 use crate::tail::TailArguments;
+use crate::template::TemplateCommand;
 use crate::verify::{RepairCommand, VerifyCommand};
 
 const FOUND_A_PROBLEM: u8 = 1;
@@ -97,6 +99,11 @@ enum Command {
     Jobs(JobsCommand),
     /// Estimate what a deployment costs a month, by part, before it exists.
     Cost(CostArguments),
+    /// Check a deployment: tables, readers, mappings, queues and freshness, with what to change.
+    Doctor(DoctorArguments),
+    /// Write the deployment as a template of another tool than Terraform.
+    #[command(subcommand, after_help = "Examples:\n  afterwrite template sam my-model.toml > template.yaml")]
+    Template(TemplateCommand),
     /// Check, show, explain and compare table models, without AWS.
     #[command(
         subcommand,
@@ -127,6 +134,8 @@ impl Cli {
             Command::Verify(command) => Box::pin(command.run()).await,
             Command::Repair(command) => Box::pin(command.run()).await,
             Command::Cost(arguments) => Box::pin(arguments.run()).await,
+            Command::Doctor(arguments) => Box::pin(arguments.run()).await,
+            Command::Template(command) => command.run(),
             Command::Model(command) => Box::pin(command.run()).await,
             Command::Jobs(command) => Box::pin(command.run()).await,
         };
@@ -238,6 +247,9 @@ mod tests {
             "replay a --only everything",
             "state diff a",
             "cost shop",
+            "template",
+            "template sam",
+            "doctor --report",
             "cost --rate order=1/s",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
@@ -278,6 +290,8 @@ mod tests {
             "backfill --only a=b --yes --without-recovery",
             "verify --sample 0.5 --only a=b",
             "repair f --dry-run",
+            "doctor --model m --state-table s --tables a=b --bucket b --report f --json",
+            "template sam m --code d --single-reader --out f",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());

@@ -15,11 +15,13 @@
 //! | [`verify`], [`repair`] | what is derived is compared with the items, and corrected |
 //! | [`stream_filters`] | which records of a stream invoke a function |
 //! | [`cost`] | what a deployment costs a month |
+//! | [`doctor`] | a deployment judged, with what to change |
 //! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
 pub mod backfill;
 pub mod cost;
 mod cursor;
+pub mod doctor;
 pub mod fixture;
 pub mod input;
 pub mod invocation;

@@ -11,7 +11,7 @@ const FILE: &str = include_str!("prices.json");
 pub struct PriceList {
     /// The region.
     pub region: String,
-    /// The day on which the prices were looked up.
+    /// The day of the list.
     pub date: String,
     /// The currency.
     pub currency: String,

@@ -112,12 +112,17 @@ impl HeartbeatKey {
     /// The heartbeat's key; `None` if the table has no heartbeat.
     pub(super) fn of_table(table: &Table) -> Option<Self> {
         let write = heartbeat_write(table, table.name.clone(), Timestamp::from_epoch_ms(0))?;
-        let text = |attribute: &KeyAttribute| match &attribute.value {
-            AttributeValue::B(bytes) => Some(STANDARD.encode(bytes)),
-            value => value.as_text().map(str::to_owned),
+        let text = |attribute: &KeyAttribute| match attribute.value.as_text() {
+            Some(text) => Some(text.to_owned()),
+            None => binary_text(&attribute.value),
         };
         Some(Self { partition: text(&write.key.partition), sort: write.key.sort.as_ref().and_then(text) })
     }
+}
+
+/// A binary value, as records have it.
+fn binary_text(value: &AttributeValue<'_>) -> Option<String> {
+    if let AttributeValue::B(bytes) = value { Some(STANDARD.encode(bytes)) } else { None }
 }
 
 /// The keys whose partition key and whose sort key have one of these texts.
