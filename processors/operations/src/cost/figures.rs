@@ -41,7 +41,7 @@ pub(super) const QUEUE_REQUESTS_A_MESSAGE: f64 = 3.0;
 /// Compactor every hour, heartbeat every minute.
 pub(super) const SCHEDULES_A_SECOND: f64 = 1.0 / 3600.0 + 1.0 / 60.0;
 /// Of the module: custom metrics of the functions, and alarms.
-pub(super) const METRICS: f64 = 60.0;
+pub(super) const METRICS: f64 = 70.0;
 pub(super) const ALARMS: f64 = 24.0;
 /// A line of metrics for each batch of each function.
 pub(super) const LOG_BYTES_A_BATCH: f64 = 1_500.0;
