@@ -41,7 +41,7 @@ fn refuse_other_key(known: &[Value], columns: &Schema) -> Result<()> {
         return Ok(());
     }
     let names = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
-    Err(Error::new(ErrorKind::Configuration, "the variables of the item's key are others in the table than in the model")
+    Err(Error::new(ErrorKind::Configuration, "the key variables of the table differ from those of the model")
         .with("in the table", names(known))
         .with("in the model", names(key))
         .hint("Give the variables their old names; or give the dataset a new name and export the archive again with `afterwrite export`"))

@@ -1,3 +1,5 @@
+mod buckets;
+
 use std::io::Write as _;
 
 use afterwrite::record::AttributeValue;
@@ -11,6 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
+use self::buckets::{HangingBucket, LimitedBucket};
 use super::*;
 use crate::fixed_clock::FixedClock;
 use crate::schema::arrow_schema;
@@ -302,38 +305,6 @@ fn days(days: u64) -> String {
         .collect()
 }
 
-/// A bucket in which the objects of one key never respond.
-#[derive(Debug)]
-struct HangingBucket {
-    inner: Arc<MemoryObjects>,
-    hanging: &'static str,
-}
-
-impl afterwrite::sink::ObjectStore for HangingBucket {
-    async fn put(&self, key: &str, body: Vec<u8>) -> Result<()> {
-        self.inner.put(key, body).await
-    }
-}
-
-impl Bucket for HangingBucket {
-    async fn get(&self, key: &str) -> Result<Option<afterwrite::sink::ObjectChunks>> {
-        if key == self.hanging { std::future::pending().await } else { self.inner.get(key).await }
-    }
-    async fn put_new(
-        &self,
-        key: &str,
-        body: afterwrite::sink::ObjectBody,
-    ) -> Result<afterwrite::sink::PutOutcome> {
-        self.inner.put_new(key, body).await
-    }
-    async fn list(&self, prefix: &str) -> Result<Vec<afterwrite::sink::ListedObject>> {
-        self.inner.list(prefix).await
-    }
-    async fn delete(&self, keys: &[String]) -> Result<()> {
-        self.inner.delete(keys).await
-    }
-}
-
 #[test]
 fn an_object_that_cannot_be_read_in_time_fails_alone() {
     let bucket = Arc::new(MemoryObjects::default());
@@ -372,59 +343,6 @@ fn one_commit_adds_the_files_of_all_objects() {
         let file = &bucket.objects()[&format!("datasets/books_log/{path}")];
         file.len() as u64 == *size && rows_of(file.clone()).len() as u64 == *rows
     }));
-}
-
-/// A bucket that stops responding after a number of written files, and counts requests in flight.
-#[derive(Debug)]
-struct LimitedBucket {
-    inner: Arc<MemoryObjects>,
-    writes: std::sync::atomic::AtomicUsize,
-    limit: usize,
-    in_flight: std::sync::atomic::AtomicUsize,
-    most_in_flight: std::sync::atomic::AtomicUsize,
-}
-
-impl LimitedBucket {
-    fn new(inner: &Arc<MemoryObjects>, limit: usize) -> Self {
-        let zero = std::sync::atomic::AtomicUsize::default;
-        Self { inner: Arc::clone(inner), writes: zero(), limit, in_flight: zero(), most_in_flight: zero() }
-    }
-}
-
-impl ObjectStore for LimitedBucket {
-    async fn put(&self, key: &str, body: Vec<u8>) -> Result<()> {
-        self.inner.put(key, body).await
-    }
-}
-
-impl Bucket for LimitedBucket {
-    async fn get(&self, key: &str) -> Result<Option<afterwrite::sink::ObjectChunks>> {
-        self.inner.get(key).await
-    }
-
-    async fn put_new(
-        &self,
-        key: &str,
-        body: afterwrite::sink::ObjectBody,
-    ) -> Result<afterwrite::sink::PutOutcome> {
-        use std::sync::atomic::Ordering::Relaxed;
-        let in_flight = self.in_flight.fetch_add(1, Relaxed) + 1;
-        self.most_in_flight.fetch_max(in_flight, Relaxed);
-        tokio::task::yield_now().await;
-        self.in_flight.fetch_sub(1, Relaxed);
-        if self.writes.fetch_add(1, Relaxed) >= self.limit {
-            return Err(Error::new(ErrorKind::Unavailable, "injected"));
-        }
-        self.inner.put_new(key, body).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<afterwrite::sink::ListedObject>> {
-        self.inner.list(prefix).await
-    }
-
-    async fn delete(&self, keys: &[String]) -> Result<()> {
-        self.inner.delete(keys).await
-    }
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl FunctionInstance {
     }
 }
 
-/// The variables that Lambda sets for every function.
+/// The environment variables that Lambda sets for every function.
 fn lambda_variables(name: &str, address: &str) -> [(&'static str, String); 10] {
     [
         ("AWS_LAMBDA_RUNTIME_API", address.to_owned()),

@@ -147,7 +147,7 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         Ok((items, outcome))
     }
 
-    /// The items of the tenant; all of them if there is none. A lookup that is not remembered decides for no tenant.
+    /// The items of the tenant; all items if no tenant is selected. An item whose lookup is not remembered belongs to no tenant.
     async fn of_tenant<'p>(&self, items: Vec<IdentifiedItem<'p>>) -> Result<Vec<IdentifiedItem<'p>>> {
         let Some(tenant) = &self.arguments.only else { return Ok(items) };
         let (mut inside, mut open) = (Vec::new(), Vec::new());

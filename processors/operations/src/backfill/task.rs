@@ -165,7 +165,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         Ok(outcome)
     }
 
-    /// The items of the tenant; all of them if there is none.
+    /// The items of the tenant; all items if no tenant is selected.
     pub(super) async fn of_tenant<'p>(
         &self,
         items: Vec<IdentifiedItem<'p>>,
