@@ -18,6 +18,7 @@ mod environment;
 pub mod exact;
 mod invocation;
 pub mod item;
+pub mod records;
 pub mod recount;
 pub mod report;
 pub mod rollups;
