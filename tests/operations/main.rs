@@ -3,8 +3,11 @@
 
 mod backfill;
 mod command_line;
+mod dataset_drift;
 mod datasets;
 mod jobs;
 mod lake;
+mod live_lake;
+mod resuming;
 mod verify;
 mod world;

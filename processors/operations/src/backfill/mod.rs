@@ -28,6 +28,7 @@ use afterwrite::table::Model;
 use serde::{Deserialize, Serialize};
 
 pub use self::dataset_plan::plan_datasets;
+pub(crate) use self::datasets::dataset_tables;
 pub use self::datasets::{DatasetFill, dataset_units};
 pub use self::export::{ExportFolder, ExportSource, TableExport};
 pub use self::job::BackfillJob;
