@@ -23,9 +23,7 @@ use afterwrite_operations::verify::{
     VerifyFinding, VerifyJob, VerifyReport, VerifyTask, recheck_rows, verify_units,
 };
 
-use super::lake::{
-    MortalBucket, compact, differences, export_archive, filling, judge, store_heartbeat, table_rows,
-};
+use super::lake::{compact, differences, export_archive, filling, judge, store_heartbeat, table_rows};
 use super::live_lake::LiveLake;
 use super::world::{OperationWorld, STATE};
 
@@ -53,10 +51,9 @@ async fn fill(world: &Arc<OperationWorld>, objects: &Arc<MemoryObjects>) {
         BackfillArguments::default(),
         None,
     );
-    let bucket = MortalBucket { objects: Arc::clone(objects), ..MortalBucket::new(world) };
     let task = BackfillJob {
         counting: Some(counting.await.unwrap()),
-        filling: Some(filling(world, bucket, Arc::clone(world), "fill")),
+        filling: Some(filling(world, Arc::clone(objects), Arc::clone(world), "fill")),
     };
     run(world, task.units(), &task).await;
 }

@@ -9,5 +9,6 @@ mod jobs;
 mod lake;
 mod live_lake;
 mod resuming;
+mod timed;
 mod verify;
 mod world;

@@ -13,6 +13,7 @@
 //! | [`state_table`] | state tables side by side |
 //! | [`backfill`] | what a table has already is counted |
 //! | [`verify`], [`repair`] | what is derived is compared with the items, and corrected |
+//! | [`verifier`] | the function that verifies on a schedule |
 //! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
 pub mod backfill;
@@ -32,6 +33,7 @@ pub mod state_table;
 pub mod tables;
 mod tenant;
 pub mod trace;
+pub mod verifier;
 pub mod verify;
 
 pub use self::tenant::TenantFilter;

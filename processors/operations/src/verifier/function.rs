@@ -23,6 +23,8 @@ use crate::verify::{
 const FUNCTION: &str = "verifier";
 /// Time for the report.
 const REPORT_TIME: Duration = Duration::from_secs(10);
+/// Rechecks end so long before everything must: what they have found is reported.
+const RECHECK_END: Duration = Duration::from_secs(15);
 /// The bytes of a segment. A run that is cut short has read whole segments.
 const SEGMENT_BYTES: u64 = 32 * 1024 * 1024;
 const SEGMENTS: std::ops::RangeInclusive<u64> = 8..=2_000;
@@ -66,7 +68,7 @@ impl VerifierFunction {
         let arguments = self.arguments(request).await?;
         let units = verify_units(&self.config.model, &arguments);
         let end = deadline.minus(REPORT_TIME);
-        let job = self.job(&arguments, end)?;
+        let job = self.job(&arguments, end.minus(RECHECK_END))?;
         let tolerance = Duration::from_secs(request.tolerance_seconds);
         let timed = TimedVerification { job: &job, clock: &SystemClock, deadline: end, tolerance };
         let (found, share) = Box::pin(timed.run(units)).await?;

@@ -72,7 +72,9 @@ mod tests {
 
     #[test]
     fn another_payload_is_refused_with_an_example() {
-        for payload in ["{\"verify\":{\"sample\":0}}", "{\"verify\":{\"share\":1}}", "{\"dataset\":\"a\"}", "[]"] {
+        for payload in
+            ["{\"verify\":{\"sample\":0}}", "{\"verify\":{\"share\":1}}", "{\"dataset\":\"a\"}", "[]"]
+        {
             let error = VerifierRequest::read(payload).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Event, "{payload}");
             assert!(error.to_string().contains("sample"), "{error}");

@@ -161,12 +161,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> TimedVerification<'_, B
     }
 
     /// Runs phases one after the other, until all is done or it is time; a phase that is not done ends the group.
-    async fn phases(
-        &self,
-        run: &mut TimedRun,
-        phases: RangeInclusive<u32>,
-        until: Timestamp,
-    ) -> Result<()> {
+    async fn phases(&self, run: &mut TimedRun, phases: RangeInclusive<u32>, until: Timestamp) -> Result<()> {
         for phase in phases {
             let Some(units) = run.units.remove(&phase) else { continue };
             let units = Box::pin(self.phase(run, self.shuffled(units), until)).await?;
@@ -231,7 +226,7 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> TimedVerification<'_, B
     /// The units in random order.
     fn shuffled(&self, units: Vec<WorkUnit>) -> Vec<WorkUnit> {
         let mut keyed: Vec<(u32, WorkUnit)> =
-            units.into_iter().map(|unit| (u32::from(self.clock.permille()), unit)).collect();
+            units.into_iter().map(|unit| (self.clock.permille(), unit)).collect();
         keyed.sort_by_key(|(random, _)| *random);
         keyed.into_iter().map(|(_, unit)| unit).collect()
     }

@@ -6,7 +6,7 @@ use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::sink::{Bucket, TableScan, Tables};
 
-use super::datasets::DatasetCheck;
+use super::datasets::{DatasetCheck, ReadSides};
 use super::finding::VerifyFinding;
 use super::journal::{VerifyEntry, set_back_units};
 use super::state::{DatasetCoverage, VerifySummary};
@@ -69,6 +69,19 @@ impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock> VerifyJob<B, T, C> {
             datasets.restore(&entries);
         }
         Ok(())
+    }
+
+    /// Restricts the comparison of datasets to what was read.
+    pub(crate) fn limit_datasets(&self, sides: ReadSides) {
+        if let Some(datasets) = &self.datasets {
+            datasets.limit(sides);
+        }
+    }
+
+    /// The suspects for which a run had no time: those of items, rollups and rows.
+    pub(crate) fn unjudged(&self, items_done: bool, rollups_done: bool, rows_done: bool) -> u64 {
+        let rows = self.datasets.as_ref().map_or(0, |datasets| datasets.unjudged(rows_done));
+        self.state.unjudged(items_done, rollups_done) + rows
     }
 
     /// The result, once every unit is done. `totals` are those of the job.

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::bound::drift_upper_bound;
 use self::datasets::check_units;
-pub use self::datasets::{DatasetCheck, DatasetJudge, recheck_rows};
+pub use self::datasets::{DatasetCheck, DatasetJudge, ReadSides, recheck_rows};
 pub(crate) use self::datasets::{JudgedRow, RowVerdicts, candidates_of};
 pub use self::finding::{
     ExpectedValue, FindingPlace, FindingVerdict, RowDifference, RowLocation, VerifyFinding, finding_lines,
@@ -167,17 +167,20 @@ pub fn plan_verify(state: (u64, u64), sources: (u64, u64), arguments: &VerifyArg
         judged
     };
     let page_units = |bytes: u64| bytes.div_ceil(4096);
+    let readings = if arguments.datasets == DatasetCoverage::Compared { 2 } else { 1 };
+    let mut notes = vec!["nothing is written, except the state of the job".to_owned()];
+    notes.push(format!("datasets: {}", arguments.datasets.described()));
     JobPlan {
-        items: 3 * state_items + items,
-        bytes: 3 * state_bytes + bytes,
+        items: 3 * state_items + readings * items,
+        bytes: 3 * state_bytes + readings * bytes,
         changes: 0,
         read_units: page_units(state_bytes) * 2
-            + page_units(bytes).div_ceil(2)
+            + readings * page_units(bytes).div_ceil(2)
             + judged(items) * 3
             + judged(state_items) * 2,
         write_units: 0,
         storage_bytes: 0,
         put_requests: 0,
-        notes: vec!["nothing is written, except the state of the job".to_owned()],
+        notes,
     }
 }

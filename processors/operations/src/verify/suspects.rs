@@ -113,6 +113,11 @@ fn again(suspect: &SuspectItem, difference: &VerifyFinding, now: Timestamp) -> S
     }
 }
 
+/// The finding about a suspect that cannot be judged again in time.
+pub(crate) fn out_of_time<T>(judge: &ItemJudge<T>, suspect: &SuspectItem) -> VerifyFinding {
+    undecided(judge, suspect, Some("there was no time to judge the item again".to_owned()))
+}
+
 fn undecided<T>(judge: &ItemJudge<T>, suspect: &SuspectItem, reason: Option<String>) -> VerifyFinding {
     let finding = VerifyFinding::of_source(suspect.place, &judge.model, &suspect.source);
     finding.undecided(reason.unwrap_or_else(|| "the item kept changing while it was judged".to_owned()))

@@ -9,7 +9,7 @@ use afterwrite::clock::Clock;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::RollupTargets;
-use afterwrite::record::AttributeValue;
+use afterwrite::record::{AttributeValue, Timestamp};
 use afterwrite::sink::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite::table::Model;
 
@@ -20,7 +20,7 @@ use super::recheck::SETTLE;
 use super::sample::is_sampled;
 use super::state::VerifyState;
 use super::sums::{RollupPlace, SumVerdict, add_entry, entry_of, judge, note_revision, without_shard};
-use super::suspects::{judge_first, judge_suspects};
+use super::suspects::{judge_first, judge_suspects, out_of_time};
 use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
@@ -45,6 +45,8 @@ pub struct VerifyTask<T, C> {
     state: Mutex<VerifyState>,
     /// Keeps what was found for a process that resumes the job; `None` if the job cannot be resumed.
     journal: Option<Arc<JobJournal<T, C>>>,
+    /// When rechecks must end; `None` if they have the time that they need.
+    until: Option<Timestamp>,
 }
 
 impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
@@ -69,7 +71,23 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             arguments,
             state: Mutex::default(),
             journal: None,
+            until: None,
         }
+    }
+
+    /// Ends rechecks at this time: suspects that must wait longer are undecided.
+    #[must_use]
+    pub fn until(mut self, until: Timestamp) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// The suspects for which a run had no time.
+    pub(super) fn unjudged(&self, is_recheck_done: bool, are_rollups_done: bool) -> u64 {
+        let state = self.lock();
+        let items = if is_recheck_done { 0 } else { state.suspects.len() };
+        let rollups = if are_rollups_done { 0 } else { state.suspect_rollups.len() };
+        u64::try_from(items + rollups).unwrap_or(u64::MAX)
     }
 
     /// Keeps what is found in the journal of the job.
@@ -334,6 +352,11 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let mut results = VerifyState::default();
         let mut items_confirmed = 0;
         while !suspects.is_empty() {
+            let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(tolerance)).max();
+            if self.until.is_some_and(|until| ripe_at.is_some_and(|ripe_at| ripe_at >= until)) {
+                results.findings.extend(suspects.iter().map(|suspect| out_of_time(&self.judge, suspect)));
+                break;
+            }
             let judged = judge_suspects(&self.judge, &self.clock, suspects, tolerance, &mut results).await?;
             items_confirmed += judged.1;
             suspects = judged.0;

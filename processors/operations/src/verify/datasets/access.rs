@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use afterwrite::clock::Clock;
 use afterwrite::commit::{RememberedLookups, StateItems};
+use afterwrite::record::Timestamp;
 use afterwrite::sink::{Bucket, TableScan, Tables};
 use afterwrite::table::Model;
 use afterwrite_datasets::compact::CompactionOptions;
@@ -19,6 +20,8 @@ pub struct DatasetJudge<B, T, C> {
     pub(crate) tables: T,
     pub(crate) state: StateItems,
     pub(super) tolerance: Duration,
+    /// When judgements must end; `None` if they have the time that they need.
+    pub(super) until: Option<Timestamp>,
 }
 
 impl<B: Bucket + Clone, T: Tables + TableScan + Clone, C: Clock> DatasetJudge<B, T, C> {
@@ -40,7 +43,15 @@ impl<B: Bucket + Clone, T: Tables + TableScan + Clone, C: Clock> DatasetJudge<B,
             tables,
             state,
             tolerance,
+            until: None,
         }
+    }
+
+    /// Ends judgements at this time: candidates that must wait longer are undecided.
+    #[must_use]
+    pub fn until(mut self, until: Timestamp) -> Self {
+        self.until = Some(until);
+        self
     }
 }
 

@@ -98,6 +98,11 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
             // A candidate whose log is not complete keeps its first look, and waits as well.
             let is_first = open.iter().all(|open| open.rounds == 0);
             let wait = if is_first { wait } else { wait.max(self.tolerance / 2) };
+            if self.until.is_some_and(|until| clock.now().plus(wait) >= until) {
+                let late = open.iter().map(|open| self.undecided(open, "there was no time to look again"));
+                verdicts.undecided.extend(late);
+                break;
+            }
             clock.sleep(wait).await;
             let mut left = Vec::new();
             while !open.is_empty() {

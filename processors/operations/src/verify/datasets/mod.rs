@@ -24,5 +24,5 @@ pub use self::access::DatasetJudge;
 pub(crate) use self::judge::{JudgedRow, RowVerdicts};
 pub(crate) use self::keys::{RowCandidate, candidates_of};
 pub use self::recheck::recheck_rows;
-pub use self::task::DatasetCheck;
 pub(crate) use self::task::check_units;
+pub use self::task::{DatasetCheck, ReadSides};

@@ -55,8 +55,24 @@ enum CheckPart {
     Recheck,
 }
 
+/// Which side was read completely. Keys that are on one side only are judged if the other side is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadSides {
+    /// The items.
+    pub items: bool,
+    /// The rows.
+    pub rows: bool,
+}
+
+impl Default for ReadSides {
+    fn default() -> Self {
+        Self { items: true, rows: true }
+    }
+}
+
 #[derive(Debug, Default)]
 struct CheckState {
+    sides: ReadSides,
     candidates: Vec<RowCandidate>,
     findings: Vec<VerifyFinding>,
 }
@@ -98,6 +114,16 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
     /// The findings so far.
     pub(crate) fn findings(&self) -> Vec<VerifyFinding> {
         self.lock().findings.clone()
+    }
+
+    /// Restricts the comparison to what was read.
+    pub(crate) fn limit(&self, sides: ReadSides) {
+        self.lock().sides = sides;
+    }
+
+    /// The candidates for which a run had no time.
+    pub(crate) fn unjudged(&self, is_recheck_done: bool) -> u64 {
+        if is_recheck_done { 0 } else { count(self.lock().candidates.len()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, CheckState> {
@@ -201,7 +227,8 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
     async fn compare(&self, unit: &WorkUnit) -> Result<StepOutcome> {
         let index = unit.cursor.as_ref().and_then(Value::as_u64).unwrap_or(0);
         let seen = self.spill.read(usize::try_from(index).unwrap_or(FILES))?;
-        let compared = compare_keys(seen);
+        let sides = self.lock().sides;
+        let compared = compare_keys(seen, sides);
         let next = index + 1;
         let (unjudged, all) = {
             let mut state = self.lock();
@@ -265,13 +292,16 @@ struct ComparedKeys {
     candidates: Vec<RowCandidate>,
 }
 
-fn compare_keys(seen: HashMap<DatasetKey, Vec<SeenRow>>) -> ComparedKeys {
+fn compare_keys(seen: HashMap<DatasetKey, Vec<SeenRow>>, sides: ReadSides) -> ComparedKeys {
     let mut compared = ComparedKeys::default();
     for (key, rows) in seen {
         let on = |side: RowSide| rows.iter().filter(move |row| row.side == side);
         let items: Vec<&SeenRow> = on(RowSide::Item).collect();
         let stored: Vec<&SeenRow> = on(RowSide::Dataset).chain(on(RowSide::Unassigned)).collect();
         if items.is_empty() && on(RowSide::Dataset).next().is_none() {
+            continue;
+        }
+        if (!sides.items && items.is_empty()) || (!sides.rows && stored.is_empty()) {
             continue;
         }
         compared.keys += 1;
