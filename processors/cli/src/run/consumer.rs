@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use afterwrite::clock::SystemClock;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite::{Error, Result};
 use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
@@ -29,7 +29,7 @@ pub(super) struct ConsumptionPlan<'p> {
     pub(super) settings: &'p MappingSettings,
     /// Whether the checkpoints are forgotten first.
     pub(super) reset: bool,
-    /// What follows if changes are missing; without it, the consumer stops.
+    /// The recovery if changes are missing; without it, the consumer stops.
     pub(super) recovery: Option<&'p GapRecovery>,
 }
 

@@ -1,4 +1,4 @@
-//! What a consumer does when changes are missing from its stream.
+//! The recovery of a consumer whose stream lacks changes.
 //!
 //! | policy | recovery |
 //! |---|---|

@@ -9,7 +9,7 @@ use crate::verify::DEFAULT_TOLERANCE;
 const FUNCTION: &str = "verifier";
 const HINT: &str = "Invoke it on a schedule with {\"verify\": {\"sample\": 0.01}}; all fields are optional";
 
-/// What to verify. Absent fields have defaults.
+/// The extent of a verification. Absent fields have defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VerifierRequest {

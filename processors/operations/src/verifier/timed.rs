@@ -28,7 +28,7 @@ use crate::verify::{ReadSides, VerifyJob, VerifyReport};
 
 /// The steps at once.
 const WORKERS: usize = 8;
-/// What rechecks take in addition to the tolerance.
+/// The time of rechecks in addition to the tolerance.
 const RECHECK_TIME: Duration = Duration::from_secs(60);
 /// The end of each group, in percent of the time before rechecks.
 const SUMS_END: u32 = 40;

@@ -1,4 +1,4 @@
-//! What a verification has found so far, as its journal keeps it; and which of its units a resumed job repeats.
+//! The findings of a verification so far, as its journal keeps them; and the units that a resumed job repeats.
 
 use std::collections::BTreeSet;
 

@@ -77,8 +77,8 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
             let rows = self.exporter.values_of(&expected)?;
             for (row, (item, day)) in expected.items.iter().zip(&expected.days).enumerate() {
                 let place = places.get(*item).copied().unwrap_or(usize::MAX);
-                let is_asked = keys.get(place).is_some_and(|key| key.dataset == expected.dataset);
-                if let Some(look) = looks.get_mut(place).filter(|_| is_asked) {
+                let is_wanted = keys.get(place).is_some_and(|key| key.dataset == expected.dataset);
+                if let Some(look) = looks.get_mut(place).filter(|_| is_wanted) {
                     let found = found_row(&rows, row);
                     look.expected =
                         Some(ExpectedRow { day: day.clone(), digest: found.digest, values: found.values });
