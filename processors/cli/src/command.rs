@@ -103,7 +103,10 @@ enum Command {
     /// Check a deployment: tables, readers, mappings, queues and freshness, with what to change.
     Doctor(DoctorArguments),
     /// Write the deployment as a template of another tool than Terraform.
-    #[command(subcommand, after_help = "Examples:\n  afterwrite template sam my-model.toml > template.yaml")]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml"
+    )]
     Template(TemplateCommand),
     /// Check, show, explain and compare table models, without AWS.
     #[command(
