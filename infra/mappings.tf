@@ -5,6 +5,16 @@ locals {
       for table in keys(local.model.tables) : "${reader}/${table}" => { function = reader, table = table }
     }
   ]...)
+
+  # Only records that a function uses invoke it: the patterns of the model's description, by the projections that the function hosts.
+  hosted = {
+    aggregator = join(",", var.single_reader ? local.projections : ["aggregate"])
+    relay      = join(",", local.relayed)
+  }
+  stream_patterns = {
+    for key, mapping in local.stream_mappings :
+    key => contains(keys(var.stream_filters), mapping.table) ? var.stream_filters[mapping.table] : try(local.model.filters[mapping.table][local.hosted[mapping.function]], [])
+  }
 }
 
 resource "aws_lambda_event_source_mapping" "stream" {
@@ -26,11 +36,11 @@ resource "aws_lambda_event_source_mapping" "stream" {
   maximum_retry_attempts         = var.stream_mapping.maximum_retry_attempts
   maximum_record_age_in_seconds  = var.stream_mapping.maximum_record_age_in_seconds
 
-  kms_key_arn = contains(keys(var.stream_filters), each.value.table) ? var.kms_key_arn : null
+  kms_key_arn = length(local.stream_patterns[each.key]) > 0 ? var.kms_key_arn : null
   tags        = var.tags
 
   dynamic "filter_criteria" {
-    for_each = contains(keys(var.stream_filters), each.value.table) ? [var.stream_filters[each.value.table]] : []
+    for_each = length(local.stream_patterns[each.key]) > 0 ? [local.stream_patterns[each.key]] : []
     content {
       dynamic "filter" {
         for_each = filter_criteria.value

@@ -179,13 +179,16 @@ variable "stream_mapping" {
 }
 
 variable "stream_filters" {
-  description = "Filter patterns (JSON) of the event source mappings, by the table's name in the model: only records that match one of them invoke a function. The heartbeat (`AFTERWRITE#HEARTBEAT`) must match, too. Default: every record does."
+  description = <<-EOT
+    Filter patterns (JSON) of the event source mappings in place of the model's, by the table's name in the model: only records that match one of them invoke a function.
+    An empty list: every record does. The heartbeat (`AFTERWRITE#HEARTBEAT`) must match, too. Default: the patterns of `afterwrite model filters`.
+  EOT
   type        = map(list(string))
   default     = {}
 
   validation {
-    condition     = alltrue([for patterns in values(var.stream_filters) : length(patterns) >= 1 && length(patterns) <= 5])
-    error_message = "A mapping has 1 to 5 filter patterns."
+    condition     = alltrue([for patterns in values(var.stream_filters) : length(patterns) <= 5])
+    error_message = "A mapping has at most 5 filter patterns."
   }
 
   validation {

@@ -70,9 +70,17 @@ run "an_existing_table_with_two_readers" {
       mapping.function_response_types == toset(["ReportBatchItemFailures"]) && mapping.bisect_batch_on_function_error &&
       mapping.maximum_retry_attempts == 20 && mapping.maximum_record_age_in_seconds == 21600 && mapping.parallelization_factor == 1 &&
       mapping.destination_config[0].on_failure[0].destination_arn == aws_s3_bucket.failures.arn &&
-      mapping.metrics_config[0].metrics == toset(["EventCount"]) && length(mapping.filter_criteria) == 0
+      mapping.metrics_config[0].metrics == toset(["EventCount"])
     ])
     error_message = "The mappings lose nothing while they start, redeliver from the failed record, are bounded, and keep failed records in S3."
+  }
+  assert {
+    condition     = toset([for filter in one(aws_lambda_event_source_mapping.stream["aggregator/ExamBuddyTable"].filter_criteria).filter : filter.pattern]) == toset(jsondecode(file("tests/exambuddy.json")).filters.ExamBuddyTable.aggregate)
+    error_message = "Only keys of the model's entities invoke aggregator."
+  }
+  assert {
+    condition     = length(aws_lambda_event_source_mapping.stream["relay/ExamBuddyTable"].filter_criteria) == 0
+    error_message = "The archive has every change."
   }
   assert {
     condition     = keys(aws_lambda_function.function) == ["aggregator", "compactor", "exporter", "relay"]
@@ -298,6 +306,16 @@ run "filters_are_encrypted_if_there_is_a_key" {
   assert {
     condition     = alltrue([for configuration in values(aws_s3_bucket_server_side_encryption_configuration.bucket) : one(configuration.rule).apply_server_side_encryption_by_default[0].sse_algorithm == "aws:kms"])
     error_message = "The buckets are encrypted with the key."
+  }
+}
+
+run "every_record_is_delivered_if_the_filters_are_empty" {
+  variables {
+    stream_filters = { ExamBuddyTable = [] }
+  }
+  assert {
+    condition     = alltrue([for mapping in values(aws_lambda_event_source_mapping.stream) : length(mapping.filter_criteria) == 0])
+    error_message = "An empty list removes the model's patterns."
   }
 }
 

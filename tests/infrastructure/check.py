@@ -5,6 +5,7 @@
     python check.py new-table   the example, applied to moto: limits, drift of a second plan, nothing left when destroyed
     python check.py existing-table
     python check.py global-table
+    python check.py template    cfn-lint: the SAM templates of all built-in models
     python check.py scan        checkov: no findings but those that the sources waive, with a reason
 
 Needs terraform 1.7 or later, or OpenTofu 1.8 or later, with the AWS provider, and the Python packages moto and checkov. The provider
@@ -12,10 +13,14 @@ comes from where Terraform finds it: the network, or a folder (TF_CLI_ARGS_init=
 """
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
-from deployment import Deployment
+from deployment import FUNCTIONS, Deployment
+from doctor import Doctor
 from limits import Limits, unknown_actions
 from moto_process import Moto
 from terraform import Terraform, differences, resources_of
@@ -77,6 +82,8 @@ def check_example(name):
         ]
         assert not drift, "a second plan differs:\n" + "\n".join(map(str, drift))
 
+        if name == "new-table":
+            Doctor(moto, terraform.outputs(root)).check()
         terraform.run("destroy", "-auto-approve", folder=root)
         left = moto.inventory() - before
         assert not left, f"destroy left {sorted(left)}"
@@ -98,6 +105,23 @@ def check_scan():
     print(f"checkov: {summary['passed']} checks passed, {summary['skipped']} are waived, each with its reason")
 
 
+def check_template():
+    binaries = os.environ.get("AFTERWRITE_TEST_BIN_DIR")
+    assert binaries, "AFTERWRITE_TEST_BIN_DIR is not set: run tests/run"
+    with tempfile.TemporaryDirectory(prefix="afterwrite-templates-") as folder:
+        for model in ["exambuddy", "algoitny", "quiz", "shop", "glad"]:
+            for options in [[], ["--single-reader"]]:
+                file = Path(folder) / f"{model}{len(options)}.yaml"
+                command = [Path(binaries) / "afterwrite", "template", "sam", model, "--code", folder, "--out", file, *options]
+                subprocess.run(command, check=True)
+        for function in FUNCTIONS:
+            (Path(folder) / f"{function}.zip").write_bytes(b"")
+        lint = [sys.executable, "-m", "cfnlint", "--regions", "eu-west-1", "--template", *sorted(Path(folder).glob("*.yaml"))]
+        done = subprocess.run(lint, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"cfn-lint:\n{done.stdout[-6000:]}{done.stderr[-2000:]}"
+    print("cfn-lint: 10 templates without findings")
+
+
 def main():
     match sys.argv[1:]:
         case ["sources"]:
@@ -106,6 +130,8 @@ def main():
             check_cases()
         case ["scan"]:
             check_scan()
+        case ["template"]:
+            check_template()
         case ["new-table" | "existing-table" | "global-table" as name]:
             check_example(name)
         case _:

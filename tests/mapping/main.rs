@@ -12,6 +12,7 @@ mod faults;
 mod filters;
 mod harness;
 mod lanes;
+mod model_filters;
 mod page;
 mod response;
 mod restarts;

@@ -26,6 +26,7 @@ pub mod redis;
 mod request;
 pub mod s3;
 pub mod sqs;
+mod table_index;
 mod table_scan;
 mod tables;
 
@@ -38,6 +39,7 @@ pub use self::distribution::{Distribution, DistributionError};
 pub use self::item_size::{MAX_ITEM_BYTES, item_bytes, value_bytes, write_units};
 pub use self::object_store::{Bucket, ListedObject, ObjectBody, ObjectChunks, ObjectStore, PutOutcome};
 pub use self::path_queue::PathQueue;
+pub use self::table_index::{IndexProjection, TableIndex};
 pub use self::table_scan::{RecoveryState, ScanPage, ScanRequest, TableScan, TableSummary};
 pub use self::tables::{
     ConsumedUnits, IndexPage, IndexQuery, MAX_TRANSACTION_ACTIONS, MAX_TRANSACTION_BYTES, ReadSnapshot,

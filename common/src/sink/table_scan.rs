@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use super::table_index::TableIndex;
 use crate::Error;
 use crate::record::{Item, Timestamp};
 
@@ -78,6 +79,8 @@ pub struct TableSummary {
     pub items: u64,
     /// Their size in bytes, updated as often.
     pub bytes: u64,
+    /// Its global secondary indexes.
+    pub indexes: Vec<TableIndex>,
     /// The label of the current stream, if the table has one.
     pub stream_label: Option<String>,
     /// Whether the table can be restored to a point in time.

@@ -10,9 +10,11 @@ use clap::{Parser, Subcommand};
 
 use crate::backfill::BackfillCommand;
 use crate::compact::CompactArguments;
+use crate::cost::CostArguments;
 use crate::datasets::DatasetsCommand;
 use crate::demo::DemoArguments;
 use crate::dev::DevArguments;
+use crate::doctor::DoctorArguments;
 use crate::export::ExportArguments;
 use crate::heartbeat::HeartbeatArguments;
 use crate::invoke::InvokeArguments;
@@ -25,6 +27,7 @@ use crate::replay::ReplayArguments;
 use crate::run::RunArguments;
 use crate::state::StateCommand;
 use crate::tail::TailArguments;
+use crate::template::TemplateCommand;
 use crate::verify::{RepairCommand, VerifyCommand};
 
 const FOUND_A_PROBLEM: u8 = 1;
@@ -94,6 +97,13 @@ enum Command {
         after_help = "Examples:\n  afterwrite jobs list\n  afterwrite jobs set backfill-20260206T101500-042 rate=100"
     )]
     Jobs(JobsCommand),
+    /// Estimate what a deployment costs a month, by part, before it exists.
+    Cost(CostArguments),
+    /// Check a deployment: tables, readers, mappings, queues and freshness, with what to change.
+    Doctor(DoctorArguments),
+    /// Write the deployment as a template of another tool than Terraform.
+    #[command(subcommand, after_help = "Examples:\n  afterwrite template sam my-model.toml > template.yaml")]
+    Template(TemplateCommand),
     /// Check, show, explain and compare table models, without AWS.
     #[command(
         subcommand,
@@ -123,6 +133,9 @@ impl Cli {
             Command::Backfill(command) => Box::pin(command.run()).await,
             Command::Verify(command) => Box::pin(command.run()).await,
             Command::Repair(command) => Box::pin(command.run()).await,
+            Command::Cost(arguments) => Box::pin(arguments.run()).await,
+            Command::Doctor(arguments) => Box::pin(arguments.run()).await,
+            Command::Template(command) => command.run(),
             Command::Model(command) => Box::pin(command.run()).await,
             Command::Jobs(command) => Box::pin(command.run()).await,
         };
@@ -198,6 +211,7 @@ mod tests {
             ("jobs set x speed=1", "write rate=ITEMS"),
             ("verify --sample 0", "write a number above 0"),
             ("backfill --only a", "write a name"),
+            ("cost shop --rate order=20", "write ENTITY=NUMBER/s"),
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             let error = Cli::try_parse_from(line).unwrap_err().to_string();
@@ -232,6 +246,11 @@ mod tests {
             "replay a --dry-run --into t",
             "replay a --only everything",
             "state diff a",
+            "cost shop",
+            "template",
+            "template sam",
+            "doctor --report",
+            "cost --rate order=1/s",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line).unwrap_err().use_stderr());
@@ -253,6 +272,8 @@ mod tests {
             "model explain m --item - --given a=b --table t",
             "model diff a b --items e=5",
             "model test d --model m --json",
+            "model filters m --function relay --without-archive --max-patterns 10 --json",
+            "cost m --rate a=1/s --sample f --index T=PK,SK --shards 2 --month 3 --queries 9 --cloudfront --json",
             "invoke --event - --function relay --items a --items b --json",
             "invoke --event e --deployed --dry-run",
             "tail --table t --endpoint-url http://127.0.0.1:1 --limit 5 --show-items --json",
@@ -269,6 +290,8 @@ mod tests {
             "backfill --only a=b --yes --without-recovery",
             "verify --sample 0.5 --only a=b",
             "repair f --dry-run",
+            "doctor --model m --state-table s --tables a=b --bucket b --report f --json",
+            "template sam m --code d --single-reader --out f",
         ] {
             let line = ["afterwrite"].into_iter().chain(line.split_whitespace());
             assert!(Cli::try_parse_from(line.clone()).is_ok(), "{:?}", line.collect::<Vec<_>>());

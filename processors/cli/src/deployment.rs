@@ -64,7 +64,8 @@ impl DeploymentArguments {
         Ok(JobStore::new(Arc::new(connect().await?), SystemClock, state_table))
     }
 
-    fn settings(&self) -> EnvironmentSettings {
+    /// The settings of the environment, with those of these options.
+    pub(crate) fn settings(&self) -> EnvironmentSettings {
         let mut settings = EnvironmentSettings::from_env();
         settings.model =
             self.model.clone().or(settings.model).or_else(|| Some(Model::DEFAULT_NAME.to_owned()));

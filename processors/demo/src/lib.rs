@@ -18,6 +18,7 @@ mod environment;
 pub mod exact;
 mod invocation;
 pub mod item;
+pub mod records;
 pub mod recount;
 pub mod report;
 pub mod rollups;
@@ -25,7 +26,7 @@ pub mod script;
 pub mod verdict;
 pub mod workload;
 pub mod workloads;
-mod writer;
+pub mod writer;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -13,10 +13,15 @@
 //! | [`state_table`] | state tables side by side |
 //! | [`backfill`] | what a table has already is counted |
 //! | [`verify`], [`repair`] | what is derived is compared with the items, and corrected |
+//! | [`stream_filters`] | which records of a stream invoke a function |
+//! | [`cost`] | what a deployment costs a month |
+//! | [`doctor`] | a deployment judged, with what to change |
 //! | [`jobs`] | long work that can be watched, paused, resumed and throttled |
 
 pub mod backfill;
+pub mod cost;
 mod cursor;
+pub mod doctor;
 pub mod fixture;
 pub mod input;
 pub mod invocation;
@@ -29,6 +34,7 @@ pub mod redrive;
 pub mod repair;
 pub mod replay;
 pub mod state_table;
+pub mod stream_filters;
 pub mod tables;
 mod tenant;
 pub mod trace;

@@ -1,13 +1,18 @@
 //! Pages of a scan, and descriptions of tables.
 
+use std::sync::Arc;
+
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{PointInTimeRecoveryStatus, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::{
+    GlobalSecondaryIndexDescription, KeySchemaElement, PointInTimeRecoveryStatus, Projection, ProjectionType,
+    ReturnConsumedCapacity, TableDescription,
+};
 
 use super::fault::TableRequest;
 use super::value::{item_from_sdk, item_to_sdk};
 use crate::Error;
 use crate::clock::{Clock as _, SystemClock};
-use crate::sink::{RecoveryState, ScanPage, ScanRequest, TableSummary};
+use crate::sink::{IndexProjection, RecoveryState, ScanPage, ScanRequest, TableIndex, TableSummary};
 
 /// A page of a segment.
 pub(super) async fn scan(client: &Client, scan: &ScanRequest) -> Result<ScanPage, Error> {
@@ -52,10 +57,34 @@ pub(super) async fn describe(client: &Client, table: &str) -> Result<TableSummar
     Ok(TableSummary {
         items: size(described.as_ref().and_then(|table| table.item_count)),
         bytes: size(described.as_ref().and_then(|table| table.table_size_bytes)),
+        indexes: described.as_ref().map(table_indexes).unwrap_or_default(),
         stream_label: described.and_then(|table| table.latest_stream_label),
         recovery: recovery(client, table).await,
         described_at,
     })
+}
+
+/// The global secondary indexes.
+fn table_indexes(table: &TableDescription) -> Vec<TableIndex> {
+    let names = |keys: &[KeySchemaElement]| -> Vec<Arc<str>> {
+        keys.iter().map(|key| Arc::from(key.attribute_name())).collect()
+    };
+    let table_keys = names(table.key_schema());
+    let index = |index: &GlobalSecondaryIndexDescription| {
+        let keys = names(index.key_schema());
+        let projection = index.projection();
+        let copied = projection.map_or(&[][..], Projection::non_key_attributes).iter();
+        let attributes = || {
+            let copied = copied.map(|name| Arc::from(name.as_str()));
+            IndexProjection::Attributes(copied.chain(table_keys.iter().chain(&keys).cloned()).collect())
+        };
+        let projection = match projection.and_then(Projection::projection_type) {
+            Some(ProjectionType::Include | ProjectionType::KeysOnly) => attributes(),
+            Some(_) | None => IndexProjection::All,
+        };
+        TableIndex { keys, projection }
+    };
+    table.global_secondary_indexes().iter().map(index).collect()
 }
 
 /// Any error leaves it unknown: the permission `dynamodb:DescribeContinuousBackups` is optional, and emulators lack the request.

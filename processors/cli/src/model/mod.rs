@@ -8,12 +8,14 @@
 //! explain   the consequences of one item
 //! test      fixtures: items or records, and the rollups that must follow
 //! ddl       the SQL of its datasets
+//! filters   which records of its streams invoke a function
 //! ```
 
 mod check;
 mod ddl;
 pub mod diff;
 mod explain;
+mod filters;
 mod show;
 mod test;
 
@@ -27,6 +29,7 @@ use self::check::CheckArguments;
 use self::ddl::DdlArguments;
 use self::diff::DiffArguments;
 use self::explain::ExplainArguments;
+use self::filters::FilterArguments;
 use self::show::ShowArguments;
 use self::test::TestArguments;
 use crate::print::new_table;
@@ -46,6 +49,8 @@ pub enum ModelCommand {
     Test(TestArguments),
     /// Write the SQL that defines a model's datasets in Athena: tables, views and saved queries.
     Ddl(DdlArguments),
+    /// Show the event filter patterns of the functions' mappings: records that have no effect do not invoke them.
+    Filters(FilterArguments),
 }
 
 impl ModelCommand {
@@ -61,6 +66,7 @@ impl ModelCommand {
             Self::Diff(arguments) => arguments.run(),
             Self::Test(arguments) => Box::pin(arguments.run()).await,
             Self::Ddl(arguments) => arguments.run(),
+            Self::Filters(arguments) => arguments.run(),
         }
     }
 }

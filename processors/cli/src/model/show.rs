@@ -4,6 +4,7 @@ use std::fmt;
 
 use afterwrite::Result;
 use afterwrite::table::{Model, ModelDescription};
+use afterwrite_operations::stream_filters::DeploymentDescription;
 use clap::Args;
 use comfy_table::Table;
 
@@ -18,7 +19,7 @@ use crate::print::{json, print};
 pub struct ShowArguments {
     #[command(flatten)]
     model: ModelArgument,
-    /// Print the model as one JSON object.
+    /// Print the model as one JSON object, with the filters of its streams: the description that the Terraform module reads.
     #[arg(long)]
     json: bool,
 }
@@ -29,8 +30,13 @@ impl ShowArguments {
     /// # Errors
     /// A model that does not load.
     pub fn run(&self) -> Result<bool> {
-        let description = Model::load(&self.model.name())?.describe();
-        print(&if self.json { json(&description)? } else { ModelTables(&description).to_string() })?;
+        let model = Model::load(&self.model.name())?;
+        let text = if self.json {
+            json(&DeploymentDescription::of(&model))?
+        } else {
+            ModelTables(&model.describe()).to_string()
+        };
+        print(&text)?;
         Ok(true)
     }
 }

@@ -3,6 +3,7 @@
 //! Up to [`EXACT_ITEMS`] items the whole backfill is run, and the estimate is exact. Of larger tables some segments are run, and
 //! their costs are scaled up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afterwrite::Result;
@@ -46,16 +47,18 @@ where
     T: Tables + TableScan + Clone,
     C: Clock,
 {
-    let mut items = 0;
+    let (mut items, mut indexes) = (0, BTreeMap::new());
     for name in &table_names {
-        items += tables.describe(name).await?.items;
+        let summary = tables.describe(name).await?;
+        items += summary.items;
+        indexes.insert(name.to_string(), summary.indexes);
     }
     let state = tables.describe(&state_table).await?;
     let is_exact = items <= EXACT_ITEMS;
     let segments =
         if is_exact { 1 } else { u32::try_from(items / SEGMENT_ITEMS).unwrap_or(u32::MAX).min(100_000) };
     let sampled = BackfillArguments { segments, export: None, ..arguments.clone() };
-    let overlay = Arc::new(OverlayTables::new(tables));
+    let overlay = Arc::new(OverlayTables::new(tables).with_indexes(indexes));
     let task = BackfillTask::new(model, table_names, state_table, Arc::clone(&overlay), clock, sampled, None)
         .await?;
     let mut sample = SampleTotals::default();
@@ -77,10 +80,7 @@ where
     };
     let units = overlay.units();
     let changes = scale(sample.totals.get("reconciled").copied().unwrap_or(0));
-    let mut notes = vec![
-        "write units do not include the indexes of your tables, which mirrors may touch".to_owned(),
-        "prices are those of on-demand tables in us-east-1".to_owned(),
-    ];
+    let mut notes = vec!["prices are those of on-demand tables in us-east-1".to_owned()];
     if !is_exact {
         notes.push(format!("estimated from a sample of {} items", sample.items));
     }

@@ -8,8 +8,8 @@ use afterwrite::effect::update::{check_paths, normalized, updated, values};
 use afterwrite::effect::{ItemKey, KeyAttribute, Write, WriteAction, WriteRefusal, condition};
 use afterwrite::record::Item;
 use afterwrite::sink::{
-    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary,
-    Tables, TransactError, WriteError, item_bytes, write_units,
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, ScanPage, ScanRequest, TableIndex, TableScan,
+    TableSummary, Tables, TransactError, WriteError, item_bytes, write_units,
 };
 
 use super::difference::ItemDifference;
@@ -25,6 +25,7 @@ const READ_UNIT_BYTES: usize = 4096;
 #[derive(Debug)]
 pub struct OverlayTables<T> {
     base: T,
+    indexes: BTreeMap<String, Vec<TableIndex>>,
     state: Mutex<OverlayState>,
 }
 
@@ -33,7 +34,7 @@ pub struct OverlayTables<T> {
 pub struct OverlayUnits {
     /// Read units.
     pub reads: u64,
-    /// Write units, without those of indexes.
+    /// Write units, with those of the indexes that the overlay knows.
     pub writes: u64,
 }
 
@@ -57,7 +58,19 @@ type WriteEffect = Result<Option<Item>, WriteRefusal>;
 impl<T: Tables> OverlayTables<T> {
     /// Writes over `base` stay in memory.
     pub fn new(base: T) -> Self {
-        Self { base, state: Mutex::default() }
+        Self { base, indexes: BTreeMap::new(), state: Mutex::default() }
+    }
+
+    /// Sets the indexes of tables, by the table's name: writes are charged for them, too.
+    #[must_use]
+    pub fn with_indexes(mut self, indexes: BTreeMap<String, Vec<TableIndex>>) -> Self {
+        self.indexes = indexes;
+        self
+    }
+
+    /// The indexes of a table.
+    fn indexes_of(&self, key: &ItemKey) -> &[TableIndex] {
+        self.indexes.get(&*key.table).map_or(&[], Vec::as_slice)
     }
 
     /// The items that differ from the tables beneath, in the order of their keys.
@@ -118,12 +131,14 @@ impl OverlayState {
         self.written.get(&StoredKey::of(key))?.after.as_ref()
     }
 
-    /// Carries out a write whose effect was decided; returns its write units outside a transaction.
-    fn carry_out(&mut self, key: &ItemKey, after: Option<Item>) -> u64 {
-        let Some(stored) = self.written.get_mut(&StoredKey::of(key)) else { return 0 };
+    /// Carries out a write whose effect was decided; returns its write units outside a transaction, of the table and of its indexes.
+    fn carry_out(&mut self, key: &ItemKey, after: Option<Item>, indexes: &[TableIndex]) -> (u64, u64) {
+        let Some(stored) = self.written.get_mut(&StoredKey::of(key)) else { return (0, 0) };
         let bytes = [&stored.after, &after].into_iter().flatten().map(item_bytes).max();
+        let of_index = |index: &TableIndex| index.write_units(stored.after.as_ref(), after.as_ref());
+        let index_units = indexes.iter().map(of_index).sum();
         stored.after = after;
-        write_units(bytes.unwrap_or(0))
+        (write_units(bytes.unwrap_or(0)), index_units)
     }
 }
 
@@ -209,7 +224,8 @@ impl<T: Tables> Tables for OverlayTables<T> {
         self.load(&[&write.key]).await.map_err(WriteError::Failed)?;
         let mut state = self.lock();
         let after = effect(write, state.stored(&write.key)).map_err(WriteError::Refused)?;
-        let write_units = state.carry_out(&write.key, after);
+        let (table_units, index_units) = state.carry_out(&write.key, after, self.indexes_of(&write.key));
+        let write_units = table_units + index_units;
         state.units.writes += write_units;
         Ok(ConsumedUnits { write_units })
     }
@@ -224,8 +240,12 @@ impl<T: Tables> Tables for OverlayTables<T> {
             return Err(TransactError::Cancelled(effects.into_iter().map(Result::err).collect()));
         }
         let effects = writes.iter().zip(effects.into_iter().flatten());
-        // A transaction consumes twice the units.
-        let units = effects.map(|(write, after)| 2 * state.carry_out(&write.key, after)).sum();
+        let mut units = 0;
+        for (write, after) in effects {
+            // A transaction consumes twice the units of the table, and those of the indexes once.
+            let (table_units, index_units) = state.carry_out(&write.key, after, self.indexes_of(&write.key));
+            units += 2 * table_units + index_units;
+        }
         state.units.writes += units;
         Ok(ConsumedUnits { write_units: units })
     }

@@ -1,6 +1,9 @@
 //! Definitions of tables: keys, indexes, stream.
 
+use std::sync::Arc;
+
 use afterwrite::record::AttributeValue;
+use afterwrite::sink::{IndexProjection, TableIndex};
 
 /// The definition of a table, as in `CreateTable`.
 #[derive(Clone, Debug)]
@@ -30,6 +33,14 @@ impl TableDefinition {
     pub fn index(mut self, index: IndexDefinition) -> Self {
         self.indexes.push(index);
         self
+    }
+
+    /// Its indexes as `DescribeTable` reports them.
+    pub(super) fn table_indexes(&self) -> Vec<TableIndex> {
+        let keys =
+            |index: &IndexDefinition| index.keys.definitions().map(|key| Arc::from(&*key.name)).collect();
+        let indexes = self.indexes.iter();
+        indexes.map(|index| TableIndex { keys: keys(index), projection: IndexProjection::All }).collect()
     }
 
     /// The same table with a stream of new and old images, which [`super::MemoryTables::take_changes`] reads.

@@ -67,6 +67,7 @@ impl MemoryTables {
         Ok(TableSummary {
             items,
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+            indexes: stored.definition.table_indexes(),
             stream_label: stored.definition.has_stream.then(|| MEMORY_STREAM_LABEL.to_owned()),
             recovery: RecoveryState::Enabled,
             described_at: state.now,

@@ -1,0 +1,66 @@
+//! The outcome of a request that only reads: the part, or that it does not exist, or that it may not be read.
+
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::doctor::Looked;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+
+/// The codes of parts that do not exist.
+const MISSING: [&str; 6] = [
+    "ResourceNotFoundException",
+    "NoSuchBucket",
+    "NotFound",
+    "QueueDoesNotExist",
+    "AWS.SimpleQueueService.NonExistentQueue",
+    "ResourceNotFound",
+];
+/// The codes of requests that are not allowed, or that an emulator does not know.
+const NOT_ALLOWED: [&str; 7] = [
+    "AccessDenied",
+    "AccessDeniedException",
+    "Forbidden",
+    "UnauthorizedOperation",
+    "AuthorizationError",
+    "UnknownOperationException",
+    "NotImplemented",
+];
+
+/// Sorts the outcome of a request that needs a permission.
+///
+/// # Errors
+/// Any other failure: the service cannot be reached, or rejects the credentials.
+pub(super) fn looked<T, E, R>(
+    outcome: std::result::Result<T, SdkError<E, R>>,
+    permission: &'static str,
+    subject: &str,
+) -> Result<Looked<T>>
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    let error = match outcome {
+        Ok(part) => return Ok(Looked::Found(part)),
+        Err(error) => error,
+    };
+    let code = error.as_service_error().and_then(ProvideErrorMetadata::code).unwrap_or_default();
+    if MISSING.contains(&code) {
+        return Ok(Looked::Missing);
+    }
+    if NOT_ALLOWED.contains(&code) {
+        return Ok(Looked::NotAllowed(permission));
+    }
+    Err(Error::new(ErrorKind::Unavailable, "a part of the deployment cannot be read")
+        .with("permission", permission)
+        .with("of", subject)
+        .caused_by(error)
+        .hint("Check the region, the credentials and the network"))
+}
+
+/// Replaces a found part.
+pub(super) fn mapped<T, U>(looked: Looked<T>, map: impl FnOnce(T) -> U) -> Looked<U> {
+    match looked {
+        Looked::Found(part) => Looked::Found(map(part)),
+        Looked::Missing => Looked::Missing,
+        Looked::NotAllowed(permission) => Looked::NotAllowed(permission),
+        Looked::NotNamed(setting) => Looked::NotNamed(setting),
+    }
+}

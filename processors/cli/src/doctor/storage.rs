@@ -1,0 +1,216 @@
+//! Looks at tables and the bucket.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::Result;
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::effect::ItemKey;
+use afterwrite::heartbeat::{HEARTBEAT_AT, heartbeat_write};
+use afterwrite::record::{AttributeValue, Timestamp};
+use afterwrite::sink::Tables as _;
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::table::Model;
+use afterwrite_datasets::freshness::dataset_freshness;
+use afterwrite_operations::doctor::{BucketFacts, DryCall, FreshnessFacts, IndexFacts, Looked, TableFacts};
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::types::{
+    AttributeValue as SdkValue, ConditionCheck, GlobalSecondaryIndexDescription, KeySchemaElement,
+    PointInTimeRecoveryStatus, ProjectionType, ReturnConsumedCapacity, TableDescription, TimeToLiveStatus,
+    TransactWriteItem,
+};
+use aws_sdk_s3::types::FilterRuleName;
+
+use super::look::{looked, mapped};
+
+/// The key of an item of the state table that never exists: its partition key is reserved.
+const ABSENT: &str = "AFTERWRITE#DOCTOR";
+
+/// Reads descriptions of tables and of the bucket.
+pub(super) struct StorageLook {
+    tables: aws_sdk_dynamodb::Client,
+    objects: aws_sdk_s3::Client,
+}
+
+impl StorageLook {
+    pub(super) fn new(sdk: &SdkConfig, objects: aws_sdk_s3::Client) -> Self {
+        Self { tables: aws_sdk_dynamodb::Client::new(sdk), objects }
+    }
+
+    /// A table.
+    pub(super) async fn table(&self, name: &str) -> Result<Looked<TableFacts>> {
+        Ok(Box::pin(self.streamed_table(name)).await?.0)
+    }
+
+    /// A table, and the ARN of its stream.
+    pub(super) async fn streamed_table(&self, name: &str) -> Result<(Looked<TableFacts>, Option<String>)> {
+        let described = Box::pin(self.tables.describe_table().table_name(name).send()).await;
+        let described = looked(described.map(|output| output.table), "dynamodb:DescribeTable", name)?;
+        let Looked::Found(Some(description)) = described else {
+            return Ok((mapped(described, |_| TableFacts::default()), None));
+        };
+        let stream = description.latest_stream_arn.clone();
+        let facts = TableFacts {
+            ttl: Box::pin(self.time_to_live(name)).await?,
+            is_recoverable: Box::pin(self.recovery(name)).await?,
+            ..table_facts(&description)
+        };
+        Ok((Looked::Found(facts), stream))
+    }
+
+    async fn time_to_live(&self, name: &str) -> Result<Option<Looked<String>>> {
+        let described = Box::pin(self.tables.describe_time_to_live().table_name(name).send()).await;
+        let described = looked(described, "dynamodb:DescribeTimeToLive", name)?;
+        let Looked::Found(described) = described else {
+            return Ok(Some(mapped(described, |_| String::new())));
+        };
+        let description = described.time_to_live_description;
+        let enabled = description.filter(|description| {
+            let status = description.time_to_live_status.as_ref();
+            status.is_some_and(|status| {
+                [TimeToLiveStatus::Enabled, TimeToLiveStatus::Enabling].contains(status)
+            })
+        });
+        Ok(enabled.map(|description| Looked::Found(description.attribute_name.unwrap_or_default())))
+    }
+
+    async fn recovery(&self, name: &str) -> Result<Option<bool>> {
+        let described = Box::pin(self.tables.describe_continuous_backups().table_name(name).send()).await;
+        let described = looked(described, "dynamodb:DescribeContinuousBackups", name)?;
+        let Looked::Found(described) = described else { return Ok(None) };
+        let backups = described.continuous_backups_description;
+        let recovery = backups.and_then(|backups| backups.point_in_time_recovery_description);
+        let status = recovery.and_then(|recovery| recovery.point_in_time_recovery_status);
+        Ok(Some(status == Some(PointInTimeRecoveryStatus::Enabled)))
+    }
+
+    /// Requests to the state table that change nothing.
+    pub(super) async fn dry_calls(&self, state_table: &str) -> Result<Vec<DryCall>> {
+        let key = || {
+            let text = |text: &str| SdkValue::S(text.to_owned());
+            HashMap::from([("PK".to_owned(), text(ABSENT)), ("SK".to_owned(), text("-"))])
+        };
+        let get = self.tables.get_item().table_name(state_table).set_key(Some(key()));
+        let get = looked(Box::pin(get.send()).await, "dynamodb:GetItem", state_table);
+        let check = ConditionCheck::builder()
+            .table_name(state_table)
+            .set_key(Some(key()))
+            .condition_expression("attribute_not_exists(PK)");
+        let mut calls = Vec::new();
+        // A key that the table does not have is reported by the check of its key.
+        if let Ok(get) = get {
+            calls.extend(dry_call("dynamodb:GetItem", state_table, &get));
+        }
+        if let Ok(check) = check.build() {
+            let check = TransactWriteItem::builder().condition_check(check).build();
+            let transact = self.tables.transact_write_items().transact_items(check);
+            let transact = transact.return_consumed_capacity(ReturnConsumedCapacity::None);
+            let outcome = looked(Box::pin(transact.send()).await, "dynamodb:ConditionCheckItem", state_table);
+            if let Ok(outcome) = outcome {
+                calls.extend(dry_call("dynamodb:ConditionCheckItem", state_table, &outcome));
+            }
+        }
+        Ok(calls)
+    }
+
+    /// The ages of the heartbeats that may be read.
+    pub(super) async fn heartbeats(&self, model: &Model, names: &[Arc<str>]) -> Result<FreshnessFacts> {
+        let tables = DynamoDb::retrying(self.tables.clone());
+        let mut facts = FreshnessFacts::default();
+        for (table, name) in model.tables.iter().zip(names) {
+            let now = SystemClock.now();
+            let Some(write) = heartbeat_write(table, Arc::clone(name), now) else { continue };
+            let key: ItemKey = write.key;
+            // A table that cannot be read is reported by the check of the table.
+            let Ok(snapshot) = Box::pin(tables.read(&[key])).await else { continue };
+            let item = snapshot.items.into_iter().next().flatten();
+            let written = item.and_then(|item| heartbeat_at(item.get(HEARTBEAT_AT)?));
+            facts.heartbeats.push((name.to_string(), written.map(|written| now.since(written))));
+        }
+        Ok(facts)
+    }
+
+    /// The bucket, its notifications, and whether there is an archive.
+    pub(super) async fn bucket(&self, name: &str) -> Result<Looked<BucketFacts>> {
+        let listed = self.objects.list_objects_v2().bucket(name).prefix("archive/").max_keys(1);
+        let listed = looked(Box::pin(listed.send()).await, "s3:ListBucket", name)?;
+        let is_archived_to = match listed {
+            Looked::Found(page) => Some(!page.contents().is_empty()),
+            Looked::Missing => return Ok(Looked::Missing),
+            Looked::NotAllowed(_) | Looked::NotNamed(_) => None,
+        };
+        let configuration = self.objects.get_bucket_notification_configuration().bucket(name);
+        let configuration = looked(Box::pin(configuration.send()).await, "s3:GetBucketNotification", name)?;
+        let notifications = configuration.found().map(|configuration| {
+            let queues = configuration.queue_configurations().iter();
+            queues.map(|queue| (queue.queue_arn().to_owned(), prefix_of(queue.filter()))).collect()
+        });
+        Ok(Looked::Found(BucketFacts { name: name.to_owned(), notifications, is_archived_to }))
+    }
+
+    /// The age of each dataset's current rows; nothing if the bucket's objects may not be read.
+    pub(super) async fn dataset_ages(
+        &self,
+        model: &Model,
+        bucket: &str,
+    ) -> Result<Vec<(String, Option<Duration>)>> {
+        let bucket = S3Bucket::retrying(self.objects.clone(), Arc::from(bucket));
+        let now = SystemClock.now();
+        let Ok(all) = Box::pin(dataset_freshness(bucket, model)).await else { return Ok(Vec::new()) };
+        let age = |ms: i64| now.since(Timestamp::from_epoch_ms(ms));
+        Ok(all.into_iter().map(|one| (one.dataset, one.as_of.map(age))).collect())
+    }
+}
+
+fn dry_call<T>(permission: &'static str, subject: &str, outcome: &Looked<T>) -> Option<DryCall> {
+    let is_allowed = match outcome {
+        Looked::Found(_) => true,
+        Looked::NotAllowed(_) => false,
+        Looked::Missing | Looked::NotNamed(_) => return None,
+    };
+    Some(DryCall { permission, subject: subject.to_owned(), is_allowed })
+}
+
+fn heartbeat_at(value: &AttributeValue<'_>) -> Option<Timestamp> {
+    value.as_number()?.to_string().parse().ok().map(Timestamp::from_epoch_ms)
+}
+
+fn prefix_of(filter: Option<&aws_sdk_s3::types::NotificationConfigurationFilter>) -> String {
+    let rules = filter.and_then(|filter| filter.key()).map(|key| key.filter_rules()).unwrap_or_default();
+    let prefix = rules.iter().find(|rule| rule.name() == Some(&FilterRuleName::Prefix));
+    prefix.and_then(|rule| rule.value()).unwrap_or_default().to_owned()
+}
+
+fn table_facts(table: &TableDescription) -> TableFacts {
+    let stream = table.stream_specification().filter(|stream| stream.stream_enabled());
+    let indexes = table.global_secondary_indexes().iter();
+    TableFacts {
+        key: table
+            .key_schema()
+            .iter()
+            .map(|key| (key.attribute_name().to_owned(), type_of(table, key)))
+            .collect(),
+        stream_view: stream.and_then(|stream| stream.stream_view_type()).map(|view| view.as_str().to_owned()),
+        indexes: indexes.map(index_facts).collect(),
+        replicas: table.replicas().len(),
+        ..TableFacts::default()
+    }
+}
+
+fn type_of(table: &TableDescription, key: &KeySchemaElement) -> String {
+    let mut attributes = table.attribute_definitions().iter();
+    let attribute = attributes.find(|attribute| attribute.attribute_name() == key.attribute_name());
+    attribute.map(|attribute| attribute.attribute_type().as_str().to_owned()).unwrap_or_default()
+}
+
+fn index_facts(index: &GlobalSecondaryIndexDescription) -> IndexFacts {
+    let projection = index.projection();
+    let copies = projection.filter(|projection| projection.projection_type() != Some(&ProjectionType::All));
+    IndexFacts {
+        name: index.index_name().unwrap_or_default().to_owned(),
+        keys: index.key_schema().iter().map(|key| key.attribute_name().to_owned()).collect(),
+        copies: copies.map(|projection| projection.non_key_attributes().to_vec()),
+    }
+}

@@ -1,0 +1,114 @@
+//! The datasets as tables of Athena, a workgroup, and the model's saved queries.
+
+use afterwrite_datasets::catalogue::{self, BUCKET as PLACEHOLDER};
+use serde_json::{Map, Value, json};
+
+use super::storage::BUCKET;
+use super::{DeployedShape, logical, reference, substituted};
+
+/// Bytes that a query may read.
+const SCAN_LIMIT: u64 = 1 << 40;
+
+pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
+    let mut resources = Map::new();
+    if !shape.has_datasets() {
+        return resources;
+    }
+    resources.insert(
+        "Database".to_owned(),
+        json!({
+            "Type": "AWS::Glue::Database",
+            "Properties": {
+                "CatalogId": reference("AWS::AccountId"),
+                "DatabaseInput": {
+                    "Name": { "Fn::Join": ["_", { "Fn::Split": ["-", reference("Name")] }] },
+                    "Description": format!("Datasets of the model {}", shape.model.name),
+                },
+            },
+        }),
+    );
+    for dataset in &shape.model.datasets {
+        for name in [dataset.name.to_string(), format!("{}_log", dataset.name)] {
+            resources.insert(format!("Dataset{}", logical(&name)), delta_table(&name));
+        }
+    }
+    resources.insert("WorkGroup".to_owned(), work_group());
+    for statement in catalogue::statements(shape.model) {
+        let Some(name) = saved_name(&statement.path) else { continue };
+        // A dollar sign of the query must not be taken for a parameter.
+        let sql = statement.sql.replace(PLACEHOLDER, BUCKET);
+        resources.insert(
+            format!("Query{}", logical(&name)),
+            json!({
+                "Type": "AWS::Athena::NamedQuery",
+                "Properties": {
+                    "Name": name,
+                    "Database": reference("Database"),
+                    "WorkGroup": reference("WorkGroup"),
+                    "QueryString": if sql.contains(BUCKET) { substituted(sql) } else { json!(sql) },
+                },
+            }),
+        );
+    }
+    resources
+}
+
+/// The name of a statement that is saved: a query, or a view, which is created by running it once. Tables are resources.
+fn saved_name(path: &str) -> Option<String> {
+    let (folder, file) = path.split_once('/')?;
+    let name = file.strip_suffix(".sql")?;
+    match folder {
+        "queries" => Some(name.to_owned()),
+        "views" => Some(format!("create_view_{name}")),
+        _ => None,
+    }
+}
+
+/// A Delta table has its schema in its own log: engines need the location alone.
+fn delta_table(name: &str) -> Value {
+    let location = substituted(format!("s3://${{ArchiveBucket}}/datasets/{name}/"));
+    json!({
+        "Type": "AWS::Glue::Table",
+        "Properties": {
+            "CatalogId": reference("AWS::AccountId"),
+            "DatabaseName": reference("Database"),
+            "TableInput": {
+                "Name": name,
+                "TableType": "EXTERNAL_TABLE",
+                "Parameters": {
+                    "EXTERNAL": "TRUE", "classification": "delta", "table_type": "DELTA",
+                    "spark.sql.sources.provider": "delta",
+                },
+                "StorageDescriptor": {
+                    "Location": location.clone(),
+                    "InputFormat": "org.apache.hadoop.mapred.SequenceFileInputFormat",
+                    "OutputFormat": "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat",
+                    "SerdeInfo": {
+                        "SerializationLibrary": "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+                        "Parameters": { "path": location },
+                    },
+                },
+            },
+        },
+    })
+}
+
+fn work_group() -> Value {
+    json!({
+        "Type": "AWS::Athena::WorkGroup",
+        "Properties": {
+            "Name": reference("Name"),
+            "WorkGroupConfiguration": {
+                "EnforceWorkGroupConfiguration": true,
+                "PublishCloudWatchMetricsEnabled": true,
+                "BytesScannedCutoffPerQuery": SCAN_LIMIT,
+                "EngineVersion": { "SelectedEngineVersion": "Athena engine version 3" },
+                "ResultConfiguration": {
+                    "OutputLocation": substituted("s3://${ArchiveBucket}/athena-results/"),
+                    "ExpectedBucketOwner": reference("AWS::AccountId"),
+                    "EncryptionConfiguration": { "EncryptionOption": "SSE_S3" },
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,180 @@
+//! The state table, the buckets and the delivery stream.
+
+use serde_json::{Map, Value, json};
+
+use super::{DeployedShape, attribute, reference, substituted};
+
+/// The name of the archive's bucket, which roles and settings need before it exists.
+pub(super) const BUCKET: &str = "${Name}-${AWS::AccountId}-${AWS::Region}";
+/// The name of the on-failure bucket.
+const FAILURES: &str = "${Name}-failures-${AWS::AccountId}-${AWS::Region}";
+
+pub(super) fn resources(shape: &DeployedShape<'_>) -> Map<String, Value> {
+    let mut resources = Map::new();
+    resources.insert("StateTable".to_owned(), state_table());
+    resources.insert("ArchiveBucket".to_owned(), archive_bucket(shape));
+    resources.insert("ArchiveBucketPolicy".to_owned(), bucket_policy("ArchiveBucket", &[]));
+    resources.insert("FailuresBucket".to_owned(), failures_bucket());
+    resources.insert("FailuresBucketPolicy".to_owned(), bucket_policy("FailuresBucket", &[redrive_alone()]));
+    resources.insert(
+        "DeliveryLogGroup".to_owned(),
+        json!({
+            "Type": "AWS::Logs::LogGroup",
+            "Properties": {
+                "LogGroupName": substituted("/aws/kinesisfirehose/${Name}-archive"),
+                "RetentionInDays": reference("LogRetentionDays"),
+            },
+            "DeletionPolicy": "Delete", "UpdateReplacePolicy": "Delete",
+        }),
+    );
+    resources.insert(
+        "DeliveryLogStream".to_owned(),
+        json!({
+            "Type": "AWS::Logs::LogStream",
+            "Properties": { "LogGroupName": reference("DeliveryLogGroup"), "LogStreamName": "S3Delivery" },
+        }),
+    );
+    resources.insert("DeliveryStream".to_owned(), delivery_stream());
+    resources
+}
+
+/// Rollups, ledger, remembered lookups. Without a stream: the aggregator must not read its own writes.
+fn state_table() -> Value {
+    let attributes: Vec<Value> = ["PK", "SK", "behind"]
+        .iter()
+        .map(|name| json!({ "AttributeName": name, "AttributeType": "S" }))
+        .collect();
+    json!({
+        "Type": "AWS::DynamoDB::Table",
+        "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain",
+        "Properties": {
+            "TableName": substituted("${Name}-state"),
+            "BillingMode": "PAY_PER_REQUEST",
+            "DeletionProtectionEnabled": true,
+            "AttributeDefinitions": attributes,
+            "KeySchema": [
+                { "AttributeName": "PK", "KeyType": "HASH" }, { "AttributeName": "SK", "KeyType": "RANGE" },
+            ],
+            "GlobalSecondaryIndexes": [{
+                "IndexName": "parked",
+                "KeySchema": [{ "AttributeName": "behind", "KeyType": "HASH" }],
+                "Projection": { "ProjectionType": "KEYS_ONLY" },
+            }],
+            "TimeToLiveSpecification": { "AttributeName": "expires_at", "Enabled": true },
+            "PointInTimeRecoverySpecification": { "PointInTimeRecoveryEnabled": true },
+        },
+    })
+}
+
+/// The properties that both buckets share.
+fn private_bucket(name: &str, rules: &Value) -> Map<String, Value> {
+    let properties = json!({
+        "BucketName": substituted(name),
+        "BucketEncryption": {
+            "ServerSideEncryptionConfiguration": [{ "ServerSideEncryptionByDefault": { "SSEAlgorithm": "AES256" } }],
+        },
+        "PublicAccessBlockConfiguration": {
+            "BlockPublicAcls": true, "BlockPublicPolicy": true, "IgnorePublicAcls": true, "RestrictPublicBuckets": true,
+        },
+        "OwnershipControls": { "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] },
+        "LifecycleConfiguration": { "Rules": rules },
+    });
+    match properties {
+        Value::Object(properties) => properties,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+fn archive_bucket(shape: &DeployedShape<'_>) -> Value {
+    // No rule has the prefix datasets/: the compactor removes superseded files itself.
+    let rules = json!([
+        {
+            "Id": "aborted-uploads", "Status": "Enabled",
+            "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": 7 },
+        },
+        {
+            "Id": "archive", "Status": "Enabled", "Prefix": "archive/",
+            "Transitions": [{ "StorageClass": "STANDARD_IA", "TransitionInDays": 30 }],
+        },
+        { "Id": "query-results", "Status": "Enabled", "Prefix": "athena-results/", "ExpirationInDays": 30 },
+    ]);
+    let mut properties = private_bucket(BUCKET, &rules);
+    if shape.has_datasets() {
+        let prefix = json!({ "S3Key": { "Rules": [{ "Name": "prefix", "Value": "archive/" }] } });
+        let queue = json!({
+            "Event": "s3:ObjectCreated:*", "Queue": attribute("ExportQueue", "Arn"), "Filter": prefix,
+        });
+        properties.insert("NotificationConfiguration".to_owned(), json!({ "QueueConfigurations": [queue] }));
+    }
+    let mut bucket = json!({
+        "Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain", "Properties": properties,
+    });
+    // S3 checks that it may send to the queue.
+    if let Some(bucket) = bucket.as_object_mut().filter(|_| shape.has_datasets()) {
+        bucket.insert("DependsOn".to_owned(), json!("ExportQueuePolicy"));
+    }
+    bucket
+}
+
+/// Whole items, encrypted, short-lived, readable by redrive alone.
+fn failures_bucket() -> Value {
+    let rules = json!([{
+        "Id": "short-lived", "Status": "Enabled", "ExpirationInDays": 14,
+        "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": 1 },
+    }]);
+    json!({
+        "Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain",
+        "Properties": private_bucket(FAILURES, &rules),
+    })
+}
+
+fn redrive_alone() -> Value {
+    json!({
+        "Sid": "ReadableByRedriveAlone",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": ["s3:GetObject", "s3:GetObjectVersion"],
+        "Resource": substituted("${FailuresBucket.Arn}/*"),
+        "Condition": { "ArnNotLike": { "aws:PrincipalArn": { "Fn::If": ["HasRedrive", reference("RedrivePrincipalArn"), substituted("arn:${AWS::Partition}:iam::${AWS::AccountId}:role/nobody")] } } },
+    })
+}
+
+fn bucket_policy(bucket: &str, more: &[Value]) -> Value {
+    let tls = json!({
+        "Sid": "TlsOnly", "Effect": "Deny", "Principal": "*", "Action": "s3:*",
+        "Resource": [attribute(bucket, "Arn"), substituted(format!("${{{bucket}.Arn}}/*"))],
+        "Condition": { "Bool": { "aws:SecureTransport": "false" } },
+    });
+    let statements: Vec<&Value> = std::iter::once(&tls).chain(more).collect();
+    json!({
+        "Type": "AWS::S3::BucketPolicy",
+        "Properties": {
+            "Bucket": reference(bucket),
+            "PolicyDocument": { "Version": "2012-10-17", "Statement": statements },
+        },
+    })
+}
+
+fn delivery_stream() -> Value {
+    json!({
+        "Type": "AWS::KinesisFirehose::DeliveryStream",
+        "Properties": {
+            "DeliveryStreamName": substituted("${Name}-archive"),
+            "DeliveryStreamType": "DirectPut",
+            "DeliveryStreamEncryptionConfigurationInput": { "KeyType": "AWS_OWNED_CMK" },
+            "ExtendedS3DestinationConfiguration": {
+                "BucketARN": attribute("ArchiveBucket", "Arn"),
+                "RoleARN": attribute("DeliveryRole", "Arn"),
+                "Prefix": "archive/dt=!{timestamp:yyyy-MM-dd}/hh=!{timestamp:HH}/",
+                "ErrorOutputPrefix": "archive-errors/!{firehose:error-output-type}/",
+                "CompressionFormat": "GZIP",
+                "BufferingHints": { "SizeInMBs": 128, "IntervalInSeconds": 900 },
+                "CloudWatchLoggingOptions": {
+                    "Enabled": true,
+                    "LogGroupName": reference("DeliveryLogGroup"),
+                    "LogStreamName": reference("DeliveryLogStream"),
+                },
+            },
+        },
+    })
+}

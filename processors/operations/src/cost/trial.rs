@@ -1,0 +1,272 @@
+//! A trial: sample records at given rates, through the functions' own code, on tables in memory that charge by DynamoDB's rules.
+//!
+//! ```text
+//! sample ─▶ records of each entity ─ rates ─▶ one stream in time ─ shards, window, batch size ─▶ batches ─▶ aggregator ─▶ OverlayTables
+//!                                                                                                    └────▶ lines, paths, rows
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::Clock;
+use afterwrite::commit::Ledger;
+use afterwrite::entity::SourceKey;
+use afterwrite::record::{RecordDecoder, Timestamp};
+use afterwrite::sink::TableIndex;
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_functions::StreamAggregator;
+
+use super::batches::{DeliverySettings, TimedRecord, batches};
+use crate::recording::RecordCutter;
+use crate::tables::{OverlayTables, SourceItems};
+use crate::trace::{RecordTracer, TraceLookups};
+
+/// The state table of a trial.
+const STATE_TABLE: &str = "state";
+/// Firehose bills each record up to the next 5 KB, and a record holds up to 1,000 KiB.
+const FIREHOSE_STEP: usize = 5 * 1024;
+const FIREHOSE_RECORD: usize = 1_000 * 1024;
+/// The time in which equal paths are invalidated once.
+const PATH_WINDOW_SECONDS: f64 = 20.0;
+
+/// The changes a second of one entity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntityRate {
+    /// The entity's name.
+    pub entity: String,
+    /// Its changes a second.
+    pub per_second: f64,
+}
+
+/// Everything that a trial needs.
+#[derive(Debug)]
+pub struct CostTrial<'t> {
+    /// The model.
+    pub model: Arc<Model>,
+    /// Change records as Lambda delivers them, in the order of time.
+    pub records: &'t [String],
+    /// The rates of entities; the others do not change.
+    pub rates: &'t [EntityRate],
+    /// How records are delivered.
+    pub delivery: DeliverySettings,
+    /// The indexes of source tables, by the table's name in the model.
+    pub indexes: BTreeMap<String, Vec<TableIndex>>,
+}
+
+/// The measures of a trial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrialTotals {
+    /// The time that the trial stands for.
+    pub seconds: f64,
+    /// Records that were delivered.
+    pub records: u64,
+    /// Invocations of each stream function.
+    pub batches: u64,
+    /// Write units.
+    pub write_units: u64,
+    /// Read units.
+    pub read_units: u64,
+    /// Bytes that the state table grew by.
+    pub state_bytes: u64,
+    /// Bytes of the archived lines.
+    pub line_bytes: u64,
+    /// Steps of 5 KB that Firehose bills.
+    pub firehose_steps: u64,
+    /// CloudFront paths, each once in a window of 20 s.
+    pub paths: u64,
+    /// Rows of datasets.
+    pub rows: u64,
+    /// Rows of items that did not exist before.
+    pub new_rows: u64,
+}
+
+impl CostTrial<'_> {
+    /// Runs the trial.
+    ///
+    /// # Errors
+    /// `Configuration` for a rate of an entity that the model or the sample does not have, or records that cannot be counted.
+    pub async fn run(&self) -> Result<TrialTotals> {
+        let (stream, seconds) = self.stream()?;
+        let names: Vec<Arc<str>> = self.model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+        let now = self.newest();
+        let mut items = SourceItems::new(Arc::clone(&self.model), names.clone(), STATE_TABLE.into(), now);
+        for record in self.records {
+            items.add_images(record)?;
+        }
+        let tables = OverlayTables::new(items).with_indexes(self.indexes.clone());
+        let tables = Arc::new(tables);
+        let ledger = Ledger::new(
+            Arc::clone(&self.model),
+            names.clone(),
+            STATE_TABLE.into(),
+            Arc::clone(&tables),
+            TrialClock(now),
+        );
+        let aggregator = StreamAggregator::new(ledger);
+        let mut totals = TrialTotals { seconds, ..TrialTotals::default() };
+        let mut derived = DerivedTotals::new(&self.model, &names);
+        for batch in batches(&stream, self.delivery) {
+            let event = format!("{{\"Records\":[{}]}}", batch.join(","));
+            let handled =
+                Box::pin(aggregator.handle(event.as_bytes(), now.plus(Duration::from_secs(60)))).await?;
+            if let Some(failed) = handled.failures.into_iter().chain(handled.parked).next() {
+                let message = "a record of the sample cannot be counted";
+                return Err(Error::new(ErrorKind::Configuration, message).caused_by(failed.error));
+            }
+            totals.batches += 1;
+            totals.records += count(batch.len());
+            derived.add_lines(&batch, &mut totals)?;
+        }
+        for record in &stream {
+            derived.add_effects(record, &mut totals).await?;
+        }
+        let units = tables.units();
+        (totals.write_units, totals.read_units) = (units.writes, units.reads);
+        totals.state_bytes = tables.growth();
+        totals.paths = count(derived.paths.len());
+        Ok(totals)
+    }
+
+    /// The records at their rates, in the order of time, and the time after which an entity has no more records.
+    fn stream(&self) -> Result<(Vec<TimedRecord<'_>>, f64)> {
+        let mut by_entity: BTreeMap<usize, Vec<TimedRecord<'_>>> = BTreeMap::new();
+        for json in self.records {
+            let Some((entity, table, key)) = entity_of(&self.model, json) else { continue };
+            by_entity.entry(entity).or_default().push(TimedRecord { json, table, key, at: 0.0 });
+        }
+        let (mut stream, mut seconds) = (Vec::new(), f64::INFINITY);
+        for rate in self.rates.iter().filter(|rate| rate.per_second > 0.0) {
+            let index = self.model.entities.iter().position(|entity| *entity.name == *rate.entity);
+            let records = index.and_then(|index| by_entity.remove(&index)).ok_or_else(|| {
+                Error::new(ErrorKind::Configuration, "the sample has no record of an entity with a rate")
+                    .with("entity", &rate.entity)
+                    .hint("Name each entity once, and a sample with changes of its items: --sample FILE")
+            })?;
+            seconds = seconds.min(approximate(count(records.len())) / rate.per_second);
+            let timed = records.into_iter().zip(0_u64..);
+            stream.extend(timed.map(|(record, number)| TimedRecord {
+                at: (approximate(number) + 0.5) / rate.per_second,
+                ..record
+            }));
+        }
+        stream.retain(|record: &TimedRecord<'_>| record.at < seconds);
+        stream.sort_by(|one, other| one.at.total_cmp(&other.at));
+        Ok((stream, seconds))
+    }
+
+    fn newest(&self) -> Timestamp {
+        let mut decoder = RecordDecoder::new(&self.model.attributes);
+        let times = self.records.iter().filter_map(|json| decoder.record(json.as_bytes()).ok()?.created_at);
+        times.max().unwrap_or_else(|| Timestamp::from_epoch_ms(0))
+    }
+}
+
+/// How many records of a sample each entity has.
+#[must_use]
+pub fn entity_counts(model: &Model, sample: &[String]) -> BTreeMap<String, f64> {
+    let mut counts = BTreeMap::new();
+    for record in sample {
+        let entity = entity_of(model, record).and_then(|(entity, _, _)| model.entities.get(entity));
+        if let Some(entity) = entity {
+            *counts.entry(entity.name.to_string()).or_default() += 1.0;
+        }
+    }
+    counts
+}
+
+/// The entity of a record, its table, and a hash of its key; `None` if it matches none.
+fn entity_of(model: &Model, json: &str) -> Option<(usize, usize, u64)> {
+    let mut decoder = RecordDecoder::new(&model.attributes);
+    let record = decoder.record(json.as_bytes()).ok()?;
+    let table = model.tables.iter().position(|table| *table.name == *record.table)?;
+    let source = SourceKey::of_keys(model, table, &record.keys)?;
+    let identity = source.identify(model)?;
+    let index = model.entities.iter().position(|entity| entity.name == identity.entity.name)?;
+    let mut hasher = DefaultHasher::new();
+    (&source.partition, &source.sort).hash(&mut hasher);
+    Some((index, table, hasher.finish()))
+}
+
+/// The effects of records outside the tables.
+struct DerivedTotals {
+    cutter: RecordCutter,
+    tracer: RecordTracer<SourceItems>,
+    paths: BTreeSet<(u64, String)>,
+}
+
+impl DerivedTotals {
+    fn new(model: &Arc<Model>, names: &[Arc<str>]) -> Self {
+        let lookups = TraceLookups::new(model, None);
+        Self {
+            cutter: RecordCutter::new(Arc::clone(model), names.to_vec()),
+            tracer: RecordTracer::new(Arc::clone(model), names.to_vec(), lookups),
+            paths: BTreeSet::new(),
+        }
+    }
+
+    /// Adds the lines of a batch, which share Firehose records.
+    fn add_lines(&self, batch: &[&str], totals: &mut TrialTotals) -> Result<()> {
+        let mut bytes = 0;
+        for json in batch {
+            bytes += self.cutter.line(json)?.len();
+        }
+        let (full, rest) = (bytes / FIREHOSE_RECORD, bytes % FIREHOSE_RECORD);
+        let steps = full * (FIREHOSE_RECORD / FIREHOSE_STEP) + rest.div_ceil(FIREHOSE_STEP);
+        totals.firehose_steps += count(steps);
+        totals.line_bytes += count(bytes);
+        Ok(())
+    }
+
+    async fn add_effects(&mut self, record: &TimedRecord<'_>, totals: &mut TrialTotals) -> Result<()> {
+        let trace = self.tracer.trace(record.json).await?;
+        totals.rows += count(trace.rows.len());
+        if trace.operation == "INSERT" {
+            totals.new_rows += count(trace.rows.len());
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the time of a record is positive and at most some hours"
+        )]
+        let window = (record.at / PATH_WINDOW_SECONDS) as u64;
+        self.paths.extend(trace.paths.into_iter().map(|path| (window, path)));
+        Ok(())
+    }
+}
+
+/// A clock that stands still: at the time of the newest record.
+#[derive(Clone, Copy, Debug)]
+struct TrialClock(Timestamp);
+
+impl Clock for TrialClock {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+
+    fn sleep(&self, _duration: Duration) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// A deadline is never reached.
+    fn until(&self, _time: Timestamp) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    fn permille(&self) -> u32 {
+        500
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// A count as a floating-point number.
+#[expect(clippy::cast_precision_loss, reason = "rates and prices are shown with a few digits")]
+fn approximate(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,123 @@
+//! The check of a deployment: what a look at it found, judged against the model, with the change that mends each fault.
+//!
+//! ```text
+//! look (the command line: requests that only read) ─▶ DeploymentFacts ─▶ judge ─▶ findings: healthy, change, not checked
+//! ```
+//!
+//! Judging is pure. A part that may not be looked at is not checked; it is never a fault.
+
+mod delivery;
+mod facts;
+mod operation;
+mod source;
+
+use serde::Serialize;
+
+pub use self::facts::{
+    BucketFacts, DeploymentFacts, DryCall, FreshnessFacts, FunctionFacts, IndexFacts, Looked, MappingFacts,
+    QueueFacts, TableFacts,
+};
+use afterwrite::table::Model;
+
+/// The judgement on one property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HealthVerdict {
+    /// As it must be.
+    Healthy,
+    /// Something is to be changed.
+    Change,
+    /// A look was not allowed, or was not possible without a setting.
+    NotChecked,
+}
+
+impl HealthVerdict {
+    /// The verdict, in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Change => "CHANGE",
+            Self::NotChecked => "not checked",
+        }
+    }
+}
+
+/// A property of a deployment, judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HealthFinding {
+    /// The check, the same in every run.
+    pub check: &'static str,
+    /// The table, function, mapping, queue or bucket.
+    pub subject: String,
+    /// The judgement.
+    pub verdict: HealthVerdict,
+    /// What was found.
+    pub found: String,
+    /// The change that mends it, or why it was not checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+impl HealthFinding {
+    /// A property with its advice in case it is not `is_healthy`.
+    pub(crate) fn new(
+        check: &'static str,
+        subject: &str,
+        is_healthy: bool,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        let verdict = if is_healthy { HealthVerdict::Healthy } else { HealthVerdict::Change };
+        let advice = (!is_healthy).then(|| advice.into());
+        Self { check, subject: subject.to_owned(), verdict, found: found.into(), advice }
+    }
+
+    /// A property that was not checked.
+    pub(crate) fn unchecked(check: &'static str, subject: &str, why: impl Into<String>) -> Self {
+        Self {
+            check,
+            subject: subject.to_owned(),
+            verdict: HealthVerdict::NotChecked,
+            found: String::new(),
+            advice: Some(why.into()),
+        }
+    }
+}
+
+/// Judges a deployment.
+#[must_use]
+pub fn judge(model: &Model, facts: &DeploymentFacts) -> Vec<HealthFinding> {
+    let mut findings = source::judge_tables(model, facts);
+    findings.extend(delivery::judge_delivery(model, facts));
+    findings.extend(operation::judge_operation(facts));
+    findings
+}
+
+/// Adds the findings on a part that was found; or that it is missing, or was not checked.
+pub(crate) fn on_part<T>(
+    findings: &mut Vec<HealthFinding>,
+    check: &'static str,
+    subject: &str,
+    part: &Looked<T>,
+    advice: &str,
+    mut judge: impl FnMut(&T, &mut Vec<HealthFinding>),
+) {
+    match part {
+        Looked::Found(part) => judge(part, findings),
+        Looked::Missing => findings.push(HealthFinding::new(check, subject, false, "does not exist", advice)),
+        Looked::NotAllowed(permission) => {
+            findings.push(HealthFinding::unchecked(
+                check,
+                subject,
+                format!("the permission {permission} is missing"),
+            ));
+        }
+        Looked::NotNamed(setting) => {
+            findings.push(HealthFinding::unchecked(check, subject, format!("name it with {setting}")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

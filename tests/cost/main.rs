@@ -1,0 +1,159 @@
+//! `afterwrite cost` against the meter: the units that a trial predicts are those that the embedded DynamoDB charges.
+//!
+//! The prediction comes from one run of a demo's application, the measurement from another one with a different seed: what is shared
+//! is the model, the rates and the delivery.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::commit::Ledger;
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::{IndexProjection, TableIndex};
+use afterwrite::table::Model;
+use afterwrite_demo::workload::Workload;
+use afterwrite_demo::{records, workloads};
+use afterwrite_functions::StreamAggregator;
+use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
+use afterwrite_operations::cost::{CostTrial, DeliverySettings, EntityRate, TrialTotals, entity_counts};
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::Value;
+
+const STATE: &str = "state";
+/// The seconds in which the application makes its changes.
+const SECONDS: f64 = 60.0;
+const DELIVERY: DeliverySettings = DeliverySettings { batch_size: 100, window_seconds: 5.0, shards: 1 };
+
+/// Each entity's share of the sample, as a rate.
+fn rates(model: &Model, sample: &[String]) -> Vec<EntityRate> {
+    let counts = entity_counts(model, sample).into_iter();
+    counts.map(|(entity, count)| EntityRate { entity, per_second: count / SECONDS }).collect()
+}
+
+fn indexes(workload: &Workload) -> BTreeMap<String, Vec<TableIndex>> {
+    let of_table = |table: &TableDefinition| {
+        let keys = table.indexes.iter().map(|(_, key)| key.attributes().map(|name| Arc::from(name.as_str())));
+        keys.map(|keys| TableIndex { keys: keys.collect(), projection: IndexProjection::All }).collect()
+    };
+    workload.tables().iter().map(|table| (table.name.clone(), of_table(table))).collect()
+}
+
+async fn predicted(workload: &Workload, size: u64, seed: u64, now: i64) -> TrialTotals {
+    let model = Arc::new(Model::load(workload.model).unwrap());
+    let sample = records::records(workload, seed, size, now);
+    let rates = rates(&model, &sample);
+    let trial = CostTrial {
+        model: Arc::clone(&model),
+        records: &sample,
+        rates: &rates,
+        delivery: DELIVERY,
+        indexes: indexes(workload),
+    };
+    trial.run().await.unwrap()
+}
+
+/// Write units and records of a run on the embedded server.
+async fn measured(workload: &Workload, size: u64, seed: u64, now: i64) -> (u64, u64) {
+    let model = Arc::new(Model::load(workload.model).unwrap());
+    let server = EmbeddedDynamoDb::start().await.unwrap();
+    server.create_table(&TableDefinition::state(STATE)).await.unwrap();
+    for table in workload.tables() {
+        server.create_table(&TableDefinition { stream: false, ..table }).await.unwrap();
+    }
+    let sample = records::records(workload, seed, size, now);
+    let client = server.client();
+    for (table, item) in final_items(&sample) {
+        client.put_item().table_name(table).set_item(Some(item)).send().await.unwrap();
+    }
+    let names = model.tables.iter().map(|table| Arc::clone(&table.name)).collect();
+    let tables = DynamoDb::new(client);
+    let ledger = Ledger::new(Arc::clone(&model), names, Arc::from(STATE), tables, SystemClock);
+    let aggregator = StreamAggregator::new(ledger);
+    let mut units = 0;
+    for batch in batches(&sample) {
+        let event = format!("{{\"Records\":[{}]}}", batch.join(","));
+        let deadline = SystemClock.now().plus(Duration::from_secs(60));
+        let handled = aggregator.handle(event.as_bytes(), deadline).await.unwrap();
+        assert!(handled.failures.is_empty() && handled.parked.is_empty());
+        units += handled.totals.write_units;
+    }
+    server.stop().await.unwrap();
+    (units, u64::try_from(sample.len()).unwrap())
+}
+
+/// The sample at an even pace, cut by the delivery's rules: a batch of a table ends when it is full, or when its window has passed.
+fn batches(sample: &[String]) -> Vec<Vec<&str>> {
+    let mut open: BTreeMap<String, (f64, Vec<&str>)> = BTreeMap::new();
+    let mut delivered = Vec::new();
+    for (record, number) in sample.iter().zip(0_u32..) {
+        let at = f64::from(number) * SECONDS / f64::from(u32::try_from(sample.len()).unwrap());
+        let is_due = |since: f64| at - since >= DELIVERY.window_seconds;
+        delivered.extend(open.extract_if(.., |_, (since, _)| is_due(*since)).map(|(_, (_, batch))| batch));
+        let (_, batch) = open.entry(table_of(record)).or_insert_with(|| (at, Vec::new()));
+        batch.push(record);
+        if batch.len() == DELIVERY.batch_size {
+            delivered.extend(open.remove(&table_of(record)).map(|(_, batch)| batch));
+        }
+    }
+    delivered.extend(open.into_values().map(|(_, batch)| batch));
+    delivered
+}
+
+fn table_of(record: &str) -> String {
+    let record: Value = serde_json::from_str(record).unwrap();
+    record["eventSourceARN"].as_str().unwrap().split('/').nth(1).unwrap().to_owned()
+}
+
+/// The items after the last record, with their tables.
+fn final_items(sample: &[String]) -> Vec<(String, HashMap<String, AttributeValue>)> {
+    let mut items: BTreeMap<(String, String), Option<Value>> = BTreeMap::new();
+    for record in sample {
+        let table = table_of(record);
+        let mut record: Value = serde_json::from_str(record).unwrap();
+        let key = record["dynamodb"]["Keys"].to_string();
+        let image = record["dynamodb"].get_mut("NewImage").map(Value::take);
+        items.insert((table, key), image);
+    }
+    let stored = items.into_iter().filter_map(|((table, _), image)| Some((table, sdk_item(&image?))));
+    stored.collect()
+}
+
+fn sdk_item(image: &Value) -> HashMap<String, AttributeValue> {
+    image.as_object().unwrap().iter().map(|(name, value)| (name.clone(), sdk_value(value))).collect()
+}
+
+fn sdk_value(value: &Value) -> AttributeValue {
+    let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
+    match kind.as_str() {
+        "S" => AttributeValue::S(value.as_str().unwrap().to_owned()),
+        "N" => AttributeValue::N(value.as_str().unwrap().to_owned()),
+        "BOOL" => AttributeValue::Bool(value.as_bool().unwrap()),
+        "NULL" => AttributeValue::Null(true),
+        "L" => AttributeValue::L(value.as_array().unwrap().iter().map(sdk_value).collect()),
+        "M" => AttributeValue::M(sdk_item(value)),
+        other => panic!("workloads write no {other}"),
+    }
+}
+
+#[tokio::test]
+async fn predicted_and_measured_units_of_all_demos_differ_by_less_than_five_percent() {
+    let now = SystemClock.now().epoch_seconds();
+    for workload in workloads::ALL {
+        let size = workload.usual_size / 4;
+        let trial = predicted(workload, size, 8, now).await;
+        let (units, records) = measured(workload, size, 7, now).await;
+        #[expect(clippy::cast_precision_loss, reason = "counts of a demo are far below 2^53")]
+        let per_record = |units: u64, records: u64| units as f64 / records as f64;
+        let (predicted, measured) =
+            (per_record(trial.write_units, trial.records), per_record(units, records));
+        let difference = (predicted / measured - 1.0) * 100.0;
+        println!(
+            "{}: predicted {predicted:.3}, measured {measured:.3} units a record: {difference:+.1} %",
+            workload.model
+        );
+        assert!(difference.abs() < 5.0, "{}: {difference:+.1} %", workload.model);
+    }
+}
