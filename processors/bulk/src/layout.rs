@@ -85,6 +85,6 @@ mod tests {
             counts[usize::try_from(partition).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| (60..=150).contains(count)), "{counts:?}");
-        assert_eq!(partition_of(key_hash("ADMIN#1", "ROLLUP#TOTAL"), 16), 14);
+        assert_eq!(partition_of(key_hash("ADMIN#1", "ROLLUP#TOTAL"), 16), 12);
     }
 }

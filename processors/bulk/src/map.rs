@@ -19,7 +19,7 @@ use afterwrite::clock::Clock;
 use afterwrite::commit::{CommitOutcome, ExportedImage, ItemRecords, Ledger, SourceItem};
 use afterwrite::entity::{ItemIdentity, SourceKey};
 use afterwrite::projection::{LookupKey, lookup_keys};
-use afterwrite::record::{Image, Item};
+use afterwrite::record::{Image, Item, Timestamp};
 use afterwrite::sink::{Bucket, Tables};
 use afterwrite::table::{Entity, Model};
 use afterwrite::{Error, ErrorKind, Result};
@@ -38,8 +38,10 @@ const MAX_ROLLUPS: usize = 100_000;
 const MAX_LOOKUPS: usize = 100_000;
 /// An output file ends when it has reached this size.
 const MAX_PACKED_BYTES: usize = 32 * 1024 * 1024;
-/// The time limit of a page; in a worker's own memory it is never needed, but lookups may be throttled.
+/// The time limit of a page, without the time that the rate of lookups takes. Only lookups send requests.
 const PAGE_TIME: Duration = Duration::from_secs(120);
+/// The requests of an item of a page at most: lookups that are read, queried and remembered.
+const LOOKUP_REQUESTS: usize = 4;
 
 /// A map step in progress.
 pub(crate) struct MapStep<'s, B, T, C> {
@@ -110,7 +112,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         })
     }
 
-    /// Counts the file, or its first `limit` items; writes the results.
+    /// Counts the file, and writes the results.
     pub(crate) async fn run(mut self) -> Result<BulkTotals> {
         let mut lines = self.open().await?;
         while self.next_page(&mut lines).await? > 0 {
@@ -169,21 +171,19 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
 
     /// Counts the next items of the pass; returns how many lines were read.
     async fn next_page(&mut self, lines: &mut ExportedLines) -> Result<usize> {
-        let (mut items, mut read) = (Vec::with_capacity(PAGE_ITEMS), 0);
+        let mut items = Vec::with_capacity(PAGE_ITEMS);
         {
             let schema = self.model.tables.get(self.table);
             let is_key = |name: &str| schema.is_some_and(|table| table.key().any(|key| *key.name == *name));
             let is_read = |name: &str| self.model.attributes.id(name).is_some() || is_key(name);
-            while items.len() < PAGE_ITEMS && read < 10 * PAGE_ITEMS {
+            while items.len() < PAGE_ITEMS {
                 let Some(item) = lines.next_item(is_read)? else { break };
-                read += 1;
                 items.push(item);
             }
         }
-        let counted = u64::try_from(read).unwrap_or(u64::MAX);
         self.count(&items).await?;
-        self.add("items", counted);
-        Ok(read)
+        self.add("items", u64::try_from(items.len()).unwrap_or(u64::MAX));
+        Ok(items.len())
     }
 
     /// Counts the items of a page that belong to the pass.
@@ -214,7 +214,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
                 SourceItem { source: item.source, identity: &item.identity, records: ItemRecords::new() };
             (source, ExportedImage { image: item.image.clone(), at })
         });
-        let deadline = self.clock.now().plus(PAGE_TIME);
+        let deadline = self.deadline();
         let reconciled =
             self.ledger.reconcile_exported(exported.collect(), &self.request.stream_label, deadline);
         let outcome = Box::pin(reconciled).await?;
@@ -234,7 +234,7 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         let wanted: BTreeSet<_> =
             keys.iter().flatten().filter(|key| !self.missing.contains(key)).cloned().collect();
         let wanted: Vec<_> = wanted.into_iter().collect();
-        let found = Box::pin(self.ledger.look_up(&wanted, self.clock.now().plus(PAGE_TIME))).await?;
+        let found = Box::pin(self.ledger.look_up(&wanted, self.deadline())).await?;
         let missing = wanted.into_iter().zip(found).filter(|(_, outputs)| outputs.is_none());
         self.missing.extend(missing.map(|(key, _)| key));
         let all = items.len();
@@ -245,6 +245,13 @@ impl<'s, B: Bucket, T: Tables, C: Clock + Clone> MapStep<'s, B, T, C> {
         self.add("failed", without);
         self.add("failed_lookups", without);
         Ok(with)
+    }
+
+    /// When the requests for a page end.
+    fn deadline(&self) -> Timestamp {
+        let requests = u32::try_from(PAGE_ITEMS * LOOKUP_REQUESTS).unwrap_or(u32::MAX);
+        let waiting = Duration::from_secs(1) * requests / self.request.lookup_rate.max(1);
+        self.clock.now().plus(PAGE_TIME + waiting)
     }
 
     fn add_outcome(&mut self, outcome: &CommitOutcome) -> Result<()> {
