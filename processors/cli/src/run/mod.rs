@@ -15,6 +15,7 @@ use afterwrite::config::{EnvironmentSettings, FunctionConfig, ProjectionKind, sd
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_functions::ProjectionHost;
 use afterwrite_mapping::{MappingControl, MappingSettings, StartingPosition};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
 
@@ -32,7 +33,7 @@ use crate::signals::stop_signal;
 )]
 pub(crate) struct RunArguments {
     /// The name of this consumer; its checkpoints are kept under it.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: String,
     /// The action if the checkpoint lies before the oldest record of the stream, or the stream was created again: changes are missing.
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = ExpiredPolicy::Stop)]

@@ -60,8 +60,10 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         let of_state = findings.iter().filter(|finding| finding.place != FindingPlace::Dataset);
         let (of_application, of_derived): (Vec<_>, Vec<_>) =
             of_state.cloned().partition(|finding| finding.place == FindingPlace::ThreeWay);
-        let (of_items, of_rollups): (Vec<_>, Vec<_>) =
+        let (of_items, others): (Vec<_>, Vec<_>) =
             of_derived.into_iter().partition(|finding| finding.source(&self.model).is_some());
+        let (of_rollups, of_others): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|finding| finding.rollup(&self.model).is_some());
         let now = recheck_findings(
             &self.model,
             &self.table_names,
@@ -77,6 +79,11 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
             finding,
             outcome: RepairOutcome::Failed,
             action: "the application's own counter is the application's to repair".to_owned(),
+        }));
+        log.extend(of_others.into_iter().map(|finding| RepairLogEntry {
+            finding,
+            outcome: RepairOutcome::Failed,
+            action: "no entity or rollup of the model has this key: nothing was written".to_owned(),
         }));
         let drifted: Vec<_> =
             now.into_iter().filter(|finding| finding.verdict == FindingVerdict::Drift).collect();
@@ -180,7 +187,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
 
     /// Judges rollups, and sets those that differ.
     async fn repair_rollups(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
-        let places: BTreeSet<RollupPlace> = findings.iter().filter_map(VerifyFinding::rollup).collect();
+        let places: BTreeSet<RollupPlace> =
+            findings.iter().filter_map(|finding| finding.rollup(&self.model)).collect();
         if places.is_empty() {
             return Ok(Vec::new());
         }
@@ -190,7 +198,8 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         let mut log = Vec::with_capacity(readings.len());
         let mut shown: Vec<SourceKey<'static>> = Vec::new();
         for reading in readings {
-            let before = findings.iter().find(|finding| finding.rollup().as_ref() == Some(&reading.place));
+            let before =
+                findings.iter().find(|finding| finding.rollup(&self.model).as_ref() == Some(&reading.place));
             let verdict =
                 judge(&self.model, &reading.place, &reading.sum, reading.item.as_ref(), self.clock.now());
             log.push(match (verdict, before) {

@@ -7,6 +7,8 @@ use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use super::place::{RollupPlace, is_rollup};
+
 /// Where a difference was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -124,21 +126,22 @@ impl VerifyFinding {
         Self { verdict: FindingVerdict::Undecided, cause: Some(cause.into()), ..self }
     }
 
-    /// The source item; `None` for a finding about the state table.
+    /// The source item; `None` for a finding about the state table, and for a key that no entity of the model has.
     pub(crate) fn source(&self, model: &Model) -> Option<SourceKey<'static>> {
         let name = self.table.as_deref()?;
         let table = model.tables.iter().position(|table| *table.name == *name)?;
         let mut key = self.key.iter();
         let partition = key.next()?.clone().into();
-        Some(SourceKey { table, partition, sort: key.next().map(|sort| sort.clone().into()) })
+        let source = SourceKey { table, partition, sort: key.next().map(|sort| sort.clone().into()) };
+        source.identify(model).is_some().then_some(source)
     }
 
-    /// The rollup's `PK` and `SK`; `None` for a finding about a source item.
-    pub(crate) fn rollup(&self) -> Option<(String, String)> {
-        match (&self.table, self.key.as_slice()) {
-            (None, [partition, sort]) if self.row.is_none() => Some((partition.clone(), sort.clone())),
-            _ => None,
-        }
+    /// The rollup's `PK` and `SK`; `None` for any other finding, and for a key that no rollup of the model has.
+    pub(crate) fn rollup(&self, model: &Model) -> Option<RollupPlace> {
+        let (None, None, [partition, sort]) = (&self.table, &self.row, self.key.as_slice()) else {
+            return None;
+        };
+        Some((partition.clone(), sort.clone())).filter(|place| is_rollup(model, place))
     }
 }
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::datasets::RowCandidate;
 use super::finding::FindingPlace;
+use super::place::RollupPlace;
 use super::state::{SuspectItem, VerifyState};
-use super::sums::RollupPlace;
 use crate::jobs::JobState;
 
 /// The suspects or candidates of one entry.

@@ -25,6 +25,7 @@ mod finding;
 mod items;
 mod job;
 mod journal;
+mod place;
 mod recheck;
 mod sample;
 mod state;
@@ -49,10 +50,11 @@ pub use self::finding::{
     parse_findings,
 };
 pub use self::job::{VerifyJob, VerifyReport};
+pub(crate) use self::place::RollupPlace;
 pub use self::recheck::recheck_findings;
 pub(crate) use self::recheck::{RollupReading, read_sums};
 pub use self::state::{DatasetCoverage, VerifySummary};
-pub(crate) use self::sums::{RollupPlace, SumVerdict, expected_values, judge};
+pub(crate) use self::sums::{SumVerdict, expected_values, judge};
 pub use self::task::VerifyTask;
 pub use self::three_way::ThreeWayCheck;
 

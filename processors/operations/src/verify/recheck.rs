@@ -14,8 +14,9 @@ use afterwrite::table::Model;
 
 use super::finding::{FindingPlace, VerifyFinding};
 use super::items::ItemJudge;
+use super::place::RollupPlace;
 use super::state::{SuspectItem, VerifyState};
-use super::sums::{RollupPlace, RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
+use super::sums::{RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
 use super::suspects::{judge_first, judge_suspects};
 use crate::items::owned_key;
 use crate::projector::ItemProjector;
@@ -81,7 +82,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     findings: &[VerifyFinding],
 ) -> Result<Vec<VerifyFinding>> {
     let state = StateItems::new(Arc::clone(model), table_names.to_vec(), Arc::clone(state_table));
-    let places: BTreeSet<RollupPlace> = findings.iter().filter_map(VerifyFinding::rollup).collect();
+    let places: BTreeSet<RollupPlace> = findings.iter().filter_map(|finding| finding.rollup(model)).collect();
     let mut results = VerifyState::default();
     if !places.is_empty() {
         for reading in read_sums(&tables, &state, (model, state_table), clock, &places).await? {
@@ -95,6 +96,14 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     results.findings.extend(
         of_application
             .map(|finding| finding.clone().undecided("compare again with `afterwrite verify --three-way`")),
+    );
+    let is_foreign = |finding: &&VerifyFinding| {
+        let has_place = finding.rollup(model).is_some() || finding.source(model).is_some();
+        !has_place && finding.place != FindingPlace::Dataset && finding.place != FindingPlace::ThreeWay
+    };
+    let of_others = findings.iter().filter(is_foreign);
+    results.findings.extend(
+        of_others.map(|finding| finding.clone().undecided("no entity or rollup of the model has this key")),
     );
     let is_judged = |finding: &&VerifyFinding| match finding.place {
         FindingPlace::Ledger | FindingPlace::Rollup | FindingPlace::Extreme | FindingPlace::Mirror => true,

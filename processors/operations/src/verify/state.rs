@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bound::drift_upper_bound;
 use super::finding::{FindingPlace, FindingVerdict, VerifyFinding};
-use super::sums::{RollupPlace, RollupSum};
+use super::place::RollupPlace;
+use super::sums::RollupSum;
 use super::three_way::ThreeWayCounts;
 use crate::jobs::JobTotals;
 

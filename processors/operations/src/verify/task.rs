@@ -16,10 +16,11 @@ use afterwrite::table::Model;
 use super::finding::VerifyFinding;
 use super::items::ItemJudge;
 use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_state};
+use super::place::{RollupPlace, without_shard};
 use super::recheck::SETTLE;
 use super::sample::is_sampled;
 use super::state::VerifyState;
-use super::sums::{RollupPlace, SumVerdict, add_entry, entry_of, judge, note_revision, without_shard};
+use super::sums::{SumVerdict, add_entry, entry_of, judge, note_revision};
 use super::suspects::{judge_first, judge_suspects, out_of_time};
 use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
 use crate::cursor::{decode_cursor, encode_cursor};
@@ -292,7 +293,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
     /// Compares the application's counters with rollups and recounts.
     async fn compare_three_ways(&self) -> Result<()> {
         let Some(check) = &self.arguments.three_way else { return Ok(()) };
-        let places = self.lock().three_way.places();
+        let mut places = self.lock().three_way.places();
+        places.retain(|place| self.judges_rollup(place));
         for places in places.chunks(READ_ROLLUPS) {
             let keys: Vec<_> =
                 places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
