@@ -1,6 +1,6 @@
 //! The steps of a bulk backfill: `cargo bench -p afterwrite-tests --bench bulk`.
 //!
-//! The attempts of the recording `exam-42` are copied under new ids into the data files of a table export, 1,000,000 items in all, in a
+//! The attempts of the recording `exam-42` are copied under new ids into the data files of a table export, 200,000 items in all, in a
 //! folder that stands for the bucket. The files are counted one after the other in one thread; then the rollups are merged.
 
 #![expect(
@@ -30,7 +30,7 @@ use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 
 const TABLE: &str = "ExamBuddyTable";
-const ITEMS: usize = 1_000_000;
+const ITEMS: usize = 200_000;
 const FILES: usize = 4;
 const RUN: &str = "bulk/measured";
 
