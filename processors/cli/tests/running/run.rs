@@ -8,6 +8,7 @@ use afterwrite::sink::ObjectStore as _;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
 use afterwrite_local::s3::EmbeddedS3;
+use afterwrite_local::sdk::CREDENTIAL;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
@@ -45,8 +46,8 @@ impl Deployment {
             ("AFTERWRITE_STATE_TABLE", STATE),
             ("AWS_ENDPOINT_URL", endpoint.as_str()),
             ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "test"),
-            ("AWS_SECRET_ACCESS_KEY", "test"),
+            ("AWS_ACCESS_KEY_ID", CREDENTIAL),
+            ("AWS_SECRET_ACCESS_KEY", CREDENTIAL),
             ("AWS_EC2_METADATA_DISABLED", "true"),
         ];
         variables.extend(more.iter().map(|(name, value)| (*name, value.as_str())));
