@@ -3,6 +3,7 @@
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_lambda::EventSource;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::verify::DEFAULT_TOLERANCE;
 
@@ -44,7 +45,10 @@ impl VerifierRequest {
             Some(EventSource::EventBridge) => return Ok(Self::default()),
             Some(source) => return Err(source.unexpected(FUNCTION, "verification requests", HINT)),
         }
-        let VerifierPayload { verify } = serde_json::from_str(payload).map_err(|error| {
+        // A list without elements would be a request with all defaults, too.
+        let object: Result<Map<String, Value>, _> = serde_json::from_str(payload);
+        let request = object.and_then(|object| serde_json::from_value(Value::Object(object)));
+        let VerifierPayload { verify } = request.map_err(|error| {
             Error::new(ErrorKind::Event, "the payload is not a verification request")
                 .hint(HINT)
                 .caused_by(error)
