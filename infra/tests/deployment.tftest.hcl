@@ -83,7 +83,7 @@ run "an_existing_table_with_two_readers" {
     error_message = "The archive has every change."
   }
   assert {
-    condition     = keys(aws_lambda_function.function) == ["aggregator", "compactor", "exporter", "relay"]
+    condition     = keys(aws_lambda_function.function) == ["aggregator", "compactor", "exporter", "relay", "verifier"]
     error_message = "Without a distribution there is no invalidator."
   }
   assert {
@@ -289,8 +289,8 @@ run "without_an_archive" {
     create_archive = false
   }
   assert {
-    condition     = keys(aws_lambda_function.function) == ["aggregator"] && length(aws_kinesis_firehose_delivery_stream.archive) == 0 && keys(aws_scheduler_schedule.schedule) == ["heartbeat"]
-    error_message = "What remains is the aggregator, with its heartbeat."
+    condition     = keys(aws_lambda_function.function) == ["aggregator", "verifier"] && length(aws_kinesis_firehose_delivery_stream.archive) == 0 && keys(aws_scheduler_schedule.schedule) == ["heartbeat", "verification"]
+    error_message = "What remains is the aggregator, with its heartbeat, and the verifier."
   }
 }
 
@@ -380,12 +380,50 @@ run "a_heartbeat_shows_that_every_stage_lives" {
   }
 }
 
+run "with_a_verifier" {
+  assert {
+    condition = aws_lambda_function.function["verifier"].environment[0].variables == tomap({
+      AFTERWRITE_BUCKET            = "exams-123456789012-eu-west-1"
+      AFTERWRITE_MODEL             = "/var/task/model.toml"
+      AFTERWRITE_STATE_TABLE       = "exams-state"
+      POWERTOOLS_METRICS_NAMESPACE = "Afterwrite"
+      POWERTOOLS_SERVICE_NAME      = "exams"
+    })
+    error_message = "The environment of verifier."
+  }
+  assert {
+    condition     = aws_scheduler_schedule.schedule["verification"].schedule_expression == "rate(1 day)" && jsondecode(aws_scheduler_schedule.schedule["verification"].target[0].input) == { verify = { sample = 0.01 } }
+    error_message = "A sample is verified every day."
+  }
+  assert {
+    condition = length([
+      for statement in jsondecode(aws_iam_role_policy.function["verifier"].policy).Statement : statement
+      if length(setintersection(toset(statement.Action), toset(["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "s3:DeleteObject"]))) > 0
+    ]) == 0
+    error_message = "The verifier changes nothing."
+  }
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.alarm["drift"].metric_name == "DriftedTargets" && aws_cloudwatch_metric_alarm.alarm["drift"].threshold == 0 && !contains(keys(aws_cloudwatch_metric_alarm.alarm), "duration-verifier")
+    error_message = "Drift is in alarm; a long run is not."
+  }
+}
+
+run "without_a_verifier" {
+  variables {
+    verify_schedule = null
+  }
+  assert {
+    condition     = !contains(keys(aws_lambda_function.function), "verifier") && !contains(keys(aws_scheduler_schedule.schedule), "verification") && !contains(keys(aws_cloudwatch_metric_alarm.alarm), "drift")
+    error_message = "There is neither a function nor an alarm."
+  }
+}
+
 run "without_a_heartbeat" {
   variables {
     heartbeat_schedule = null
   }
   assert {
-    condition     = keys(aws_scheduler_schedule.schedule) == ["compaction"] && length([for name in keys(aws_cloudwatch_metric_alarm.alarm) : name if startswith(name, "freshness")]) == 0
+    condition     = keys(aws_scheduler_schedule.schedule) == ["compaction", "verification"] && length([for name in keys(aws_cloudwatch_metric_alarm.alarm) : name if startswith(name, "freshness")]) == 0
     error_message = "There is neither a schedule nor an alarm."
   }
 }

@@ -3,7 +3,11 @@
 //! The prediction comes from one run of a demo's application, the measurement from another one with a different seed: what is shared
 //! is the model, the rates and the delivery.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected must fail at once")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected must fail at once"
+)]
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::{TableScan, Tables};
 use afterwrite::table::Model;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
-use afterwrite_memory::MemoryTables;
+use afterwrite_memory::{MemoryObjects, MemoryTables};
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{
     BackfillArguments, BackfillTask, ExportFolder, ExportSource, TableExport, plan_backfill,
@@ -19,7 +19,7 @@ use afterwrite_operations::jobs::{
     JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, JobTotals, SilentObserver,
     StepOutcome, WorkUnit, require_recovery,
 };
-use afterwrite_operations::verify::{VerifyArguments, VerifyTask};
+use afterwrite_operations::verify::{DatasetCoverage, VerifyArguments, VerifyJob, VerifyTask};
 use serde_json::json;
 
 use super::exports::full_export;
@@ -438,14 +438,19 @@ async fn a_table_of_a_dynamodb_server_is_planned_and_filled_and_verified() {
     assert_eq!(totals["reconciled"], plan.changes);
     let arguments = VerifyArguments { segments: 2, tolerance_seconds: 1, ..VerifyArguments::default() };
     let task = VerifyTask::new(model, names, state, tables, SystemClock, arguments);
+    let mut totals = JobTotals::new();
     for mut unit in task.units_in_order() {
         while !unit.is_done {
             let outcome = task.step(&unit).await.unwrap();
+            for (name, number) in outcome.totals {
+                *totals.entry(name).or_default() += number;
+            }
             unit.is_done = outcome.cursor.is_none();
             unit.cursor = outcome.cursor;
         }
     }
-    let report = task.report();
+    let job: VerifyJob<Arc<MemoryObjects>, _, _> = VerifyJob::new(task, None, DatasetCoverage::NoDatasets);
+    let report = job.report(&totals);
     assert_eq!((report.findings.len(), report.summary.items), (0, report.summary.items_confirmed));
     assert!(report.summary.rollups_confirmed > 0);
     server.stop().await.unwrap();

@@ -152,6 +152,12 @@ impl OperationWorld {
         std::mem::take(&mut self.state.lock().unwrap().archived)
     }
 
+    /// A time up to which every change has been delivered.
+    pub(crate) fn delivered_until(&self) -> Timestamp {
+        let state = self.state.lock().unwrap();
+        state.pending.front().map_or_else(|| self.clock.now(), |(created, _)| *created)
+    }
+
     /// The differences from the workload's own recount.
     pub(crate) fn differences(&self) -> Vec<ComparedValue> {
         self.differences_in(STATE)

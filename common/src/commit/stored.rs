@@ -80,7 +80,10 @@ impl StateItems {
     /// # Errors
     /// [`State`](crate::ErrorKind::State) if the item is not a readable ledger entry.
     pub fn decode_entry(&self, item: &Item, targets: &mut RollupTargets) -> Result<StoredEntry> {
-        let entry = LedgerEntry::decode(item, targets)?;
+        let entry = LedgerEntry::decode(item, targets).map_err(|error| {
+            let key = |name| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
+            error.with("PK", key("PK")).with("SK", key("SK"))
+        })?;
         Ok(StoredEntry {
             rev: entry.rev,
             generation: entry.generation,

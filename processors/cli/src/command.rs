@@ -23,12 +23,13 @@ use crate::model::ModelCommand;
 use crate::query::QueryArguments;
 use crate::record::RecordArguments;
 use crate::redrive::RedriveArguments;
+use crate::repair::RepairCommand;
 use crate::replay::ReplayArguments;
 use crate::run::RunArguments;
 use crate::state::StateCommand;
 use crate::tail::TailArguments;
 use crate::template::TemplateCommand;
-use crate::verify::{RepairCommand, VerifyCommand};
+use crate::verify::VerifyCommand;
 
 const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -102,7 +103,10 @@ enum Command {
     /// Check a deployment: tables, readers, mappings, queues and freshness, with what to change.
     Doctor(DoctorArguments),
     /// Write the deployment as a template of another tool than Terraform.
-    #[command(subcommand, after_help = "Examples:\n  afterwrite template sam my-model.toml > template.yaml")]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  afterwrite template sam my-model.toml --out template.yaml"
+    )]
     Template(TemplateCommand),
     /// Check, show, explain and compare table models, without AWS.
     #[command(

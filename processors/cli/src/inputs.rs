@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use afterwrite::Result;
 use afterwrite::config::s3_client;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
 use clap::Args;
 
@@ -34,8 +34,11 @@ impl InputArguments {
     /// The files and objects, in the order of the arguments and of their names.
     ///
     /// # Errors
-    /// A path or a bucket that cannot be read.
+    /// An empty range; a path or a bucket that cannot be read.
     pub(crate) async fn objects(&self) -> Result<Vec<InputObject<S3Bucket>>> {
+        if self.range().is_empty() {
+            return Err(Error::new(ErrorKind::Configuration, "--from is not earlier than --to"));
+        }
         objects_of(&self.inputs, &self.range()).await
     }
 }

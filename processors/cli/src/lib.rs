@@ -26,6 +26,7 @@ mod print;
 pub mod query;
 pub mod record;
 pub mod redrive;
+pub mod repair;
 pub mod replay;
 mod run;
 mod signals;

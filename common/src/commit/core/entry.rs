@@ -320,7 +320,7 @@ fn decode_contributions(
 fn unreadable_entry(attribute: &'static str) -> Error {
     Error::new(ErrorKind::State, "a ledger entry cannot be read")
         .with("attribute", attribute)
-        .hint("Only Afterwrite may write the ledger. Reconcile the item to repair its entry")
+        .hint("Only Afterwrite may write the ledger. Delete the entry, then run `afterwrite backfill`, `verify` and `repair`: the item is counted again, and its rollups are set to the sums of the ledger")
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ const UNITS_PER_RECORD: u64 = 2;
 
 /// The arguments of the job, as the state table keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ReplayJob {
+pub(crate) struct ReplayJob {
     inputs: Vec<String>,
     from_ms: Option<i64>,
     to_ms: Option<i64>,
@@ -42,18 +42,22 @@ pub(super) struct ReplayJob {
 
 impl ReplayJob {
     pub(super) fn new(inputs: &InputArguments, only: Vec<ReplayProjection>, into: Option<String>) -> Self {
-        let range = inputs.range();
+        Self { into, ..Self::of_inputs(&inputs.inputs, &inputs.range(), only) }
+    }
+
+    /// A replay over the deployment's state table.
+    pub(crate) fn of_inputs(inputs: &[RecordInput], range: &TimeRange, only: Vec<ReplayProjection>) -> Self {
         Self {
-            inputs: inputs.inputs.iter().map(ToString::to_string).collect(),
+            inputs: inputs.iter().map(ToString::to_string).collect(),
             from_ms: range.from.map(Timestamp::epoch_ms),
             to_ms: range.to.map(Timestamp::epoch_ms),
             only,
-            into,
+            into: None,
         }
     }
 
     /// The estimate, from the sizes of the objects.
-    pub(super) fn plan<B: Bucket>(&self, source: &InputSource<B>) -> JobPlan {
+    pub(crate) fn plan<B: Bucket>(&self, source: &InputSource<B>) -> JobPlan {
         let bytes = source.bytes();
         let records = bytes / TYPICAL_BYTES;
         let counts = u64::from(self.only.contains(&ReplayProjection::Aggregate));
@@ -78,7 +82,7 @@ impl ReplayJob {
     }
 
     /// Creates the job and runs it in this process; returns whether every record was processed.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         &self,
         deployment: &Deployment,
         source: InputSource<S3Bucket>,

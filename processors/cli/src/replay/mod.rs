@@ -12,8 +12,9 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use self::export::export_archive;
+pub(crate) use self::job::ReplayJob;
+use self::job::check_fresh;
 pub(crate) use self::job::resume;
-use self::job::{ReplayJob, check_fresh};
 pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay};
 use crate::deployment::DeploymentArguments;
 use crate::inputs::InputArguments;

@@ -34,6 +34,7 @@ pub use self::bulk::{
     BulkArguments, BulkDeployment, BulkTask, StepInvoker, TableImporter, bulk_units, plan_bulk,
 };
 pub use self::dataset_plan::plan_datasets;
+pub(crate) use self::datasets::dataset_tables;
 pub use self::datasets::{DatasetFill, dataset_units};
 pub use self::export::{ExportFolder, ExportSource, TableExport};
 pub use self::job::BackfillJob;

@@ -203,7 +203,7 @@ impl MonthTotals {
         let TrialTotals { seconds, records, batches, line_bytes, .. } = &self.trial;
         let (records, batches) = (approximate(*records), approximate(*batches));
         let mut all = vec![
-            format!("A month has 730 hours; rates are constant, day and night. The trial is {seconds:.0} s of it, {records:.0} records."),
+            format!("A month has 730 hours; rates hold day and night, in the rhythm of the sample. The trial is {seconds:.0} s of it, {records:.0} records."),
             format!("A record is {:.0} bytes, a batch {:.1} records.", ratio(approximate(*line_bytes), records), ratio(records, batches)),
             "Tables are on demand. Indexes of source tables are those that are named or that the sample's tables have, and copy all attributes.".to_owned(),
             format!("Storage is that of month {:.0}: nothing is deleted before.", self.settings.month),

@@ -23,6 +23,8 @@ pub struct PriceList {
     pub table_gigabyte_month: f64,
     /// Of a gigabyte that can be restored to a point in time, a month.
     pub recovery_gigabyte_month: f64,
+    /// A gigabyte that `ImportTable` reads.
+    pub import_gigabyte: f64,
     /// Of a million invocations.
     pub million_function_requests: f64,
     /// Of a million gigabyte-seconds of functions on arm64.
@@ -81,6 +83,7 @@ mod tests {
             million_reads: million_read_units,
             gigabyte_month: prices.table_gigabyte_month,
             million_puts: prices.million_bucket_writes,
+            gigabyte_import: prices.import_gigabyte,
         };
         assert_eq!(UnitPrices::ON_DEMAND, expected);
     }

@@ -134,9 +134,12 @@ impl CostTrial<'_> {
     /// The records at their rates, in the order of time, and the time after which an entity has no more records.
     fn stream(&self) -> Result<(Vec<TimedRecord<'_>>, f64)> {
         let mut by_entity: BTreeMap<usize, Vec<TimedRecord<'_>>> = BTreeMap::new();
-        for json in self.records {
+        let total = approximate(count(self.records.len()));
+        for (json, number) in self.records.iter().zip(0_u64..) {
             let Some((entity, table, key)) = entity_of(&self.model, json) else { continue };
-            by_entity.entry(entity).or_default().push(TimedRecord { json, table, key, at: 0.0 });
+            // The share of the sample's time that has passed.
+            let at = (approximate(number) + 0.5) / total;
+            by_entity.entry(entity).or_default().push(TimedRecord { json, table, key, at });
         }
         let (mut stream, mut seconds) = (Vec::new(), f64::INFINITY);
         for rate in self.rates.iter().filter(|rate| rate.per_second > 0.0) {
@@ -146,12 +149,11 @@ impl CostTrial<'_> {
                     .with("entity", &rate.entity)
                     .hint("Name each entity once, and a sample with changes of its items: --sample FILE")
             })?;
-            seconds = seconds.min(approximate(count(records.len())) / rate.per_second);
-            let timed = records.into_iter().zip(0_u64..);
-            stream.extend(timed.map(|(record, number)| TimedRecord {
-                at: (approximate(number) + 0.5) / rate.per_second,
-                ..record
-            }));
+            // At this rate, all changes of the entity take so long; they keep the rhythm of the sample.
+            let duration = approximate(count(records.len())) / rate.per_second;
+            seconds = seconds.min(duration);
+            stream
+                .extend(records.into_iter().map(|record| TimedRecord { at: record.at * duration, ..record }));
         }
         stream.retain(|record: &TimedRecord<'_>| record.at < seconds);
         stream.sort_by(|one, other| one.at.total_cmp(&other.at));

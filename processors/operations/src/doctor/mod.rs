@@ -52,7 +52,7 @@ pub struct HealthFinding {
     pub subject: String,
     /// The judgement.
     pub verdict: HealthVerdict,
-    /// What was found.
+    /// The property as it is.
     pub found: String,
     /// The change that mends it, or why it was not checked.
     #[serde(skip_serializing_if = "Option::is_none")]

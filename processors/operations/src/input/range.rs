@@ -39,6 +39,12 @@ impl TimeRange {
         self.from.is_none() && self.to.is_none()
     }
 
+    /// Whether no time is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.from.zip(self.to).is_some_and(|(from, to)| from >= to)
+    }
+
     /// Whether it contains a time.
     #[must_use]
     pub fn contains(&self, time: Timestamp) -> bool {

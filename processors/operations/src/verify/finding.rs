@@ -7,6 +7,8 @@ use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use super::place::{RollupPlace, is_rollup};
+
 /// Where a difference was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,6 +23,31 @@ pub enum FindingPlace {
     Mirror,
     /// The application's own counter differs from the rollup or from a recount of the items.
     ThreeWay,
+    /// A row of a dataset differs from its item.
+    Dataset,
+}
+
+/// How a dataset differs from an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowDifference {
+    /// The item has no row.
+    Missing,
+    /// The row belongs to no item, or to one of another day.
+    Foreign,
+    /// The row has other values than the item.
+    Different,
+}
+
+/// A row of a dataset, by its place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RowLocation {
+    /// The dataset.
+    pub dataset: String,
+    /// The day of its partition.
+    pub day: String,
+    /// How it differs.
+    pub difference: RowDifference,
 }
 
 /// How certain a finding is.
@@ -54,6 +81,9 @@ pub struct VerifyFinding {
     pub table: Option<String>,
     /// The partition key, and the sort key if there is one.
     pub key: Vec<String>,
+    /// The row, for a finding about a dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<RowLocation>,
     /// The values that differ, by name. Those of a ledger entry are named `PK / SK / measure` of the rollup.
     pub values: BTreeMap<String, ExpectedValue>,
     /// The revision of the entry or rollup that was judged.
@@ -79,31 +109,39 @@ impl VerifyFinding {
             verdict: FindingVerdict::Drift,
             table: None,
             key,
+            row: None,
             values: BTreeMap::new(),
             rev: None,
             cause: None,
         }
     }
 
+    /// The same without the values: what a repair needs.
+    #[must_use]
+    pub fn without_values(&self) -> Self {
+        Self { values: BTreeMap::new(), ..self.clone() }
+    }
+
     pub(crate) fn undecided(self, cause: impl Into<String>) -> Self {
         Self { verdict: FindingVerdict::Undecided, cause: Some(cause.into()), ..self }
     }
 
-    /// The source item; `None` for a finding about the state table.
+    /// The source item; `None` for a finding about the state table, and for a key that no entity of the model has.
     pub(crate) fn source(&self, model: &Model) -> Option<SourceKey<'static>> {
         let name = self.table.as_deref()?;
         let table = model.tables.iter().position(|table| *table.name == *name)?;
         let mut key = self.key.iter();
         let partition = key.next()?.clone().into();
-        Some(SourceKey { table, partition, sort: key.next().map(|sort| sort.clone().into()) })
+        let source = SourceKey { table, partition, sort: key.next().map(|sort| sort.clone().into()) };
+        source.identify(model).is_some().then_some(source)
     }
 
-    /// The rollup's `PK` and `SK`; `None` for a finding about a source item.
-    pub(crate) fn rollup(&self) -> Option<(String, String)> {
-        match (&self.table, self.key.as_slice()) {
-            (None, [partition, sort]) => Some((partition.clone(), sort.clone())),
-            _ => None,
-        }
+    /// The rollup's `PK` and `SK`; `None` for any other finding, and for a key that no rollup of the model has.
+    pub(crate) fn rollup(&self, model: &Model) -> Option<RollupPlace> {
+        let (None, None, [partition, sort]) = (&self.table, &self.row, self.key.as_slice()) else {
+            return None;
+        };
+        Some((partition.clone(), sort.clone())).filter(|place| is_rollup(model, place))
     }
 }
 

@@ -14,8 +14,9 @@ use afterwrite::table::Model;
 
 use super::finding::{FindingPlace, VerifyFinding};
 use super::items::ItemJudge;
+use super::place::RollupPlace;
 use super::state::{SuspectItem, VerifyState};
-use super::sums::{RollupPlace, RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
+use super::sums::{RollupSum, SumVerdict, add_entry, entry_of, judge, note_revision};
 use super::suspects::{judge_first, judge_suspects};
 use crate::items::owned_key;
 use crate::projector::ItemProjector;
@@ -66,7 +67,8 @@ pub(crate) async fn read_sums<T: Tables + TableScan>(
     Ok(readings.collect())
 }
 
-/// Judges findings again: returns those that are still drift or cannot be decided, as they are now.
+/// Judges findings again: returns those that are still drift or cannot be decided, as they are now. Findings about datasets are
+/// ignored; see [`super::recheck_rows`].
 ///
 /// # Errors
 /// As [`Tables::read`].
@@ -80,7 +82,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     findings: &[VerifyFinding],
 ) -> Result<Vec<VerifyFinding>> {
     let state = StateItems::new(Arc::clone(model), table_names.to_vec(), Arc::clone(state_table));
-    let places: BTreeSet<RollupPlace> = findings.iter().filter_map(VerifyFinding::rollup).collect();
+    let places: BTreeSet<RollupPlace> = findings.iter().filter_map(|finding| finding.rollup(model)).collect();
     let mut results = VerifyState::default();
     if !places.is_empty() {
         for reading in read_sums(&tables, &state, (model, state_table), clock, &places).await? {
@@ -95,8 +97,19 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
         of_application
             .map(|finding| finding.clone().undecided("compare again with `afterwrite verify --three-way`")),
     );
-    let findings: Vec<_> =
-        findings.iter().filter(|finding| finding.place != FindingPlace::ThreeWay).collect();
+    let is_foreign = |finding: &&VerifyFinding| {
+        let has_place = finding.rollup(model).is_some() || finding.source(model).is_some();
+        !has_place && finding.place != FindingPlace::Dataset && finding.place != FindingPlace::ThreeWay
+    };
+    let of_others = findings.iter().filter(is_foreign);
+    results.findings.extend(
+        of_others.map(|finding| finding.clone().undecided("no entity or rollup of the model has this key")),
+    );
+    let is_judged = |finding: &&VerifyFinding| match finding.place {
+        FindingPlace::Ledger | FindingPlace::Rollup | FindingPlace::Extreme | FindingPlace::Mirror => true,
+        FindingPlace::ThreeWay | FindingPlace::Dataset => false,
+    };
+    let findings: Vec<_> = findings.iter().filter(is_judged).collect();
     let sources: BTreeSet<_> = findings
         .iter()
         .filter_map(|finding| finding.source(model))
@@ -107,7 +120,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     let sources: Vec<_> = sources.into_iter().collect();
     let (_, mut suspects): (u64, Vec<SuspectItem>) = judge_first(&judge, &sources, clock.now()).await?;
     while !suspects.is_empty() {
-        suspects = judge_suspects(&judge, clock, suspects, tolerance, &mut results).await?;
+        (suspects, _) = judge_suspects(&judge, clock, suspects, tolerance, &mut results).await?;
     }
     Ok(results.findings)
 }

@@ -22,9 +22,7 @@ use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
 use afterwrite::table::{AverageMeasure, Model};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
-
-/// `PK` and `SK` of a rollup.
-pub(crate) type RollupPlace = (String, String);
+use super::place::RollupPlace;
 
 const REV: &str = "rev";
 const EXPIRES_AT: &str = "expires_at";
@@ -123,7 +121,16 @@ pub(crate) fn judge(
             finding.values.insert(name.clone(), value);
         }
     }
-    if finding.values.is_empty() { SumVerdict::Confirmed } else { SumVerdict::Differs(finding) }
+    if finding.values.is_empty() {
+        return SumVerdict::Confirmed;
+    }
+    let is_settled =
+        |name: &String| number(&[SETTLED, name].concat()).is_some_and(|part| *part != Decimal::ZERO);
+    if finding.values.keys().any(is_settled) {
+        let cause = "the settled part cannot be recomputed and is taken as right: compare it with an older copy of the rollup before a repair";
+        finding.cause = Some(cause.to_owned());
+    }
+    SumVerdict::Differs(finding)
 }
 
 /// The values that a rollup must have, `None` for an attribute that must be absent.
@@ -171,16 +178,6 @@ pub(crate) fn text_of(value: &AttributeValue<'_>) -> String {
         (Some(number), _) => number.to_string(),
         (None, Some(text)) => text.to_owned(),
         (None, None) => value.type_name().to_owned(),
-    }
-}
-
-/// The partition key without a shard.
-pub(crate) fn without_shard(partition: &str) -> &str {
-    match partition.rsplit_once("#SHARD#") {
-        Some((rest, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
-            rest
-        }
-        _ => partition,
     }
 }
 

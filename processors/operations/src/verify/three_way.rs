@@ -12,7 +12,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
-use super::sums::RollupPlace;
+use super::place::RollupPlace;
 use crate::items::IdentifiedItem;
 
 /// An application's counter and the measure that it should equal.
