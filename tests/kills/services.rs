@@ -62,7 +62,7 @@ impl Service {
                     assert!(self.exit_codes().contains(&code), "{self:?} ended with {code}: {errors}");
                 }
             };
-            // A consumer runs for ever, and a verification waits for its tolerance: both are killed in the end.
+            // A consumer does not end by itself, and a verification waits for its tolerance: both are killed in the end.
             let over = async {
                 while !is_over.load(Ordering::Relaxed) {
                     sleep(PAUSE).await;

@@ -7,6 +7,7 @@
     reason = "a test that meets the unexpected must fail at once"
 )]
 
+mod adopt;
 mod background;
 mod dev;
 mod run;
