@@ -55,7 +55,8 @@ locals {
     }
   }]...)
 
-  # A run of the compactor is rare and long; other functions may fail now and then, and are invoked again.
+  # A run of the compactor or the verifier is rare and long; other functions may fail now and then, and are invoked again.
+  rare_functions = ["compactor", "verifier"]
   function_alarms = merge([for function, settings in local.deployed : {
     "errors-${function}" = {
       kind               = "errors"
@@ -63,19 +64,21 @@ locals {
       namespace          = "AWS/Lambda"
       metric_name        = "Errors"
       dimensions         = { FunctionName = "${var.name}-${function}" }
-      evaluation_periods = function == "compactor" ? 1 : 3, datapoints_to_alarm = function == "compactor" ? 1 : 2
-    }
-    "duration-${function}" = {
-      kind               = "duration"
-      summary            = "${function} runs for nearly as long as it may"
-      namespace          = "AWS/Lambda"
-      metric_name        = "Duration"
-      dimensions         = { FunctionName = "${var.name}-${function}" }
-      statistic          = "Maximum"
-      threshold          = 10 * var.alarm_thresholds.duration_percent * settings.timeout
-      evaluation_periods = function == "compactor" ? 1 : 3, datapoints_to_alarm = function == "compactor" ? 1 : 2
+      evaluation_periods = contains(local.rare_functions, function) ? 1 : 3, datapoints_to_alarm = contains(local.rare_functions, function) ? 1 : 2
     }
   }]...)
+
+  # The verifier uses the time that it has.
+  duration_alarms = { for function, settings in local.deployed : "duration-${function}" => {
+    kind               = "duration"
+    summary            = "${function} runs for nearly as long as it may"
+    namespace          = "AWS/Lambda"
+    metric_name        = "Duration"
+    dimensions         = { FunctionName = "${var.name}-${function}" }
+    statistic          = "Maximum"
+    threshold          = 10 * var.alarm_thresholds.duration_percent * settings.timeout
+    evaluation_periods = function == "compactor" ? 1 : 3, datapoints_to_alarm = function == "compactor" ? 1 : 2
+  } if function != "verifier" }
 
   # The pollers of the CDN queue always find the one invalidator busy: its backlog counts, not its throttles.
   throttle_alarms = { for function in keys(local.deployed) : "throttles-${function}" => {
@@ -178,6 +181,14 @@ locals {
     }
   }
 
+  verifying_alarms = {
+    drift = {
+      kind        = "drift"
+      summary     = "What is derived differs from the items"
+      metric_name = "DriftedTargets"
+    }
+  }
+
   archiving_alarms = {
     archive-delivery = {
       kind               = "archive-delivery"
@@ -223,6 +234,7 @@ locals {
     local.reader_alarms,
     local.mapping_alarms,
     local.function_alarms,
+    local.duration_alarms,
     local.throttle_alarms,
     local.freshness_alarms,
     local.dead_letter_alarms,
@@ -230,6 +242,7 @@ locals {
     { for name, alarm in local.relaying_alarms : name => merge({ dimensions = local.own_dimensions[local.relaying] }, alarm) if contains(local.readers, local.relaying) && length(local.relayed) > 0 },
     { for name, alarm in local.invalidating_alarms : name => merge({ dimensions = try(local.own_dimensions.invalidator, {}) }, alarm) if local.enabled.invalidator },
     { for name, alarm in local.exporting_alarms : name => merge({ dimensions = try(local.own_dimensions.exporter, {}) }, alarm) if local.enabled.exporter },
+    { for name, alarm in local.verifying_alarms : name => merge({ dimensions = try(local.own_dimensions.verifier, {}) }, alarm) if local.enabled.verifier },
     { for name, alarm in local.archiving_alarms : name => alarm if local.has_archive },
   )
   alarms = { for name, alarm in local.declared_alarms : name => merge(local.alarm_defaults, alarm) }

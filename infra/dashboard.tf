@@ -13,6 +13,7 @@ locals {
       { title = "CloudFront", function = "invalidator", stat = "Sum", when = local.enabled.invalidator, metrics = ["Messages", "MessagesFailed", "PathsReceived", "PathsInvalidated", "PathsRefused"] },
       { title = "Export", function = "exporter", stat = "Sum", when = local.enabled.exporter, metrics = ["Lines", "Rows", "RejectedLines", "RescuedRows", "UndatedRows", "Files"] },
       { title = "Compaction", function = "compactor", stat = "Sum", when = local.enabled.compactor, metrics = ["Partitions", "RowsRead", "RowsWritten", "PartitionsDerived", "FilesRemoved"] },
+      { title = "Verification", function = "verifier", stat = "Sum", when = local.enabled.verifier, metrics = ["CheckedTargets", "DriftedTargets", "UndecidedTargets"] },
       ] : {
       title   = panel.title
       stat    = panel.stat

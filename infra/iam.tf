@@ -187,6 +187,38 @@ locals {
         when      = true
       },
     ]
+    # It reads everything, and writes nothing but its reports.
+    verifier = [
+      {
+        Sid       = "Tables"
+        Action    = ["dynamodb:BatchGetItem", "dynamodb:DescribeTable", "dynamodb:Scan"]
+        Resource  = concat([local.state_table_arn], values(local.table_arns))
+        Condition = null
+        when      = true
+      },
+      {
+        Sid       = "Datasets"
+        Action    = ["s3:GetObject"]
+        Resource  = ["${local.bucket_arn}/datasets/*", "${local.bucket_arn}/heartbeat/*"]
+        Condition = null
+        when      = local.has_archive
+      },
+      {
+        Sid       = "Reports"
+        Action    = ["s3:PutObject"]
+        Resource  = ["${local.bucket_arn}/reports/*"]
+        Condition = null
+        when      = local.has_archive
+      },
+      {
+        # To distinguish a version that does not exist yet from a forbidden one.
+        Sid       = "Bucket"
+        Action    = ["s3:ListBucket"]
+        Resource  = [local.bucket_arn]
+        Condition = null
+        when      = local.has_archive
+      },
+    ]
   }
 
   common_statements = {

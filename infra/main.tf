@@ -41,6 +41,7 @@ locals {
     invalidator = local.has_cdn
     exporter    = local.has_archive && local.has_datasets
     compactor   = local.has_archive && local.has_datasets
+    verifier    = local.has_aggregate && var.verify_schedule != null
   }
   defaults = {
     aggregator  = { memory_size = 256, ephemeral_storage_size = 512, timeout = 60, reserved_concurrent_executions = -1 }
@@ -48,6 +49,7 @@ locals {
     invalidator = { memory_size = 256, ephemeral_storage_size = 512, timeout = 60, reserved_concurrent_executions = 1 }
     exporter    = { memory_size = 512, ephemeral_storage_size = 512, timeout = 300, reserved_concurrent_executions = -1 }
     compactor   = { memory_size = 1024, ephemeral_storage_size = 10240, timeout = 900, reserved_concurrent_executions = -1 }
+    verifier    = { memory_size = 1024, ephemeral_storage_size = 10240, timeout = 900, reserved_concurrent_executions = 1 }
   }
   functions = {
     for function, default in local.defaults : function => {
@@ -92,6 +94,10 @@ locals {
       AFTERWRITE_STATE_TABLE = local.has_aggregate ? local.state_table_name : null
     }
     compactor = { AFTERWRITE_BUCKET = local.bucket_name }
+    verifier = {
+      AFTERWRITE_BUCKET      = local.has_archive ? local.bucket_name : null
+      AFTERWRITE_STATE_TABLE = local.state_table_name
+    }
   }
   environments = {
     for function in keys(local.deployed) : function => {

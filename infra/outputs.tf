@@ -89,3 +89,8 @@ output "cli_environment" {
     AFTERWRITE_BUCKET      = local.has_archive ? local.bucket_name : null
   } : name => value if value != null }
 }
+
+output "bulk_state_machine_arn" {
+  description = "The state machine of the bulk backfill."
+  value       = one(values(aws_sfn_state_machine.bulk)[*].arn)
+}

@@ -1,10 +1,11 @@
-# The schedules of the compactor and the heartbeat.
+# The schedules of the compactor, the heartbeat and the verifier.
 
 locals {
   schedules = {
     for name, schedule in {
-      compaction = { function = "compactor", expression = var.compaction_schedule, input = "{}", when = local.enabled.compactor }
-      heartbeat  = { function = "aggregator", expression = var.heartbeat_schedule, input = jsonencode({ afterwrite = "heartbeat" }), when = local.has_heartbeat }
+      compaction   = { function = "compactor", expression = var.compaction_schedule, input = "{}", when = local.enabled.compactor }
+      heartbeat    = { function = "aggregator", expression = var.heartbeat_schedule, input = jsonencode({ afterwrite = "heartbeat" }), when = local.has_heartbeat }
+      verification = { function = "verifier", expression = var.verify_schedule, input = jsonencode({ verify = { sample = var.verify_sample } }), when = local.enabled.verifier }
     } : name => schedule if schedule.when
   }
 }

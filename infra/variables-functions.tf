@@ -1,7 +1,7 @@
 # Variables of the functions, their roles, logs, metrics and alarms.
 
 variable "functions" {
-  description = "Settings of functions (`aggregator`, `relay`, `invalidator`, `exporter`, `compactor`) in place of the defaults: memory and temporary storage in MB, timeout in seconds, reserved concurrency (-1: none), further environment variables."
+  description = "Settings of functions (`aggregator`, `relay`, `invalidator`, `exporter`, `compactor`, `verifier`) in place of the defaults: memory and temporary storage in MB, timeout in seconds, reserved concurrency (-1: none), further environment variables."
   type = map(object({
     memory_size                    = optional(number)
     ephemeral_storage_size         = optional(number)
@@ -12,8 +12,8 @@ variable "functions" {
   default = {}
 
   validation {
-    condition     = alltrue([for function in keys(var.functions) : contains(["aggregator", "relay", "invalidator", "exporter", "compactor"], function)])
-    error_message = "The functions are aggregator, relay, invalidator, exporter and compactor."
+    condition     = alltrue([for function in keys(var.functions) : contains(["aggregator", "relay", "invalidator", "exporter", "compactor", "verifier"], function)])
+    error_message = "The functions are aggregator, relay, invalidator, exporter, compactor and verifier."
   }
 
   validation {
@@ -129,6 +129,28 @@ variable "heartbeat_schedule" {
   validation {
     condition     = var.heartbeat_schedule == null || can(regex("^(rate|cron)\\(.+\\)$", var.heartbeat_schedule))
     error_message = "heartbeat_schedule is rate(…), cron(…) or null."
+  }
+}
+
+variable "verify_schedule" {
+  description = "When `verifier` compares rollups, ledger, mirrors and datasets with the items: an expression of EventBridge Scheduler. It reads the tables with `Scan`. `null`: never."
+  type        = string
+  default     = "rate(1 day)"
+
+  validation {
+    condition     = var.verify_schedule == null || can(regex("^(rate|cron)\\(.+\\)$", var.verify_schedule))
+    error_message = "verify_schedule is rate(…), cron(…) or null."
+  }
+}
+
+variable "verify_sample" {
+  description = "The share of items, rollups and rows that `verifier` judges: more than 0 and at most 1. A run reads the tables completely, as far as its time allows, and judges this share."
+  type        = number
+  default     = 0.01
+
+  validation {
+    condition     = var.verify_sample > 0 && var.verify_sample <= 1
+    error_message = "verify_sample is more than 0 and at most 1."
   }
 }
 

@@ -22,6 +22,9 @@ mock_provider "aws" {
   mock_resource "aws_lambda_alias" {
     defaults = { arn = "arn:aws:lambda:eu-west-1:123456789012:function:function:live" }
   }
+  mock_resource "aws_lambda_function" {
+    defaults = { qualified_arn = "arn:aws:lambda:eu-west-1:123456789012:function:function:1" }
+  }
   mock_resource "aws_dynamodb_table" {
     defaults = {
       arn        = "arn:aws:dynamodb:eu-west-1:123456789012:table/table"
@@ -80,7 +83,7 @@ run "an_existing_table_with_two_readers" {
     error_message = "The archive has every change."
   }
   assert {
-    condition     = keys(aws_lambda_function.function) == ["aggregator", "compactor", "exporter", "relay"]
+    condition     = keys(aws_lambda_function.function) == ["aggregator", "compactor", "exporter", "relay", "verifier"]
     error_message = "Without a distribution there is no invalidator."
   }
   assert {
@@ -286,8 +289,8 @@ run "without_an_archive" {
     create_archive = false
   }
   assert {
-    condition     = keys(aws_lambda_function.function) == ["aggregator"] && length(aws_kinesis_firehose_delivery_stream.archive) == 0 && keys(aws_scheduler_schedule.schedule) == ["heartbeat"]
-    error_message = "What remains is the aggregator, with its heartbeat."
+    condition     = keys(aws_lambda_function.function) == ["aggregator", "verifier"] && length(aws_kinesis_firehose_delivery_stream.archive) == 0 && keys(aws_scheduler_schedule.schedule) == ["heartbeat", "verification"]
+    error_message = "What remains is the aggregator, with its heartbeat, and the verifier."
   }
 }
 
@@ -377,12 +380,99 @@ run "a_heartbeat_shows_that_every_stage_lives" {
   }
 }
 
+run "with_a_verifier" {
+  assert {
+    condition = aws_lambda_function.function["verifier"].environment[0].variables == tomap({
+      AFTERWRITE_BUCKET            = "exams-123456789012-eu-west-1"
+      AFTERWRITE_MODEL             = "/var/task/model.toml"
+      AFTERWRITE_STATE_TABLE       = "exams-state"
+      POWERTOOLS_METRICS_NAMESPACE = "Afterwrite"
+      POWERTOOLS_SERVICE_NAME      = "exams"
+    })
+    error_message = "The environment of verifier."
+  }
+  assert {
+    condition     = aws_scheduler_schedule.schedule["verification"].schedule_expression == "rate(1 day)" && jsondecode(aws_scheduler_schedule.schedule["verification"].target[0].input) == { verify = { sample = 0.01 } }
+    error_message = "A sample is verified every day."
+  }
+  assert {
+    condition = length([
+      for statement in jsondecode(aws_iam_role_policy.function["verifier"].policy).Statement : statement
+      if length(setintersection(toset(statement.Action), toset(["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "s3:DeleteObject"]))) > 0
+    ]) == 0
+    error_message = "The verifier changes nothing."
+  }
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.alarm["drift"].metric_name == "DriftedTargets" && aws_cloudwatch_metric_alarm.alarm["drift"].threshold == 0 && !contains(keys(aws_cloudwatch_metric_alarm.alarm), "duration-verifier")
+    error_message = "Drift is in alarm; a long run is not."
+  }
+}
+
+run "without_a_verifier" {
+  variables {
+    verify_schedule = null
+  }
+  assert {
+    condition     = !contains(keys(aws_lambda_function.function), "verifier") && !contains(keys(aws_scheduler_schedule.schedule), "verification") && !contains(keys(aws_cloudwatch_metric_alarm.alarm), "drift")
+    error_message = "There is neither a function nor an alarm."
+  }
+}
+
 run "without_a_heartbeat" {
   variables {
     heartbeat_schedule = null
   }
   assert {
-    condition     = keys(aws_scheduler_schedule.schedule) == ["compaction"] && length([for name in keys(aws_cloudwatch_metric_alarm.alarm) : name if startswith(name, "freshness")]) == 0
+    condition     = keys(aws_scheduler_schedule.schedule) == ["compaction", "verification"] && length([for name in keys(aws_cloudwatch_metric_alarm.alarm) : name if startswith(name, "freshness")]) == 0
     error_message = "There is neither a schedule nor an alarm."
+  }
+}
+
+run "nothing_of_a_bulk_backfill_unless_it_is_asked_for" {
+  assert {
+    condition     = length(aws_lambda_function.bulk) + length(aws_sfn_state_machine.bulk) + length(aws_iam_role.bulk) + length(aws_iam_role.bulk_machine) == 0
+    error_message = "The bulk backfill is optional."
+  }
+}
+
+run "a_bulk_backfill" {
+  variables {
+    bulk_backfill    = true
+    bulk_concurrency = 50
+  }
+  assert {
+    condition     = aws_lambda_function.bulk["worker"].s3_key == "1/exporter.zip" && aws_lambda_function.bulk["worker"].timeout == 900
+    error_message = "The worker is the exporter's zip."
+  }
+  assert {
+    condition = alltrue([
+      for phase in ["Lookups", "Items", "Reduce"] :
+      jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States[phase].MaxConcurrency == 50
+      && jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States[phase].ItemReader.Parameters["Key.$"] == "$.planned.plan.${lower(phase)}"
+    ])
+    error_message = "Each phase reads the requests that the plan has written."
+  }
+  assert {
+    # Every state that is named exists.
+    condition = alltrue([
+      for state in values(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States) :
+      contains(keys(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States), try(state.Next, "Plan"))
+      && alltrue([for choice in try(state.Choices, []) : contains(keys(jsondecode(aws_sfn_state_machine.bulk["worker"].definition).States), choice.Next)])
+    ])
+    error_message = "A state names another one that the machine does not have."
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.bulk["worker"].policy).Statement :
+      !contains(statement.Resource, "*") && (!contains(statement.Action, "dynamodb:PutItem") || jsonencode(try(statement.Condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"], [])) == jsonencode(["LOOKUP#*"]))
+    ])
+    error_message = "The worker writes remembered lookups only."
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.bulk_machine["worker"].policy).Statement :
+      !contains(statement.Action, "dynamodb:ImportTable") || jsonencode(statement.Resource) == jsonencode(["arn:aws:dynamodb:eu-west-1:123456789012:table/exams-state-*"])
+    ])
+    error_message = "The machine creates tables named after the state table only."
   }
 }

@@ -251,6 +251,22 @@ run "a_heartbeat_that_is_not_an_expression" {
   expect_failures = [var.heartbeat_schedule]
 }
 
+run "a_verification_that_is_not_an_expression" {
+  command = plan
+  variables {
+    verify_schedule = "daily"
+  }
+  expect_failures = [var.verify_schedule]
+}
+
+run "a_sample_of_more_than_everything" {
+  command = plan
+  variables {
+    verify_sample = 1.5
+  }
+  expect_failures = [var.verify_sample]
+}
+
 run "a_scan_limit_below_athenas" {
   command = plan
   variables {

@@ -344,3 +344,13 @@ run "a_share_for_another_version_of_the_same_generation" {
     error_message = "A tenth of the invocations goes to version 3."
   }
 }
+
+run "a_bulk_backfill_without_an_archive" {
+  command = plan
+  variables {
+    bulk_backfill  = true
+    create_archive = false
+    cache_url      = "redis://cache:6379"
+  }
+  expect_failures = [aws_lambda_function.bulk]
+}

@@ -196,7 +196,7 @@ def queries(folder):
     made = connection(parquet(glob.glob(f"{by_hand}/*/*.parquet")))
     # Neither the view nor the table by hand has the position, by which one query orders rows of the same attempt.
     position = re.compile(r', \w+\."_position"( NULLS \w+)?')
-    found = {file.stem: position.sub("", reader.translated(file).sql("duckdb")) for file in reader.sql_files(sql, "queries")}
+    found = {file.stem: position.sub("", in_february(reader.translated(file))) for file in reader.sql_files(sql, "queries")}
     about_attempts = {name: text for name, text in found.items() if "attempts" in text.lower().replace('"', "").split()}
     lines = [f"{'Reading, MB (seconds)':26} {'current':>14} {'view on log':>14} {'by hand':>14}  to view  to hand"]
     for name, text in (COUNTS | about_attempts).items():
@@ -207,6 +207,11 @@ def queries(folder):
             sys.exit(f"{name}: the rows differ")
         lines.append(f"{name:26} {cells}  {ours / of_view:>7.2f}  {ours / hand:>7.2f}")
     return "\n".join(lines)
+
+
+def in_february(query):
+    """The text of a query; one about the current month is about the month of the generated attempts instead."""
+    return query.sql("duckdb").replace("CAST(CURRENT_DATE AS TEXT)", "'2026-02-01'")
 
 
 def cost(connection, text):

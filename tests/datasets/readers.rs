@@ -107,6 +107,38 @@ async fn the_embedded_engine_and_duckdb_agree_on_every_saved_query() {
     assert!(with_rows >= 9, "only {with_rows} queries have rows");
 }
 
+#[cfg(feature = "sql")]
+#[tokio::test]
+async fn the_attempts_of_a_month_read_the_files_of_its_days_alone() {
+    use afterwrite_cli::query::{Layout, Place, run_query};
+    let recording = StreamRecording::load("exam-42");
+    let folder = recorded_folder(&recording).await;
+    let model = Model::load("exambuddy").unwrap();
+    let query = model.queries.iter().find(|query| &*query.name == "attempts_in_month").unwrap();
+    let month = "substr(CAST(current_date AS varchar), 1, 7)";
+    let sql = query.sql.replace(&format!("{month} || '-01'"), "'2026-02-01'");
+    let sql = sql.replace(&format!("{month} || '-31'"), "'2026-02-14'");
+    assert!(!sql.contains(month), "{sql}");
+    let place = Place::Folder(folder.path().to_owned());
+    let all = Box::pin(run_query(&model, &place, &sql, Layout::Json)).await.unwrap();
+    let rows: Vec<Value> = serde_json::from_str(&all).unwrap();
+    assert!(rows.len() > 10 && rows.iter().all(|row| row["started_at"].as_str() < Some("2026-02-15")));
+
+    let mut removed = 0;
+    for entry in std::fs::read_dir(folder.path().join("datasets/attempts")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name().to_str().unwrap() > "dt=2026-02-14" {
+            std::fs::remove_dir_all(entry.path()).unwrap();
+            removed += 1;
+        }
+    }
+    assert!(removed > 5, "{removed} days");
+    let without_other_days = Box::pin(run_query(&model, &place, &sql, Layout::Json)).await.unwrap();
+    assert_eq!(without_other_days, all);
+    let everything = run_query(&model, &place, "SELECT * FROM attempts", Layout::Json);
+    assert!(Box::pin(everything).await.is_err(), "the files of other days are missing");
+}
+
 /// One skill for each of these numbers of years.
 #[cfg(feature = "sql")]
 fn skills(years: &[&str]) -> String {

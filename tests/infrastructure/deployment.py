@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
-FUNCTIONS = ["aggregator", "relay", "invalidator", "exporter", "compactor"]
+FUNCTIONS = ["aggregator", "relay", "invalidator", "exporter", "compactor", "verifier"]
 
 
 class Deployment:
@@ -65,7 +65,7 @@ class Deployment:
         """Compares what moto holds with what the deployment needs."""
         name = self.names[self.example]
         readers = ["aggregator", "relay"] if self.example == "new-table" else ["aggregator"]
-        functions = {f"{name}-{function}" for function in readers + ["exporter", "compactor"]}
+        functions = {f"{name}-{function}" for function in readers + ["exporter", "compactor", "verifier"]}
         if self.example == "existing-table":
             functions.add(f"{name}-invalidator")
         deployed = self.moto.client("lambda").list_functions()["Functions"]

@@ -7,11 +7,12 @@ use afterwrite::commit::CommitTotals;
 use super::read;
 
 /// The sources that add metrics to a line.
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     "processors/lambda/src/metrics.rs",
     "processors/functions/src/metrics.rs",
     "processors/datasets/src/export/function.rs",
     "processors/datasets/src/compact/function.rs",
+    "processors/operations/src/verifier/function.rs",
 ];
 
 /// All metrics that functions emit.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{TIME, assert_all_handled, failure, failure_to_start, metrics};
 
-const FUNCTIONS: [&str; 5] = ["aggregator", "relay", "invalidator", "exporter", "compactor"];
+const FUNCTIONS: [&str; 6] = ["aggregator", "relay", "invalidator", "exporter", "compactor", "verifier"];
 
 /// Everything that any function needs to start. Nothing listens at the endpoint.
 const SETTINGS: [(&str, &str); 9] = [
@@ -108,6 +108,7 @@ async fn a_payload_of_another_service_is_named() {
         ("invalidator", invalidator, "SQS messages of the relay"),
         ("exporter", exporter, "S3 events"),
         ("compactor", compactor, "compaction requests"),
+        ("verifier", compactor, "verification requests"),
     ] {
         let (api, function) = started(name, &SETTINGS).await;
         for (named, payload) in payloads {

@@ -12,6 +12,7 @@ mod exporter;
 mod failures;
 mod invalidator;
 mod relay;
+mod verifier;
 
 use std::time::Duration;
 

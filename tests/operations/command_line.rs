@@ -4,7 +4,9 @@ use std::process::{Command, Output};
 
 use afterwrite::sink::Bucket as _;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite_demo::item::SdkItem;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
+use afterwrite_local::imports::ImportServer;
 use afterwrite_local::s3::EmbeddedS3;
 use afterwrite_tests::archive::BUCKET;
 use afterwrite_tests::programs::program;
@@ -13,13 +15,14 @@ use serde_json::Value;
 use super::world::{OperationWorld, STATE, sdk_item};
 
 /// The servers of a deployment, with the items of a world.
-struct Deployment {
-    dynamodb: EmbeddedDynamoDb,
-    s3: EmbeddedS3,
+pub(crate) struct Deployment {
+    pub(crate) dynamodb: EmbeddedDynamoDb,
+    pub(crate) s3: EmbeddedS3,
+    imports: ImportServer,
 }
 
 impl Deployment {
-    async fn of(world: &OperationWorld) -> Self {
+    pub(crate) async fn of(world: &OperationWorld) -> Self {
         let dynamodb = EmbeddedDynamoDb::start().await.unwrap();
         dynamodb.create_table(&TableDefinition::state(STATE)).await.unwrap();
         let client = dynamodb.client();
@@ -32,13 +35,14 @@ impl Deployment {
         }
         let s3 = EmbeddedS3::start().await.unwrap();
         s3.create_bucket(BUCKET).await.unwrap();
-        Self { dynamodb, s3 }
+        let imports = ImportServer::start(&dynamodb, &s3).await.unwrap();
+        Self { dynamodb, s3, imports }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(program("afterwrite"));
         command.args(arguments).env_clear().envs([
-            ("AWS_ENDPOINT_URL", self.dynamodb.endpoint().as_str()),
+            ("AWS_ENDPOINT_URL", self.imports.endpoint().as_str()),
             ("AWS_ENDPOINT_URL_S3", self.s3.endpoint().as_str()),
             ("AWS_REGION", "us-east-1"),
             ("AWS_ACCESS_KEY_ID", "embedded"),
@@ -49,11 +53,18 @@ impl Deployment {
     }
 
     /// The JSON of a command with this exit code.
-    fn json(&self, code: i32, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, code: i32, arguments: &[&str]) -> Value {
         let output = tokio::task::block_in_place(|| self.run(arguments));
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{errors}");
         serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    /// All items of a table.
+    pub(crate) async fn rows(&self, table: &str) -> Vec<SdkItem> {
+        let client = self.dynamodb.client();
+        let pages = client.scan().table_name(table).into_paginator().items().send();
+        pages.collect::<Result<_, _>>().await.unwrap()
     }
 
     async fn dataset_objects(&self) -> usize {

@@ -5,7 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use afterwrite::clock::Clock;
+use afterwrite::effect::{ItemKey, Write};
 use afterwrite::record::Timestamp;
+use afterwrite::sink::{
+    ConsumedUnits, IndexPage, IndexQuery, ReadSnapshot, Tables, TransactError, WriteError,
+};
 use afterwrite::{Error, ErrorKind, Result};
 use afterwrite_memory::{MemoryTables, TableDefinition};
 use afterwrite_operations::jobs::{
@@ -252,4 +256,72 @@ async fn the_list_has_the_newest_hundred_jobs() {
     assert_eq!(listed, ids[..100]);
     let error = store.load("backfill-0").await.unwrap_err();
     assert!(error.to_string().contains("afterwrite jobs list"), "{error}");
+}
+
+/// Tables that take one request at a time, in order; each takes a while.
+#[derive(Clone)]
+struct NarrowTables {
+    tables: Arc<MemoryTables>,
+    gate: Arc<tokio::sync::Semaphore>,
+}
+
+impl NarrowTables {
+    async fn one_at_a_time<T>(&self, request: impl Future<Output = T>) -> T {
+        let _permit = self.gate.acquire().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        request.await
+    }
+}
+
+impl Tables for NarrowTables {
+    async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot> {
+        self.one_at_a_time(self.tables.read(keys)).await
+    }
+
+    async fn write(&self, write: &Write) -> Result<ConsumedUnits, WriteError> {
+        self.one_at_a_time(self.tables.write(write)).await
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<ConsumedUnits, TransactError> {
+        self.one_at_a_time(self.tables.transact(writes)).await
+    }
+
+    async fn query_index(&self, query: &IndexQuery) -> Result<IndexPage> {
+        self.one_at_a_time(self.tables.query_index(query)).await
+    }
+}
+
+/// Reads through the tables of its store.
+struct ReadingTask<'t> {
+    tables: NarrowTables,
+    clock: &'t StillClock,
+}
+
+impl JobTask for ReadingTask<'_> {
+    async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        let begin = unit.cursor.as_ref().and_then(serde_json::Value::as_u64).unwrap_or(0);
+        for _ in 0..4 {
+            self.tables.read(&[]).await?;
+            self.clock.sleep(Duration::from_millis(400)).await;
+        }
+        let cursor = (begin + 1 < UNIT_ITEMS).then(|| (begin + 1).into());
+        Ok(StepOutcome { cursor, items: 1, spent: 1, ..StepOutcome::default() })
+    }
+}
+
+#[tokio::test]
+async fn a_job_whose_steps_use_up_the_permitted_requests_still_saves_its_state() {
+    let (tables, clock) = (tables(), clock());
+    let narrow = NarrowTables { tables, gate: Arc::new(tokio::sync::Semaphore::new(1)) };
+    let store = JobStore::new(narrow.clone(), &clock, Arc::from(STATE));
+    let units = (0..8).map(|index| WorkUnit::new(format!("u{index}"), 0)).collect();
+    let plan = JobPlan::default();
+    let job = store.create(JobKind::Backfill, serde_json::json!({}), units, plan, None).await.unwrap();
+    let job = store.acquire(&job.id).await.unwrap();
+    let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 8 };
+    let task = ReadingTask { tables: narrow, clock: &clock };
+    let run = tokio::time::timeout(Duration::from_secs(30), runner.run(job, &task));
+    let done = run.await.expect("steps and the job's state wait for each other").unwrap();
+    assert_eq!(done.status, JobStatus::Done);
+    assert_eq!(done.units.iter().map(|unit| unit.items).sum::<u64>(), 8 * UNIT_ITEMS);
 }

@@ -8,7 +8,7 @@ use afterwrite::clock::Clock as _;
 use afterwrite::commit::RememberedLookups;
 use afterwrite::effect::{ItemKey, Write};
 use afterwrite::entity::SourceKey;
-use afterwrite::record::{AttributeValue, Item};
+use afterwrite::record::{AttributeValue, Item, Timestamp};
 use afterwrite::sink::{
     Bucket, ConsumedUnits, IndexPage, IndexQuery, ListedObject, ObjectBody, ObjectChunks, ObjectStore,
     PutOutcome, ReadSnapshot, ScanPage, ScanRequest, TableScan, TableSummary, Tables, TransactError,
@@ -21,6 +21,7 @@ use afterwrite_datasets::delta::DeltaTable;
 use afterwrite_datasets::export::ArchiveExporter;
 use afterwrite_memory::{MemoryObjects, MemoryTables};
 use afterwrite_operations::backfill::{BackfillArguments, DatasetFill, DatasetFilling};
+use afterwrite_operations::verify::DatasetJudge;
 use afterwrite_tests::clock::StillClock;
 use afterwrite_tests::datasets::{TextRow, gzip, rows_of};
 
@@ -138,6 +139,22 @@ pub(crate) fn filling<B: Bucket, T: Tables + TableScan + Clone>(
     let arguments =
         BackfillArguments { segments: 3, datasets: DatasetFilling::Included, ..BackfillArguments::default() };
     DatasetFill::new(exporter(world, bucket, tables.clone()), tables, arguments, job).with_chunk_items(15)
+}
+
+/// Judges the rows of a bucket.
+pub(crate) fn judge<B: Bucket + Clone, T: Tables + TableScan + Clone>(
+    world: &OperationWorld,
+    bucket: B,
+    tables: T,
+    tolerance: Duration,
+) -> DatasetJudge<B, T, &'static StillClock> {
+    let names = (world.table_names(), Arc::from(STATE));
+    DatasetJudge::new(world.model(), names, bucket, tables, world.clock, tolerance)
+}
+
+/// The mark of the exporter: a heartbeat that was written at this time is exported.
+pub(crate) async fn store_heartbeat(objects: &Arc<MemoryObjects>, written: Timestamp) {
+    objects.put("heartbeat/exported", written.epoch_ms().to_string().into_bytes()).await.unwrap();
 }
 
 /// Exports what was delivered since the last export.

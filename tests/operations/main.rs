@@ -2,9 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "an unexpected value fails a test with its place")]
 
 mod backfill;
+mod bulk;
+mod bulk_command;
 mod command_line;
+mod dataset_drift;
 mod datasets;
+mod exports;
 mod jobs;
 mod lake;
+mod live_lake;
+mod resuming;
+mod timed;
 mod verify;
 mod world;

@@ -8,29 +8,32 @@ use afterwrite::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCond
 use afterwrite::record::{AttributePath, AttributeValue, Decimal, Item};
 use afterwrite::sink::{TableScan, Tables};
 use afterwrite::table::Model;
+use afterwrite_memory::MemoryObjects;
 use afterwrite_operations::TenantFilter;
 use afterwrite_operations::backfill::{BackfillArguments, BackfillTask};
 use afterwrite_operations::jobs::{
-    JobKind, JobPlan, JobRunner, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
+    JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
 };
 use afterwrite_operations::repair::{DriftRepairer, RepairLogEntry, RepairOutcome};
 use afterwrite_operations::tables::OverlayTables;
 use afterwrite_operations::verify::{
-    FindingPlace, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyReport, VerifyTask,
-    finding_lines, parse_findings, recheck_findings,
+    DatasetCoverage, FindingPlace, FindingVerdict, ThreeWayCheck, VerifyArguments, VerifyFinding, VerifyJob,
+    VerifyReport, VerifyTask, finding_lines, parse_findings, recheck_findings,
 };
 
 use super::world::{OperationWorld, STATE, state_key};
 
 const TOLERANCE: Duration = Duration::from_secs(120);
 
-async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) {
+async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) -> JobState {
     let store = JobStore::new(Arc::clone(&world.tables), world.clock, Arc::from(STATE));
     let job =
         store.create(JobKind::Verify, serde_json::json!({}), units, JobPlan::default(), None).await.unwrap();
     let job = store.acquire(&job.id).await.unwrap();
     let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
-    assert_eq!(runner.run(job, task).await.unwrap().status, JobStatus::Done);
+    let done = runner.run(job, task).await.unwrap();
+    assert_eq!(done.status, JobStatus::Done);
+    done
 }
 
 async fn backfill(world: &Arc<OperationWorld>) {
@@ -55,8 +58,10 @@ async fn verify<T: Tables + TableScan + Clone>(
     let arguments = VerifyArguments { tolerance_seconds: TOLERANCE.as_secs(), segments: 3, ..arguments };
     let task =
         VerifyTask::new(world.model(), world.table_names(), Arc::from(STATE), tables, world.clock, arguments);
-    run(world, task.units(), &task).await;
-    task.report()
+    let units = task.units();
+    let job: VerifyJob<Arc<MemoryObjects>, T, _> = VerifyJob::new(task, None, DatasetCoverage::NoDatasets);
+    let done = run(world, units, &job).await;
+    job.report(&done.totals)
 }
 
 async fn repair<T: Tables + TableScan + Clone>(

@@ -152,11 +152,22 @@ impl OperationWorld {
         std::mem::take(&mut self.state.lock().unwrap().archived)
     }
 
+    /// A time up to which every change has been delivered.
+    pub(crate) fn delivered_until(&self) -> Timestamp {
+        let state = self.state.lock().unwrap();
+        state.pending.front().map_or_else(|| self.clock.now(), |(created, _)| *created)
+    }
+
     /// The differences from the workload's own recount.
     pub(crate) fn differences(&self) -> Vec<ComparedValue> {
+        self.differences_in(STATE)
+    }
+
+    /// The differences of a state table from the workload's own recount.
+    pub(crate) fn differences_in(&self, state_table: &str) -> Vec<ComparedValue> {
         let mut outcome = self.state.lock().unwrap().outcome.clone();
         outcome.items = self.items();
-        let state: Vec<SdkItem> = self.rows(STATE).iter().map(sdk_item).collect();
+        let state: Vec<SdkItem> = self.rows(state_table).iter().map(sdk_item).collect();
         compare(&self.workload.recount(&outcome), &RollupSet::of(&state)).differences
     }
 
@@ -173,6 +184,11 @@ impl OperationWorld {
     /// How many steps of the script are left.
     pub(crate) fn steps_left(&self) -> usize {
         self.state.lock().unwrap().steps.len()
+    }
+
+    /// Creates an empty state table.
+    pub(crate) fn create_state_table(&self, name: &str) {
+        self.tables.create_table(TableDefinition::new(name, "PK").sort("SK"));
     }
 
     fn items(&self) -> Vec<TableItem> {
@@ -393,7 +409,8 @@ fn record(number: usize, table: &str, change: &ItemChange) -> Value {
     record
 }
 
-fn image_json(image: &Item) -> Value {
+/// An item in DynamoDB's JSON.
+pub(crate) fn image_json(image: &Item) -> Value {
     Value::Object(image.iter().map(|(name, value)| (name.to_string(), json_of(value))).collect())
 }
 

@@ -81,7 +81,7 @@ use std::sync::Arc;
 
 pub use self::core::keys::OperationItem;
 pub use self::core::records::{ItemRecord, ItemRecords, RecordFailure, SourceItem};
-pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, TombstoneHistory};
+pub use self::core::{DroppedAggregates, ExportedImage, PoisonPolicy, RollupMerger, TombstoneHistory};
 pub use self::lookup::RememberedLookups;
 pub use self::stored::{StateItem, StateItems, StoredEntry};
 pub use self::tally::{CommitTotals, SharedCounter};

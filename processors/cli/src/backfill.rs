@@ -22,13 +22,14 @@ use afterwrite_operations::jobs::{
 use clap::Args;
 
 use crate::arguments::pair;
+use crate::bulk::{self, BulkOptions};
 use crate::deployment::{Deployment, DeploymentArguments};
 use crate::job_output::{JobOptions, ProgressLine, print_report};
 
 /// The arguments of `afterwrite backfill`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+    after_help = "Examples:\n  afterwrite backfill --only admin_id=42\n  afterwrite backfill --yes --rate 500 --segments 16\n  afterwrite backfill --export s3://b/AWSDynamoDB/01A --mapping-since 2026-02-01\n  afterwrite backfill --datasets-only --bucket my-bucket\n  afterwrite backfill --bulk --export s3://b --into n --mapping-since 2026-02-01\n\nDeploy the functions with the new model first. Items that the ledger has already are skipped, so the command can be repeated at any time, and after a change of the model it writes only what changes. --bulk is for tables too large for transactions: it writes nothing but remembered lookups to the deployed state table, and imports a new one. With a bucket, the datasets get a SNAPSHOT row of every item; each job writes them again.\n\nExit codes: 0 every item is counted and exported, 1 items could not be counted or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
 )]
 pub struct BackfillCommand {
     #[command(flatten)]
@@ -47,12 +48,16 @@ pub struct BackfillCommand {
     /// Replace remembered lookups by what the looked-up items show now. Implies --all.
     #[arg(long)]
     reattribute: bool,
+    /// Do nothing but refresh the copies of rollups on the application's items, after a switch to another state table.
+    #[arg(long, conflicts_with_all = ["reattribute", "drop", "datasets_only"])]
+    mirrors: bool,
     /// Subtract contributions to aggregates that the model no longer has.
     #[arg(long)]
     drop: bool,
-    /// Read the items of one table from a full export, a folder or s3://bucket/prefix; its last part is the export's id.
+    /// Read the items of one table from a full export, a folder or s3://bucket/prefix; its last part is the export's id. With --bulk,
+    /// once for each table of the model.
     #[arg(long, value_name = "PLACE", requires = "mapping_since")]
-    export: Option<String>,
+    export: Vec<String>,
     /// The table of the export, as the model names it; not needed if the model has one table.
     #[arg(long, value_name = "TABLE", requires = "export")]
     export_table: Option<String>,
@@ -68,6 +73,8 @@ pub struct BackfillCommand {
     /// Do not fill datasets.
     #[arg(long)]
     without_datasets: bool,
+    #[command(flatten)]
+    bulk: BulkOptions,
 }
 
 impl BackfillCommand {
@@ -80,13 +87,15 @@ impl BackfillCommand {
             only: None,
             all: true,
             reattribute: false,
+            mirrors: false,
             drop: false,
-            export: None,
+            export: Vec::new(),
             export_table: None,
             mapping_since: None,
             bucket: None,
             datasets_only: false,
             without_datasets: false,
+            bulk: BulkOptions::default(),
         }
     }
 
@@ -96,6 +105,9 @@ impl BackfillCommand {
     /// A setting that is missing or wrong; the user declined; a step failed.
     pub async fn run(&self) -> Result<bool> {
         let deployment = self.deployment.connect().await?;
+        if let (true, Some(since)) = (self.bulk.bulk, self.mapping_since) {
+            return Box::pin(self.bulk.run(&deployment, &self.export, since, &self.options)).await;
+        }
         let bucket = self.bucket.clone().or_else(|| EnvironmentSettings::from_env().bucket);
         let datasets = self.filling(&deployment, bucket.is_some())?;
         if datasets != DatasetFilling::Only {
@@ -109,13 +121,14 @@ impl BackfillCommand {
             all: self.all,
             reattribute: self.reattribute,
             drop: self.drop,
+            mirrors: self.mirrors,
             export: source,
             datasets,
             bucket: bucket.filter(|_| datasets != DatasetFilling::Skipped),
         };
         let mut plan = Box::pin(plan(&deployment, &arguments)).await?;
         if datasets == DatasetFilling::Skipped
-            && !self.without_datasets
+            && !(self.without_datasets || self.mirrors)
             && !deployment.config.model.datasets.is_empty()
         {
             plan.notes.push(
@@ -149,7 +162,7 @@ impl BackfillCommand {
         }
         Ok(if self.datasets_only {
             DatasetFilling::Only
-        } else if self.without_datasets || !has_bucket || !has_datasets {
+        } else if self.without_datasets || self.mirrors || !has_bucket || !has_datasets {
             DatasetFilling::Skipped
         } else {
             DatasetFilling::Included
@@ -157,8 +170,13 @@ impl BackfillCommand {
     }
 
     async fn export(&self, deployment: &Deployment) -> Result<(Option<TableExport>, Option<ExportSource>)> {
-        let (Some(location), Some(since)) = (&self.export, self.mapping_since) else {
-            return Ok((None, None));
+        let (location, since) = match (self.export.as_slice(), self.mapping_since) {
+            ([], _) | (_, None) => return Ok((None, None)),
+            ([location], Some(since)) => (location, since),
+            (_, Some(_)) => {
+                return Err(Error::new(ErrorKind::Configuration, "several exports are named")
+                    .hint("Name one export, or use --bulk for exports of all tables"));
+            }
         };
         let tables = &deployment.config.model.tables;
         let table = match (&self.export_table, tables.as_slice()) {
@@ -185,6 +203,9 @@ impl BackfillCommand {
 /// # Errors
 /// As [`BackfillCommand::run`].
 pub async fn resume(deployment: &Deployment, job: JobState, workers: usize, as_json: bool) -> Result<bool> {
+    if job.arguments.get("bulk").is_some() {
+        return Box::pin(bulk::resume(deployment, job, workers, as_json)).await;
+    }
     let arguments: BackfillArguments = serde_json::from_value(job.arguments.clone()).map_err(|error| {
         Error::new(ErrorKind::State, "the arguments of the job cannot be read").caused_by(error)
     })?;

@@ -23,12 +23,13 @@ use crate::model::ModelCommand;
 use crate::query::QueryArguments;
 use crate::record::RecordArguments;
 use crate::redrive::RedriveArguments;
+use crate::repair::RepairCommand;
 use crate::replay::ReplayArguments;
 use crate::run::RunArguments;
 use crate::state::StateCommand;
 use crate::tail::TailArguments;
 use crate::template::TemplateCommand;
-use crate::verify::{RepairCommand, VerifyCommand};
+use crate::verify::VerifyCommand;
 
 const FOUND_A_PROBLEM: u8 = 1;
 const WRONG_USAGE: u8 = 2;

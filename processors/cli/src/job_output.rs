@@ -74,6 +74,7 @@ pub fn plan_table(plan: &JobPlan, rate: Option<u64>) -> String {
         ("read units", plan.read_units.to_string()),
         ("write units", plan.write_units.to_string()),
         ("PUT requests", plan.put_requests.to_string()),
+        ("bytes to import", plan.import_bytes.to_string()),
         ("price, on demand", format!("${:.4}", costs.dollars)),
         ("time", time),
         (

@@ -1,6 +1,6 @@
 //! `afterwrite jobs`: shows and controls jobs, from any machine that reaches the state table.
 
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite::Result;
 use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState};
 use clap::{Args, Subcommand};
 
@@ -9,6 +9,7 @@ use crate::backfill;
 use crate::deployment::DeploymentArguments;
 use crate::job_output::print_report;
 use crate::print::{align_right, json, new_table, print};
+use crate::{repair, verify};
 
 /// The commands of `afterwrite jobs`.
 #[derive(Debug, Subcommand)]
@@ -144,10 +145,15 @@ impl ResumeArguments {
                 let deployment = Box::pin(deployment.connect()).await?;
                 Box::pin(crate::redrive::resume(&deployment, &job, as_json)).await
             }
-            kind @ (JobKind::Verify | JobKind::Repair) => {
-                Err(Error::new(ErrorKind::Configuration, "jobs of this kind cannot be resumed")
-                    .with("kind", kind.name())
-                    .hint("Start a new job with the same arguments"))
+            JobKind::Verify => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                let job = store.acquire(&self.job.id).await?;
+                Box::pin(verify::deployed::resume(&deployment, job, usize::from(self.workers), as_json)).await
+            }
+            JobKind::Repair => {
+                let deployment = Box::pin(deployment.connect()).await?;
+                let job = store.acquire(&self.job.id).await?;
+                Box::pin(repair::resume(&deployment, job, usize::from(self.workers), as_json)).await
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod arguments;
 pub mod backfill;
+mod bulk;
 pub mod command;
 pub mod compact;
 pub mod cost;
@@ -25,6 +26,7 @@ mod print;
 pub mod query;
 pub mod record;
 pub mod redrive;
+pub mod repair;
 pub mod replay;
 mod run;
 mod signals;

@@ -17,4 +17,5 @@ mod heartbeat;
 pub mod migrate;
 mod objects;
 mod paths;
+pub mod row_values;
 pub mod schema;

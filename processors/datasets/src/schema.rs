@@ -10,6 +10,7 @@
 //! | `_generation` | int64 | generation of the model that made the row: of two rows of one change, the one with the greater generation counts |
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use afterwrite::table::{Column, ColumnType, Dataset, Model};
 use arrow_schema::{Field, Schema, SchemaRef};
@@ -40,6 +41,8 @@ pub(crate) const COMMON_COLUMNS: [(&str, ColumnType, bool); 5] = [
 
 /// How many minutes after a change a snapshot must have been read to be sure to include the change: a record's time is approximate.
 pub(crate) const SNAPSHOT_LAG_MINUTES: i64 = 15;
+/// The same as a duration: a snapshot wins over rows of the stream that are older than its reading by this much.
+pub const SNAPSHOT_LAG: Duration = Duration::from_secs(SNAPSHOT_LAG_MINUTES.unsigned_abs() * 60);
 
 /// The schema of a dataset's files: the model's columns in the model's order, then those that every row has.
 #[must_use]

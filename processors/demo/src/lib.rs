@@ -26,7 +26,7 @@ pub mod script;
 pub mod verdict;
 pub mod workload;
 pub mod workloads;
-mod writer;
+pub mod writer;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

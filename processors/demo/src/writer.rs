@@ -13,24 +13,30 @@ use crate::script::{Script, ScriptLane, ScriptStep, has_expired};
 
 /// Writes scripts to an application's tables.
 #[derive(Debug)]
-pub(crate) struct ScriptWriter {
+pub struct ScriptWriter {
     client: Client,
     tables: Vec<TableDefinition>,
     written: AtomicUsize,
 }
 
 impl ScriptWriter {
-    pub(crate) fn new(client: Client, tables: Vec<TableDefinition>) -> Self {
+    /// A writer of an application's tables.
+    #[must_use]
+    pub fn new(client: Client, tables: Vec<TableDefinition>) -> Self {
         Self { client, tables, written: AtomicUsize::new(0) }
     }
 
     /// The number of items written so far.
-    pub(crate) fn written(&self) -> usize {
+    #[must_use]
+    pub fn written(&self) -> usize {
         self.written.load(Ordering::Relaxed)
     }
 
     /// Writes all rounds; returns the items that time to live deleted.
-    pub(crate) async fn play(&self, script: &Script, server: &EmbeddedDynamoDb) -> Result<Vec<TableItem>> {
+    ///
+    /// # Errors
+    /// `Unavailable` if a write fails, `State` if the server did not delete exactly the expired items.
+    pub async fn play(&self, script: &Script, server: &EmbeddedDynamoDb) -> Result<Vec<TableItem>> {
         let mut expired = Vec::new();
         for round in &script.rounds {
             try_join_all(round.iter().map(|lane| self.write_lane(lane))).await?;
@@ -40,7 +46,10 @@ impl ScriptWriter {
     }
 
     /// All items of all source tables, strongly consistent.
-    pub(crate) async fn items(&self) -> Result<Vec<TableItem>> {
+    ///
+    /// # Errors
+    /// `Unavailable` if a table cannot be read.
+    pub async fn items(&self) -> Result<Vec<TableItem>> {
         let mut all = Vec::new();
         for TableDefinition { name, .. } in &self.tables {
             let items = scan(&self.client, name).await?.into_iter();

@@ -4,6 +4,7 @@
 //! ```text
 //! AWS SDK client ──HTTP, loopback──▶ dynamodb ──stream──▶ event source mapping ──event, as Lambda delivers it──▶ handler
 //! handler ──HTTP, loopback──▶ firehose ──objects──▶ s3 ──notifications──▶ sqs ──▶ handler
+//! AWS SDK client ──ImportTable──▶ imports ──objects of s3──▶ dynamodb
 //! ```
 //!
 //! The handler is the one that runs in Lambda; the crate `afterwrite-mapping` delivers to it.
@@ -12,6 +13,8 @@ pub mod cloudfront;
 pub mod conflicts;
 pub mod dynamodb;
 pub mod firehose;
+pub mod imports;
+mod proxy;
 pub mod s3;
 pub mod sdk;
 pub mod sqs;

@@ -1,12 +1,11 @@
-//! Items in DynamoDB's JSON: cursors of scans, and lines of exports.
+//! Cursors of scans: keys in DynamoDB's JSON.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
-use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite::record::{AttributeValue, Item};
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_bulk::item_json::TypedItem;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 /// The key after which the next page begins.
@@ -20,7 +19,8 @@ pub(crate) fn encode_cursor(key: &Item) -> Value {
 /// # Errors
 /// [`ErrorKind::State`] if it is not a key.
 pub(crate) fn decode_cursor(cursor: Option<&Value>) -> Result<Option<Item>> {
-    cursor.map(|cursor| item_of_json(cursor).ok_or_else(unreadable_cursor)).transpose()
+    let item = |cursor| TypedItem::deserialize(cursor).map_err(|_| unreadable_cursor());
+    cursor.map(|cursor| item(cursor).map(|key| key.0)).transpose()
 }
 
 fn unreadable_cursor() -> Error {
@@ -38,36 +38,12 @@ fn typed_json(value: &AttributeValue<'_>) -> Value {
     if let AttributeValue::B(bytes) = value { json!({ "B": STANDARD.encode(bytes) }) } else { Value::Null }
 }
 
-/// An item in DynamoDB's JSON; `None` if it is not one.
-pub(crate) fn item_of_json(json: &Value) -> Option<Item> {
-    let members = json.as_object()?.iter();
-    members.map(|(name, value)| Some((Cow::Owned(name.clone()), value_of_json(value)?))).collect()
-}
-
-fn value_of_json(json: &Value) -> Option<AttributeValue<'static>> {
-    let mut members = json.as_object()?.iter();
-    let (kind, value) = members.next().filter(|_| members.len() == 0)?;
-    let text = |value: &Value| value.as_str().map(|text| Cow::Owned(text.to_owned()));
-    let number = |value: &Value| value.as_str()?.parse::<Decimal>().ok();
-    let bytes = |value: &Value| STANDARD.decode(value.as_str()?).ok().map(Cow::Owned);
-    let list = |value: &Value| value.as_array().cloned();
-    Some(match kind.as_str() {
-        "S" => AttributeValue::S(text(value)?),
-        "N" => AttributeValue::N(number(value)?),
-        "B" => AttributeValue::B(bytes(value)?),
-        "BOOL" => AttributeValue::Bool(value.as_bool()?),
-        "NULL" => AttributeValue::Null,
-        "M" => AttributeValue::M(item_of_json(value)?.into_iter().collect::<BTreeMap<_, _>>()),
-        "L" => AttributeValue::L(list(value)?.iter().map(value_of_json).collect::<Option<_>>()?),
-        "SS" => AttributeValue::Ss(list(value)?.iter().map(text).collect::<Option<_>>()?),
-        "NS" => AttributeValue::Ns(list(value)?.iter().map(number).collect::<Option<_>>()?),
-        "BS" => AttributeValue::Bs(list(value)?.iter().map(bytes).collect::<Option<_>>()?),
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use afterwrite::record::Decimal;
+
     use super::*;
 
     #[test]
@@ -81,21 +57,5 @@ mod tests {
         assert_eq!(decode_cursor(Some(&encode_cursor(&key))).unwrap(), Some(key));
         assert_eq!(decode_cursor(None).unwrap(), None);
         assert_eq!(decode_cursor(Some(&json!("x"))).unwrap_err().kind(), ErrorKind::State);
-    }
-
-    #[test]
-    fn an_exported_item_of_every_type_is_read() {
-        let json = json!({
-            "s": { "S": "x" }, "n": { "N": "1.50" }, "b": { "B": "AP8=" }, "t": { "BOOL": true }, "z": { "NULL": true },
-            "m": { "M": { "a": { "N": "1" } } }, "l": { "L": [{ "S": "y" }] },
-            "ss": { "SS": ["a"] }, "ns": { "NS": ["2"] }, "bs": { "BS": ["AA=="] },
-        });
-        let item = item_of_json(&json).unwrap();
-        assert_eq!(item.len(), 10);
-        assert_eq!(item["l"], AttributeValue::L(vec![AttributeValue::text("y")]));
-        for wrong in [json!({ "x": 1 }), json!({ "x": { "Q": "" } }), json!({ "x": { "N": "y" } }), json!([])]
-        {
-            assert_eq!(item_of_json(&wrong), None, "{wrong}");
-        }
     }
 }

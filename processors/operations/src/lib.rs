@@ -13,6 +13,7 @@
 //! | [`state_table`] | state tables side by side |
 //! | [`backfill`] | what a table has already is counted |
 //! | [`verify`], [`repair`] | what is derived is compared with the items, and corrected |
+//! | [`verifier`] | the function that verifies on a schedule |
 //! | [`stream_filters`] | which records of a stream invoke a function |
 //! | [`cost`] | what a deployment costs a month |
 //! | [`doctor`] | a deployment judged, with what to change |
@@ -38,6 +39,7 @@ pub mod stream_filters;
 pub mod tables;
 mod tenant;
 pub mod trace;
+pub mod verifier;
 pub mod verify;
 
 pub use self::tenant::TenantFilter;

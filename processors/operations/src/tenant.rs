@@ -1,7 +1,10 @@
 //! One tenant: the items in which a variable has a value.
 
+use afterwrite::Result;
+use afterwrite::commit::RememberedLookups;
 use afterwrite::projection::{ImageScope, LookupKey, LookupOutputs};
 use afterwrite::record::{AttributeValue, Image};
+use afterwrite::sink::Tables;
 use afterwrite::table::{Model, Rollup};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +28,35 @@ pub(crate) enum TenantMatch {
     Outside,
     /// The output of this lookup decides.
     Lookup(LookupKey<'static>, usize),
+}
+
+/// The items of the tenant; all items if no tenant is selected. An item whose lookup is not remembered belongs to no tenant.
+pub(crate) async fn items_of_tenant<'p, T: Tables>(
+    only: Option<&TenantFilter>,
+    model: &Model,
+    remembered: Option<&RememberedLookups<T>>,
+    items: Vec<IdentifiedItem<'p>>,
+) -> Result<Vec<IdentifiedItem<'p>>> {
+    let Some(tenant) = only else { return Ok(items) };
+    let (mut inside, mut open) = (Vec::new(), Vec::new());
+    for item in items {
+        match tenant.matches(model, &item) {
+            TenantMatch::Inside => inside.push(item),
+            TenantMatch::Outside => {}
+            TenantMatch::Lookup(key, output) => open.push((item, key, output)),
+        }
+    }
+    let keys: Vec<_> = open.iter().map(|(_, key, _)| key.clone()).collect();
+    let found = match remembered {
+        Some(remembered) if !keys.is_empty() => remembered.read(&keys).await?,
+        Some(_) | None => Vec::new(),
+    };
+    for ((item, _, output), outputs) in open.into_iter().zip(found) {
+        if outputs.is_some_and(|outputs| tenant.has_output(&outputs, output)) {
+            inside.push(item);
+        }
+    }
+    Ok(inside)
 }
 
 impl TenantFilter {

@@ -6,7 +6,7 @@
 //! | expiry marker | as the entry's | `<source SK>#EXPIRED#<position>` |
 //! | remembered lookup | `LOOKUP#<name>#<key>` | `-` |
 //! | rollup | declared by the model | declared by the model |
-//! | job, checkpoint ([`OperationItem`]) | `AFTERWRITE#JOB#<id>`, `AFTERWRITE#CHECKPOINT#<id>` | `-` |
+//! | job, journal, checkpoint, import ([`OperationItem`]) | `AFTERWRITE#JOB#<id>`, `AFTERWRITE#JOURNAL#<id>`, `AFTERWRITE#CHECKPOINT#<id>`, `AFTERWRITE#IMPORT#` | `-` |
 //!
 //! A ledger, marker or lookup key that exceeds DynamoDB's limits is truncated and ends in a SHA-256 hash of the whole
 //! key. So is a key made of an application's key that looks like a marker's or like a hashed one: no two items ever
@@ -51,8 +51,12 @@ const NO_SORT_KEY: &str = "-";
 pub enum OperationItem {
     /// The state of a job.
     Job,
+    /// A part of what a job has found.
+    Journal,
     /// The progress of a consumer.
     Checkpoint,
+    /// The origin of a state table that was built from table exports: one item, with an empty id.
+    Import,
 }
 
 impl OperationItem {
@@ -61,7 +65,9 @@ impl OperationItem {
     pub fn entity_type(self) -> &'static str {
         match self {
             Self::Job => "JOB",
+            Self::Journal => "JOURNAL",
             Self::Checkpoint => "CHECKPOINT",
+            Self::Import => "IMPORT",
         }
     }
 
@@ -253,7 +259,8 @@ mod tests {
     #[test]
     fn no_model_may_have_keys_like_those_of_operations() {
         let state_table = Arc::from("state");
-        for kind in [OperationItem::Job, OperationItem::Checkpoint] {
+        use OperationItem::{Checkpoint, Import, Job, Journal};
+        for kind in [Job, Journal, Checkpoint, Import] {
             let key = kind.key(&state_table, "x");
             let partition = key.partition.value.as_text().unwrap();
             let model = format!(

@@ -10,6 +10,7 @@ mod evaluate;
 pub(crate) mod item;
 pub(crate) mod keys;
 pub(crate) mod lookups;
+mod merge;
 pub(crate) mod pack;
 mod parking;
 pub(crate) mod plan;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 pub use item::ExportedImage;
 pub(crate) use item::{ItemInput, ItemState, LedgerItem};
+pub use merge::RollupMerger;
 
 use self::keys::StateKeys;
 use super::tally::CommitTally;

@@ -90,7 +90,9 @@ pub(crate) fn after_write(stored: Option<Item>, action: &WriteAction) -> Option<
 
 /// Whether an extreme replaces the value of the rollup as it is stored.
 pub(crate) fn changes_rollup(extreme: &ExtremeValue, stored: Option<&Item>) -> bool {
-    stored.and_then(|item| item.get(&*extreme.measure)).is_none_or(|known| beats(extreme, known))
+    stored
+        .and_then(|item| item.get(&*extreme.measure))
+        .is_none_or(|known| beats(extreme.rule, &extreme.value, known))
 }
 
 /// Whether the rollup `target`, as it is stored, cannot take what a plan adds to it: an attribute is not a number, or the
@@ -131,7 +133,7 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
     for extreme in seen {
         match winners.iter_mut().find(|winner| winner.measure == extreme.measure) {
             Some(winner) => {
-                if beats(extreme, &winner.value) {
+                if beats(extreme.rule, &extreme.value, &winner.value) {
                     *winner = extreme.clone();
                 }
             }
@@ -145,20 +147,25 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
         .collect()
 }
 
-/// Whether the extreme replaces `known`. A value of another type was written by another model and is replaced.
-fn beats(extreme: &ExtremeValue, known: &AttributeValue<'_>) -> bool {
-    let order = match (&extreme.value, known) {
+/// Whether `value` replaces `known`. A value of another type was written by another model and is replaced.
+pub(super) fn beats(rule: ExtremeRule, value: &AttributeValue<'_>, known: &AttributeValue<'_>) -> bool {
+    let order = match (value, known) {
         (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
         (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
         _ => return true,
     };
-    match extreme.rule {
+    match rule {
         ExtremeRule::Largest => order.is_gt(),
         ExtremeRule::Smallest => order.is_lt(),
     }
 }
 
-fn average_change(average: &AverageMeasure, update: &RollupUpdate, stored: Option<&Item>) -> AttributeChange {
+/// The average of a rollup as it is stored and updated.
+pub(super) fn average_change(
+    average: &AverageMeasure,
+    update: &RollupUpdate,
+    stored: Option<&Item>,
+) -> AttributeChange {
     let total = |measure: &Arc<str>| {
         let known = stored.and_then(|item| item.get(measure.as_ref())).and_then(AttributeValue::as_number);
         let added = update.measures.iter().find(|(name, _)| name == measure).map(|(_, number)| number);

@@ -1,9 +1,4 @@
-/* Every attempt of a month, across all projects: of the newest month there is; for another put dt BETWEEN two days in place of the join with days */
-WITH days AS (
-  SELECT DISTINCT dt
-  FROM attempts
-  WHERE substr(dt, 1, 7) = (SELECT max(substr(dt, 1, 7)) FROM attempts WHERE dt <> '0001-01-01')
-)
+/* Every attempt of this month, across all projects; for another month put its first and its last day into the condition on dt. Only the files of these days are read */
 SELECT
   a.attempt_id,
   a.project_id,
@@ -16,6 +11,6 @@ SELECT
   a.total_questions,
   a.time_taken_seconds
 FROM attempts AS a
-INNER JOIN days AS d ON d.dt = a.dt
 LEFT JOIN (SELECT project_id, max(title) AS title FROM projects GROUP BY project_id) AS p ON p.project_id = a.project_id
+WHERE a.dt BETWEEN substr(CAST(current_date AS varchar), 1, 7) || '-01' AND substr(CAST(current_date AS varchar), 1, 7) || '-31'
 ORDER BY a.started_at NULLS LAST, a.candidate_id NULLS LAST, a.attempt_id NULLS LAST, a."_position"

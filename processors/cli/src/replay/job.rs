@@ -3,13 +3,14 @@
 use std::str::FromStr as _;
 use std::sync::Arc;
 
-use afterwrite::clock::SystemClock;
-use afterwrite::commit::TombstoneHistory;
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::commit::{OperationItem, TombstoneHistory};
 use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
-use afterwrite::sink::{Bucket, ScanRequest, TableScan as _};
+use afterwrite::sink::{Bucket, ScanRequest, TableScan as _, Tables as _};
 use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_bulk::import_times;
 use afterwrite_operations::input::{RecordInput, TimeRange};
 use afterwrite_operations::jobs::{JobKind, JobPlan, JobReport, JobRunner, JobState, JobStore};
 use afterwrite_operations::replay::{
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReplayProjection;
 use super::targets::{aggregator, relay};
+use crate::bulk::check_import;
 use crate::deployment::Deployment;
 use crate::inputs::InputArguments;
 use crate::job_output::{JobOptions, ProgressLine, print_report};
@@ -30,7 +32,7 @@ const UNITS_PER_RECORD: u64 = 2;
 
 /// The arguments of the job, as the state table keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ReplayJob {
+pub(crate) struct ReplayJob {
     inputs: Vec<String>,
     from_ms: Option<i64>,
     to_ms: Option<i64>,
@@ -40,18 +42,22 @@ pub(super) struct ReplayJob {
 
 impl ReplayJob {
     pub(super) fn new(inputs: &InputArguments, only: Vec<ReplayProjection>, into: Option<String>) -> Self {
-        let range = inputs.range();
+        Self { into, ..Self::of_inputs(&inputs.inputs, &inputs.range(), only) }
+    }
+
+    /// A replay over the deployment's state table.
+    pub(crate) fn of_inputs(inputs: &[RecordInput], range: &TimeRange, only: Vec<ReplayProjection>) -> Self {
         Self {
-            inputs: inputs.inputs.iter().map(ToString::to_string).collect(),
+            inputs: inputs.iter().map(ToString::to_string).collect(),
             from_ms: range.from.map(Timestamp::epoch_ms),
             to_ms: range.to.map(Timestamp::epoch_ms),
             only,
-            into,
+            into: None,
         }
     }
 
     /// The estimate, from the sizes of the objects.
-    pub(super) fn plan<B: Bucket>(&self, source: &InputSource<B>) -> JobPlan {
+    pub(crate) fn plan<B: Bucket>(&self, source: &InputSource<B>) -> JobPlan {
         let bytes = source.bytes();
         let records = bytes / TYPICAL_BYTES;
         let counts = u64::from(self.only.contains(&ReplayProjection::Aggregate));
@@ -70,12 +76,13 @@ impl ReplayJob {
             write_units: records * counts * UNITS_PER_RECORD,
             storage_bytes: 0,
             put_requests: 0,
+            import_bytes: 0,
             notes,
         }
     }
 
     /// Creates the job and runs it in this process; returns whether every record was processed.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         &self,
         deployment: &Deployment,
         source: InputSource<S3Bucket>,
@@ -196,12 +203,17 @@ async fn run(
     Ok(is_done && !has("failed") && !has("unprocessable") && !has("rejected"))
 }
 
-/// Fails unless the table is empty: in a table that has lost tombstones, old records must not be applied.
-pub(super) async fn check_fresh(deployment: &Deployment, into: &str) -> Result<()> {
+/// Fails unless the table is empty, or was built from exports after the beginning of the replay: in a table that has lost tombstones, old
+/// records must not be applied.
+pub(super) async fn check_fresh(deployment: &Deployment, into: &str, range: &TimeRange) -> Result<()> {
     if *into == *deployment.state_table {
         return Err(Error::new(ErrorKind::Configuration, "--into names the deployment's own state table")
             .with("table", into)
             .hint("Create a new table with the same keys, or leave out --into"));
+    }
+    let origin = OperationItem::Import.key(&Arc::from(into), "");
+    if let Some(origin) = deployment.tables.read(&[origin]).await?.items.pop().flatten() {
+        return check_import(import_times(&origin)?, range.from, SystemClock.now());
     }
     let mut request = Some(ScanRequest { page_items: Some(1), ..ScanRequest::whole(Arc::from(into)) });
     while let Some(now) = request {

@@ -12,8 +12,9 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use self::export::export_archive;
+pub(crate) use self::job::ReplayJob;
+use self::job::check_fresh;
 pub(crate) use self::job::resume;
-use self::job::{ReplayJob, check_fresh};
 pub(crate) use self::targets::{DeployedRelay, aggregator, ledger, relay};
 use crate::deployment::DeploymentArguments;
 use crate::inputs::InputArguments;
@@ -36,7 +37,7 @@ pub(crate) enum ReplayProjection {
 /// The arguments of `afterwrite replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 success, 1 some records or texts were not processed, 2 wrong usage or configuration, 3 the job failed or was paused."
+    after_help = "Examples:\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --dry-run\n  afterwrite replay s3://my-bucket/archive/ --from 2026-02-06 --yes\n  afterwrite replay s3://my-bucket/archive/ --into new-state --yes\n  afterwrite replay recording.jsonl --only aggregate,invalidate --yes\n\nRecords that are counted are skipped, so a replay over a live state table changes nothing. Records of more than 35 days ago are not applied to an item without a ledger entry: the item is reconciled with its table. --into builds a fresh, empty state table from the whole archive, or continues one that `backfill --bulk` has built; `afterwrite state diff` compares it, and `afterwrite state promote` switches to it.\n\nExit codes: 0 success, 1 some records or texts were not processed, 2 wrong usage or configuration, 3 the job failed or was paused."
 )]
 pub struct ReplayArguments {
     #[command(flatten)]
@@ -77,7 +78,7 @@ impl ReplayArguments {
         self.options.confirm(&plan)?;
         let is_counting = self.only.contains(&ReplayProjection::Aggregate);
         if let Some(into) = &self.into {
-            check_fresh(&deployment, into).await?;
+            check_fresh(&deployment, into, &self.inputs.range()).await?;
         } else if is_counting {
             require_recovery(&deployment.tables, &deployment.state_table, self.options.without_recovery)
                 .await?;

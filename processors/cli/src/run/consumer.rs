@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use afterwrite::clock::SystemClock;
-use afterwrite::{Error, ErrorKind, Result};
+use afterwrite::{Error, Result};
 use afterwrite_mapping::aws::{DeployedStream, LeaseOutcome, TableCheckpoints};
 use afterwrite_mapping::{
     CheckpointStore as _, EventHandler, EventSourceMapping, GapPolicy, MappingControl, MappingCounts,
@@ -11,7 +11,7 @@ use afterwrite_mapping::{
 };
 use serde::Serialize;
 
-use crate::backfill::BackfillCommand;
+use super::recovery::GapRecovery;
 
 /// How often the lease of another process is looked at.
 const LEASE_POLL: Duration = Duration::from_secs(2);
@@ -29,8 +29,8 @@ pub(super) struct ConsumptionPlan<'p> {
     pub(super) settings: &'p MappingSettings,
     /// Whether the checkpoints are forgotten first.
     pub(super) reset: bool,
-    /// The backfill that follows if changes are missing; without it, the consumer stops.
-    pub(super) recovery: Option<&'p BackfillCommand>,
+    /// The recovery if changes are missing; without it, the consumer stops.
+    pub(super) recovery: Option<&'p GapRecovery>,
 }
 
 /// The counts of a consumed table.
@@ -117,29 +117,25 @@ impl TableConsumer {
             match (mapping.run(control).await?, plan.recovery) {
                 (MappingEnd::Drained | MappingEnd::Stopped, _) => return Ok(()),
                 (MappingEnd::Gap(gap), None) => return Err(self.gap_error(gap)),
-                (MappingEnd::Gap(gap), Some(backfill)) => {
-                    self.recover(&gap, backfill).await?;
+                (MappingEnd::Gap(gap), Some(recovery)) => {
+                    self.recover(&gap, recovery).await?;
                     settings.starting_position = StartingPosition::TrimHorizon;
                 }
             }
         }
     }
 
-    /// Reconciles every item, so that nothing depends on the missing changes, and forgets the checkpoints: the stream is then
-    /// consumed from its oldest record.
-    async fn recover(&self, gap: &StreamGap, backfill: &BackfillCommand) -> Result<()> {
-        eprintln!("afterwrite: {}: {gap}; all items are reconciled", self.table);
-        if !Box::pin(backfill.run()).await? {
-            return Err(Error::new(ErrorKind::State, "the backfill could not count every item")
-                .with("table", &self.table)
-                .hint("See `afterwrite jobs list`; correct the items or the model, and start this command again"));
-        }
+    /// Recovers the missing changes, and forgets the checkpoints: the stream is then consumed from its oldest record.
+    async fn recover(&self, gap: &StreamGap, recovery: &GapRecovery) -> Result<()> {
+        let checkpoint_at = self.checkpoints.oldest_update().await?;
+        let recovered = Box::pin(recovery.recover(gap, checkpoint_at)).await;
+        recovered.map_err(|error| error.with("table", &self.table))?;
         self.checkpoints.forget().await
     }
 
     fn gap_error(&self, gap: StreamGap) -> Error {
         gap.into_error().with("table", &self.table).hint(
-            "Run `afterwrite backfill --all`, or replay the archive; then run this command with --reset, which begins with \
+            "Use --on-expired replay-archive or backfill. Or run `afterwrite backfill --all`, then this command with --reset, which begins with \
              the oldest record of the stream",
         )
     }

@@ -7,6 +7,7 @@
 //! ```
 
 mod consumer;
+mod recovery;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
 
 use self::consumer::{ConsumedTable, ConsumptionPlan, TableConsumer};
+use self::recovery::{ArchiveRecovery, GapRecovery};
 use crate::backfill::BackfillCommand;
 use crate::hosted::HostedFunction;
 use crate::print::{align_right, json, new_table, print};
@@ -26,7 +28,7 @@ use crate::signals::stop_signal;
 /// The arguments of `afterwrite run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  afterwrite run --name blue\n  afterwrite run --name blue --on-expired stop --table ExamBuddyTable\n  afterwrite run --name blue --mapping mapping.json --start latest\n\nThe settings are those of the functions: AFTERWRITE_MODEL, AFTERWRITE_STATE_TABLE, AFTERWRITE_PROJECTIONS and the others. A second process with the\nsame name waits until the first one has ended. SIGTERM and Ctrl-C finish the batch and write the checkpoint.\n\nExit codes: 0 stopped by a signal, 2 wrong usage or configuration, 3 could not finish: changes are missing from a stream, or it cannot be read."
+    after_help = "Examples:\n  afterwrite run --name blue\n  afterwrite run --name blue --on-expired stop --table ExamBuddyTable\n  afterwrite run --name blue --on-expired replay-archive\n  afterwrite run --name blue --mapping mapping.json --start latest\n\nThe settings are those of the functions: AFTERWRITE_MODEL, AFTERWRITE_STATE_TABLE, AFTERWRITE_PROJECTIONS and the others. A second process with the\nsame name waits until the first one has ended. SIGTERM and Ctrl-C finish the batch and write the checkpoint.\n\nExit codes: 0 stopped by a signal, 2 wrong usage or configuration, 3 could not finish: changes are missing from a stream, or it cannot be read."
 )]
 pub(crate) struct RunArguments {
     /// The name of this consumer; its checkpoints are kept under it.
@@ -48,7 +50,7 @@ pub(crate) struct RunArguments {
     /// 1,000 records, partial responses, bisecting.
     #[arg(long, value_name = "FILE")]
     mapping: Option<PathBuf>,
-    /// With --on-expired backfill: accept that the state table has no point-in-time recovery.
+    /// With --on-expired backfill or replay-archive: accept that the state table has no point-in-time recovery.
     #[arg(long)]
     without_recovery: bool,
     /// Print the totals as one JSON object when the consumer is stopped.
@@ -61,7 +63,7 @@ pub(crate) struct RunArguments {
 enum ExpiredPolicy {
     /// Name the missing changes and end with exit code 3.
     Stop,
-    /// Replay the archive from the checkpoint on, and continue with the oldest record.
+    /// Replay the archive in AFTERWRITE_BUCKET from a day before the checkpoint on, and continue with the oldest record.
     ReplayArchive,
     /// Reconcile all items with the table, and continue with the oldest record.
     Backfill,
@@ -78,7 +80,6 @@ enum StartArgument {
 impl RunArguments {
     /// Consumes the streams until a signal; returns `true`.
     pub(crate) async fn run(&self) -> Result<bool> {
-        self.check_policy()?;
         let mut settings = EnvironmentSettings::from_env();
         settings.model.get_or_insert_with(|| afterwrite::table::Model::DEFAULT_NAME.to_owned());
         for warning in &settings.warnings {
@@ -88,6 +89,7 @@ impl RunArguments {
         let tables = self.tables(table_names.iter().map(|name| &**name).collect())?;
         let state_table = settings.required_state_table()?;
         let mapping = self.mapping_settings()?;
+        let recovery = self.recovery(&settings)?;
         let sdk = sdk_config().await?;
         let consumers: Vec<TableConsumer> = try_join_all(
             tables.iter().map(|table| TableConsumer::connect(&sdk, &state_table, &self.name, table)),
@@ -97,7 +99,6 @@ impl RunArguments {
         let host = ProjectionHost::start("run", &[ProjectionKind::Aggregate], settings);
         let function = HostedFunction(Box::pin(host).await?);
         let control = MappingControl::default();
-        let recovery = self.recovery();
         let plan = ConsumptionPlan { settings: &mapping, reset: self.reset, recovery: recovery.as_ref() };
         let consume = consumers.iter().map(|consumer| consumer.consume(&function, &plan, &control));
         let stop = async {
@@ -114,25 +115,24 @@ impl RunArguments {
         Ok(true)
     }
 
-    fn check_policy(&self) -> Result<()> {
-        match self.on_expired {
-            ExpiredPolicy::Stop | ExpiredPolicy::Backfill => Ok(()),
-            ExpiredPolicy::ReplayArchive => {
-                let message = "--on-expired cannot start a replay of the archive yet";
-                Err(Error::new(ErrorKind::Configuration, message).hint(
-                    "Use --on-expired stop. If it stops, run `afterwrite replay` over the archive from the checkpoint on, \
-                     and then this command with --reset; or use --on-expired backfill",
-                ))
-            }
-        }
-    }
-
     /// The recovery of a consumer that misses changes; `None` if it stops.
-    fn recovery(&self) -> Option<BackfillCommand> {
-        match self.on_expired {
-            ExpiredPolicy::Stop | ExpiredPolicy::ReplayArchive => None,
-            ExpiredPolicy::Backfill => Some(BackfillCommand::of_all_items(self.without_recovery, self.json)),
-        }
+    fn recovery(&self, settings: &EnvironmentSettings) -> Result<Option<GapRecovery>> {
+        Ok(match self.on_expired {
+            ExpiredPolicy::Stop => None,
+            ExpiredPolicy::ReplayArchive => {
+                let hosted = settings.projections_or(&[ProjectionKind::Aggregate])?;
+                Some(GapRecovery::Archive(ArchiveRecovery::new(
+                    settings,
+                    &hosted,
+                    self.without_recovery,
+                    self.json,
+                )?))
+            }
+            ExpiredPolicy::Backfill => {
+                let backfill = BackfillCommand::of_all_items(self.without_recovery, self.json);
+                Some(GapRecovery::Backfill(Box::new(backfill)))
+            }
+        })
     }
 
     /// The tables to consume.

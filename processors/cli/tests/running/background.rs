@@ -1,6 +1,7 @@
 //! A command that runs until it is stopped.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,11 +14,16 @@ pub(crate) struct BackgroundCommand {
 impl BackgroundCommand {
     /// Starts `afterwrite` with these arguments and variables.
     pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_in(Path::new("."), arguments, variables)
+    }
+
+    /// Starts it in a folder.
+    pub(crate) fn start_in(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_afterwrite"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
             command.env_remove(name);
         }
-        command.args(arguments).envs(variables.iter().copied());
+        command.args(arguments).envs(variables.iter().copied()).current_dir(folder);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Self { child, output }

@@ -1,16 +1,22 @@
 //! `afterwrite run` against a stream over HTTP.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::sink::ObjectStore as _;
+use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinition};
+use afterwrite_local::s3::EmbeddedS3;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::background::{BackgroundCommand, eventually};
 
 const SOURCE: &str = "ExamBuddyTable";
 const STATE: &str = "State";
+const BUCKET: &str = "archive-of-exams";
 
 /// A table, its state table, and consumers of its stream.
 struct Deployment {
@@ -28,8 +34,13 @@ impl Deployment {
     }
 
     fn consumer(&self, arguments: &[&str]) -> BackgroundCommand {
+        self.consumer_with(arguments, &[])
+    }
+
+    /// A consumer with further variables.
+    fn consumer_with(&self, arguments: &[&str], more: &[(&'static str, String)]) -> BackgroundCommand {
         let endpoint = self.server.endpoint();
-        let variables = [
+        let mut variables = vec![
             ("AFTERWRITE_MODEL", "exambuddy"),
             ("AFTERWRITE_STATE_TABLE", STATE),
             ("AWS_ENDPOINT_URL", endpoint.as_str()),
@@ -38,7 +49,23 @@ impl Deployment {
             ("AWS_SECRET_ACCESS_KEY", "test"),
             ("AWS_EC2_METADATA_DISABLED", "true"),
         ];
+        variables.extend(more.iter().map(|(name, value)| (*name, value.as_str())));
         BackgroundCommand::start(&[&["run", "--name", "blue", "--json"], arguments].concat(), &variables)
+    }
+
+    /// The shard of an old checkpoint is not in the stream any more.
+    async fn lose_shard(&self) {
+        for (shard, mut item) in self.checkpoints().await {
+            if shard == "-" {
+                continue;
+            }
+            let delete = self.client.delete_item().table_name(STATE);
+            let key = (item["PK"].clone(), text(&shard));
+            delete.key("PK", key.0).key("SK", key.1).send().await.unwrap();
+            item.insert("SK".to_owned(), text("shardId-lost"));
+            item.insert("updated_at".to_owned(), text("2020-01-01T00:00:00Z"));
+            self.client.put_item().table_name(STATE).set_item(Some(item)).send().await.unwrap();
+        }
     }
 
     async fn put_project(&self) {
@@ -176,6 +203,113 @@ async fn a_stream_that_was_created_again_stops_the_consumer_or_is_backfilled() {
     assert!(stopped(reset) >= 2);
 }
 
+/// A bucket with an archive.
+struct Archive {
+    server: EmbeddedS3,
+}
+
+impl Archive {
+    async fn start() -> Self {
+        let server = EmbeddedS3::start().await.unwrap();
+        server.create_bucket(BUCKET).await.unwrap();
+        Self { server }
+    }
+
+    /// Adds an object that arrives now.
+    async fn add(&self, records: &[Value]) {
+        let now = SystemClock.now();
+        let day = now.day().unwrap();
+        let hour = now.epoch_seconds() / 3600 % 24;
+        let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
+        let bucket = S3Bucket::new(&self.server.client(), BUCKET.into());
+        let key = format!("archive/dt={day}/hh={hour:02}/{}.jsonl", records.len());
+        bucket.put(&key, lines.into_bytes()).await.unwrap();
+    }
+
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        vec![("AFTERWRITE_BUCKET", BUCKET.to_owned()), ("AWS_ENDPOINT_URL_S3", self.server.endpoint())]
+    }
+}
+
+/// The archived record of a new attempt, so long ago.
+fn archived_attempt(attempt: &str, age: Duration) -> Value {
+    let created = SystemClock.now().minus(age).epoch_seconds();
+    let keys = json!({ "PK": { "S": "CANDIDATE#c1" }, "SK": { "S": format!("ATTEMPT#{attempt}") } });
+    let mut image = keys.clone();
+    for (name, value) in [("project_id", "p1"), ("started_at", "2026-02-06T14:30:00Z"), ("status", "STARTED")]
+    {
+        image[name] = json!({ "S": value });
+    }
+    json!({
+        "eventID": format!("archived-{attempt}"),
+        "eventName": "INSERT",
+        "eventSourceARN":
+            format!("arn:aws:dynamodb:us-east-1:000000000000:table/{SOURCE}/stream/2026-01-01T00:00:00.000"),
+        "dynamodb": {
+            "ApproximateCreationDateTime": created,
+            "Keys": keys,
+            "NewImage": image,
+            "SequenceNumber": "100000000000000000001",
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_that_were_trimmed_are_replayed_from_the_archive() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let deployment = Deployment::start().await;
+    let archive = Archive::start().await;
+    deployment.put_project().await;
+    deployment.put_attempt("1").await;
+    let first = deployment.consumer(&[]);
+    deployment.counted("1").await;
+    stopped(first);
+    deployment.lose_shard().await;
+    let policy = ["--on-expired", "replay-archive", "--without-recovery"];
+    let variables = archive.variables();
+    let start = |arguments: &[&str]| deployment.consumer_with(arguments, &variables);
+
+    let (code, _, errors) = start(&policy).ended();
+    assert_eq!(code, Some(3), "{errors}");
+    assert!(errors.contains("the archive has no object of that time"), "{errors}");
+    assert!(errors.contains("--on-expired backfill"), "{errors}");
+
+    // The second record is older than tombstones live, and its item does not exist any more: it is reconciled.
+    archive.add(&[archived_attempt("2", HOUR), archived_attempt("3", 40 * 24 * HOUR)]).await;
+    let (code, _, errors) = start(&policy[..2]).ended();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("recovery"), "{errors}");
+    let mut recovered = start(&policy);
+    deployment.counted("2").await;
+    deployment.put_attempt("4").await;
+    deployment.counted("3").await;
+    recovered.signal("TERM");
+    let (code, output, errors) = recovered.ended();
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(errors.contains("the archive is replayed from"), "{errors}");
+    assert!(output.contains("\"records\": 2"), "both records were read: {output}");
+    assert!(deployment.checkpoints().await.keys().all(|shard| !shard.contains("lost")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archive_cannot_close_the_gap_of_a_stream_that_was_created_again() {
+    let deployment = Deployment::start().await;
+    let archive = Archive::start().await;
+    deployment.put_project().await;
+    deployment.put_attempt("1").await;
+    let first = deployment.consumer(&[]);
+    deployment.counted("1").await;
+    stopped(first);
+    deployment.client.delete_table().table_name(SOURCE).send().await.unwrap();
+    deployment.server.create_table(&source()).await.unwrap();
+    let policy = ["--on-expired", "replay-archive", "--without-recovery"];
+    let (code, _, errors) = deployment.consumer_with(&policy, &archive.variables()).ended();
+    assert_eq!(code, Some(3), "{errors}");
+    assert!(errors.contains("the stream was created again"), "{errors}");
+    assert!(errors.contains("--on-expired backfill"), "{errors}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn latest_reads_only_what_is_written_later() {
     let deployment = Deployment::start().await;
@@ -196,8 +330,7 @@ async fn latest_reads_only_what_is_written_later() {
 #[test]
 fn wrong_usage_names_the_next_step() {
     for (arguments, message) in [
-        (&["run", "--name", "b", "--on-expired", "replay-archive"][..], "run `afterwrite replay`"),
-        (&["run", "--name", "b", "--table", "ExamBudyTable"], "Did you mean ExamBuddyTable?"),
+        (&["run", "--name", "b", "--table", "ExamBudyTable"][..], "Did you mean ExamBuddyTable?"),
         (&["run", "--name", "b"], "AFTERWRITE_STATE_TABLE is not set"),
     ] {
         let mut refused = BackgroundCommand::start(arguments, &[("AFTERWRITE_STATE_TABLE", "")]);

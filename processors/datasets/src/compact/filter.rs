@@ -16,6 +16,8 @@ pub(super) enum RowSelection {
     Log,
     /// The rows that are current.
     Current,
+    /// As [`RowSelection::Current`], and the newest row of an item that is gone.
+    Latest,
 }
 
 /// Chooses rows of a sorted sequence. `P` is the place of a row.
@@ -30,11 +32,8 @@ impl<P: Copy> RowFilter<P> {
     pub(super) fn new(selection: RowSelection, dropped: DroppedRows) -> Self {
         match selection {
             RowSelection::Log => Self::Log(LogFilter { pending: None, bytes: Vec::new(), dropped }),
-            RowSelection::Current => Self::Current(CurrentFilter {
-                item: Vec::new(),
-                candidates: ItemCandidates::default(),
-                dropped,
-            }),
+            RowSelection::Current => Self::Current(CurrentFilter::new(dropped, false)),
+            RowSelection::Latest => Self::Current(CurrentFilter::new(dropped, true)),
         }
     }
 
@@ -111,6 +110,8 @@ pub(super) struct CurrentFilter<P> {
     item: Vec<u8>,
     candidates: ItemCandidates<P>,
     dropped: DroppedRows,
+    /// Whether the newest row is chosen although the item is gone.
+    keeps_gone: bool,
 }
 
 /// The rows of one item that may be current.
@@ -209,6 +210,10 @@ fn keep_best_copy<P: Copy>(rows: &mut Vec<RowCandidate<P>>, candidate: &RowCandi
 }
 
 impl<P: Copy> CurrentFilter<P> {
+    fn new(dropped: DroppedRows, keeps_gone: bool) -> Self {
+        Self { item: Vec::new(), candidates: ItemCandidates::default(), dropped, keeps_gone }
+    }
+
     fn push(&mut self, place: P, keys: &RowKeys, row: usize, chosen: &mut Vec<P>) {
         let bytes = keys.bytes(row);
         let Some(KeyedChange { item_bytes, position_bytes, kind, changed_at }) = keys.change(row) else {
@@ -231,7 +236,8 @@ impl<P: Copy> CurrentFilter<P> {
         // The newest row may be of an expiry that stays counted: it is among those already.
         let newest = candidates.newest().filter(|newest| match newest.kind {
             ChangeKind::Existing | ChangeKind::Snapshot => true,
-            ChangeKind::Gone | ChangeKind::Expired => false,
+            ChangeKind::Gone => self.keeps_gone,
+            ChangeKind::Expired => false,
         });
         let mut current: Vec<&RowCandidate<P>> = candidates.expired.iter().chain(newest).collect();
         current.sort_by(|one, other| one.position.cmp(&other.position));

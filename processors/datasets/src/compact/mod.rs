@@ -56,6 +56,7 @@ mod order;
 mod output;
 mod partition;
 mod plan;
+pub mod reading;
 mod sort;
 mod temporary;
 mod totals;

@@ -109,16 +109,9 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
         Ok(totals)
     }
 
-    fn keeps_expired(&self) -> bool {
-        let entity = self.model.entities.get(self.dataset.of);
-        entity.is_none_or(|entity| match entity.on_expiry {
-            OnExpiry::Keep => true,
-            OnExpiry::Subtract => false,
-        })
-    }
-
     fn order(&self, schema: &SchemaRef, purpose: OrderPurpose) -> Result<RowOrder> {
-        RowOrder::new(self.dataset, schema, purpose, self.keeps_expired()).map_err(unsortable)
+        RowOrder::new(self.dataset, schema, purpose, keeps_expired(self.model, self.dataset))
+            .map_err(unsortable)
     }
 
     /// Sorts files of the log into few.
@@ -273,6 +266,15 @@ impl<B: Bucket, C: Clock> PartitionCompactor<'_, B, C> {
     fn report(&self, message: &str, files_in: usize, files_out: usize) {
         tracing::info!(dataset = &*self.dataset.name, day = self.day, files_in, files_out, "{message}");
     }
+}
+
+/// Whether lives of items that ended by expiry stay among the current rows.
+pub(super) fn keeps_expired(model: &Model, dataset: &Dataset) -> bool {
+    let entity = model.entities.get(dataset.of);
+    entity.is_none_or(|entity| match entity.on_expiry {
+        OnExpiry::Keep => true,
+        OnExpiry::Subtract => false,
+    })
 }
 
 /// The files of a day.

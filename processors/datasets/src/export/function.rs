@@ -1,6 +1,7 @@
-//! The exporter as a Lambda function: which objects an event names, and the response.
+//! The exporter as a Lambda function: which objects an event names, and the response. It also carries out the steps of a bulk backfill.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 use afterwrite::Result;
@@ -11,9 +12,13 @@ use afterwrite::heartbeat::HeartbeatStage;
 use afterwrite::record::Timestamp;
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::sink::s3::S3Bucket;
+use afterwrite::{Error, ErrorKind};
+use afterwrite_bulk::BulkWorker;
+use afterwrite_bulk::request::{BulkRequest, BulkResponse};
 use afterwrite_lambda::{
     BatchItemFailure, BatchResponse, EventSource, Invocation, LambdaFunction, MetricsLabels, MetricsLine,
 };
+use serde::Serialize;
 
 use super::event::{CreatedObject, ExporterEvent};
 use super::{ArchiveExporter, ExportTotals};
@@ -23,7 +28,9 @@ const FUNCTION: &str = "exporter";
 /// The function `exporter`.
 #[derive(Debug)]
 pub struct ExporterFunction {
-    exporter: ArchiveExporter<S3Bucket, DynamoDb, SystemClock>,
+    exporter: ArchiveExporter<S3Bucket, Arc<DynamoDb>, SystemClock>,
+    /// Carries out the steps of a bulk backfill; `None` without a state table.
+    bulk: Option<BulkWorker<S3Bucket, Arc<DynamoDb>, SystemClock>>,
     labels: MetricsLabels,
     /// Objects of other buckets are skipped.
     bucket: String,
@@ -38,17 +45,24 @@ impl ExporterFunction {
         let config = FunctionConfig::resolve(&settings)?;
         let name = settings.required_bucket()?;
         let objects = S3Bucket::retrying(settings.s3_client().await?, name.clone());
-        let remembered = match &settings.state_table {
-            Some(_) => {
-                let tables = DynamoDb::retrying(Box::pin(settings.dynamodb_client()).await?);
-                Some(RememberedLookups::new(config.model.clone(), settings.required_state_table()?, tables))
-            }
-            None => None,
-        };
+        let (mut remembered, mut bulk) = (None, None);
+        if settings.state_table.is_some() {
+            let tables = Arc::new(DynamoDb::retrying(Box::pin(settings.dynamodb_client()).await?));
+            let (model, state_table) = (config.model.clone(), settings.required_state_table()?);
+            bulk = Some(BulkWorker::new(
+                objects.clone(),
+                model.clone(),
+                config.table_names.clone(),
+                state_table.clone(),
+                Arc::clone(&tables),
+                SystemClock,
+            ));
+            remembered = Some(RememberedLookups::new(model, state_table, tables));
+        }
         let labels = MetricsLabels::new(&settings, FUNCTION, &config.model);
         let exporter =
             ArchiveExporter::new(config.model, config.table_names, objects, remembered, SystemClock);
-        Ok(Self { exporter, labels, bucket: name.to_string() })
+        Ok(Self { exporter, bulk, labels, bucket: name.to_string() })
     }
 
     /// Exports the objects of all messages, with one commit for each dataset; the response names the messages that failed.
@@ -83,6 +97,29 @@ impl ExporterFunction {
             }
         }
         response
+    }
+
+    /// Carries out a step of a bulk backfill.
+    async fn bulk_step(&self, request: &BulkRequest) -> Result<BulkResponse> {
+        let started = Instant::now();
+        let worker = self.bulk.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "a bulk backfill needs the state table")
+                .hint("Set AFTERWRITE_STATE_TABLE to the deployed state table: lookups are remembered there")
+        })?;
+        let response = Box::pin(worker.handle(request)).await?;
+        let mut line = MetricsLine::default();
+        match &response {
+            BulkResponse::Planned(planned) => line.count("bulk_planned_items", planned.item_count),
+            BulkResponse::Counted { totals } => {
+                let total = |name: &str| totals.get(name).copied().unwrap_or(0);
+                line.count("bulk_items", total("items"));
+                line.count("bulk_entries", total("entries"));
+                line.count("bulk_rollups", total("rollups"));
+                line.count("bulk_failed", total("failed"));
+            }
+        }
+        line.print(&self.labels, started);
+        Ok(response)
     }
 
     /// The keys of the objects in this function's bucket.
@@ -127,12 +164,25 @@ impl ExporterFunction {
     }
 }
 
+/// The response of an invocation.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum ExporterResponse {
+    /// To an event: the messages that failed.
+    Exported(BatchResponse),
+    /// To a request of a bulk backfill.
+    Bulk(BulkResponse),
+}
+
 impl LambdaFunction for ExporterFunction {
-    type Response = BatchResponse;
+    type Response = ExporterResponse;
 
     /// Exports the objects that an event names. An event of S3 fails with the first error of any object, and S3 redelivers it as a whole. Of
     /// SQS messages only those fail that the response names.
-    async fn handle(&self, invocation: Invocation) -> Result<BatchResponse> {
+    async fn handle(&self, invocation: Invocation) -> Result<ExporterResponse> {
+        if let Some(request) = BulkRequest::read(invocation.payload())? {
+            return Box::pin(self.bulk_step(&request)).await.map(ExporterResponse::Bulk);
+        }
         match EventSource::detect(invocation.payload().as_bytes()) {
             None | Some(EventSource::S3 | EventSource::Sqs) => {}
             Some(source) => {
@@ -147,9 +197,13 @@ impl LambdaFunction for ExporterFunction {
         match ExporterEvent::read(invocation.payload())? {
             ExporterEvent::Objects(created) => {
                 let outcomes = Box::pin(self.export(&self.own_keys(&created), deadline)).await;
-                outcomes.into_iter().collect::<Result<()>>().map(|()| BatchResponse::default())
+                outcomes.into_iter().collect::<Result<()>>()?;
+                Ok(ExporterResponse::Exported(BatchResponse::default()))
             }
-            ExporterEvent::Messages(messages) => Ok(Box::pin(self.export_messages(messages, deadline)).await),
+            ExporterEvent::Messages(messages) => {
+                let response = Box::pin(self.export_messages(messages, deadline)).await;
+                Ok(ExporterResponse::Exported(response))
+            }
         }
     }
 }

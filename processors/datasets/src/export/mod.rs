@@ -26,12 +26,15 @@
 mod column;
 pub(crate) mod commit;
 pub mod event;
+pub mod expected;
 pub mod function;
 mod json;
 mod lines;
 pub mod missing;
 mod object;
 mod partition_writer;
+pub mod removal;
+mod row_builder;
 pub mod snapshot;
 pub(crate) mod upload;
 

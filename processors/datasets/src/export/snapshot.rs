@@ -46,7 +46,7 @@ pub struct TableReading<'r> {
 }
 
 /// The partitions of a chunk, by dataset and day.
-type ChunkPartitions = HashMap<(usize, String), PartitionWriter>;
+pub(super) type ChunkPartitions = HashMap<(usize, String), PartitionWriter>;
 
 impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
     /// Adds a chunk of items to the logs of their datasets, with one commit for each dataset. Repeating it changes nothing.
@@ -91,7 +91,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         Ok(totals)
     }
 
-    async fn remembered_lookups(
+    pub(super) async fn remembered_lookups(
         &self,
         items: &[ReadItem<'_>],
         images: &[Image<'static>],
@@ -109,7 +109,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         Ok(keys.into_iter().zip(outputs).collect())
     }
 
-    async fn upload_chunk(
+    pub(super) async fn upload_chunk(
         &self,
         source_key: &str,
         partitions: ChunkPartitions,
@@ -122,7 +122,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         Box::pin(upload_files(&self.model, &self.logs, &self.clock, source_key, finished, totals)).await
     }
 
-    async fn commit_chunk(&self, files: &[LogAddition], deadline: Timestamp) -> Result<()> {
+    pub(super) async fn commit_chunk(&self, files: &[LogAddition], deadline: Timestamp) -> Result<()> {
         for (index, (dataset, log)) in self.model.datasets.iter().zip(&self.logs).enumerate() {
             let of_dataset: Vec<_> = files.iter().filter(|file| file.dataset == index).cloned().collect();
             if !of_dataset.is_empty() {

@@ -53,7 +53,7 @@ fn add_stream_index(file: &Path) -> rusqlite::Result<()> {
 }
 
 /// Runs a request on a thread that may block.
-pub(super) async fn call<T: Send + 'static>(
+pub(crate) async fn call<T: Send + 'static>(
     database: &Database,
     request: impl FnOnce(&Database) -> dynoxide::Result<T> + Send + 'static,
 ) -> Result<T> {

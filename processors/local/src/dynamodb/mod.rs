@@ -24,7 +24,8 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use self::database::{call, failed, open_database, open_file};
+pub(crate) use self::database::call;
+use self::database::{failed, open_database, open_file};
 pub use self::stream::EmbeddedStream;
 pub use self::table::{KeyDefinition, PARKED_INDEX, TableDefinition};
 use crate::sdk::sdk_config;
@@ -87,6 +88,11 @@ impl EmbeddedDynamoDb {
     #[must_use]
     pub fn client(&self) -> aws_sdk_dynamodb::Client {
         aws_sdk_dynamodb::Client::new(&sdk_config(self.endpoint()))
+    }
+
+    /// The database itself.
+    pub(crate) fn database(&self) -> Database {
+        self.database.clone()
     }
 
     /// Creates a table, ready to use.

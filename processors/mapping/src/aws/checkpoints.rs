@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::record::Timestamp;
 use afterwrite::{Error, ErrorKind, Result};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
@@ -160,6 +161,19 @@ impl TableCheckpoints {
                 .map_err(|error| request_error("DeleteItem", ("table", &self.state_table), &error))?;
         }
         Ok(())
+    }
+
+    /// When the checkpoint was written that has stayed longest, of the shards that are not delivered to their ends; `None` without any.
+    ///
+    /// # Errors
+    /// As [`TableCheckpoints::take_lease`].
+    pub async fn oldest_update(&self) -> Result<Option<Timestamp>> {
+        let times = self.items().await?.into_iter().filter_map(|item| {
+            let attribute = |name: &str| item.get(name).and_then(|value| value.as_s().ok());
+            let is_open = attribute("position").is_some_and(|position| position != "FINISHED");
+            attribute("updated_at").filter(|_| is_open).and_then(|time| Timestamp::parse(time))
+        });
+        Ok(times.min())
     }
 
     async fn items(&self) -> Result<Vec<HashMap<String, AttributeValue>>> {

@@ -21,9 +21,9 @@ use afterwrite_datasets::export::snapshot::{ReadItem, TableReading};
 use super::task::{add, count, required_label, unknown_unit};
 use super::{BackfillArguments, DATASETS, DatasetFilling};
 use crate::cursor::{decode_cursor, encode_cursor};
-use crate::items::{IdentifiedItem, has_datasets, identified_of, source_keys};
+use crate::items::{has_datasets, identified_of, source_keys};
 use crate::jobs::{JobTask, StepOutcome, WorkUnit};
-use crate::tenant::TenantMatch;
+use crate::tenant::items_of_tenant;
 
 /// A chunk ends with the page in which it has so many items, or so many bytes.
 pub(super) const CHUNK_ITEMS: usize = 10_000;
@@ -89,7 +89,9 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         let (items, mut outcome) = self.chunk(unit, name, segment).await?;
         let model = self.exporter.model();
         let sources = source_keys(model, table, &items);
-        let wanted = self.of_tenant(identified_of(model, &items, &sources, has_datasets)).await?;
+        let wanted = identified_of(model, &items, &sources, has_datasets);
+        let (only, remembered) = (self.arguments.only.as_ref(), self.exporter.remembered());
+        let wanted = items_of_tenant(only, model, remembered, wanted).await?;
         let read = wanted.iter().map(|item| ReadItem { identity: item.identity.clone(), item: item.item });
         let source = format!("{}/{}", self.source, unit.name);
         let reading = TableReading { source: &source, stream_label: &label, read_at: summary.described_at };
@@ -146,30 +148,6 @@ impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetFill<B, T, C> {
         add(&mut outcome.totals, "read_units", read_units);
         Ok((items, outcome))
     }
-
-    /// The items of the tenant; all items if no tenant is selected. An item whose lookup is not remembered belongs to no tenant.
-    async fn of_tenant<'p>(&self, items: Vec<IdentifiedItem<'p>>) -> Result<Vec<IdentifiedItem<'p>>> {
-        let Some(tenant) = &self.arguments.only else { return Ok(items) };
-        let (mut inside, mut open) = (Vec::new(), Vec::new());
-        for item in items {
-            match tenant.matches(self.exporter.model(), &item) {
-                TenantMatch::Inside => inside.push(item),
-                TenantMatch::Outside => {}
-                TenantMatch::Lookup(key, output) => open.push((item, key, output)),
-            }
-        }
-        let keys: Vec<_> = open.iter().map(|(_, key, _)| key.clone()).collect();
-        let found = match self.exporter.remembered() {
-            Some(remembered) if !keys.is_empty() => remembered.read(&keys).await?,
-            Some(_) | None => Vec::new(),
-        };
-        for ((item, _, output), outputs) in open.into_iter().zip(found) {
-            if outputs.is_some_and(|outputs| tenant.has_output(&outputs, output)) {
-                inside.push(item);
-            }
-        }
-        Ok(inside)
-    }
 }
 
 impl<B: Bucket, T: Tables + TableScan, C: Clock> JobTask for DatasetFill<B, T, C> {
@@ -203,7 +181,7 @@ pub fn dataset_units(model: &Model, arguments: &BackfillArguments) -> Vec<WorkUn
 }
 
 /// The tables with items that are rows of datasets: indexes into [`Model::tables`].
-pub(super) fn dataset_tables(model: &Model) -> Vec<usize> {
+pub(crate) fn dataset_tables(model: &Model) -> Vec<usize> {
     let is_read =
         |table: &usize| model.entities.iter().any(|entity| entity.table == *table && has_datasets(entity));
     (0..model.tables.len()).filter(is_read).collect()

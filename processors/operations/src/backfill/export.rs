@@ -1,24 +1,16 @@
 //! Table exports: the data files that a manifest lists, checked and read item by item.
 
 use std::collections::HashMap;
-use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use afterwrite::commit::StateItems;
 use afterwrite::record::{Item, Timestamp};
-use afterwrite::sink::Bucket as _;
 use afterwrite::sink::s3::S3Bucket;
 use afterwrite::table::Model;
 use afterwrite::{Error, ErrorKind, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use flate2::read::MultiGzDecoder;
-use futures::StreamExt as _;
-use md5::{Digest as _, Md5};
+use afterwrite_bulk::export::{ExportManifest, ExportedFile, ExportedLines, FILES, SUMMARY, read_object};
 use serde::{Deserialize, Serialize};
-
-use crate::cursor::item_of_json;
 
 /// A table export as a job names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,35 +65,7 @@ pub struct TableExport {
     folder: ExportFolder,
     files: Vec<ExportedFile>,
     /// The files in progress. One for each worker is held in memory.
-    open: Mutex<HashMap<usize, OpenFile>>,
-}
-
-/// A line of `manifest-files.json`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ExportedFile {
-    item_count: u64,
-    md5_checksum: String,
-    data_file_s3_key: String,
-}
-
-/// The lines of `manifest-summary.json` that are used.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ExportSummary {
-    export_time: String,
-    #[serde(default)]
-    output_format: Option<String>,
-    #[serde(default)]
-    export_type: Option<String>,
-}
-
-#[derive(Debug)]
-struct OpenFile {
-    text: Arc<[u8]>,
-    /// The next line to read, and its position in the text.
-    line: usize,
-    at: usize,
+    open: Mutex<HashMap<usize, ExportedLines>>,
 }
 
 impl TableExport {
@@ -110,22 +74,9 @@ impl TableExport {
     /// # Errors
     /// [`ErrorKind::Configuration`] if there is no readable manifest of a full export in DynamoDB JSON.
     pub async fn open(folder: ExportFolder) -> Result<(Self, Timestamp)> {
-        let summary = folder.read("manifest-summary.json").await?;
-        let summary: ExportSummary = serde_json::from_slice(&summary)
-            .map_err(|error| unreadable("manifest-summary.json").caused_by(error))?;
-        let is_full = summary.export_type.as_deref().is_none_or(|kind| kind == "FULL_EXPORT");
-        let is_json = summary.output_format.as_deref().is_none_or(|format| format == "DYNAMODB_JSON");
-        if !is_full || !is_json {
-            return Err(Error::new(ErrorKind::Configuration, "not a full export in DynamoDB JSON")
-                .hint("Export the table with ExportType FULL_EXPORT and ExportFormat DYNAMODB_JSON"));
-        }
-        let exported_at =
-            Timestamp::parse(&summary.export_time).ok_or_else(|| unreadable("manifest-summary.json"))?;
-        let manifest = folder.read("manifest-files.json").await?;
-        let lines = manifest.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let files = lines.map(serde_json::from_slice).collect::<Result<Vec<ExportedFile>, _>>();
-        let files = files.map_err(|error| unreadable("manifest-files.json").caused_by(error))?;
-        Ok((Self { folder, files, open: Mutex::default() }, exported_at))
+        let (summary, files) = (folder.read(SUMMARY).await?, folder.read(FILES).await?);
+        let manifest = ExportManifest::parse(&summary, &files)?;
+        Ok((Self { folder, files: manifest.files, open: Mutex::default() }, manifest.exported_at))
     }
 
     /// The number of data files.
@@ -135,21 +86,20 @@ impl TableExport {
     }
 
     /// The items of a file from a line on, at most `limit`; fewer only at its end.
-    pub(super) async fn items(&self, index: usize, begin: usize, limit: usize) -> Result<Vec<Item>> {
-        let file = self.files.get(index).ok_or_else(|| unreadable("manifest-files.json"))?;
+    pub(super) async fn items(&self, index: usize, begin: u64, limit: usize) -> Result<Vec<Item>> {
         let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&index);
-        let mut open = match known.filter(|open| open.line == begin) {
+        let mut open = match known.filter(|open| open.position() == begin) {
             Some(open) => open,
             None => {
-                let mut open = OpenFile { text: self.load(file).await?, line: 0, at: 0 };
-                while open.line < begin && open.next_line().is_some() {}
+                let mut open = self.open_file(index).await?;
+                open.skip(begin)?;
                 open
             }
         };
         let mut items = Vec::with_capacity(limit);
         while items.len() < limit {
-            let Some(line) = open.next_line() else { break };
-            items.push(item_of_line(line).ok_or_else(|| unreadable(&file.data_file_s3_key))?);
+            let Some(item) = open.next_item(|_| true)? else { break };
+            items.push(item);
         }
         if items.len() == limit {
             self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(index, open);
@@ -157,43 +107,13 @@ impl TableExport {
         Ok(items)
     }
 
-    /// The text of a data file, once its checksum and the number of its items are right.
-    async fn load(&self, file: &ExportedFile) -> Result<Arc<[u8]>> {
-        let packed = self.folder.read_data(&file.data_file_s3_key).await?;
-        if STANDARD.encode(Md5::digest(&packed)) != file.md5_checksum {
-            return Err(Error::new(
-                ErrorKind::Configuration,
-                "a file of the export does not have the checksum of the manifest",
-            )
-            .with("file", file.data_file_s3_key.as_str())
-            .hint("Copy the export again"));
-        }
-        let mut text = Vec::new();
-        MultiGzDecoder::new(packed.as_slice())
-            .read_to_end(&mut text)
-            .map_err(|error| unreadable(&file.data_file_s3_key).caused_by(error))?;
-        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
-        if u64::try_from(lines).ok() != Some(file.item_count) {
-            return Err(
-                unreadable(&file.data_file_s3_key).with("items in the manifest", file.item_count.to_string())
-            );
-        }
-        Ok(text.into())
-    }
-}
-
-impl OpenFile {
-    fn next_line(&mut self) -> Option<&[u8]> {
-        loop {
-            let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
-            let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-            let begin = self.at;
-            self.at += end + 1;
-            if end > 0 {
-                self.line += 1;
-                return self.text.get(begin..begin + end);
-            }
-        }
+    async fn open_file(&self, index: usize) -> Result<ExportedLines> {
+        let file = self.files.get(index).ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "the export has fewer files than when the job was created")
+                .with("file", index.to_string())
+                .hint("Create the job again")
+        })?;
+        file.open(self.folder.read_data(&file.data_file_s3_key).await?)
     }
 }
 
@@ -232,26 +152,4 @@ fn read_file(path: PathBuf) -> Result<Vec<u8>> {
             .with("file", path.display().to_string())
             .caused_by(error)
     })
-}
-
-async fn read_object(bucket: &S3Bucket, key: &str) -> Result<Vec<u8>> {
-    let Some(mut chunks) = bucket.get(key).await? else {
-        return Err(
-            Error::new(ErrorKind::Configuration, "the bucket has no such file of an export").with("key", key)
-        );
-    };
-    let mut bytes = Vec::new();
-    while let Some(chunk) = chunks.next().await {
-        bytes.extend_from_slice(&chunk?);
-    }
-    Ok(bytes)
-}
-
-fn item_of_line(line: &[u8]) -> Option<Item> {
-    let json: serde_json::Value = serde_json::from_slice(line).ok()?;
-    item_of_json(json.get("Item")?)
-}
-
-fn unreadable(file: &str) -> Error {
-    Error::new(ErrorKind::Configuration, "a file of the export cannot be read").with("file", file)
 }

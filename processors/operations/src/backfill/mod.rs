@@ -12,8 +12,11 @@
 //! counted it, or if it contributes what the current model would count. So after a change of the model, only items whose
 //! contributions change are written, and a repeated or resumed backfill costs reads only.
 //!
+//! A table that is too large for transactions is counted in bulk: see [`BulkTask`].
+//!
 //! The functions must have the new model before a backfill starts: an old one would fail on the higher generation.
 
+mod bulk;
 mod dataset_plan;
 mod datasets;
 mod export;
@@ -24,10 +27,14 @@ mod task;
 
 use std::sync::Arc;
 
-use afterwrite::table::Model;
+use afterwrite::table::{Entity, Model};
 use serde::{Deserialize, Serialize};
 
+pub use self::bulk::{
+    BulkArguments, BulkDeployment, BulkTask, StepInvoker, TableImporter, bulk_units, plan_bulk,
+};
 pub use self::dataset_plan::plan_datasets;
+pub(crate) use self::datasets::dataset_tables;
 pub use self::datasets::{DatasetFill, dataset_units};
 pub use self::export::{ExportFolder, ExportSource, TableExport};
 pub use self::job::BackfillJob;
@@ -74,6 +81,9 @@ pub struct BackfillArguments {
     /// Whether contributions to aggregates that the model no longer has are subtracted.
     #[serde(default)]
     pub drop: bool,
+    /// Whether nothing is done but refreshing the copies of rollups on the application's items.
+    #[serde(default)]
+    pub mirrors: bool,
     /// The table export that the items are read from, instead of the table.
     #[serde(default)]
     pub export: Option<ExportSource>,
@@ -93,6 +103,7 @@ impl Default for BackfillArguments {
             all: false,
             reattribute: false,
             drop: false,
+            mirrors: false,
             export: None,
             datasets: DatasetFilling::Skipped,
             bucket: None,
@@ -114,7 +125,11 @@ enum BackfillPart {
 /// The units of a backfill with the parts that they stand for. A resumed job derives the same list from its arguments.
 fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec<(WorkUnit, BackfillPart)> {
     let mut parts = Vec::new();
-    let tables = used_tables(model);
+    let mut tables = used_tables(model);
+    if arguments.mirrors {
+        let has_mirrors = |entity: &Entity| !entity.mirrors.is_empty();
+        tables.retain(|table| model.entities.iter().any(|it| it.table == *table && has_mirrors(it)));
+    }
     let segments = arguments.segments.max(1);
     let name_of = |table: usize| model.tables.get(table).map_or("", |table| &table.name);
     for table in tables.iter().copied().filter(|table| has_looked_up_items(model, *table)) {
@@ -138,6 +153,9 @@ fn parts(model: &Arc<Model>, arguments: &BackfillArguments, files: usize) -> Vec
             let name = format!("items {} {segment}/{segments}", name_of(table));
             (WorkUnit::new(name, ITEMS), BackfillPart::Segment { table, segment, is_looked_up: false })
         }));
+    }
+    if arguments.mirrors {
+        return parts;
     }
     parts.extend((0..segments).map(|segment| {
         (WorkUnit::new(format!("ledger {segment}/{segments}"), LEDGER), BackfillPart::Ledger { segment })

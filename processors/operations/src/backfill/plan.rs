@@ -93,6 +93,7 @@ where
         write_units: scale(units.writes),
         storage_bytes: scale(overlay.growth()),
         put_requests: 0,
+        import_bytes: 0,
         notes,
     })
 }

@@ -126,7 +126,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let begin = unit.cursor.as_ref().and_then(serde_json::Value::as_u64).unwrap_or(0);
         let limit = usize::try_from(PAGE_ITEMS).unwrap_or(usize::MAX);
         let files = self.files.as_ref().ok_or_else(|| missing_table(&export.table))?;
-        let lines = files.items(index, usize::try_from(begin).unwrap_or(usize::MAX), limit).await?;
+        let lines = files.items(index, begin, limit).await?;
         let table = self.model.tables.iter().position(|table| *table.name == *export.table);
         let table = table.ok_or_else(|| missing_table(&export.table))?;
         let mut outcome = self.count(table, &lines, false, Some(export.exported_at())).await?;
@@ -147,6 +147,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
         let mut wanted = identified(&self.model, items, &sources);
         // With an export, looked-up items are counted in phase 0 from the table.
         wanted.retain(|item| item.identity.entity.offers.is_empty() != is_looked_up);
+        wanted.retain(|item| !self.arguments.mirrors || !item.identity.entity.mirrors.is_empty());
         let wanted = self.of_tenant(wanted).await?;
         let mut outcome = StepOutcome {
             items: count(items.len()),
@@ -192,7 +193,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> BackfillTask<T, C> {
 
     /// The items that the ledger lacks, or has counted otherwise.
     async fn lacking<'p>(&self, items: &[IdentifiedItem<'p>]) -> Result<Vec<IdentifiedItem<'p>>> {
-        if self.arguments.all || self.arguments.reattribute {
+        if self.arguments.all || self.arguments.reattribute || self.arguments.mirrors {
             return Ok(items.to_vec());
         }
         let keys = items.iter().map(|item| self.state.entry_key(item.source)).collect::<Result<Vec<_>>>()?;

@@ -49,6 +49,7 @@
 //! its current steps; these may overlap with the new owner's, which is harmless, because steps are idempotent.
 
 mod codec;
+mod journal;
 mod plan;
 mod progress;
 mod rate;
@@ -57,6 +58,7 @@ mod runner;
 mod state;
 mod store;
 
+pub use self::journal::JobJournal;
 pub(crate) use self::plan::approximate;
 pub use self::plan::{JobCosts, JobPlan, UnitPrices};
 pub use self::progress::{JobProgress, JobReport};

@@ -20,6 +20,9 @@ pub struct JobPlan {
     /// Objects that are written to the bucket.
     #[serde(default)]
     pub put_requests: u64,
+    /// Bytes that are imported into a new table.
+    #[serde(default)]
+    pub import_bytes: u64,
     /// Assumptions and limits of the estimate, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -36,18 +39,25 @@ pub struct UnitPrices {
     pub gigabyte_month: f64,
     /// Of a million PUT requests.
     pub million_puts: f64,
+    /// Of a gigabyte that is imported.
+    pub gigabyte_import: f64,
 }
 
 impl UnitPrices {
     /// DynamoDB on demand and S3 in us-east-1, standard classes.
-    pub const ON_DEMAND: Self =
-        Self { million_writes: 0.625, million_reads: 0.125, gigabyte_month: 0.25, million_puts: 5.0 };
+    pub const ON_DEMAND: Self = Self {
+        million_writes: 0.625,
+        million_reads: 0.125,
+        gigabyte_month: 0.25,
+        million_puts: 5.0,
+        gigabyte_import: 0.15,
+    };
 }
 
 /// The cost of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct JobCosts {
-    /// Of reads, writes and PUT requests, once.
+    /// Of reads, writes, PUT requests and imports, once.
     pub dollars: f64,
     /// Of storage, each month.
     pub storage_dollars_a_month: f64,
@@ -64,8 +74,9 @@ impl JobPlan {
         let writes = approximate(self.write_units) / MILLION * prices.million_writes;
         let reads = approximate(self.read_units) / MILLION * prices.million_reads;
         let puts = approximate(self.put_requests) / MILLION * prices.million_puts;
+        let imports = approximate(self.import_bytes) / GIGABYTE * prices.gigabyte_import;
         JobCosts {
-            dollars: writes + reads + puts,
+            dollars: writes + reads + puts + imports,
             storage_dollars_a_month: approximate(self.storage_bytes) / GIGABYTE * prices.gigabyte_month,
             seconds: rate.filter(|rate| *rate > 0).map(|rate| self.items.div_ceil(rate)),
         }
@@ -81,6 +92,12 @@ pub(crate) fn approximate(number: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_import_is_paid_by_its_size() {
+        let plan = JobPlan { import_bytes: 10 << 30, ..JobPlan::default() };
+        assert!((plan.costs(UnitPrices::ON_DEMAND, None).dollars - 1.5).abs() < 1e-9);
+    }
 
     #[test]
     fn a_million_writes_and_reads_cost_the_listed_prices() {

@@ -126,8 +126,21 @@ impl JobRun {
         units.position(|(index, unit)| unit.phase == phase && !unit.is_done && !self.busy.contains(&index))
     }
 
-    fn apply(&mut self, index: usize, outcome: StepOutcome, now: Timestamp) {
+    /// Takes the result of a step; an error ends the run.
+    fn finish(
+        &mut self,
+        (index, outcome): (usize, Result<StepOutcome>),
+        now: Timestamp,
+        end: &mut Option<RunEnd>,
+    ) {
         self.busy.remove(&index);
+        match outcome {
+            Ok(outcome) => self.apply(index, outcome, now),
+            Err(error) => *end = Some(RunEnd::Failed(error)),
+        }
+    }
+
+    fn apply(&mut self, index: usize, outcome: StepOutcome, now: Timestamp) {
         if let Some(unit) = self.job.units.get_mut(index) {
             unit.is_done = outcome.cursor.is_none();
             unit.cursor = outcome.cursor;
@@ -138,6 +151,24 @@ impl JobRun {
             self.job.add_total(name, *number);
         }
         self.limiter.spend(outcome.spent, now);
+    }
+
+    /// The state to exchange with the store, and whether it is to be saved.
+    fn begin_tick(&mut self, now: Timestamp) -> (JobState, bool) {
+        self.next_tick = now.plus(TICK);
+        let is_save_due = now >= self.next_save;
+        if is_save_due {
+            self.next_save = now.plus(SAVE_TIME);
+        }
+        (self.job.clone(), is_save_due)
+    }
+
+    /// Takes the lease and the rate of the exchanged state. Steps may have changed the others meanwhile.
+    fn end_tick(&mut self, exchanged: JobState, now: Timestamp) {
+        self.job.lease = exchanged.lease;
+        self.job.updated_at = exchanged.updated_at;
+        self.job.rate = exchanged.rate;
+        self.limiter.set_rate(exchanged.rate, now);
     }
 }
 
@@ -189,18 +220,21 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
                 // The rate holds the next step.
                 let free_at = run.limiter.free_at().min(run.next_tick);
                 clock.sleep(free_at.since(now).max(Duration::from_millis(1))).await;
-            } else {
-                match select(running.next(), pin!(clock.until(run.next_tick))).await {
-                    Either::Left((Some((index, Ok(outcome))), _)) => run.apply(index, outcome, clock.now()),
-                    Either::Left((Some((index, Err(error))), _)) => {
-                        run.busy.remove(&index);
-                        end = Some(RunEnd::Failed(error));
-                    }
-                    Either::Left((None, _)) | Either::Right(_) => {}
-                }
+            } else if let Either::Left((Some(step), _)) =
+                select(running.next(), pin!(clock.until(run.next_tick))).await
+            {
+                run.finish(step, clock.now(), &mut end);
             }
             if clock.now() >= run.next_tick {
-                match self.tick(run).await? {
+                self.observer.observe(&JobReport::since(&run.job, run.origin, clock.now()));
+                let (mut job, is_save_due) = run.begin_tick(clock.now());
+                let exchange = self.exchange(&mut job, is_save_due);
+                let (requested, ended) = while_polling(exchange, &mut running).await;
+                for step in ended {
+                    run.finish(step, clock.now(), &mut end);
+                }
+                run.end_tick(job, clock.now());
+                match requested? {
                     Some(RunEnd::LostLease) => return Ok(RunEnd::LostLease),
                     Some(requested) if end.is_none() => end = Some(requested),
                     Some(_) | None => {}
@@ -227,28 +261,40 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
         }
     }
 
-    /// Reports, obeys the operator, and saves from time to time. Returns why the run must end, if it must.
-    async fn tick(&self, run: &mut JobRun) -> Result<Option<RunEnd>> {
-        let now = self.store.clock().now();
-        run.next_tick = now.plus(TICK);
-        self.observer.observe(&JobReport::since(&run.job, run.origin, now));
-        let stored = if now >= run.next_save {
-            run.next_save = now.plus(SAVE_TIME);
-            match self.store.save(&mut run.job).await? {
-                Some(changed) => changed,
-                None => self.store.reload(&run.job).await?,
-            }
-        } else {
-            self.store.reload(&run.job).await?
+    /// Saves the state, if that is due, and reads the stored status and rate. `job` takes the renewed lease and the rate. Returns why
+    /// the run must end, if it must.
+    async fn exchange(&self, job: &mut JobState, is_save_due: bool) -> Result<Option<RunEnd>> {
+        let changed = if is_save_due { self.store.save(job).await? } else { None };
+        let stored = match changed {
+            Some(changed) => changed,
+            None => self.store.reload(job).await?,
         };
         let owner = |job: &JobState| job.lease.as_ref().map(|lease| lease.owner.clone());
-        if owner(&stored) != owner(&run.job) {
+        if owner(&stored) != owner(job) {
             return Ok(Some(RunEnd::LostLease));
         }
-        run.job.rate = stored.rate;
-        run.limiter.set_rate(stored.rate, now);
+        job.rate = stored.rate;
         Ok((stored.status != JobStatus::Running).then_some(RunEnd::Requested(stored.status)))
     }
+}
+
+/// Awaits requests while steps go on; returns the steps that have ended meanwhile, too.
+///
+/// A step that is not polled may hold a permit to send requests, or be the next to get one: requests that wait for that permit would
+/// never be sent.
+async fn while_polling<R: Future, S: Future>(
+    requests: R,
+    steps: &mut FuturesUnordered<S>,
+) -> (R::Output, Vec<S::Output>) {
+    let mut requests = pin!(requests);
+    let mut ended = Vec::new();
+    while !steps.is_empty() {
+        match select(requests.as_mut(), steps.next()).await {
+            Either::Left((output, _)) => return (output, ended),
+            Either::Right((step, _)) => ended.extend(step),
+        }
+    }
+    (requests.await, ended)
 }
 
 fn lost_lease(job: &JobState) -> Error {

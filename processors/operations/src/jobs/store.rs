@@ -54,6 +54,11 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         Self { tables, clock, state_table }
     }
 
+    /// The state table.
+    pub(super) fn state_table(&self) -> &Arc<str> {
+        &self.state_table
+    }
+
     /// The source of time and randomness.
     #[must_use]
     pub fn clock(&self) -> &C {
@@ -287,7 +292,7 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     }
 
     /// Carries out an idempotent write; returns the stored item if the condition does not hold.
-    async fn write(&self, write: Write) -> Result<Option<Item>> {
+    pub(super) async fn write(&self, write: Write) -> Result<Option<Item>> {
         let deadline = self.clock.now().plus(REQUEST_TIME);
         let mut attempt = 0;
         loop {
@@ -313,7 +318,7 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         }
     }
 
-    async fn read(&self, keys: &[ItemKey]) -> Result<Vec<Option<Item>>> {
+    pub(super) async fn read(&self, keys: &[ItemKey]) -> Result<Vec<Option<Item>>> {
         let deadline = self.clock.now().plus(REQUEST_TIME);
         let mut attempt = 0;
         loop {

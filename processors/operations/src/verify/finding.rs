@@ -21,6 +21,31 @@ pub enum FindingPlace {
     Mirror,
     /// The application's own counter differs from the rollup or from a recount of the items.
     ThreeWay,
+    /// A row of a dataset differs from its item.
+    Dataset,
+}
+
+/// How a dataset differs from an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowDifference {
+    /// The item has no row.
+    Missing,
+    /// The row belongs to no item, or to one of another day.
+    Foreign,
+    /// The row has other values than the item.
+    Different,
+}
+
+/// A row of a dataset, by its place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RowLocation {
+    /// The dataset.
+    pub dataset: String,
+    /// The day of its partition.
+    pub day: String,
+    /// How it differs.
+    pub difference: RowDifference,
 }
 
 /// How certain a finding is.
@@ -54,6 +79,9 @@ pub struct VerifyFinding {
     pub table: Option<String>,
     /// The partition key, and the sort key if there is one.
     pub key: Vec<String>,
+    /// The row, for a finding about a dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<RowLocation>,
     /// The values that differ, by name. Those of a ledger entry are named `PK / SK / measure` of the rollup.
     pub values: BTreeMap<String, ExpectedValue>,
     /// The revision of the entry or rollup that was judged.
@@ -79,10 +107,17 @@ impl VerifyFinding {
             verdict: FindingVerdict::Drift,
             table: None,
             key,
+            row: None,
             values: BTreeMap::new(),
             rev: None,
             cause: None,
         }
+    }
+
+    /// The same without the values: what a repair needs.
+    #[must_use]
+    pub fn without_values(&self) -> Self {
+        Self { values: BTreeMap::new(), ..self.clone() }
     }
 
     pub(crate) fn undecided(self, cause: impl Into<String>) -> Self {
@@ -101,7 +136,7 @@ impl VerifyFinding {
     /// The rollup's `PK` and `SK`; `None` for a finding about a source item.
     pub(crate) fn rollup(&self) -> Option<(String, String)> {
         match (&self.table, self.key.as_slice()) {
-            (None, [partition, sort]) => Some((partition.clone(), sort.clone())),
+            (None, [partition, sort]) if self.row.is_none() => Some((partition.clone(), sort.clone())),
             _ => None,
         }
     }

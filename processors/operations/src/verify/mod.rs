@@ -9,38 +9,51 @@
 //! phase 5   recheck     suspected items, once the tolerance has passed   ─┘
 //! phase 6   ledger      again, for suspected rollups only
 //! phase 7   rollups     judged for good
+//! phase 8 … 11          rows of datasets = items, if a bucket is set: `datasets`
 //! ```
 //!
 //! A finding is *drift* or *undecided*; there is no false alarm as long as no record is in flight for longer than the tolerance (by
 //! default 5 minutes; the metric `IteratorAge` shows it). A lag beyond it can only turn a change in flight into a finding of an
 //! item; rollups are judged without any assumption about time.
 //!
-//! Sums are kept in memory, so a verification that is resumed after a kill begins again; pausing by rate is possible at any time.
+//! A verification can be paused, and resumed after a kill: what is suspected is in the journal of its job. Sums, digests and findings are
+//! in memory or in temporary files, so the phases that make them begin again (0 to 2, 8 to 10), and suspects are judged again.
 
 mod bound;
+mod datasets;
 mod finding;
 mod items;
+mod job;
+mod journal;
 mod recheck;
+mod sample;
 mod state;
 mod sums;
 mod suspects;
 mod task;
 mod three_way;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 pub use self::bound::drift_upper_bound;
+use self::datasets::check_units;
+pub use self::datasets::{DatasetCheck, DatasetJudge, ReadSides, recheck_rows};
+pub(crate) use self::datasets::{JudgedRow, RowVerdicts, candidates_of};
 pub use self::finding::{
-    ExpectedValue, FindingPlace, FindingVerdict, VerifyFinding, finding_lines, parse_findings,
+    ExpectedValue, FindingPlace, FindingVerdict, RowDifference, RowLocation, VerifyFinding, finding_lines,
+    parse_findings,
 };
+pub use self::job::{VerifyJob, VerifyReport};
 pub use self::recheck::recheck_findings;
 pub(crate) use self::recheck::{RollupReading, read_sums};
-pub use self::state::VerifySummary;
+pub use self::state::{DatasetCoverage, VerifySummary};
 pub(crate) use self::sums::{RollupPlace, SumVerdict, expected_values, judge};
-pub use self::task::{VerifyReport, VerifyTask};
+pub use self::task::VerifyTask;
 pub use self::three_way::ThreeWayCheck;
 
 use crate::items::used_tables;
@@ -65,6 +78,12 @@ pub struct VerifyArguments {
     pub three_way: Option<ThreeWayCheck>,
     /// The longest time that a record is in flight, in seconds.
     pub tolerance_seconds: u64,
+    /// Whether datasets are compared with items.
+    #[serde(default)]
+    pub datasets: DatasetCoverage,
+    /// The bucket of the datasets, if they are compared.
+    #[serde(default)]
+    pub bucket: Option<String>,
 }
 
 impl Default for VerifyArguments {
@@ -75,6 +94,8 @@ impl Default for VerifyArguments {
             only: None,
             three_way: None,
             tolerance_seconds: DEFAULT_TOLERANCE.as_secs(),
+            datasets: DatasetCoverage::NoDatasets,
+            bucket: None,
         }
     }
 }
@@ -115,6 +136,22 @@ fn parts(model: &Model, arguments: &VerifyArguments) -> Vec<(WorkUnit, VerifyPar
     parts
 }
 
+/// The units of a verification with these arguments.
+#[must_use]
+pub fn verify_units(model: &Arc<Model>, arguments: &VerifyArguments) -> Vec<WorkUnit> {
+    let mut units: Vec<WorkUnit> = parts(model, arguments).into_iter().map(|(unit, _)| unit).collect();
+    if arguments.datasets == DatasetCoverage::Compared {
+        units.extend(check_units(model, arguments));
+    }
+    units
+}
+
+fn unknown_unit(unit: &WorkUnit) -> Error {
+    Error::new(ErrorKind::Configuration, "the job has a unit that its arguments do not name")
+        .with("unit", unit.name.as_str())
+        .hint("Start the verification again")
+}
+
 /// The plan of a verification: it reads the state table three times, and each item with its entry.
 #[must_use]
 pub fn plan_verify(state: (u64, u64), sources: (u64, u64), arguments: &VerifyArguments) -> JobPlan {
@@ -130,17 +167,21 @@ pub fn plan_verify(state: (u64, u64), sources: (u64, u64), arguments: &VerifyArg
         judged
     };
     let page_units = |bytes: u64| bytes.div_ceil(4096);
+    let readings = if arguments.datasets == DatasetCoverage::Compared { 2 } else { 1 };
+    let mut notes = vec!["nothing is written, except the state of the job".to_owned()];
+    notes.push(format!("datasets: {}", arguments.datasets.described()));
     JobPlan {
-        items: 3 * state_items + items,
-        bytes: 3 * state_bytes + bytes,
+        items: 3 * state_items + readings * items,
+        bytes: 3 * state_bytes + readings * bytes,
         changes: 0,
         read_units: page_units(state_bytes) * 2
-            + page_units(bytes).div_ceil(2)
+            + readings * page_units(bytes).div_ceil(2)
             + judged(items) * 3
             + judged(state_items) * 2,
         write_units: 0,
         storage_bytes: 0,
         put_requests: 0,
-        notes: vec!["nothing is written, except the state of the job".to_owned()],
+        import_bytes: 0,
+        notes,
     }
 }

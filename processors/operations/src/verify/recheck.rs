@@ -66,7 +66,8 @@ pub(crate) async fn read_sums<T: Tables + TableScan>(
     Ok(readings.collect())
 }
 
-/// Judges findings again: returns those that are still drift or cannot be decided, as they are now.
+/// Judges findings again: returns those that are still drift or cannot be decided, as they are now. Findings about datasets are
+/// ignored; see [`super::recheck_rows`].
 ///
 /// # Errors
 /// As [`Tables::read`].
@@ -95,8 +96,11 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
         of_application
             .map(|finding| finding.clone().undecided("compare again with `afterwrite verify --three-way`")),
     );
-    let findings: Vec<_> =
-        findings.iter().filter(|finding| finding.place != FindingPlace::ThreeWay).collect();
+    let is_judged = |finding: &&VerifyFinding| match finding.place {
+        FindingPlace::Ledger | FindingPlace::Rollup | FindingPlace::Extreme | FindingPlace::Mirror => true,
+        FindingPlace::ThreeWay | FindingPlace::Dataset => false,
+    };
+    let findings: Vec<_> = findings.iter().filter(is_judged).collect();
     let sources: BTreeSet<_> = findings
         .iter()
         .filter_map(|finding| finding.source(model))
@@ -107,7 +111,7 @@ pub async fn recheck_findings<T: Tables + TableScan + Clone>(
     let sources: Vec<_> = sources.into_iter().collect();
     let (_, mut suspects): (u64, Vec<SuspectItem>) = judge_first(&judge, &sources, clock.now()).await?;
     while !suspects.is_empty() {
-        suspects = judge_suspects(&judge, clock, suspects, tolerance, &mut results).await?;
+        (suspects, _) = judge_suspects(&judge, clock, suspects, tolerance, &mut results).await?;
     }
     Ok(results.findings)
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::entity::SourceKey;
 use afterwrite::record::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::bound::drift_upper_bound;
 use super::finding::{FindingPlace, FindingVerdict, VerifyFinding};
 use super::sums::{RollupPlace, RollupSum};
 use super::three_way::ThreeWayCounts;
+use crate::jobs::JobTotals;
 
 /// A difference that may be explained by a change in flight.
 #[derive(Clone, Debug)]
@@ -37,7 +38,6 @@ pub(crate) struct VerifyState {
     pub(crate) suspect_rollups: BTreeSet<RollupPlace>,
     pub(crate) findings: Vec<VerifyFinding>,
     pub(crate) three_way: ThreeWayCounts,
-    pub(crate) summary: VerifySummary,
 }
 
 /// The numbers of a verification.
@@ -55,6 +55,14 @@ pub struct VerifySummary {
     pub rollups_expired: u64,
     /// Entries whose keys are hashed, so that their items are not known.
     pub hashed_entries: u64,
+    /// Whether datasets were compared with items.
+    pub datasets: DatasetCoverage,
+    /// Items and rows of datasets that were compared, an item and its row as one.
+    pub dataset_keys: u64,
+    /// Those that are equal.
+    pub dataset_keys_confirmed: u64,
+    /// Those that differ and were not judged, because there are too many.
+    pub dataset_keys_unjudged: u64,
     /// Findings that are wrong.
     pub drift: u64,
     /// Findings that could not be decided.
@@ -63,30 +71,70 @@ pub struct VerifySummary {
     pub drift_upper_bound: f64,
 }
 
-impl VerifyState {
-    /// Notes a finding.
-    pub(crate) fn find(&mut self, finding: VerifyFinding) {
-        self.findings.push(finding);
-    }
+/// Whether a verification compares datasets with items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatasetCoverage {
+    /// It does.
+    Compared,
+    /// The model has no datasets.
+    #[default]
+    NoDatasets,
+    /// It does not, because no bucket is configured.
+    NoBucket,
+    /// It does not, because the arguments exclude them.
+    Excluded,
+}
 
-    /// The summary of everything found.
-    pub(crate) fn summarize(&self) -> VerifySummary {
+impl DatasetCoverage {
+    /// The coverage in words.
+    #[must_use]
+    pub fn described(self) -> &'static str {
+        match self {
+            Self::Compared => "compared",
+            Self::NoDatasets => "not compared: the model has none",
+            Self::NoBucket => "not compared: no bucket is set",
+            Self::Excluded => "not compared: excluded by an option",
+        }
+    }
+}
+
+impl VerifySummary {
+    /// The summary of a job with these totals that found this.
+    #[must_use]
+    pub fn of(totals: &JobTotals, findings: &[VerifyFinding], datasets: DatasetCoverage) -> Self {
+        let total = |name: &str| totals.get(name).copied().unwrap_or(0);
         let count = |verdict: FindingVerdict| {
-            let of_verdict = self.findings.iter().filter(|finding| finding.verdict == verdict);
+            let of_verdict = findings.iter().filter(|finding| finding.verdict == verdict);
             u64::try_from(of_verdict.count()).unwrap_or(u64::MAX)
         };
-        let wrong_items: BTreeSet<_> = self
-            .findings
+        let wrong_items: BTreeSet<_> = findings
             .iter()
             .filter(|finding| finding.verdict == FindingVerdict::Drift && finding.table.is_some())
             .map(|finding| (&finding.table, &finding.key))
             .collect();
         let wrong = u64::try_from(wrong_items.len()).unwrap_or(u64::MAX);
-        VerifySummary {
+        Self {
+            items_confirmed: total("items_confirmed") + total("items_rechecked"),
+            items: total("items"),
+            rollups_confirmed: total("rollups_confirmed") + total("rollups_rechecked"),
+            rollups: total("rollups"),
+            rollups_expired: total("rollups_expired"),
+            hashed_entries: total("hashed_entries"),
+            datasets,
+            dataset_keys: total("dataset_keys"),
+            dataset_keys_confirmed: total("dataset_keys_confirmed") + total("dataset_keys_rechecked"),
+            dataset_keys_unjudged: total("dataset_keys_unjudged"),
             drift: count(FindingVerdict::Drift),
-            undecided: count(FindingVerdict::Undecided),
-            drift_upper_bound: drift_upper_bound(wrong, self.summary.items),
-            ..self.summary.clone()
+            undecided: count(FindingVerdict::Undecided) + total("dataset_keys_unjudged"),
+            drift_upper_bound: drift_upper_bound(wrong, total("items").max(total("dataset_keys"))),
         }
+    }
+}
+
+impl VerifyState {
+    /// Notes a finding.
+    pub(crate) fn find(&mut self, finding: VerifyFinding) {
+        self.findings.push(finding);
     }
 }

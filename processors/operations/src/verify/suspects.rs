@@ -53,15 +53,16 @@ pub(crate) async fn judge_first<T: Tables>(
     Ok((confirmed, suspects))
 }
 
-/// Judges suspects again, once each is older than the tolerance. Returns those that must wait again, and notes the findings.
+/// Judges suspects again, once each is older than the tolerance. Returns those that must wait again and how many are right, and notes
+/// the findings.
 pub(crate) async fn judge_suspects<T: Tables, C: Clock>(
     judge: &ItemJudge<T>,
     clock: &C,
     suspects: Vec<SuspectItem>,
     tolerance: Duration,
     state: &mut VerifyState,
-) -> Result<Vec<SuspectItem>> {
-    let mut open = Vec::new();
+) -> Result<(Vec<SuspectItem>, u64)> {
+    let (mut open, mut confirmed) = (Vec::new(), 0);
     for suspects in suspects.chunks(JUDGED_ITEMS) {
         let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(tolerance)).max();
         let wait = ripe_at.map_or(Duration::ZERO, |ripe_at| ripe_at.since(clock.now()));
@@ -71,7 +72,7 @@ pub(crate) async fn judge_suspects<T: Tables, C: Clock>(
         let sources: Vec<_> = suspects.iter().map(|suspect| suspect.source.clone()).collect();
         for (suspect, judgement) in suspects.iter().zip(judge.judge(&sources).await?) {
             if judgement.is_confirmed() {
-                state.summary.items_confirmed += 1;
+                confirmed += 1;
                 continue;
             }
             let same =
@@ -99,7 +100,7 @@ pub(crate) async fn judge_suspects<T: Tables, C: Clock>(
             }
         }
     }
-    Ok(open)
+    Ok((open, confirmed))
 }
 
 fn again(suspect: &SuspectItem, difference: &VerifyFinding, now: Timestamp) -> SuspectItem {
@@ -110,6 +111,11 @@ fn again(suspect: &SuspectItem, difference: &VerifyFinding, now: Timestamp) -> S
         rounds: suspect.rounds + 1,
         source: suspect.source.clone(),
     }
+}
+
+/// The finding about a suspect that cannot be judged again in time.
+pub(crate) fn out_of_time<T>(judge: &ItemJudge<T>, suspect: &SuspectItem) -> VerifyFinding {
+    undecided(judge, suspect, Some("there was no time to judge the item again".to_owned()))
 }
 
 fn undecided<T>(judge: &ItemJudge<T>, suspect: &SuspectItem, reason: Option<String>) -> VerifyFinding {

@@ -4,25 +4,27 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use afterwrite::Result;
 use afterwrite::clock::Clock;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::entity::SourceKey;
 use afterwrite::projection::RollupTargets;
-use afterwrite::record::AttributeValue;
+use afterwrite::record::{AttributeValue, Timestamp};
 use afterwrite::sink::{ScanPage, ScanRequest, TableScan, Tables, item_bytes};
 use afterwrite::table::Model;
-use afterwrite::{Error, ErrorKind, Result};
 
 use super::finding::VerifyFinding;
 use super::items::ItemJudge;
+use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_state};
 use super::recheck::SETTLE;
-use super::state::{VerifyState, VerifySummary};
+use super::sample::is_sampled;
+use super::state::VerifyState;
 use super::sums::{RollupPlace, SumVerdict, add_entry, entry_of, judge, note_revision, without_shard};
-use super::suspects::{judge_first, judge_suspects};
-use super::{VerifyArguments, VerifyPart, parts};
+use super::suspects::{judge_first, judge_suspects, out_of_time};
+use super::{VerifyArguments, VerifyPart, parts, unknown_unit};
 use crate::cursor::{decode_cursor, encode_cursor};
 use crate::items::{IdentifiedItem, identified, source_keys};
-use crate::jobs::{JobTask, JobTotals, StepOutcome, WorkUnit};
+use crate::jobs::{JobJournal, JobTask, JobTotals, StepOutcome, WorkUnit};
 use crate::projector::ItemProjector;
 use crate::tenant::TenantMatch;
 
@@ -41,15 +43,10 @@ pub struct VerifyTask<T, C> {
     arguments: VerifyArguments,
     parts: Vec<(WorkUnit, VerifyPart)>,
     state: Mutex<VerifyState>,
-}
-
-/// The result of a verification.
-#[derive(Clone, Debug, PartialEq)]
-pub struct VerifyReport {
-    /// Its numbers.
-    pub summary: VerifySummary,
-    /// Its findings: drift first, then by place and key.
-    pub findings: Vec<VerifyFinding>,
+    /// Keeps what was found for a process that resumes the job; `None` if the job cannot be resumed.
+    journal: Option<Arc<JobJournal<T, C>>>,
+    /// When rechecks must end; `None` if they have the time that they need.
+    until: Option<Timestamp>,
 }
 
 impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
@@ -73,7 +70,49 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             state_table,
             arguments,
             state: Mutex::default(),
+            journal: None,
+            until: None,
         }
+    }
+
+    /// Ends rechecks at this time: suspects that must wait longer are undecided.
+    #[must_use]
+    pub fn until(mut self, until: Timestamp) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// The suspects for which a run had no time.
+    pub(super) fn unjudged(&self, is_recheck_done: bool, are_rollups_done: bool) -> u64 {
+        let state = self.lock();
+        let items = if is_recheck_done { 0 } else { state.suspects.len() };
+        let rollups = if are_rollups_done { 0 } else { state.suspect_rollups.len() };
+        u64::try_from(items + rollups).unwrap_or(u64::MAX)
+    }
+
+    /// Keeps what is found in the journal of the job.
+    #[must_use]
+    pub fn with_journal(mut self, journal: Arc<JobJournal<T, C>>) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    pub(super) fn is_three_way(&self) -> bool {
+        self.arguments.three_way.is_some()
+    }
+
+    /// Goes on with what an earlier process has found.
+    pub(super) fn restore(&self, entries: &[VerifyEntry]) {
+        *self.lock() = restored_state(entries);
+    }
+
+    async fn note(&self, entries: impl IntoIterator<Item = VerifyEntry>) -> Result<()> {
+        if let Some(journal) = &self.journal {
+            for entry in entries {
+                journal.append(&entry).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The units of the job.
@@ -82,21 +121,9 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         self.parts.iter().map(|(unit, _)| unit.clone()).collect()
     }
 
-    /// The result, once every unit is done.
-    #[must_use]
-    pub fn report(&self) -> VerifyReport {
-        let state = self.lock();
-        let mut findings = state.findings.clone();
-        findings.sort_by(|one, other| {
-            (one.verdict, one.place, &one.table, &one.key).cmp(&(
-                other.verdict,
-                other.place,
-                &other.table,
-                &other.key,
-            ))
-        });
-        findings.dedup();
-        VerifyReport { summary: state.summarize(), findings }
+    /// The findings so far.
+    pub(super) fn findings(&self) -> Vec<VerifyFinding> {
+        self.lock().findings.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, VerifyState> {
@@ -198,6 +225,8 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         };
         let places: Vec<RollupPlace> = sums.keys().cloned().collect();
         let mut suspects = BTreeSet::new();
+        let mut totals = JobTotals::new();
+        let mut count = |name: &str| *totals.entry(name.to_owned()).or_default() += 1;
         for places in places.chunks(READ_ROLLUPS) {
             let keys: Vec<_> =
                 places.iter().map(|(partition, sort)| self.judge.state.key(partition, sort)).collect();
@@ -206,10 +235,13 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
             for (place, item) in places.iter().zip(items) {
                 let Some(sum) = sums.get(place) else { continue };
                 let verdict = judge(self.model(), place, sum, item.as_ref(), self.clock.now());
-                state.summary.rollups += u64::from(!is_second);
+                if !is_second {
+                    count("rollups");
+                }
                 match verdict {
-                    SumVerdict::Confirmed => state.summary.rollups_confirmed += 1,
-                    SumVerdict::Expired => state.summary.rollups_expired += 1,
+                    SumVerdict::Confirmed if is_second => count("rollups_rechecked"),
+                    SumVerdict::Confirmed => count("rollups_confirmed"),
+                    SumVerdict::Expired => count("rollups_expired"),
                     // One that changed is given a second chance as well.
                     SumVerdict::Differs(_) | SumVerdict::Changed(_) if !is_second => {
                         suspects.insert(place.clone());
@@ -218,21 +250,26 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
                 }
             }
         }
-        self.lock().suspect_rollups = suspects;
-        Ok(StepOutcome::default())
+        if !is_second {
+            let all: Vec<RollupPlace> = suspects.iter().cloned().collect();
+            self.lock().suspect_rollups = suspects;
+            let parts = all.chunks(ENTRY_ITEMS).map(|places| VerifyEntry::Rollups(places.to_vec()));
+            self.note([VerifyEntry::FirstRollups].into_iter().chain(parts)).await?;
+        }
+        Ok(StepOutcome { totals, ..StepOutcome::default() })
     }
 
     /// Phase 3: the items of a source table.
     async fn items(&self, unit: &WorkUnit, table: usize, segment: u32) -> Result<StepOutcome> {
         let name = self.table_names.get(table).cloned().unwrap_or_default();
-        let (page, outcome) = self.page(unit, &name, segment, false).await?;
+        let (page, mut outcome) = self.page(unit, &name, segment, false).await?;
         let sources = source_keys(self.model(), table, &page.items);
         let mut wanted = identified(self.model(), &page.items, &sources);
         self.recount(&wanted).await?;
         wanted.retain(|item| self.judges_source(item.source));
         let wanted = self.of_tenant(wanted).await?;
         let keys: Vec<SourceKey<'_>> = wanted.iter().map(|item| item.source.clone()).collect();
-        self.judge_keys(&keys).await?;
+        outcome.totals.extend(self.judge_keys(&keys).await?);
         Ok(outcome)
     }
 
@@ -271,13 +308,13 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
 
     /// Phase 4: entries that count something although their items do not exist.
     async fn entries(&self, unit: &WorkUnit, segment: u32) -> Result<StepOutcome> {
-        let (page, outcome) = self.page(unit, &self.state_table, segment, false).await?;
+        let (page, mut outcome) = self.page(unit, &self.state_table, segment, false).await?;
         let mut targets = RollupTargets::of(self.model());
         let mut sources: Vec<SourceKey<'static>> = Vec::new();
         for item in &page.items {
             let StateItem::Entry(source, entry) = self.judge.state.classify(item) else { continue };
             let Some(source) = source else {
-                self.lock().summary.hashed_entries += 1;
+                *outcome.totals.entry("hashed_entries".to_owned()).or_default() += 1;
                 continue;
             };
             let entry = self.judge.state.decode_entry(entry, &mut targets)?;
@@ -293,26 +330,36 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let items = self.judge.tables.read(&keys).await?.items;
         let gone = sources.into_iter().zip(items).filter(|(_, item)| item.is_none());
         let gone: Vec<_> = gone.map(|(source, _)| source).collect();
-        self.judge_keys(&gone).await?;
+        outcome.totals.extend(self.judge_keys(&gone).await?);
         Ok(outcome)
     }
 
-    async fn judge_keys(&self, sources: &[SourceKey<'_>]) -> Result<()> {
+    async fn judge_keys(&self, sources: &[SourceKey<'_>]) -> Result<JobTotals> {
         let (confirmed, suspects) = judge_first(&self.judge, sources, self.clock.now()).await?;
-        let mut state = self.lock();
-        state.summary.items += u64::try_from(sources.len()).unwrap_or(u64::MAX);
-        state.summary.items_confirmed += confirmed;
-        state.suspects.extend(suspects);
-        Ok(())
+        for suspects in suspects.chunks(ENTRY_ITEMS) {
+            self.note([VerifyEntry::Items(suspects.iter().map(StoredSuspect::from).collect())]).await?;
+        }
+        self.lock().suspects.extend(suspects);
+        let items = u64::try_from(sources.len()).unwrap_or(u64::MAX);
+        Ok([("items".to_owned(), items), ("items_confirmed".to_owned(), confirmed)].into())
     }
 
     /// Phase 5: suspected items; and the revisions of suspected rollups, before the ledger is read again.
     async fn recheck(&self) -> Result<StepOutcome> {
         let tolerance = Duration::from_secs(self.arguments.tolerance_seconds);
-        let mut suspects = std::mem::take(&mut self.lock().suspects);
+        // A step that is repeated after an error judges all of them again.
+        let mut suspects = self.lock().suspects.clone();
         let mut results = VerifyState::default();
+        let mut items_confirmed = 0;
         while !suspects.is_empty() {
-            suspects = judge_suspects(&self.judge, &self.clock, suspects, tolerance, &mut results).await?;
+            let ripe_at = suspects.iter().map(|suspect| suspect.seen_at.plus(tolerance)).max();
+            if self.until.is_some_and(|until| ripe_at.is_some_and(|ripe_at| ripe_at >= until)) {
+                results.findings.extend(suspects.iter().map(|suspect| out_of_time(&self.judge, suspect)));
+                break;
+            }
+            let judged = judge_suspects(&self.judge, &self.clock, suspects, tolerance, &mut results).await?;
+            items_confirmed += judged.1;
+            suspects = judged.0;
         }
         let places: Vec<RollupPlace> = self.lock().suspect_rollups.iter().cloned().collect();
         let keys: Vec<_> =
@@ -320,12 +367,12 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         let rollups = self.judge.tables.read(&keys).await?.items;
         let mut state = self.lock();
         state.findings.extend(results.findings);
-        state.summary.items_confirmed += results.summary.items_confirmed;
         state.suspect_sums.clear();
         for (place, item) in places.into_iter().zip(rollups) {
             note_revision(&mut state.suspect_sums, place, &item.unwrap_or_default());
         }
-        Ok(StepOutcome::default())
+        let totals = [("items_rechecked".to_owned(), items_confirmed)].into();
+        Ok(StepOutcome { totals, ..StepOutcome::default() })
     }
 
     fn judges_source(&self, source: &SourceKey<'_>) -> bool {
@@ -372,21 +419,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> JobTask for VerifyTask<T, C> {
                 self.compare_three_ways().await?;
                 self.rollups(true).await
             }
-            None => {
-                Err(Error::new(ErrorKind::Configuration, "the job has a unit that its arguments do not name")
-                    .with("unit", unit.name.as_str())
-                    .hint("Start the verification again"))
-            }
+            None => Err(unknown_unit(unit)),
         }
     }
-}
-
-/// Whether a key is in a sample of this share (FNV-1a). The same key is always in it or never.
-fn is_sampled(texts: &[&str], share: f64) -> bool {
-    let bytes = texts.iter().flat_map(|text| text.bytes().chain(std::iter::once(0)));
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    // The highest bits are the best mixed ones.
-    crate::jobs::approximate(hash >> 32) < share * 4_294_967_296.0
 }

@@ -1,0 +1,211 @@
+//! Full table exports: the manifest, and data files that are checked and read line by line.
+
+use std::io::{BufRead as _, BufReader};
+
+use afterwrite::record::{Item, Timestamp};
+use afterwrite::sink::Bucket;
+use afterwrite::{Error, ErrorKind, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::MultiGzDecoder;
+use futures::StreamExt as _;
+use md5::{Digest as _, Md5};
+use serde::{Deserialize, Serialize};
+
+use crate::item_json::read_line;
+
+/// The name of the manifest that describes an export.
+pub const SUMMARY: &str = "manifest-summary.json";
+/// The name of the manifest that lists the data files.
+pub const FILES: &str = "manifest-files.json";
+
+/// The buffer of a data file's text.
+const TEXT_BUFFER: usize = 256 * 1024;
+
+/// The manifests of a full export in DynamoDB JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportManifest {
+    /// The point in time that the export shows.
+    pub exported_at: Timestamp,
+    /// The deployed name of the table, if the manifest has it.
+    pub table: Option<String>,
+    /// The data files.
+    pub files: Vec<ExportedFile>,
+}
+
+/// A data file: a line of `manifest-files.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportedFile {
+    /// The number of its items.
+    pub item_count: u64,
+    /// The checksum of its bytes, base64.
+    pub md5_checksum: String,
+    /// Its key in the bucket of the export.
+    pub data_file_s3_key: String,
+}
+
+/// The lines of `manifest-summary.json` that are used.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExportSummary {
+    export_time: String,
+    #[serde(default)]
+    table_arn: Option<String>,
+    #[serde(default)]
+    output_format: Option<String>,
+    #[serde(default)]
+    export_type: Option<String>,
+}
+
+impl ExportManifest {
+    /// Reads the contents of both manifests.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if they are not of a full export in DynamoDB JSON.
+    pub fn parse(summary: &[u8], files: &[u8]) -> Result<Self> {
+        let summary: ExportSummary =
+            serde_json::from_slice(summary).map_err(|error| unreadable(SUMMARY).caused_by(error))?;
+        let is_full = summary.export_type.as_deref().is_none_or(|kind| kind == "FULL_EXPORT");
+        let is_json = summary.output_format.as_deref().is_none_or(|format| format == "DYNAMODB_JSON");
+        if !is_full || !is_json {
+            return Err(Error::new(ErrorKind::Configuration, "not a full export in DynamoDB JSON")
+                .hint("Export the table with ExportType FULL_EXPORT and ExportFormat DYNAMODB_JSON"));
+        }
+        let exported_at = Timestamp::parse(&summary.export_time).ok_or_else(|| unreadable(SUMMARY))?;
+        let lines = files.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let files: Vec<ExportedFile> = lines
+            .map(serde_json::from_slice)
+            .collect::<Result<_, _>>()
+            .map_err(|error| unreadable(FILES).caused_by(error))?;
+        let table = summary.table_arn.and_then(|arn| Some(arn.rsplit_once('/')?.1.to_owned()));
+        Ok(Self { exported_at, table, files })
+    }
+
+    /// Reads the manifests below a prefix of a bucket: `…/AWSDynamoDB/<export id>`.
+    ///
+    /// # Errors
+    /// As [`ExportManifest::parse`] and [`Bucket::get`].
+    pub async fn read(bucket: &impl Bucket, prefix: &str) -> Result<Self> {
+        let prefix = prefix.trim_end_matches('/');
+        let summary = read_object(bucket, &format!("{prefix}/{SUMMARY}")).await?;
+        let files = read_object(bucket, &format!("{prefix}/{FILES}")).await?;
+        Self::parse(&summary, &files)
+    }
+}
+
+impl ExportedFile {
+    /// Checks the file's bytes, and returns its lines.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if the checksum differs.
+    pub fn open(&self, packed: Vec<u8>) -> Result<ExportedLines> {
+        if STANDARD.encode(Md5::digest(&packed)) != self.md5_checksum {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "a file of the export does not have the checksum of the manifest",
+            )
+            .with("file", self.data_file_s3_key.as_str())
+            .hint("Copy the export again"));
+        }
+        let text = BufReader::with_capacity(TEXT_BUFFER, MultiGzDecoder::new(std::io::Cursor::new(packed)));
+        Ok(ExportedLines { file: self.clone(), text, line: Vec::new(), read: 0 })
+    }
+}
+
+/// The lines of a data file. In memory are the compressed file and one line.
+pub struct ExportedLines {
+    file: ExportedFile,
+    text: BufReader<MultiGzDecoder<std::io::Cursor<Vec<u8>>>>,
+    line: Vec<u8>,
+    read: u64,
+}
+
+impl std::fmt::Debug for ExportedLines {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ExportedLines").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl ExportedLines {
+    /// The next item, with the attributes that `is_read` accepts; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if the file cannot be unpacked, a line is not an item, or the file has another number of items than the
+    /// manifest states.
+    pub fn next_item(&mut self, is_read: impl Fn(&str) -> bool) -> Result<Option<Item>> {
+        if !self.next_line()? {
+            return Ok(None);
+        }
+        let item = read_line(&self.line, is_read);
+        item.map(Some)
+            .ok_or_else(|| unreadable(&self.file.data_file_s3_key).with("line", self.read.to_string()))
+    }
+
+    /// Passes over lines.
+    ///
+    /// # Errors
+    /// As [`ExportedLines::next_item`].
+    pub fn skip(&mut self, lines: u64) -> Result<()> {
+        for _ in 0..lines {
+            if !self.next_line()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of lines that were read.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.read
+    }
+
+    fn next_line(&mut self) -> Result<bool> {
+        loop {
+            self.line.clear();
+            let bytes = self
+                .text
+                .read_until(b'\n', &mut self.line)
+                .map_err(|error| unreadable(&self.file.data_file_s3_key).caused_by(error))?;
+            if bytes == 0 {
+                return self.check_end().map(|()| false);
+            }
+            if self.line.last() == Some(&b'\n') {
+                self.line.pop();
+            }
+            if !self.line.is_empty() {
+                self.read += 1;
+                return Ok(true);
+            }
+        }
+    }
+
+    fn check_end(&self) -> Result<()> {
+        if self.read == self.file.item_count {
+            return Ok(());
+        }
+        Err(unreadable(&self.file.data_file_s3_key)
+            .with("items in the manifest", self.file.item_count.to_string())
+            .with("items in the file", self.read.to_string()))
+    }
+}
+
+/// Reads an object that must exist.
+///
+/// # Errors
+/// As [`Bucket::get`]; [`ErrorKind::Configuration`] if it does not exist.
+pub async fn read_object(bucket: &impl Bucket, key: &str) -> Result<Vec<u8>> {
+    let Some(mut chunks) = bucket.get(key).await? else {
+        return Err(Error::new(ErrorKind::Configuration, "the bucket has no such object").with("key", key));
+    };
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        bytes.extend_from_slice(&chunk?);
+    }
+    Ok(bytes)
+}
+
+fn unreadable(file: &str) -> Error {
+    Error::new(ErrorKind::Configuration, "a file of the export cannot be read").with("file", file)
+}

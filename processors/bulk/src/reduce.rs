@@ -1,0 +1,117 @@
+//! The reduce step: the parts of the rollups of one partition become the rollups.
+//!
+//! **Memory** is bounded: if the partition's parts exceed [`PASS_BYTES`] in compressed form, they are read several times, and each time
+//! the rollups of one part of the keys are merged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use afterwrite::commit::{OperationItem, RollupMerger};
+use afterwrite::record::{AttributeValue, Decimal, Item};
+use afterwrite::sink::Bucket;
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+
+use crate::layout::{RunLayout, key_hash};
+use crate::lines::{ItemWriter, visit_items};
+use crate::request::{BulkTotals, ReduceRequest};
+use crate::tables::state_key;
+
+/// The compressed bytes that are merged at once: in memory, about 20 times as many.
+const PASS_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The attributes of the item that describes the origin of the table.
+const EARLIEST: &str = "earliest_ms";
+const LATEST: &str = "latest_ms";
+
+/// Merges a partition.
+pub(crate) async fn reduce(
+    bucket: &impl Bucket,
+    model: &Arc<Model>,
+    request: &ReduceRequest,
+    pass_bytes: u64,
+) -> Result<BulkTotals> {
+    let layout = RunLayout(&request.run);
+    let parts = bucket.list(&layout.partials(request.partition)).await?;
+    let bytes: u64 = parts.iter().map(|part| part.size).sum();
+    let passes = bytes.div_ceil(pass_bytes.max(1)).max(1);
+    let merger = RollupMerger::new(Arc::clone(model));
+    let mut totals = BulkTotals::new();
+    let mut add = |name: &str, number: u64| *totals.entry(name.to_owned()).or_default() += number;
+    for pass in 0..passes {
+        let mut merged: BTreeMap<(String, String), Item> = BTreeMap::new();
+        for part in &parts {
+            let visited = visit_items(bucket, &part.key, |item| {
+                let key = state_key(&item);
+                // The lower digits decide about the partition.
+                if (key_hash(&key.0, &key.1) / u64::from(request.partitions.max(1))) % passes != pass {
+                    return Ok(());
+                }
+                merge(&merger, merged.entry(key).or_default(), item)
+            });
+            visited.await?;
+        }
+        let mut written = ItemWriter::default();
+        if pass == 0 && request.partition == 0 {
+            written.push(&origin(request))?;
+        }
+        for mut item in merged.into_values() {
+            if is_rollup(&item) {
+                merger.finish(&mut item, request.latest_ms)?;
+                add("rollups", 1);
+            }
+            written.push(&item)?;
+        }
+        if written.items() > 0 {
+            add("import_items", written.items());
+            add("import_bytes", written.bytes());
+            add("import_files", 1);
+            bucket.put(&layout.rollups(request.partition, pass), written.finish()?).await?;
+        }
+    }
+    Ok(totals)
+}
+
+/// The default of [`reduce`]'s bound.
+pub(crate) const DEFAULT_PASS_BYTES: u64 = PASS_BYTES;
+
+fn merge(merger: &RollupMerger, sum: &mut Item, part: Item) -> Result<()> {
+    if is_rollup(&part) {
+        return merger.add(sum, part);
+    }
+    // A remembered lookup. Its outputs never change; it may have noted further keys of the looked-up item.
+    for (name, value) in part {
+        sum.entry(name).or_insert(value);
+    }
+    Ok(())
+}
+
+fn is_rollup(item: &Item) -> bool {
+    item.get("EntityType").and_then(AttributeValue::as_text) == Some("ROLLUP")
+}
+
+/// The item that tells from which exports the table was built.
+fn origin(request: &ReduceRequest) -> Item {
+    let mut item = OperationItem::Import.empty_item();
+    let key = OperationItem::Import.key(&Arc::from(""), "");
+    for attribute in std::iter::once(key.partition).chain(key.sort) {
+        item.insert(attribute.name.to_string().into(), attribute.value);
+    }
+    item.insert(EARLIEST.into(), Decimal::from(request.earliest_ms).into());
+    item.insert(LATEST.into(), Decimal::from(request.latest_ms).into());
+    item
+}
+
+/// The earliest and the latest export that a state table was built from, in epoch milliseconds, by its item [`OperationItem::Import`].
+///
+/// # Errors
+/// [`ErrorKind::State`] if the item is not one of these.
+pub fn import_times(item: &Item) -> Result<(i64, i64)> {
+    let time = |name: &'static str| {
+        item.get(name).and_then(AttributeValue::as_number).and_then(Decimal::to_i64).ok_or_else(|| {
+            Error::new(ErrorKind::State, "the item that describes the import of a state table cannot be read")
+                .with("attribute", name)
+        })
+    };
+    Ok((time(EARLIEST)?, time(LATEST)?))
+}

@@ -1,0 +1,278 @@
+//! `afterwrite backfill --bulk`: a new state table from table exports, for tables that are too large for transactions.
+
+use std::sync::Arc;
+
+use afterwrite::clock::SystemClock;
+use afterwrite::commit::StateItems;
+use afterwrite::config::{dynamodb_client, s3_client};
+use afterwrite::record::Timestamp;
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_bulk::request::{
+    BulkRequest, BulkResponse, PlanRequest, default_lookup_rate, default_partitions,
+};
+use afterwrite_bulk::{BulkWorker, RunLayout};
+use afterwrite_operations::backfill::{
+    BulkArguments, BulkDeployment, BulkTask, ExportFolder, StepInvoker, TableImporter, bulk_units, plan_bulk,
+};
+use afterwrite_operations::jobs::{JobKind, JobReport, JobRunner, JobState, JobStatus};
+use clap::Args;
+
+use crate::deployment::Deployment;
+use crate::job_output::{JobOptions, ProgressLine, print_report};
+
+/// The options of a bulk backfill.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BulkOptions {
+    /// Count exports of all tables into a new state table, without transactions: for tables too large for them.
+    #[arg(
+        long,
+        requires_all = ["export", "into"],
+        conflicts_with_all = ["only", "all", "mirrors", "reattribute", "drop", "datasets_only", "export_table", "segments"]
+    )]
+    pub(crate) bulk: bool,
+    /// The new state table of --bulk; the import creates it.
+    #[arg(long, value_name = "TABLE", requires = "bulk")]
+    into: Option<String>,
+    /// The folder for the objects of --bulk in the bucket of the exports; default: bulk/ and the id of the first export.
+    #[arg(long, value_name = "FOLDER", requires = "bulk")]
+    run_folder: Option<String>,
+    /// The parts that --bulk merges the rollups in.
+    #[arg(long, value_name = "N", requires = "bulk", default_value_t = default_partitions(), value_parser = clap::value_parser!(u32).range(1..=256))]
+    partitions: u32,
+    /// The most lookups a second that each worker of --bulk requests.
+    #[arg(long, value_name = "N", requires = "bulk", default_value_t = default_lookup_rate(), value_parser = clap::value_parser!(u32).range(1..))]
+    lookup_rate: u32,
+}
+
+impl Default for BulkOptions {
+    fn default() -> Self {
+        Self {
+            bulk: false,
+            into: None,
+            run_folder: None,
+            partitions: default_partitions(),
+            lookup_rate: default_lookup_rate(),
+        }
+    }
+}
+
+type DeployedWorker = BulkWorker<S3Bucket, Arc<DynamoDb>, SystemClock>;
+
+/// Runs each step on a thread of its own: counting keeps a processor busy.
+struct ThreadInvoker(DeployedWorker);
+
+impl StepInvoker for ThreadInvoker {
+    async fn invoke(&self, request: &BulkRequest) -> Result<BulkResponse> {
+        let (worker, request) = (self.0.clone(), request.clone());
+        let runtime = tokio::runtime::Handle::current();
+        let step = tokio::task::spawn_blocking(move || runtime.block_on(Box::pin(worker.handle(&request))));
+        step.await.map_err(|error| {
+            Error::new(
+                ErrorKind::State,
+                "a step of the bulk backfill ended unexpectedly; this is a defect of Afterwrite",
+            )
+            .caused_by(error)
+        })?
+    }
+}
+
+impl BulkOptions {
+    /// Plans, requests a confirmation, and runs the bulk backfill; returns whether every item is counted.
+    ///
+    /// # Errors
+    /// A setting that is missing or wrong; the user declined; a step failed.
+    pub(crate) async fn run(
+        &self,
+        deployment: &Deployment,
+        exports: &[String],
+        mapping_since: Timestamp,
+        options: &JobOptions,
+    ) -> Result<bool> {
+        let into = self.into.clone().unwrap_or_default();
+        if *into == *deployment.state_table {
+            return Err(Error::new(ErrorKind::Configuration, "--into names the deployed state table")
+                .hint("Name a new table: the import creates it"));
+        }
+        let (bucket, bulk) = self.request(exports, mapping_since)?;
+        let objects = S3Bucket::retrying(s3_client().await?, Arc::from(bucket.as_str()));
+        let planned = BulkDeployment {
+            model: Arc::clone(&deployment.config.model),
+            table_names: deployment.config.table_names.clone(),
+            state_table: Arc::clone(&deployment.state_table),
+            tables: Arc::clone(&deployment.tables),
+            clock: SystemClock,
+        };
+        let (plan, planned) = Box::pin(plan_bulk(objects.clone(), planned, &bulk)).await?;
+        options.confirm(&plan)?;
+        let worker = worker(deployment, objects);
+        Box::pin(worker.handle(&BulkRequest::Plan(bulk.clone()))).await?;
+        let without_recovery = options.without_recovery;
+        let arguments = BulkArguments {
+            bucket,
+            bulk,
+            into,
+            requests: planned.requests,
+            earliest_ms: planned.earliest_ms,
+            without_recovery,
+        };
+        let json = serde_json::to_value(&arguments).map_err(|error| {
+            Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
+        })?;
+        let store = deployment.job_store();
+        let units = bulk_units(planned.requests);
+        let job = store.create(JobKind::Backfill, json, units, plan, options.rate).await?;
+        let job = store.acquire(&job.id).await?;
+        run_job(deployment, worker, &arguments, job, usize::from(options.workers), options.json).await
+    }
+
+    /// The bucket of the exports, and the request of the plan.
+    fn request(&self, exports: &[String], mapping_since: Timestamp) -> Result<(String, PlanRequest)> {
+        let mut buckets = Vec::new();
+        let mut prefixes = Vec::new();
+        for export in exports {
+            let (bucket, prefix) = ExportFolder::bucket_and_prefix(export).ok_or_else(|| {
+                Error::new(ErrorKind::Configuration, "a bulk backfill reads exports from a bucket")
+                    .with("export", export.as_str())
+                    .hint("Write s3://BUCKET/AWSDynamoDB/ID; ImportTable reads the results from the same bucket")
+            })?;
+            buckets.push(bucket.to_owned());
+            prefixes.push(prefix.trim_end_matches('/').to_owned());
+        }
+        buckets.dedup();
+        let [bucket] = buckets.as_slice() else {
+            return Err(Error::new(ErrorKind::Configuration, "the exports are in several buckets")
+                .hint("Export all tables into one bucket"));
+        };
+        let id = prefixes.first().and_then(|prefix| prefix.rsplit('/').next()).unwrap_or_default();
+        let run = self.run_folder.clone().unwrap_or_else(|| format!("bulk/{id}"));
+        let request = PlanRequest {
+            run: run.trim_matches('/').to_owned(),
+            exports: prefixes,
+            mapping_since_ms: mapping_since.epoch_ms(),
+            partitions: self.partitions,
+            lookup_rate: self.lookup_rate,
+        };
+        Ok((bucket.clone(), request))
+    }
+}
+
+/// Continues a bulk backfill in this process; returns whether every item is counted.
+///
+/// # Errors
+/// As [`BulkOptions::run`].
+pub(crate) async fn resume(
+    deployment: &Deployment,
+    job: JobState,
+    workers: usize,
+    as_json: bool,
+) -> Result<bool> {
+    let arguments: BulkArguments = serde_json::from_value(job.arguments.clone()).map_err(|error| {
+        Error::new(ErrorKind::State, "the arguments of the job cannot be read").caused_by(error)
+    })?;
+    let objects = S3Bucket::retrying(s3_client().await?, Arc::from(arguments.bucket.as_str()));
+    let worker = worker(deployment, objects);
+    run_job(deployment, worker, &arguments, job, workers, as_json).await
+}
+
+async fn run_job(
+    deployment: &Deployment,
+    worker: DeployedWorker,
+    arguments: &BulkArguments,
+    job: JobState,
+    workers: usize,
+    as_json: bool,
+) -> Result<bool> {
+    let importer = TableImporter {
+        client: Box::pin(dynamodb_client()).await?,
+        clock: SystemClock,
+        bucket: arguments.bucket.clone(),
+        prefix: RunLayout(&arguments.bulk.run).import(),
+        table: arguments.into.clone(),
+        token: job.id.clone(),
+        without_recovery: arguments.without_recovery,
+    };
+    let bucket = worker.bucket().clone();
+    let task = BulkTask::new(ThreadInvoker(worker), importer, &bucket, arguments).await?;
+    let (store, progress) = (deployment.job_store(), ProgressLine::new());
+    let result = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, &task)).await;
+    progress.finish();
+    let job = result?;
+    let mut report = JobReport::of(&job);
+    let total = |name: &str| job.totals.get(name).copied().unwrap_or(0);
+    let is_imported = total("import_items") == total("imported_items");
+    if job.status == JobStatus::Done {
+        report.next_steps = next_steps(arguments, deployment, is_imported);
+    }
+    let is_done = print_report(&report, as_json)?;
+    Ok(is_done && is_imported && total("failed") == 0)
+}
+
+fn next_steps(arguments: &BulkArguments, deployment: &Deployment, is_imported: bool) -> Vec<String> {
+    let into = &arguments.into;
+    if !is_imported {
+        return vec![format!(
+            "{into} has another number of items than were written: delete it, and start another run"
+        )];
+    }
+    // Expiries between the beginning of the archive and the exports are settled by the replay.
+    let mapped = Timestamp::from_epoch_ms(arguments.bulk.mapping_since_ms);
+    let from = mapped.min(Timestamp::from_epoch_ms(arguments.earliest_ms).minus(StateItems::CLOCK_TOLERANCE));
+    vec![
+        format!(
+            "afterwrite replay s3://{}/archive/ --from {from} --into {into} --yes",
+            archive_bucket(arguments)
+        ),
+        format!("afterwrite verify --state-table {into} --sample 0.01"),
+        format!(
+            "afterwrite state promote {into} --accept-differences (instead of {})",
+            deployment.state_table
+        ),
+    ]
+}
+
+/// The archive is usually in the bucket of the exports.
+fn archive_bucket(arguments: &BulkArguments) -> String {
+    afterwrite::config::EnvironmentSettings::from_env().bucket.unwrap_or_else(|| arguments.bucket.clone())
+}
+
+fn worker(deployment: &Deployment, objects: S3Bucket) -> DeployedWorker {
+    BulkWorker::new(
+        objects,
+        Arc::clone(&deployment.config.model),
+        deployment.config.table_names.clone(),
+        Arc::clone(&deployment.state_table),
+        Arc::clone(&deployment.tables),
+        SystemClock,
+    )
+}
+
+/// Checks the range of a replay into a state table that was built from exports.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] if the replay would begin too late, or tombstones may be gone.
+pub(crate) fn check_import(
+    (earliest_ms, _): (i64, i64),
+    from: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<()> {
+    let earliest = Timestamp::from_epoch_ms(earliest_ms);
+    if !StateItems::accepts_export(earliest, now) {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "the table was built from an export of more than 35 days ago",
+        )
+        .hint("Export the tables again, and build another table"));
+    }
+    let latest_begin = earliest.minus(StateItems::CLOCK_TOLERANCE);
+    if from.is_some_and(|from| from > latest_begin) {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "the replay begins after the export that the table was built from, so that changes between the two would be lost",
+        )
+        .with("begin at the latest", latest_begin.to_string())
+        .hint("Set --from to that time, or earlier"));
+    }
+    Ok(())
+}

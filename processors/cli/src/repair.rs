@@ -1,0 +1,208 @@
+//! `afterwrite repair`: writes what `verify` found to be wrong, as a job.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::SystemClock;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{TableScan, Tables};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_operations::jobs::{
+    JobJournal, JobKind, JobPlan, JobReport, JobRunner, JobState, JobStatus, require_recovery,
+};
+use afterwrite_operations::repair::{
+    DriftRepairer, RepairLogEntry, RepairOutcome, RepairTask, repair_totals, repair_units,
+};
+use afterwrite_operations::tables::OverlayTables;
+use afterwrite_operations::verify::{DEFAULT_TOLERANCE, VerifyFinding};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::deployment::{Deployment, DeploymentArguments};
+use crate::job_output::{ProgressLine, print_report};
+use crate::print::{json, print};
+use crate::verify::deployed::{dataset_bucket, dataset_judge, read_findings};
+use crate::verify::output::finding_text;
+
+/// The findings of an entry of the job's journal.
+const ENTRY_FINDINGS: usize = 500;
+
+/// The arguments of `afterwrite repair`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  afterwrite repair drift.jsonl --dry-run\n  afterwrite repair drift.jsonl --yes\n\nEach finding is judged again before anything is written, and every write depends on the revision that was judged. The log names each finding, its cause if known, and what was written. Rows of datasets are repaired in the log; the next compaction derives the current rows. A repair is a job: `afterwrite jobs` pauses and resumes it.\n\nExit codes: 0 everything is right, 1 findings are left or the job was paused, 2 wrong usage or configuration, 3 the command could not finish."
+)]
+pub struct RepairCommand {
+    /// The findings: the file that `afterwrite verify --report` wrote.
+    file: PathBuf,
+    #[command(flatten)]
+    deployment: DeploymentArguments,
+    /// Show what would be written, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Write without a question. Without a terminal, nothing is written unless this is set.
+    #[arg(long)]
+    yes: bool,
+    /// Accept that the state table has no point-in-time recovery.
+    #[arg(long)]
+    without_recovery: bool,
+    /// The longest time that a record is in flight, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TOLERANCE.as_secs())]
+    tolerance: u64,
+    /// The bucket of the datasets; default: AFTERWRITE_BUCKET.
+    #[arg(long, value_name = "NAME")]
+    bucket: Option<String>,
+    /// The most parts of the work at once.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
+    /// Print the log as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The arguments of the job, as the state table keeps them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct RepairJob {
+    bucket: Option<String>,
+    tolerance_seconds: u64,
+}
+
+type DeployedRepair<T> = RepairTask<S3Bucket, T, SystemClock>;
+
+impl RepairCommand {
+    /// Repairs the findings, and prints the log; returns whether everything is right.
+    ///
+    /// # Errors
+    /// A setting that is missing or wrong; a table that cannot be read.
+    pub async fn run(&self) -> Result<bool> {
+        let findings = read_findings(&self.file)?;
+        let deployment = self.deployment.connect().await?;
+        let arguments =
+            RepairJob { bucket: dataset_bucket(self.bucket.as_ref()), tolerance_seconds: self.tolerance };
+        if self.dry_run {
+            let overlay = Arc::new(OverlayTables::new(Arc::clone(&deployment.tables)));
+            let task = arguments.task(&deployment, overlay, "dry-run", &findings).await?.dry();
+            return print_log(&Box::pin(task.run()).await?, self.json);
+        }
+        require_recovery(&deployment.tables, &deployment.state_table, self.without_recovery).await?;
+        if !self.yes {
+            return Err(Error::new(ErrorKind::Configuration, "nothing was written")
+                .hint("Look at the result of --dry-run, then pass --yes"));
+        }
+        let job = create_job(&deployment, &arguments, &findings).await?;
+        let tables = Arc::clone(&deployment.tables);
+        let task = arguments.task(&deployment, tables, &job.id, &findings).await?;
+        Box::pin(run_job(&deployment, job, &task, usize::from(self.workers), self.json)).await
+    }
+}
+
+impl RepairJob {
+    async fn task<T: Tables + TableScan + Clone>(
+        &self,
+        deployment: &Deployment,
+        tables: T,
+        id: &str,
+        findings: &[VerifyFinding],
+    ) -> Result<DeployedRepair<T>> {
+        let tolerance = Duration::from_secs(self.tolerance_seconds);
+        let repairer = DriftRepairer::new(
+            Arc::clone(&deployment.config.model),
+            deployment.config.table_names.clone(),
+            Arc::clone(&deployment.state_table),
+            tables.clone(),
+            SystemClock,
+            tolerance,
+        );
+        let judge = match &self.bucket {
+            Some(bucket) => Some(dataset_judge(deployment, bucket, tables, tolerance).await?),
+            None => None,
+        };
+        Ok(RepairTask::new(repairer, judge, id, findings))
+    }
+}
+
+/// Creates the job. Its journal has the findings without values, so that any process can resume it.
+async fn create_job(
+    deployment: &Deployment,
+    arguments: &RepairJob,
+    findings: &[VerifyFinding],
+) -> Result<JobState> {
+    let store = deployment.job_store();
+    let json = serde_json::to_value(arguments).map_err(|error| {
+        Error::new(ErrorKind::State, "the arguments of the job cannot be stored").caused_by(error)
+    })?;
+    let number = u64::try_from(findings.len()).unwrap_or(u64::MAX);
+    let plan = JobPlan { items: number, changes: number, ..JobPlan::default() };
+    let job = store.create(JobKind::Repair, json, repair_units(findings), plan, None).await?;
+    let journal = JobJournal::new(deployment.job_store(), &job.id);
+    for findings in findings.chunks(ENTRY_FINDINGS) {
+        let stored: Vec<VerifyFinding> = findings.iter().map(VerifyFinding::without_values).collect();
+        journal.append(&stored).await?;
+    }
+    store.acquire(&job.id).await
+}
+
+/// Continues a repair in this process; returns whether everything is right.
+///
+/// # Errors
+/// As [`RepairCommand::run`].
+pub(crate) async fn resume(
+    deployment: &Deployment,
+    job: JobState,
+    workers: usize,
+    as_json: bool,
+) -> Result<bool> {
+    let arguments: RepairJob = serde_json::from_value(job.arguments.clone()).map_err(|error| {
+        Error::new(ErrorKind::State, "the arguments of the job cannot be read").caused_by(error)
+    })?;
+    let journal = JobJournal::new(deployment.job_store(), &job.id);
+    let findings: Vec<Vec<VerifyFinding>> = journal.read().await?;
+    let findings = findings.concat();
+    if repair_units(&findings).len() != job.units.len() {
+        return Err(Error::new(ErrorKind::State, "the journal of the job does not have all of its findings")
+            .with("job", job.id)
+            .hint("The process was killed while it stored them: start the repair again"));
+    }
+    let task = arguments.task(deployment, Arc::clone(&deployment.tables), &job.id, &findings).await?;
+    Box::pin(run_job(deployment, job, &task, workers, as_json)).await
+}
+
+async fn run_job<T: Tables + TableScan + Clone>(
+    deployment: &Deployment,
+    job: JobState,
+    task: &DeployedRepair<T>,
+    workers: usize,
+    as_json: bool,
+) -> Result<bool> {
+    let (store, progress) = (deployment.job_store(), ProgressLine::new());
+    let done = Box::pin(JobRunner { store: &store, observer: &progress, workers }.run(job, task)).await;
+    progress.finish();
+    let done = done?;
+    if done.status != JobStatus::Done {
+        return print_report(&JobReport::of(&done), as_json);
+    }
+    // An earlier process may have printed a part of the log; the totals are those of all.
+    let is_left = |name: &str| done.totals.get(name).is_some_and(|number| *number > 0);
+    Ok(print_log(&task.log(), as_json)? && !is_left("changed") && !is_left("failed"))
+}
+
+/// Prints the log; returns whether everything in it is right.
+fn print_log(log: &[RepairLogEntry], as_json: bool) -> Result<bool> {
+    print(&if as_json { json(&log)? } else { log_text(log) })?;
+    let is_right = |entry: &RepairLogEntry| match entry.outcome {
+        RepairOutcome::Repaired | RepairOutcome::AlreadyRight => true,
+        RepairOutcome::Changed | RepairOutcome::Failed => false,
+    };
+    Ok(log.iter().all(is_right))
+}
+
+fn log_text(log: &[RepairLogEntry]) -> String {
+    let lines: String =
+        log.iter().map(|entry| format!("{}    → {}\n", finding_text(&entry.finding), entry.action)).collect();
+    let totals: Vec<String> = repair_totals(log)
+        .iter()
+        .map(|(name, number)| format!("{number} {}", name.replace('_', " ")))
+        .collect();
+    format!("{lines}\n{}\n", totals.join(", "))
+}

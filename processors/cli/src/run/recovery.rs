@@ -1,0 +1,158 @@
+//! The recovery of a consumer whose stream lacks changes.
+//!
+//! | policy | recovery |
+//! |---|---|
+//! | `stop` | none: the consumer ends with exit code 3 |
+//! | `backfill` | every item is reconciled with its table |
+//! | `replay-archive` | the archive is replayed, from a day before the last checkpoint on |
+//!
+//! **Why a day.** A record that was not delivered when the checkpoint was written was in the stream then, so it was at most 24 hours old.
+//! Records that are counted already are skipped; records that are older than tombstones live are reconciled.
+//!
+//! **When the archive is not enough.** If the stream was created again, the table had none for a while, and changes of that time are in no
+//! archive. If the archive has no object of the last 23 hours, it may end before the stream begins. Both end the consumer.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::config::{EnvironmentSettings, ProjectionKind};
+use afterwrite::record::Timestamp;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_mapping::StreamGap;
+use afterwrite_operations::input::{InputObject, RecordInput, TimeRange};
+use afterwrite_operations::jobs::require_recovery;
+use afterwrite_operations::replay::InputSource;
+
+use crate::backfill::BackfillCommand;
+use crate::deployment::DeploymentArguments;
+use crate::inputs::objects_of;
+use crate::job_output::JobOptions;
+use crate::replay::{ReplayJob, ReplayProjection};
+
+/// The longest time that a stream keeps a record, and a margin.
+const STREAM_RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
+/// The archive must have an object that arrived within this time: the stream has everything that is newer.
+const ARCHIVE_OVERLAP: Duration = Duration::from_secs(23 * 60 * 60);
+
+/// The recovery of a consumer that misses changes.
+pub(super) enum GapRecovery {
+    /// Reconciles every item.
+    Backfill(Box<BackfillCommand>),
+    /// Replays the archive.
+    Archive(ArchiveRecovery),
+}
+
+/// A replay of the archive.
+#[derive(Debug)]
+pub(super) struct ArchiveRecovery {
+    bucket: String,
+    only: Vec<ReplayProjection>,
+    without_recovery: bool,
+    as_json: bool,
+}
+
+impl GapRecovery {
+    /// Whether the recovery is a replay, which needs to know since when changes may be missing.
+    pub(super) async fn recover(&self, gap: &StreamGap, checkpoint_at: Option<Timestamp>) -> Result<()> {
+        match self {
+            Self::Backfill(backfill) => {
+                eprintln!("afterwrite: {gap}; all items are reconciled");
+                if Box::pin(backfill.run()).await? {
+                    return Ok(());
+                }
+                Err(Error::new(ErrorKind::State, "the backfill could not count every item").hint(
+                    "See `afterwrite jobs list`; correct the items or the model, and start this command again",
+                ))
+            }
+            Self::Archive(archive) => archive.replay(gap, checkpoint_at).await,
+        }
+    }
+}
+
+impl ArchiveRecovery {
+    /// A replay of the environment's archive into what this consumer hosts.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`] if no bucket is set, or this consumer writes the archive itself.
+    pub(super) fn new(
+        settings: &EnvironmentSettings,
+        hosted: &BTreeSet<ProjectionKind>,
+        without_recovery: bool,
+        as_json: bool,
+    ) -> Result<Self> {
+        let mut only = Vec::new();
+        for projection in hosted {
+            only.push(match projection {
+                ProjectionKind::Aggregate => ReplayProjection::Aggregate,
+                ProjectionKind::Invalidate => ReplayProjection::Invalidate,
+                ProjectionKind::Archive => {
+                    let problem = "--on-expired replay-archive needs an archive that another consumer writes";
+                    return Err(Error::new(ErrorKind::Configuration, problem)
+                        .hint("Remove `archive` from AFTERWRITE_PROJECTIONS, or use --on-expired backfill"));
+                }
+            });
+        }
+        let bucket = settings.required_bucket()?.to_string();
+        Ok(Self { bucket, only, without_recovery, as_json })
+    }
+
+    async fn replay(&self, gap: &StreamGap, checkpoint_at: Option<Timestamp>) -> Result<()> {
+        let from = match (gap, checkpoint_at) {
+            (StreamGap::Trimmed { .. }, Some(at)) => at.minus(STREAM_RETENTION),
+            (StreamGap::Trimmed { .. }, None) => {
+                return Err(not_enough("it is unknown when the last checkpoint was written"));
+            }
+            (StreamGap::Recreated { .. }, _) => {
+                return Err(not_enough(
+                    "the stream was created again: changes that were made while the table had no stream are in no archive",
+                ));
+            }
+        };
+        eprintln!("afterwrite: {gap}; the archive is replayed from {from} on");
+        let deployment = Box::pin(DeploymentArguments::default().connect()).await?;
+        if self.only.contains(&ReplayProjection::Aggregate) {
+            require_recovery(&deployment.tables, &deployment.state_table, self.without_recovery).await?;
+        }
+        let input = RecordInput::Prefix { bucket: self.bucket.clone(), prefix: "archive/".to_owned() };
+        let range = TimeRange { from: Some(from), to: None };
+        let objects = Box::pin(objects_of(std::slice::from_ref(&input), &range)).await?;
+        check_overlap(&objects)?;
+        let source = InputSource { objects, range };
+        let job = ReplayJob::of_inputs(std::slice::from_ref(&input), &range, self.only.clone());
+        let plan = job.plan(&source);
+        let options = JobOptions {
+            yes: true,
+            without_recovery: self.without_recovery,
+            rate: None,
+            workers: 1,
+            json: self.as_json,
+        };
+        if Box::pin(job.start(&deployment, source, plan, &options)).await? {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::State, "some records of the archive were not processed").hint(
+            "See `afterwrite jobs list`; correct the cause, and start this command again: counted records are skipped",
+        ))
+    }
+}
+
+/// Refuses an archive that may end before the stream begins.
+fn check_overlap(objects: &[InputObject<S3Bucket>]) -> Result<()> {
+    let arrived = objects.iter().filter_map(|object| match object {
+        InputObject::Object { modified, .. } => Some(*modified),
+        InputObject::StandardInput | InputObject::File(_) => None,
+    });
+    match arrived.max() {
+        Some(newest) if newest >= SystemClock.now().minus(ARCHIVE_OVERLAP) => Ok(()),
+        Some(newest) => Err(not_enough("the archive may end before the stream begins")
+            .with("newest object", newest.to_string())),
+        None => Err(not_enough("the archive has no object of that time")),
+    }
+}
+
+fn not_enough(reason: &str) -> Error {
+    Error::new(ErrorKind::State, format!("the archive does not close the gap: {reason}"))
+        .hint("Use --on-expired backfill, which reconciles every item with its table")
+}

@@ -1,0 +1,285 @@
+//! Repair of what the state table and the application's items show.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::Clock;
+use afterwrite::commit::{ItemRecords, Ledger, SourceItem, StateItems};
+use afterwrite::effect::{AttributeChange, Write, WriteAction, WriteCondition, WriteRefusal};
+use afterwrite::entity::SourceKey;
+use afterwrite::record::{AttributePath, AttributeValue, Decimal};
+use afterwrite::sink::{TableScan, Tables, WriteError};
+use afterwrite::table::Model;
+use afterwrite::{Error, ErrorKind, Result};
+
+use super::log::{RepairLogEntry, RepairOutcome};
+use crate::verify::{
+    FindingPlace, FindingVerdict, RollupPlace, RollupReading, SumVerdict, VerifyFinding, expected_values,
+    judge, read_sums, recheck_findings,
+};
+
+/// The time limit of a reconciliation.
+const RECONCILE_TIME: Duration = Duration::from_secs(60);
+/// The items that are reconciled at once.
+const ITEMS_AT_ONCE: usize = 100;
+
+/// Repairs findings.
+#[derive(Debug)]
+pub struct DriftRepairer<T, C> {
+    model: Arc<Model>,
+    table_names: Vec<Arc<str>>,
+    state_table: Arc<str>,
+    tables: T,
+    clock: C,
+    state: StateItems,
+    tolerance: Duration,
+}
+
+impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
+    /// A repair of these tables. A dry run uses tables whose writes stay in memory.
+    #[must_use]
+    pub fn new(
+        model: Arc<Model>,
+        table_names: Vec<Arc<str>>,
+        state_table: Arc<str>,
+        tables: T,
+        clock: C,
+        tolerance: Duration,
+    ) -> Self {
+        let state = StateItems::new(Arc::clone(&model), table_names.clone(), Arc::clone(&state_table));
+        Self { model, table_names, state_table, tables, clock, state, tolerance }
+    }
+
+    /// Judges findings again and repairs those that are still drift. Returns a log with a line for each finding; findings about datasets
+    /// are ignored, see [`super::DatasetRepairer`].
+    ///
+    /// # Errors
+    /// As [`Tables::read`]; an error of a single repair is in the log.
+    pub async fn repair(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
+        let of_state = findings.iter().filter(|finding| finding.place != FindingPlace::Dataset);
+        let (of_application, of_derived): (Vec<_>, Vec<_>) =
+            of_state.cloned().partition(|finding| finding.place == FindingPlace::ThreeWay);
+        let (of_items, of_rollups): (Vec<_>, Vec<_>) =
+            of_derived.into_iter().partition(|finding| finding.source(&self.model).is_some());
+        let now = recheck_findings(
+            &self.model,
+            &self.table_names,
+            &self.state_table,
+            self.tables.clone(),
+            &self.clock,
+            self.tolerance,
+            &of_items,
+        )
+        .await?;
+        let mut log = self.already_right(&of_items, &now);
+        log.extend(of_application.into_iter().map(|finding| RepairLogEntry {
+            finding,
+            outcome: RepairOutcome::Failed,
+            action: "the application's own counter is the application's to repair".to_owned(),
+        }));
+        let drifted: Vec<_> =
+            now.into_iter().filter(|finding| finding.verdict == FindingVerdict::Drift).collect();
+        log.extend(self.repair_items(drifted).await?);
+        log.extend(self.repair_rollups(&of_rollups).await?);
+        Ok(log)
+    }
+
+    /// The lines of findings that are right by now, or cannot be decided.
+    fn already_right(&self, before: &[VerifyFinding], now: &[VerifyFinding]) -> Vec<RepairLogEntry> {
+        let is_drift = |finding: &&VerifyFinding| {
+            now.iter().any(|other| other.key == finding.key && other.verdict == FindingVerdict::Drift)
+        };
+        let others = before.iter().filter(|finding| !is_drift(finding));
+        others
+            .map(|finding| {
+                let is_open = now.iter().any(|other| other.key == finding.key);
+                RepairLogEntry {
+                    finding: finding.clone(),
+                    outcome: if is_open { RepairOutcome::Changed } else { RepairOutcome::AlreadyRight },
+                    action: "nothing was written".to_owned(),
+                }
+            })
+            .collect()
+    }
+
+    /// Reconciles items.
+    async fn repair_items(&self, findings: Vec<VerifyFinding>) -> Result<Vec<RepairLogEntry>> {
+        let mut log = Vec::with_capacity(findings.len());
+        for findings in findings.chunks(ITEMS_AT_ONCE) {
+            for table in 0..self.model.tables.len() {
+                let of_table: Vec<(VerifyFinding, SourceKey<'static>)> = findings
+                    .iter()
+                    .filter_map(|finding| Some((finding.clone(), finding.source(&self.model)?)))
+                    .filter(|(_, source)| source.table == table)
+                    .collect();
+                let sources: BTreeSet<SourceKey<'static>> =
+                    of_table.iter().map(|(_, source)| source.clone()).collect();
+                let failed = self.reconcile(table, &sources.into_iter().collect::<Vec<_>>()).await?;
+                for (finding, source) in of_table {
+                    let error = failed.iter().find(|(known, _)| *known == source).map(|(_, error)| error);
+                    log.push(match error {
+                        None => RepairLogEntry {
+                            finding,
+                            outcome: RepairOutcome::Repaired,
+                            action: "the item was reconciled with its table".to_owned(),
+                        },
+                        Some(error) => RepairLogEntry {
+                            finding,
+                            outcome: RepairOutcome::Failed,
+                            action: error.to_string(),
+                        },
+                    });
+                }
+            }
+        }
+        Ok(log)
+    }
+
+    /// Reconciles items of one table; returns those that failed.
+    async fn reconcile(
+        &self,
+        table: usize,
+        sources: &[SourceKey<'static>],
+    ) -> Result<Vec<(SourceKey<'static>, Error)>> {
+        let Some(name) = self.table_names.get(table).filter(|_| !sources.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let label = self.tables.describe(name).await?.stream_label.ok_or_else(|| {
+            Error::new(ErrorKind::Configuration, "the table has no stream").with("table", &**name)
+        })?;
+        let ledger = Ledger::new(
+            Arc::clone(&self.model),
+            self.table_names.clone(),
+            Arc::clone(&self.state_table),
+            self.tables.clone(),
+            self.clock.clone(),
+        );
+        let identities: Vec<_> =
+            sources.iter().filter_map(|source| Some((source, source.identify(&self.model)?))).collect();
+        let items = identities.iter().map(|(source, identity)| SourceItem {
+            source,
+            identity,
+            records: ItemRecords::new(),
+        });
+        let deadline = self.clock.now().plus(RECONCILE_TIME);
+        let outcome = ledger.reconcile(items.collect(), &label, deadline).await?;
+        // Items without records fail as index 0, so a failure is assigned by reconciling one by one.
+        if outcome.failures.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut failed = Vec::new();
+        for (source, identity) in &identities {
+            let item = SourceItem { source, identity, records: ItemRecords::new() };
+            let deadline = self.clock.now().plus(RECONCILE_TIME);
+            let outcome = ledger.reconcile(vec![item], &label, deadline).await?;
+            failed.extend(outcome.failures.into_iter().map(|failure| ((*source).clone(), failure.error)));
+        }
+        Ok(failed)
+    }
+
+    /// Judges rollups, and sets those that differ.
+    async fn repair_rollups(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
+        let places: BTreeSet<RollupPlace> = findings.iter().filter_map(VerifyFinding::rollup).collect();
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let readings =
+            read_sums(&self.tables, &self.state, (&self.model, &self.state_table), &self.clock, &places)
+                .await?;
+        let mut log = Vec::with_capacity(readings.len());
+        let mut shown: Vec<SourceKey<'static>> = Vec::new();
+        for reading in readings {
+            let before = findings.iter().find(|finding| finding.rollup().as_ref() == Some(&reading.place));
+            let verdict =
+                judge(&self.model, &reading.place, &reading.sum, reading.item.as_ref(), self.clock.now());
+            log.push(match (verdict, before) {
+                (SumVerdict::Differs(finding), _) => {
+                    let entry = self.set_rollup(&reading, finding).await?;
+                    if entry.outcome == RepairOutcome::Repaired {
+                        shown.extend(self.mirroring_items(&reading.place));
+                    }
+                    entry
+                }
+                (SumVerdict::Changed(finding), _) => RepairLogEntry {
+                    finding,
+                    outcome: RepairOutcome::Changed,
+                    action: "nothing was written".to_owned(),
+                },
+                (SumVerdict::Confirmed | SumVerdict::Expired, Some(before)) => RepairLogEntry {
+                    finding: before.clone(),
+                    outcome: RepairOutcome::AlreadyRight,
+                    action: "nothing was written".to_owned(),
+                },
+                (SumVerdict::Confirmed | SumVerdict::Expired, None) => continue,
+            });
+        }
+        // Copies of repaired measures.
+        for table in 0..self.model.tables.len() {
+            let of_table: Vec<_> = shown.iter().filter(|source| source.table == table).cloned().collect();
+            self.reconcile(table, &of_table).await?;
+        }
+        Ok(log)
+    }
+
+    /// Sets a rollup's sums and averages, unless it has changed since it was judged.
+    async fn set_rollup(&self, reading: &RollupReading, finding: VerifyFinding) -> Result<RepairLogEntry> {
+        let expected = expected_values(&self.model, &reading.place, &reading.sum, reading.item.as_ref());
+        let mut changes = vec![
+            AttributeChange::Set(AttributePath::from("EntityType"), "ROLLUP".into()),
+            AttributeChange::Add(AttributePath::from("rev"), Decimal::ONE),
+        ];
+        if let Some(expires_at) = reading.sum.expires_at {
+            let value = Decimal::from(expires_at.epoch_seconds()).into();
+            changes.push(AttributeChange::Set(AttributePath::from("expires_at"), value));
+        }
+        for name in finding.values.keys() {
+            let path = AttributePath::from(name.as_str());
+            let value = expected.get(name).cloned().flatten().and_then(|text| text.parse::<Decimal>().ok());
+            changes.push(match value {
+                Some(number) => AttributeChange::Set(path, AttributeValue::N(number)),
+                None => AttributeChange::Remove(path),
+            });
+        }
+        let condition = match (&reading.item, &reading.sum.rev) {
+            (_, Some(rev)) => {
+                WriteCondition::Equals(AttributePath::from("rev"), AttributeValue::N(rev.clone()))
+            }
+            (Some(_), None) => WriteCondition::All(vec![
+                WriteCondition::ItemExists,
+                WriteCondition::Absent(AttributePath::from("rev")),
+            ]),
+            (None, None) => WriteCondition::ItemAbsent,
+        };
+        let key = self.state.key(&reading.place.0, &reading.place.1);
+        let write = Write { key, condition, action: WriteAction::Update(changes) };
+        let (outcome, action) = match self.tables.write(&write).await {
+            Ok(_) => (RepairOutcome::Repaired, "the measures were set to the sum of the ledger".to_owned()),
+            Err(WriteError::Refused(
+                WriteRefusal::Condition(_) | WriteRefusal::Conflict | WriteRefusal::Throttled,
+            )) => (RepairOutcome::Changed, "nothing was written".to_owned()),
+            Err(WriteError::Refused(WriteRefusal::Invalid(reason))) => (RepairOutcome::Failed, reason),
+            Err(WriteError::Failed(error)) => return Err(error),
+        };
+        Ok(RepairLogEntry { finding, outcome, action })
+    }
+
+    /// The items that show copies of a rollup, as far as the rollup's key determines them.
+    fn mirroring_items(&self, place: &RollupPlace) -> Vec<SourceKey<'static>> {
+        let mirrors = self.model.mirrors.iter().filter_map(|mirror| {
+            let rollup = self.model.rollups.get(mirror.from)?;
+            let entity = self.model.entities.get(mirror.onto)?;
+            let mut parsed = vec![None; rollup.variables.len()];
+            let is_parsed =
+                rollup.partition.parse(&place.0, &mut parsed) && rollup.sort.parse(&place.1, &mut parsed);
+            let values = mirror.item_variables.iter().map(|index| *parsed.get(*index)?);
+            let values = values.collect::<Option<Vec<&str>>>().filter(|_| is_parsed)?;
+            Some(SourceKey {
+                table: entity.table,
+                partition: entity.key.partition.render(&values).into(),
+                sort: entity.key.sort.as_ref().map(|sort| sort.render(&values).into()),
+            })
+        });
+        mirrors.collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! A repair as a job.
+//!
+//! ```text
+//! phase 0   items      ledger entries, mirrors, extremes: parts of the findings      datasets   rows: parts of the findings
+//! phase 1   rollups    whose sums the entries determine
+//! ```
+//!
+//! The findings are kept with the job, without values, so that any process can resume it. Every step judges its findings again, so a step
+//! that is repeated after a kill finds them right.
+
+use std::sync::{Mutex, PoisonError};
+
+use afterwrite::clock::Clock;
+use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite::{Error, ErrorKind, Result};
+
+use super::datasets::DatasetRepairer;
+use super::drift::DriftRepairer;
+use super::log::{RepairLogEntry, RepairOutcome, repair_totals};
+use crate::jobs::{JobTask, StepOutcome, WorkUnit};
+use crate::verify::{DatasetJudge, FindingPlace, VerifyFinding};
+
+/// The findings of a unit.
+const UNIT_FINDINGS: usize = 1_000;
+
+/// The part of a repair that a unit stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RepairPart {
+    Items { part: usize },
+    Datasets { part: usize },
+    Rollups,
+}
+
+/// Repairs findings.
+#[derive(Debug)]
+pub struct RepairTask<B, T, C> {
+    repairer: DriftRepairer<T, C>,
+    /// The datasets; `None` if no bucket is configured.
+    datasets: Option<DatasetJudge<B, T, C>>,
+    /// Distinguishes the files of this repair from those of others.
+    id: String,
+    is_dry_run: bool,
+    findings: SortedFindings,
+    log: Mutex<Vec<RepairLogEntry>>,
+}
+
+/// Findings by what repairs them.
+#[derive(Debug, Default)]
+struct SortedFindings {
+    items: Vec<VerifyFinding>,
+    datasets: Vec<VerifyFinding>,
+    rollups: Vec<VerifyFinding>,
+}
+
+impl SortedFindings {
+    fn new(findings: &[VerifyFinding]) -> Self {
+        let mut sorted = Self::default();
+        for finding in findings {
+            let list = match finding.place {
+                FindingPlace::Ledger
+                | FindingPlace::Mirror
+                | FindingPlace::Extreme
+                | FindingPlace::ThreeWay => &mut sorted.items,
+                FindingPlace::Dataset => &mut sorted.datasets,
+                FindingPlace::Rollup => &mut sorted.rollups,
+            };
+            list.push(finding.clone());
+        }
+        sorted
+    }
+
+    fn parts(&self) -> Vec<(WorkUnit, RepairPart)> {
+        let mut parts = Vec::new();
+        let items = self.items.len().div_ceil(UNIT_FINDINGS);
+        parts.extend(
+            (0..items)
+                .map(|part| (WorkUnit::new(format!("items {part}/{items}"), 0), RepairPart::Items { part })),
+        );
+        let datasets = self.datasets.len().div_ceil(UNIT_FINDINGS);
+        parts.extend((0..datasets).map(|part| {
+            (WorkUnit::new(format!("datasets {part}/{datasets}"), 0), RepairPart::Datasets { part })
+        }));
+        if !self.rollups.is_empty() {
+            parts.push((WorkUnit::new("rollups", 1), RepairPart::Rollups));
+        }
+        parts
+    }
+}
+
+/// The units of a repair of these findings.
+#[must_use]
+pub fn repair_units(findings: &[VerifyFinding]) -> Vec<WorkUnit> {
+    SortedFindings::new(findings).parts().into_iter().map(|(unit, _)| unit).collect()
+}
+
+impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> RepairTask<B, T, C> {
+    /// A repair of these findings, by the job with this id.
+    #[must_use]
+    pub fn new(
+        repairer: DriftRepairer<T, C>,
+        datasets: Option<DatasetJudge<B, T, C>>,
+        id: &str,
+        findings: &[VerifyFinding],
+    ) -> Self {
+        Self {
+            repairer,
+            datasets,
+            id: id.to_owned(),
+            is_dry_run: false,
+            findings: SortedFindings::new(findings),
+            log: Mutex::default(),
+        }
+    }
+
+    /// Writes nothing to datasets. The tables of the repairer must keep writes in memory.
+    #[must_use]
+    pub fn dry(mut self) -> Self {
+        self.is_dry_run = true;
+        self
+    }
+
+    /// The log of the steps of this process.
+    #[must_use]
+    pub fn log(&self) -> Vec<RepairLogEntry> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Does everything at once, without a job; returns the log.
+    ///
+    /// # Errors
+    /// As [`DriftRepairer::repair`] and [`DatasetRepairer::repair`].
+    pub async fn run(&self) -> Result<Vec<RepairLogEntry>> {
+        for (unit, _) in self.findings.parts() {
+            Box::pin(self.step(&unit)).await?;
+        }
+        Ok(self.log())
+    }
+
+    async fn repair_datasets(&self, findings: &[VerifyFinding]) -> Result<Vec<RepairLogEntry>> {
+        match &self.datasets {
+            Some(judge) => {
+                let repairer = DatasetRepairer::new(judge, &self.id, self.is_dry_run);
+                Box::pin(repairer.repair(findings)).await
+            }
+            None => {
+                let action = "nothing was written: no bucket is set; set AFTERWRITE_BUCKET or pass --bucket";
+                let failed = findings.iter().map(|finding| RepairLogEntry {
+                    finding: finding.clone(),
+                    outcome: RepairOutcome::Failed,
+                    action: action.to_owned(),
+                });
+                Ok(failed.collect())
+            }
+        }
+    }
+}
+
+impl<B: Bucket, T: Tables + TableScan + Clone, C: Clock + Clone> JobTask for RepairTask<B, T, C> {
+    async fn step(&self, unit: &WorkUnit) -> Result<StepOutcome> {
+        let parts = self.findings.parts();
+        let part = parts.iter().find(|(known, _)| known.name == unit.name).map(|(_, part)| *part);
+        let of_part = |findings: &[VerifyFinding], part: usize| {
+            findings.chunks(UNIT_FINDINGS).nth(part).unwrap_or_default().to_vec()
+        };
+        let log = match part {
+            Some(RepairPart::Items { part }) => {
+                Box::pin(self.repairer.repair(&of_part(&self.findings.items, part))).await?
+            }
+            Some(RepairPart::Datasets { part }) => {
+                Box::pin(self.repair_datasets(&of_part(&self.findings.datasets, part))).await?
+            }
+            Some(RepairPart::Rollups) => Box::pin(self.repairer.repair(&self.findings.rollups)).await?,
+            None => {
+                return Err(Error::new(
+                    ErrorKind::Configuration,
+                    "the job has a unit that its findings do not name",
+                )
+                .with("unit", unit.name.as_str())
+                .hint("Start the repair again"));
+            }
+        };
+        let items = u64::try_from(log.len()).unwrap_or(u64::MAX);
+        let totals = repair_totals(&log);
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).extend(log);
+        Ok(StepOutcome { items, spent: items, totals, ..StepOutcome::default() })
+    }
+}

@@ -1,0 +1,157 @@
+//! The function as Lambda runs it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use afterwrite::clock::{Clock as _, SystemClock};
+use afterwrite::config::{EnvironmentSettings, FunctionConfig};
+use afterwrite::record::Timestamp;
+use afterwrite::sink::dynamodb::DynamoDb;
+use afterwrite::sink::s3::S3Bucket;
+use afterwrite::sink::{ObjectStore as _, TableScan as _};
+use afterwrite::{Error, ErrorKind, Result};
+use afterwrite_lambda::{Invocation, LambdaFunction, MetricsLabels, MetricsLine};
+
+use super::report::{VerifierReport, report_keys};
+use super::request::VerifierRequest;
+use super::timed::TimedVerification;
+use crate::verify::{
+    DatasetCheck, DatasetCoverage, DatasetJudge, VerifyArguments, VerifyJob, VerifyTask, finding_lines,
+    verify_units,
+};
+
+const FUNCTION: &str = "verifier";
+/// Time for the report.
+const REPORT_TIME: Duration = Duration::from_secs(10);
+/// Rechecks end so long before everything must: what they have found is reported.
+const RECHECK_END: Duration = Duration::from_secs(15);
+/// The bytes of a segment. A run that is cut short has read whole segments.
+const SEGMENT_BYTES: u64 = 32 * 1024 * 1024;
+const SEGMENTS: std::ops::RangeInclusive<u64> = 8..=2_000;
+
+type FunctionTables = Arc<DynamoDb>;
+
+/// The function `verifier`.
+#[derive(Debug)]
+pub struct VerifierFunction {
+    config: FunctionConfig,
+    state_table: Arc<str>,
+    tables: FunctionTables,
+    /// The bucket of datasets and reports, if it is configured.
+    bucket: Option<S3Bucket>,
+    labels: MetricsLabels,
+}
+
+impl VerifierFunction {
+    /// Creates the function.
+    ///
+    /// # Errors
+    /// A missing or wrong setting, named by its variable.
+    pub async fn start(settings: EnvironmentSettings) -> Result<Self> {
+        let config = FunctionConfig::resolve(&settings)?;
+        let bucket = match &settings.bucket {
+            Some(_) => Some(S3Bucket::retrying(settings.s3_client().await?, settings.required_bucket()?)),
+            None => None,
+        };
+        Ok(Self {
+            labels: MetricsLabels::new(&settings, FUNCTION, &config.model),
+            state_table: settings.required_state_table()?,
+            tables: Arc::new(DynamoDb::retrying(Box::pin(settings.dynamodb_client()).await?)),
+            bucket,
+            config,
+        })
+    }
+
+    /// Verifies until the deadline.
+    async fn verify(&self, request: VerifierRequest, deadline: Timestamp) -> Result<VerifierReport> {
+        let begun = SystemClock.now();
+        let arguments = self.arguments(request).await?;
+        let units = verify_units(&self.config.model, &arguments);
+        let end = deadline.minus(REPORT_TIME);
+        let job = self.job(&arguments, end.minus(RECHECK_END))?;
+        let tolerance = Duration::from_secs(request.tolerance_seconds);
+        let timed = TimedVerification { job: &job, clock: &SystemClock, deadline: end, tolerance };
+        let (found, share) = Box::pin(timed.run(units)).await?;
+        let mut report = VerifierReport::new(&found, request.sample, share);
+        if let Some(bucket) = &self.bucket {
+            let (summary, findings) = report_keys(begun);
+            if !found.findings.is_empty() {
+                bucket.put(&findings, finding_lines(&found.findings).into_bytes()).await?;
+                report.findings = Some(findings);
+            }
+            let json = serde_json::to_vec_pretty(&report).map_err(|error| {
+                Error::new(ErrorKind::State, "the report cannot be written").caused_by(error)
+            })?;
+            bucket.put(&summary, json).await?;
+        }
+        Ok(report)
+    }
+
+    async fn arguments(&self, request: VerifierRequest) -> Result<VerifyArguments> {
+        let mut bytes = self.tables.describe(&self.state_table).await?.bytes;
+        for name in &self.config.table_names {
+            bytes = bytes.max(self.tables.describe(name).await?.bytes);
+        }
+        let segments = (bytes / SEGMENT_BYTES).clamp(*SEGMENTS.start(), *SEGMENTS.end());
+        let datasets = match (self.config.model.datasets.is_empty(), request.datasets, &self.bucket) {
+            (true, ..) => DatasetCoverage::NoDatasets,
+            (false, false, _) => DatasetCoverage::Excluded,
+            (false, true, None) => DatasetCoverage::NoBucket,
+            (false, true, Some(_)) => DatasetCoverage::Compared,
+        };
+        Ok(VerifyArguments {
+            segments: u32::try_from(segments).unwrap_or(u32::MAX),
+            sample: request.sample,
+            tolerance_seconds: request.tolerance_seconds,
+            datasets,
+            ..VerifyArguments::default()
+        })
+    }
+
+    fn job(
+        &self,
+        arguments: &VerifyArguments,
+        end: Timestamp,
+    ) -> Result<VerifyJob<S3Bucket, FunctionTables, SystemClock>> {
+        let (model, names) = (Arc::clone(&self.config.model), self.config.table_names.clone());
+        let state = VerifyTask::new(
+            Arc::clone(&model),
+            names.clone(),
+            Arc::clone(&self.state_table),
+            Arc::clone(&self.tables),
+            SystemClock,
+            arguments.clone(),
+        );
+        let datasets = match &self.bucket {
+            Some(bucket) if arguments.datasets == DatasetCoverage::Compared => {
+                let tolerance = Duration::from_secs(arguments.tolerance_seconds);
+                let names = (names, Arc::clone(&self.state_table));
+                let tables = Arc::clone(&self.tables);
+                let judge = DatasetJudge::new(model, names, bucket.clone(), tables, SystemClock, tolerance);
+                Some(DatasetCheck::new(judge.until(end), arguments.clone())?)
+            }
+            Some(_) | None => None,
+        };
+        Ok(VerifyJob::new(state.until(end), datasets, arguments.datasets))
+    }
+}
+
+impl LambdaFunction for VerifierFunction {
+    type Response = VerifierReport;
+
+    async fn handle(&self, invocation: Invocation) -> Result<VerifierReport> {
+        let started = Instant::now();
+        let request = VerifierRequest::read(invocation.payload())?;
+        let report = Box::pin(self.verify(request, invocation.deadline())).await?;
+        metrics(&report).print(&self.labels, started);
+        Ok(report)
+    }
+}
+
+fn metrics(report: &VerifierReport) -> MetricsLine {
+    let mut line = MetricsLine::default();
+    line.count("checked_targets", report.checked_targets);
+    line.count("drifted_targets", report.drifted_targets);
+    line.count("undecided_targets", report.undecided_targets);
+    line
+}

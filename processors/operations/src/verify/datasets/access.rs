@@ -1,0 +1,64 @@
+//! Access to the items, rows and lookups that a judgement of datasets reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::Clock;
+use afterwrite::commit::{RememberedLookups, StateItems};
+use afterwrite::record::Timestamp;
+use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite::table::Model;
+use afterwrite_datasets::compact::CompactionOptions;
+use afterwrite_datasets::compact::reading::DatasetReader;
+use afterwrite_datasets::export::ArchiveExporter;
+
+/// Judges rows of datasets.
+#[derive(Debug)]
+pub struct DatasetJudge<B, T, C> {
+    pub(crate) exporter: ArchiveExporter<B, T, C>,
+    pub(crate) reader: DatasetReader<B>,
+    pub(crate) tables: T,
+    pub(crate) state: StateItems,
+    pub(super) tolerance: Duration,
+    /// When judgements must end; `None` if they have the time that they need.
+    pub(super) until: Option<Timestamp>,
+}
+
+impl<B: Bucket + Clone, T: Tables + TableScan + Clone, C: Clock> DatasetJudge<B, T, C> {
+    /// A judge of this model's datasets in a bucket. `tolerance` is the longest time that a change is on its way to the log.
+    #[must_use]
+    pub fn new(
+        model: Arc<Model>,
+        (table_names, state_table): (Vec<Arc<str>>, Arc<str>),
+        bucket: B,
+        tables: T,
+        clock: C,
+        tolerance: Duration,
+    ) -> Self {
+        let remembered = RememberedLookups::new(Arc::clone(&model), Arc::clone(&state_table), tables.clone());
+        let state = StateItems::new(Arc::clone(&model), table_names.clone(), state_table);
+        Self {
+            reader: DatasetReader::new(Arc::clone(&model), bucket.clone(), CompactionOptions::default()),
+            exporter: ArchiveExporter::new(model, table_names, bucket, Some(remembered), clock),
+            tables,
+            state,
+            tolerance,
+            until: None,
+        }
+    }
+
+    /// Ends judgements at this time: candidates that must wait longer are undecided.
+    #[must_use]
+    pub fn until(mut self, until: Timestamp) -> Self {
+        self.until = Some(until);
+        self
+    }
+}
+
+impl<B: Bucket, T: Tables, C: Clock> DatasetJudge<B, T, C> {
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
+        self.exporter.model()
+    }
+}

@@ -1,0 +1,170 @@
+//! Looking at items and rows: the state of some keys at one moment.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use afterwrite::Result;
+use afterwrite::clock::Clock;
+use afterwrite::record::{Item, Timestamp};
+use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite_datasets::compact::reading::{DatasetVersions, RowOrigin};
+use afterwrite_datasets::export::snapshot::ReadItem;
+use afterwrite_datasets::row_values::{DatasetRows, RowDigest};
+
+use super::access::DatasetJudge;
+use super::keys::{DatasetKey, RowCandidate};
+
+/// The row that an item should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ExpectedRow {
+    pub(super) day: String,
+    pub(super) digest: RowDigest,
+    pub(super) values: BTreeMap<String, String>,
+}
+
+/// An item at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct ItemLook {
+    /// The service's time, not after the item was read.
+    pub(super) at: Timestamp,
+    /// Its row; `None` if the item does not exist.
+    pub(super) expected: Option<ExpectedRow>,
+}
+
+/// A row of a dataset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FoundRow {
+    pub(super) digest: RowDigest,
+    pub(super) values: BTreeMap<String, String>,
+}
+
+/// The rows of one item in one day.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FoundRows {
+    /// In the table of current rows; `None` if the day is pending.
+    pub(super) current: Option<Vec<FoundRow>>,
+    /// The newest row of the log, if the item exists by it.
+    pub(super) log: Option<FoundRow>,
+    /// When the newest change was made that the log has, in milliseconds since 1970.
+    pub(super) changed_at: Option<i64>,
+}
+
+/// The rows of some items, by key and day.
+pub(super) type FoundByDay = HashMap<(DatasetKey, String), FoundRows>;
+
+impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetJudge<B, T, C> {
+    /// Reads the items of some keys, strongly consistent.
+    pub(super) async fn look_at_items(&self, keys: &[&DatasetKey]) -> Result<Vec<ItemLook>> {
+        let model = self.exporter.model();
+        let at = self.service_time(keys).await?;
+        let sources: Vec<_> = keys.iter().map(|key| key.source()).collect();
+        let item_keys: Vec<_> = sources.iter().map(|source| self.state.source_item_key(source)).collect();
+        let known: Vec<_> = item_keys.iter().flatten().cloned().collect();
+        let mut read = self.tables.read(&known).await?.items.into_iter();
+        let items: Vec<Option<Item>> =
+            item_keys.iter().map(|key| key.as_ref().and_then(|_| read.next().flatten())).collect();
+        let mut present = Vec::new();
+        let mut places = Vec::new();
+        for (index, ((key, source), item)) in keys.iter().zip(&sources).zip(&items).enumerate() {
+            let identity = source.identify(model);
+            let identity = identity.filter(|identity| identity.entity.datasets.contains(&key.dataset));
+            if let Some((identity, item)) = identity.zip(item.as_ref()) {
+                present.push(ReadItem { identity, item });
+                places.push(index);
+            }
+        }
+        let mut looks: Vec<ItemLook> = keys.iter().map(|_| ItemLook { at, expected: None }).collect();
+        for expected in self.exporter.expected_rows(&present).await? {
+            let rows = self.exporter.values_of(&expected)?;
+            for (row, (item, day)) in expected.items.iter().zip(&expected.days).enumerate() {
+                let place = places.get(*item).copied().unwrap_or(usize::MAX);
+                let is_wanted = keys.get(place).is_some_and(|key| key.dataset == expected.dataset);
+                if let Some(look) = looks.get_mut(place).filter(|_| is_wanted) {
+                    let found = found_row(&rows, row);
+                    look.expected =
+                        Some(ExpectedRow { day: day.clone(), digest: found.digest, values: found.values });
+                }
+            }
+        }
+        Ok(looks)
+    }
+
+    /// The service's time before the items are read.
+    async fn service_time(&self, keys: &[&DatasetKey]) -> Result<Timestamp> {
+        let table = keys.first().map_or(0, |key| key.source().table);
+        match self.exporter.tables().get(table) {
+            Some(name) => Ok(self.tables.describe(name).await?.described_at),
+            None => Ok(self.exporter.clock().now()),
+        }
+    }
+
+    /// Reads the rows of candidates: their days in the log, and in the table of current rows unless a day is pending.
+    pub(super) async fn look_at_rows(&self, candidates: &[&RowCandidate]) -> Result<FoundByDay> {
+        let mut found = FoundByDay::new();
+        let mut by_day: BTreeMap<(usize, &str), HashSet<&DatasetKey>> = BTreeMap::new();
+        for candidate in candidates {
+            for day in &candidate.days {
+                by_day.entry((candidate.key.dataset, day)).or_default().insert(&candidate.key);
+            }
+        }
+        let datasets: BTreeSet<usize> = by_day.keys().map(|(dataset, _)| *dataset).collect();
+        let mut versions: BTreeMap<usize, DatasetVersions> = BTreeMap::new();
+        for dataset in datasets {
+            versions.insert(dataset, self.reader.versions(dataset).await?);
+        }
+        for ((dataset, day), keys) in by_day {
+            let Some(versions) = versions.get(&dataset) else { continue };
+            let is_pending = versions.is_pending(day);
+            for key in &keys {
+                let current = (!is_pending).then(Vec::new);
+                let rows = FoundRows { current, ..FoundRows::default() };
+                found.insert(((*key).clone(), day.to_owned()), rows);
+            }
+            let origins = [Some(RowOrigin::Log), (!is_pending).then_some(RowOrigin::Current)];
+            for origin in origins.into_iter().flatten() {
+                Box::pin(self.rows_of_day(dataset, versions, (day, origin), &keys, &mut found)).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn rows_of_day(
+        &self,
+        dataset: usize,
+        versions: &DatasetVersions,
+        (day, origin): (&str, RowOrigin),
+        keys: &HashSet<&DatasetKey>,
+        found: &mut FoundByDay,
+    ) -> Result<()> {
+        let model = self.exporter.model();
+        let is_wanted = |rows: &DatasetRows<'_>, row: usize| {
+            keys.contains(&DatasetKey::of_row(model, dataset, rows, row))
+        };
+        let note = |rows: &DatasetRows<'_>, row: usize| {
+            let key = DatasetKey::of_row(model, dataset, rows, row);
+            if let Some(found) = found.get_mut(&(key, day.to_owned())) {
+                note_row(found, rows, row, origin);
+            }
+            Ok(())
+        };
+        Box::pin(self.reader.read(dataset, versions, (day, origin), is_wanted, note)).await
+    }
+}
+
+fn note_row(found: &mut FoundRows, rows: &DatasetRows<'_>, row: usize, origin: RowOrigin) {
+    let live = rows.is_live(row).then(|| found_row(rows, row));
+    match origin {
+        RowOrigin::Log => {
+            found.changed_at = found.changed_at.max(rows.changed_at(row));
+            found.log = live.or(found.log.take());
+        }
+        RowOrigin::Current => {
+            if let Some(current) = &mut found.current {
+                current.extend(live);
+            }
+        }
+    }
+}
+
+fn found_row(rows: &DatasetRows<'_>, row: usize) -> FoundRow {
+    FoundRow { digest: rows.digest(row), values: rows.values(row).into_iter().collect() }
+}

@@ -1,0 +1,117 @@
+//! Processes that are killed (`kill -9`) under load, fifty times: the consumers of the stream, the exporter, the compactor, a backfill and a
+//! verification. The database, the bucket and the delivery stream live in this process and survive, as AWS's do.
+//!
+//! At the end every rollup is exact, every change is archived, every current row is right, and `verify` finds nothing.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected must fail at once"
+)]
+
+mod checks;
+mod consumers;
+mod killer;
+mod platform;
+mod services;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use afterwrite_demo::recount::WorkloadOutcome;
+use afterwrite_demo::workloads;
+use afterwrite_demo::writer::ScriptWriter;
+use afterwrite_mapping::MappingControl;
+use afterwrite_tests::random::SeededRandom;
+use jiff::Timestamp;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use crate::consumers::{deliver, export};
+use crate::killer::kill_one;
+use crate::platform::Platform;
+use crate::services::Service;
+
+const KILLS: usize = 50;
+/// The programs that are killed, each several times.
+const VICTIMS: [&str; 7] = ["aggregator", "relay", "exporter", "run", "compact", "backfill", "verify"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the release binaries: run tests/run"]
+async fn fifty_kills_under_load_lose_and_repeat_nothing() {
+    let platform = Platform::start().await;
+    let workload = workloads::of("exambuddy").unwrap();
+    let started = Timestamp::now().as_second();
+    let script = workload.script(7, 1_500, started);
+    let writer = ScriptWriter::new(platform.dynamodb.client(), workload.tables());
+
+    let (counting, archiving) = (MappingControl::default(), MappingControl::default());
+    let (is_archived, is_over) = (Notify::new(), AtomicBool::new(false));
+    let archive = async {
+        deliver(&platform, "relay", &archiving).await;
+        platform.firehose.flush().await.unwrap();
+        is_archived.notify_one();
+    };
+    let count = async {
+        deliver(&platform, "aggregator", &counting).await;
+        // The aggregator's own writes to the table are archived, too.
+        archiving.drain();
+    };
+    let load = async {
+        let written =
+            tokio::join!(async { writer.play(&script, &platform.dynamodb).await.unwrap() }, kills());
+        is_over.store(true, Ordering::Relaxed);
+        written
+    };
+    let operate = async {
+        let ((expired, kills), ..) = tokio::join!(
+            load,
+            Service::Run.repeat(&platform, &is_over),
+            Service::Compact.repeat(&platform, &is_over),
+            Service::Backfill.repeat(&platform, &is_over),
+            Service::Verify.repeat(&platform, &is_over),
+        );
+        println!("killed: {kills:?}");
+        assert!(
+            VICTIMS.iter().all(|victim| kills.get(*victim).is_some_and(|kills| *kills >= 2)),
+            "{kills:?}"
+        );
+        let outcome = WorkloadOutcome {
+            now: started,
+            items: writer.items().await.unwrap(),
+            expired,
+            images: script.images(&workload.tables(), started),
+        };
+        // A consumer that was killed between a commit and a mirror owes the mirror until it runs again.
+        let mut run = Service::Run.start(&platform);
+        checks::rollups_become_exact(&platform, workload, outcome.clone()).await;
+        run.kill().await.unwrap();
+        counting.drain();
+        outcome
+    };
+    let (outcome, ..) = tokio::join!(operate, count, archive, export(&platform, &is_archived));
+
+    checks::every_change_is_archived(&platform).await;
+    assert!(Service::Compact.start(&platform).wait().await.unwrap().success());
+    checks::current_attempts_are_exact(&platform, &outcome).await;
+    checks::nothing_has_drifted(&platform).await;
+}
+
+/// Kills programs at random moments; returns how often each was killed.
+async fn kills() -> BTreeMap<&'static str, usize> {
+    let mut random = SeededRandom::new(50);
+    let mut kills = BTreeMap::new();
+    while kills.values().sum::<usize>() < KILLS || kills.len() < VICTIMS.len() {
+        sleep(Duration::from_millis(100 + random.below(400))).await;
+        // Each in its turn: a program that lives long would be found most often.
+        let rarest =
+            VICTIMS.iter().min_by_key(|victim| (kills.get(**victim).copied().unwrap_or(0), random.number()));
+        let victim = *rarest.unwrap();
+        if kill_one(victim) {
+            *kills.entry(victim).or_default() += 1;
+        }
+    }
+    kills
+}

@@ -1,0 +1,444 @@
+//! Datasets that differ from their items: found, named, repaired; and writes that go on are never taken for drift.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use afterwrite::clock::Clock as _;
+use afterwrite::record::{AttributeValue, Item};
+use afterwrite::sink::{Bucket, TableScan, Tables};
+use afterwrite::table::Model;
+use afterwrite_datasets::delta::{DeltaTable, TableChange};
+use afterwrite_datasets::schema::arrow_schema;
+use afterwrite_memory::MemoryObjects;
+use afterwrite_operations::TenantFilter;
+use afterwrite_operations::backfill::{BackfillArguments, BackfillJob, BackfillTask};
+use afterwrite_operations::jobs::{
+    JobKind, JobPlan, JobRunner, JobState, JobStatus, JobStore, JobTask, SilentObserver, WorkUnit,
+};
+use afterwrite_operations::repair::{
+    DatasetRepairer, DriftRepairer, RepairLogEntry, RepairOutcome, RepairTask,
+};
+use afterwrite_operations::verify::{
+    DatasetCheck, DatasetCoverage, FindingPlace, FindingVerdict, RowDifference, VerifyArguments,
+    VerifyFinding, VerifyJob, VerifyReport, VerifyTask, recheck_rows, verify_units,
+};
+
+use super::lake::{compact, differences, export_archive, filling, judge, store_heartbeat, table_rows};
+use super::live_lake::LiveLake;
+use super::world::{OperationWorld, STATE};
+
+const TOLERANCE: Duration = Duration::from_secs(120);
+
+async fn run(world: &OperationWorld, units: Vec<WorkUnit>, task: &impl JobTask) -> JobState {
+    let store = JobStore::new(Arc::clone(&world.tables), world.clock, Arc::from(STATE));
+    let (arguments, plan) = (serde_json::json!({}), JobPlan::default());
+    let job = store.create(JobKind::Verify, arguments, units, plan, None).await.unwrap();
+    let job = store.acquire(&job.id).await.unwrap();
+    let runner = JobRunner { store: &store, observer: &SilentObserver, workers: 3 };
+    let done = runner.run(job, task).await.unwrap();
+    assert_eq!(done.status, JobStatus::Done);
+    done
+}
+
+/// Counts all items, and fills the datasets.
+async fn fill(world: &Arc<OperationWorld>, objects: &Arc<MemoryObjects>) {
+    let counting = BackfillTask::new(
+        world.model(),
+        world.table_names(),
+        Arc::from(STATE),
+        Arc::clone(world),
+        world.clock,
+        BackfillArguments::default(),
+        None,
+    );
+    let task = BackfillJob {
+        counting: Some(counting.await.unwrap()),
+        filling: Some(filling(world, Arc::clone(objects), Arc::clone(world), "fill")),
+    };
+    run(world, task.units(), &task).await;
+}
+
+fn arguments() -> VerifyArguments {
+    VerifyArguments {
+        tolerance_seconds: TOLERANCE.as_secs(),
+        segments: 3,
+        datasets: DatasetCoverage::Compared,
+        ..VerifyArguments::default()
+    }
+}
+
+async fn verify<B, T>(
+    world: &OperationWorld,
+    bucket: B,
+    tables: T,
+    arguments: VerifyArguments,
+) -> VerifyReport
+where
+    B: Bucket + Clone,
+    T: Tables + TableScan + Clone,
+{
+    let units = verify_units(&world.model(), &arguments);
+    let (names, state) = (world.table_names(), Arc::from(STATE));
+    let state = VerifyTask::new(world.model(), names, state, tables.clone(), world.clock, arguments.clone());
+    let check = DatasetCheck::new(judge(world, bucket, tables, TOLERANCE), arguments).unwrap();
+    let job = VerifyJob::new(state, Some(check), DatasetCoverage::Compared);
+    let done = run(world, units, &job).await;
+    job.report(&done.totals)
+}
+
+/// A quiet world whose datasets are complete: some rows are of a backfill, some of the stream.
+struct QuietLake {
+    world: Arc<OperationWorld>,
+    objects: Arc<MemoryObjects>,
+}
+
+impl QuietLake {
+    async fn new(model: &str, seed: u64) -> Self {
+        let world = OperationWorld::new(model, seed, 40, 500);
+        let objects = Arc::new(MemoryObjects::default());
+        objects.set_clock(world.clock.now());
+        fill(&world, &objects).await;
+        world.finish();
+        export_archive(&world, &objects, "rest").await;
+        compact(&world, &objects).await;
+        let lake = Self { world, objects };
+        assert_eq!(differences(&lake.world, &lake.objects).await, [""; 0]);
+        lake.pass(Duration::from_secs(3600)).await;
+        lake
+    }
+
+    /// Time passes, and heartbeats go on for another day.
+    async fn pass(&self, time: Duration) {
+        self.world.clock.sleep(time).await;
+        self.objects.set_clock(self.world.clock.now());
+        let tomorrow = self.world.clock.now().plus(Duration::from_secs(24 * 3600));
+        store_heartbeat(&self.objects, tomorrow).await;
+    }
+
+    async fn verify(&self) -> VerifyReport {
+        self.verify_with(arguments()).await
+    }
+
+    async fn verify_with(&self, arguments: VerifyArguments) -> VerifyReport {
+        verify(&self.world, Arc::clone(&self.objects), Arc::clone(&self.world), arguments).await
+    }
+
+    async fn repair(&self, findings: &[VerifyFinding], id: &str) -> Vec<RepairLogEntry> {
+        self.objects.set_clock(self.world.clock.now());
+        let judge = judge(&self.world, Arc::clone(&self.objects), Arc::clone(&self.world), TOLERANCE);
+        DatasetRepairer::new(&judge, id, false).repair(findings).await.unwrap()
+    }
+
+    fn table(&self) -> Arc<str> {
+        self.world.table_names().remove(0)
+    }
+
+    /// An attempt, and a change of it that the stream never delivers.
+    fn attempt(&self) -> Item {
+        let is_attempt = |item: &Item| text(item, "SK").starts_with("ATTEMPT#");
+        self.world.rows(&self.table()).into_iter().find(is_attempt).unwrap()
+    }
+
+    fn put_unseen(&self, item: Item) {
+        self.world.tables.put(&self.table(), item).unwrap();
+        let _ = self.world.tables.take_changes(&self.table());
+    }
+
+    fn delete_unseen(&self, item: &Item) {
+        let key = self.world.tables.key_of(&self.table(), item).unwrap();
+        self.world.tables.delete(&key).unwrap();
+        let _ = self.world.tables.take_changes(&self.table());
+    }
+
+    /// The findings about datasets are found again, repaired, and gone.
+    async fn assert_repaired(&self, report: &VerifyReport) {
+        let findings = of_datasets(report);
+        let before = self.objects.objects();
+        let judge = judge(&self.world, Arc::clone(&self.objects), Arc::clone(&self.world), TOLERANCE);
+        assert_eq!(recheck_rows(&judge, &findings).await.unwrap(), findings);
+        let dry = DatasetRepairer::new(&judge, "dry", true).repair(&findings).await.unwrap();
+        assert_eq!(self.objects.objects(), before, "a dry run writes nothing");
+        let log = self.repair(&findings, "repair").await;
+        assert_eq!(log, dry, "a dry run shows what the repair does");
+        assert!(log.iter().all(|entry| entry.outcome == RepairOutcome::Repaired), "{log:#?}");
+        assert_eq!(of_datasets(&self.verify().await), [], "rows that wait for their compaction count");
+        compact(&self.world, &self.objects).await;
+        assert_eq!(differences(&self.world, &self.objects).await, [""; 0]);
+        assert_eq!(of_datasets(&self.verify().await), []);
+        let again = self.repair(&findings, "again").await;
+        assert!(again.iter().all(|entry| entry.outcome == RepairOutcome::AlreadyRight), "{again:#?}");
+    }
+}
+
+fn text<'i>(item: &'i Item, name: &str) -> &'i str {
+    item.get(name).and_then(AttributeValue::as_text).unwrap_or_default()
+}
+
+fn of_datasets(report: &VerifyReport) -> Vec<VerifyFinding> {
+    let findings = report.findings.iter().filter(|finding| finding.place == FindingPlace::Dataset);
+    findings.cloned().collect()
+}
+
+/// The only finding about datasets.
+fn single(report: &VerifyReport) -> VerifyFinding {
+    let findings = of_datasets(report);
+    let [finding] = findings.as_slice() else { panic!("{findings:#?}") };
+    assert_eq!(finding.verdict, FindingVerdict::Drift, "{finding:#?}");
+    finding.clone()
+}
+
+#[tokio::test]
+async fn datasets_of_quiet_tables_equal_the_items() {
+    for (model, seed) in [("exambuddy", 40), ("shop", 41), ("quiz", 42), ("glad", 43)] {
+        let lake = QuietLake::new(model, seed).await;
+        let report = lake.verify().await;
+        assert_eq!(report.findings, [], "{model}");
+        let summary = report.summary;
+        assert_eq!(summary.dataset_keys, summary.dataset_keys_confirmed, "{model}");
+        assert!(summary.dataset_keys > 0 && summary.datasets == DatasetCoverage::Compared, "{model}");
+    }
+}
+
+#[tokio::test]
+async fn an_item_without_its_row_is_found_and_gets_a_snapshot() {
+    let lake = QuietLake::new("exambuddy", 1).await;
+    let mut copy = lake.attempt();
+    copy.insert("SK".into(), AttributeValue::text("ATTEMPT#unseen"));
+    copy.insert("attempt_id".into(), AttributeValue::text("unseen"));
+    lake.put_unseen(copy.clone());
+    let report = lake.verify().await;
+    let finding = single(&report);
+    let row = finding.row.clone().unwrap();
+    assert_eq!((row.dataset.as_str(), row.difference), ("attempts", RowDifference::Missing));
+    assert_eq!(row.day, text(&copy, "started_at").split('T').next().unwrap());
+    assert_eq!(finding.key, [text(&copy, "PK"), "ATTEMPT#unseen"]);
+    assert_eq!(finding.values["attempt_id"].expected.as_deref(), Some("unseen"));
+    lake.assert_repaired(&report).await;
+}
+
+#[tokio::test]
+async fn a_row_without_its_item_is_found_and_ends() {
+    for seed in [2, 3] {
+        let lake = QuietLake::new("exambuddy", seed).await;
+        let attempt = lake.attempt();
+        lake.delete_unseen(&attempt);
+        let report = lake.verify().await;
+        let finding = single(&report);
+        assert_eq!(finding.row.clone().unwrap().difference, RowDifference::Foreign);
+        assert!(finding.cause.clone().unwrap().contains("deletion was lost"), "{finding:?}");
+        lake.assert_repaired(&report).await;
+        // The item lives again, and its record comes: it has its row.
+        lake.world.tables.set_time(lake.world.clock.now());
+        lake.world.tables.put(&lake.table(), attempt).unwrap();
+        lake.world.stream_changes();
+        lake.world.finish();
+        lake.pass(Duration::from_secs(600)).await;
+        export_archive(&lake.world, &lake.objects, "again").await;
+        compact(&lake.world, &lake.objects).await;
+        assert_eq!(differences(&lake.world, &lake.objects).await, [""; 0]);
+        assert_eq!(of_datasets(&lake.verify().await), []);
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_differs_is_found_with_its_values_and_replaced() {
+    let lake = QuietLake::new("exambuddy", 4).await;
+    let mut attempt = lake.attempt();
+    let before = text(&attempt, "status").to_owned();
+    attempt.insert("status".into(), AttributeValue::text("REVISED"));
+    lake.put_unseen(attempt);
+    let report = lake.verify().await;
+    let finding = single(&report);
+    assert_eq!(finding.row.clone().unwrap().difference, RowDifference::Different);
+    assert_eq!(finding.values.keys().collect::<Vec<_>>(), ["status"]);
+    let status = &finding.values["status"];
+    assert_eq!((status.expected.as_deref(), status.found.as_deref()), (Some("REVISED"), Some(&*before)));
+    lake.assert_repaired(&report).await;
+}
+
+#[tokio::test]
+async fn an_item_that_moved_to_another_day_unseen_has_two_wrong_partitions() {
+    let lake = QuietLake::new("exambuddy", 5).await;
+    let mut attempt = lake.attempt();
+    attempt.insert("started_at".into(), AttributeValue::text("2031-01-02T03:04:05Z"));
+    lake.put_unseen(attempt);
+    let report = lake.verify().await;
+    let mut found: Vec<_> = of_datasets(&report)
+        .into_iter()
+        .filter_map(|finding| finding.row)
+        .map(|row| (row.difference, row.day == "2031-01-02"))
+        .collect();
+    found.sort();
+    assert_eq!(found, [(RowDifference::Missing, true), (RowDifference::Foreign, false)]);
+    lake.assert_repaired(&report).await;
+}
+
+#[tokio::test]
+async fn current_rows_that_another_program_removed_are_derived_again() {
+    let lake = QuietLake::new("exambuddy", 6).await;
+    let model = lake.world.model();
+    let dataset = model.datasets.iter().find(|dataset| *dataset.name == *"attempts").unwrap();
+    let table = DeltaTable::new(Arc::clone(&lake.objects), "datasets/attempts/");
+    let snapshot = table.snapshot().await.unwrap();
+    let file = snapshot.files().next().unwrap();
+    let (removed, rows) = (file.path.clone(), file.rows());
+    let deadline = lake.world.clock.now().plus(Duration::from_secs(60));
+    let change =
+        TableChange { remove: [removed].into(), ..TableChange::new("DELETE", arrow_schema(dataset)) };
+    table.update(&lake.world.clock, deadline, |_| Ok(Some(change.clone()))).await.unwrap();
+    let report = lake.verify().await;
+    let findings = of_datasets(&report);
+    // Rows of lives that ended by expiry have no item.
+    assert!((1..=rows).contains(&u64::try_from(findings.len()).unwrap()), "{findings:#?}");
+    assert!(findings.iter().all(|finding| {
+        let row = finding.row.as_ref().unwrap();
+        row.difference == RowDifference::Missing && finding.cause.as_deref().unwrap().contains("derived")
+    }));
+    lake.assert_repaired(&report).await;
+}
+
+#[tokio::test]
+async fn a_row_in_the_log_of_a_day_that_is_not_compacted_yet_counts() {
+    let lake = QuietLake::new("exambuddy", 7).await;
+    let mut attempt = lake.attempt();
+    attempt.insert("status".into(), AttributeValue::text("REVISED"));
+    lake.world.tables.set_time(lake.world.clock.now());
+    lake.world.tables.put(&lake.table(), attempt).unwrap();
+    lake.world.stream_changes();
+    lake.world.finish();
+    export_archive(&lake.world, &lake.objects, "late").await;
+    lake.pass(Duration::from_secs(600)).await;
+    assert_eq!(differences(&lake.world, &lake.objects).await.len(), 2, "the current row is older");
+    let report = lake.verify().await;
+    assert_eq!(of_datasets(&report), []);
+    assert_eq!(report.summary.dataset_keys, report.summary.dataset_keys_confirmed);
+}
+
+#[tokio::test]
+async fn a_difference_is_undecided_until_the_log_is_known_to_be_complete() {
+    let lake = QuietLake::new("exambuddy", 8).await;
+    let mut attempt = lake.attempt();
+    attempt.insert("status".into(), AttributeValue::text("REVISED"));
+    lake.put_unseen(attempt);
+    lake.objects.delete(&["heartbeat/exported".to_owned()]).await.unwrap();
+    for cause in ["no heartbeat has been exported", "not complete yet"] {
+        let report = lake.verify().await;
+        let findings = of_datasets(&report);
+        let [finding] = findings.as_slice() else { panic!("{findings:#?}") };
+        assert_eq!(finding.verdict, FindingVerdict::Undecided);
+        assert!(finding.cause.as_deref().unwrap().contains(cause), "{finding:#?}");
+        let log = lake.repair(&findings, "early").await;
+        assert!(log.iter().all(|entry| entry.outcome == RepairOutcome::Changed), "{log:#?}");
+        // The heartbeats stopped an hour ago.
+        let old = lake.world.clock.now().minus(Duration::from_secs(3600));
+        store_heartbeat(&lake.objects, old).await;
+    }
+    lake.pass(Duration::from_secs(60)).await;
+    single(&lake.verify().await);
+}
+
+#[tokio::test]
+async fn a_repair_waits_until_a_snapshot_wins_over_the_newest_row() {
+    let lake = QuietLake::new("exambuddy", 9).await;
+    let mut attempt = lake.attempt();
+    attempt.insert("status".into(), AttributeValue::text("SEEN"));
+    lake.world.tables.set_time(lake.world.clock.now());
+    lake.world.tables.put(&lake.table(), attempt.clone()).unwrap();
+    lake.world.stream_changes();
+    lake.world.finish();
+    export_archive(&lake.world, &lake.objects, "late").await;
+    attempt.insert("status".into(), AttributeValue::text("UNSEEN"));
+    lake.put_unseen(attempt);
+    lake.pass(Duration::from_secs(60)).await;
+    let report = lake.verify().await;
+    let begun = lake.world.clock.now();
+    lake.assert_repaired(&report).await;
+    assert!(lake.world.clock.now().since(begun) > Duration::from_secs(10 * 60), "it waited");
+}
+
+#[tokio::test]
+async fn an_item_that_lives_again_keeps_its_row_although_the_finding_was_right() {
+    let lake = QuietLake::new("exambuddy", 10).await;
+    let attempt = lake.attempt();
+    lake.delete_unseen(&attempt);
+    let finding = single(&lake.verify().await);
+    lake.put_unseen(attempt);
+    let log = lake.repair(&[finding], "late").await;
+    assert!(log.iter().all(|entry| entry.outcome == RepairOutcome::AlreadyRight), "{log:#?}");
+    assert_eq!(differences(&lake.world, &lake.objects).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_tenant_and_a_sample_judge_their_part_only() {
+    let lake = QuietLake::new("exambuddy", 11).await;
+    let attempts = table_rows(&lake.objects, "attempts").await;
+    let admin = attempts.iter().find_map(|row| row.get("admin_id")).unwrap().clone();
+    let only = |value: &str| VerifyArguments {
+        only: Some(TenantFilter { variable: "admin_id".to_owned(), value: value.to_owned() }),
+        ..arguments()
+    };
+    let all = lake.verify().await.summary.dataset_keys;
+    let of_tenant = lake.verify_with(only(&admin)).await;
+    assert_eq!(of_tenant.findings, []);
+    assert!(of_tenant.summary.dataset_keys > 0 && of_tenant.summary.dataset_keys < all);
+    let of_nobody = lake.verify_with(only("nobody")).await;
+    assert_eq!((of_nobody.findings.len(), of_nobody.summary.dataset_keys), (0, 0));
+    let sample = lake.verify_with(VerifyArguments { sample: 0.3, ..arguments() }).await;
+    assert_eq!(sample.findings, []);
+    assert!(sample.summary.dataset_keys > 0 && sample.summary.dataset_keys < all);
+    let attempt = lake.attempt();
+    lake.delete_unseen(&attempt);
+    assert_eq!(of_datasets(&lake.verify_with(only("nobody")).await), []);
+}
+
+#[tokio::test]
+async fn a_repair_of_everything_writes_each_place() {
+    let lake = QuietLake::new("exambuddy", 12).await;
+    let attempt = lake.attempt();
+    lake.delete_unseen(&attempt);
+    let report = lake.verify().await;
+    assert!(report.findings.iter().any(|finding| finding.place == FindingPlace::Ledger));
+    let repairer = DriftRepairer::new(
+        lake.world.model(),
+        lake.world.table_names(),
+        Arc::from(STATE),
+        Arc::clone(&lake.world),
+        lake.world.clock,
+        TOLERANCE,
+    );
+    let judge = judge(&lake.world, Arc::clone(&lake.objects), Arc::clone(&lake.world), TOLERANCE);
+    let task = RepairTask::new(repairer, Some(judge), "all", &report.findings);
+    let log = task.run().await.unwrap();
+    assert!(log.iter().any(|entry| entry.finding.place == FindingPlace::Dataset), "{log:#?}");
+    assert!(log.iter().all(|entry| entry.outcome != RepairOutcome::Failed), "{log:#?}");
+    assert_eq!(lake.verify().await.findings, []);
+}
+
+#[tokio::test]
+async fn writes_that_go_on_are_never_taken_for_drift_of_datasets() {
+    let (mut judged, mut exports) = (0, 0);
+    for model in Model::built_in_names() {
+        for seed in 0..8 {
+            let world = OperationWorld::new(model, 3_000 + seed, 120, 300);
+            let objects = Arc::new(MemoryObjects::default());
+            objects.set_clock(world.clock.now());
+            world.set_activity(20);
+            fill(&world, &objects).await;
+            world.set_activity(100 + 60 * seed);
+            let lake = LiveLake::new(&world, Arc::clone(&objects), seed);
+            let report = verify(&world, lake.clone(), Arc::clone(&world), arguments()).await;
+            let drift = report.findings.iter().filter(|finding| finding.verdict == FindingVerdict::Drift);
+            assert_eq!(drift.collect::<Vec<_>>(), Vec::<&VerifyFinding>::new(), "{model} {seed}");
+            judged += report.summary.dataset_keys;
+            exports += lake.exports();
+            world.finish();
+            export_archive(&world, &objects, "rest").await;
+            let later = world.clock.now().plus(Duration::from_secs(24 * 3600));
+            store_heartbeat(&objects, later).await;
+            let quiet = verify(&world, Arc::clone(&objects), Arc::clone(&world), arguments()).await;
+            assert_eq!(quiet.findings, [], "{model} {seed}");
+        }
+    }
+    println!("{judged} items and rows judged, {exports} exports meanwhile");
+    assert!(judged > 1_000 && exports > 100, "{judged} judged, {exports} exports");
+}
