@@ -97,7 +97,11 @@ fn mapping(function: &str) -> MappingFacts {
 fn faults(facts: &DeploymentFacts) -> Vec<String> {
     let findings = judge(&model(), facts).into_iter();
     let faults = findings.filter(|finding| finding.verdict == HealthVerdict::Change);
-    faults.map(|finding| format!("{} of {}", finding.check, finding.subject)).collect()
+    let mut faults: Vec<String> =
+        faults.map(|finding| format!("{} of {}", finding.check, finding.subject)).collect();
+    // Several lookups use one index.
+    faults.dedup();
+    faults
 }
 
 /// The part that was found.
