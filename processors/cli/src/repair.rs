@@ -83,7 +83,11 @@ impl RepairCommand {
         if self.dry_run {
             let overlay = Arc::new(OverlayTables::new(Arc::clone(&deployment.tables)));
             let task = arguments.task(&deployment, overlay, "dry-run", &findings).await?.dry();
-            return print_log(&Box::pin(task.run()).await?, self.json);
+            let is_right = print_log(&Box::pin(task.run()).await?, self.json)?;
+            if !self.json {
+                print("Dry run: nothing was written.\n")?;
+            }
+            return Ok(is_right);
         }
         require_recovery(&deployment.tables, &deployment.state_table, self.without_recovery).await?;
         if !self.yes {

@@ -10,8 +10,8 @@ use afterwrite::sink::s3::S3Bucket;
 use afterwrite_local::dynamodb::EmbeddedStream;
 use afterwrite_mapping::aws::TableCheckpoints;
 use afterwrite_mapping::{
-    EventSourceMapping, FailureDestination, FaultPlan, MappingControl, MappingOptions, MappingPace,
-    MappingProgress, MappingSettings,
+    EventHandler, EventSourceMapping, FailureDestination, FaultPlan, MappingControl, MappingOptions,
+    MappingPace, MappingProgress, MappingSettings,
 };
 use futures::future::try_join_all;
 
@@ -32,6 +32,22 @@ struct StreamMapping<'d> {
     checkpoints: TableCheckpoints,
     progress: MappingProgress,
     discarded: S3Bucket,
+}
+
+/// A function whose failed invocations are reported: a mapping retries them silently.
+struct ReportingFunction<'d> {
+    name: &'d str,
+    function: &'d DevFunction,
+}
+
+impl EventHandler for ReportingFunction<'_> {
+    async fn handle(&self, event: Vec<u8>, remaining: Duration) -> Result<Vec<u8>> {
+        let handled = self.function.handle(event, remaining).await;
+        if let Err(error) = &handled {
+            eprintln!("afterwrite: {}: the invocation failed and is retried: {}", self.name, error.report());
+        }
+        handled
+    }
 }
 
 /// Delivers all streams until `control` ends it.
@@ -76,8 +92,8 @@ impl StreamMapping<'_> {
             on_failure: Some(&self.discarded as &dyn FailureDestination),
             ..MappingOptions::new(&self.progress, &self.checkpoints)
         };
-        let mapping =
-            EventSourceMapping::new(&self.stream, self.function, &SystemClock, &self.settings, options);
+        let function = ReportingFunction { name: &self.settings.function_name, function: self.function };
+        let mapping = EventSourceMapping::new(&self.stream, &function, &SystemClock, &self.settings, options);
         let ended = mapping.run(control).await;
         for skipped in self.progress.skipped() {
             eprintln!(

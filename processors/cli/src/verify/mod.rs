@@ -78,9 +78,24 @@ impl VerifyCommand {
         let deployment = self.deployment.connect().await?;
         let end = match &self.recheck {
             Some(file) => VerifyEnd::Done(Box::pin(self.recheck(&deployment, file)).await?),
-            None => Box::pin(self.verify(&deployment)).await?,
+            None => {
+                self.report.as_deref().map_or(Ok(()), remove_report)?;
+                Box::pin(self.verify(&deployment)).await?
+            }
         };
         print_end(&end, self.report.as_deref(), self.json)
+    }
+}
+
+/// Removes the report of an earlier run, so that no repair takes it for this one's if this one fails.
+fn remove_report(file: &Path) -> Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::new(ErrorKind::Configuration, "the report of an earlier run cannot be replaced")
+                .with("file", file.display().to_string())
+                .caused_by(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

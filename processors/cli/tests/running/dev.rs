@@ -87,6 +87,16 @@ fn has_file(folder: &Path, end: &str) -> bool {
 }
 
 #[tokio::test]
+async fn a_function_that_ends_at_once_is_reported() {
+    let mut development = Development::start(&["--function", "aggregator=/bin/false"]);
+    development.put_project().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    development.command.signal("INT");
+    let (_, _, errors) = development.command.ended();
+    assert!(errors.contains("afterwrite: aggregator: the invocation failed and is retried"), "{errors}");
+}
+
+#[tokio::test]
 async fn state_stays_with_data_and_a_change_is_counted_within_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
