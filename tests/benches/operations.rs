@@ -63,8 +63,9 @@ async fn main() {
     let (planned, used) = (&filled.output["plan"]["write_units"], &filled.output["totals"]["write_units"]);
     let units = format!("{used} ({planned} planned)");
     print_row("backfill (all rollups)", filled.seconds, items.len(), &units, Some(filled.memory));
-    let verified = measured(&proxy, &["verify", "--json"]).await;
+    let verified = measured(&proxy, &["verify", "--tolerance", "1", "--json"]).await;
     print_row("verify", verified.seconds, items.len(), "0", Some(verified.memory));
+    println!("\nbackfill: {}", filled.output["totals"]);
 }
 
 fn print_row(name: &str, seconds: f64, items: usize, units: &str, memory: Option<u64>) {
@@ -82,7 +83,7 @@ async fn script(server: &EmbeddedDynamoDb, proxy: &LatencyProxy, items: &[SdkIte
         .for_each_concurrent(CONCURRENCY, |item| {
             let update = client.update_item().table_name("Counters").key("PK", item["PK"].clone());
             let update = update.key("SK", AttributeValue::S("COUNT".to_owned()));
-            let update = update.update_expression("ADD items :one");
+            let update = update.update_expression("ADD counted :one");
             let update = update.expression_attribute_values(":one", AttributeValue::N("1".to_owned()));
             async move { drop(update.send().await.unwrap()) }
         })
@@ -105,7 +106,9 @@ async fn measured(proxy: &LatencyProxy, arguments: &[&str]) -> MeasuredCommand {
 
 async fn output_of(process: Child) -> Value {
     let ended = process.wait_with_output().await.unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    // 1: items whose looked-up items were deleted before anything was counted.
+    let is_done = matches!(ended.status.code(), Some(0 | 1));
+    assert!(is_done, "{}", String::from_utf8_lossy(&ended.stderr));
     serde_json::from_slice(&ended.stdout).unwrap()
 }
 
