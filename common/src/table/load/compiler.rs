@@ -344,7 +344,7 @@ impl EntityContext<'_, '_, '_> {
                     if !resolved.value_type.fits_key(resolved.format) {
                         let described = resolved.value_type.described();
                         let message = format!(
-                            "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with `:day` text or a number"
+                            "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with a format such as `:day` text or a number"
                         );
                         self.report(ProblemCode::UnfitKeyValue, at, message);
                     }
