@@ -134,10 +134,7 @@ async fn columns_are_read_as_the_entity_states() {
     let exported = workload.exported().await;
     let row = &exported["orders"][0];
     let times = ["made", "created", "local_time", "local_day"].map(|column| &*row[column]);
-    assert_eq!(
-        times,
-        ["2017-10-10T04:00:47Z", "1970-01-01T00:00:01Z", "2026-02-05T23:30:00Z", "2026-02-05"]
-    );
+    assert_eq!(times, ["2017-10-10T04:00:47Z", "1970-01-01T00:00:01Z", "2026-02-05T23:30:00Z", "2026-02-05"]);
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ impl Timestamp {
             let digit = digit.to_ascii_uppercase();
             let value = CROCKFORD.iter().position(|known| *known == digit)?;
             if index < TIME_DIGITS {
-                epoch_ms = epoch_ms << 5 | i64::try_from(value).ok()?;
+                epoch_ms = (epoch_ms << 5) | i64::try_from(value).ok()?;
             }
         }
         // The first digit has 3 bits: ten digits would hold 50.
@@ -70,9 +70,9 @@ impl Timestamp {
                 }
                 continue;
             }
-            bits = bits << 4 | u128::from(char::from(*byte).to_digit(16)?);
+            bits = (bits << 4) | u128::from(char::from(*byte).to_digit(16)?);
         }
-        let (version, variant) = (bits >> 76 & 0xf, bits >> 62 & 0b11);
+        let (version, variant) = ((bits >> 76) & 0xf, (bits >> 62) & 0b11);
         let epoch_ms = i64::try_from(bits >> 80).ok()?;
         (version == 7 && variant == 0b10).then(|| Self::from_epoch_ms(epoch_ms))
     }
@@ -160,7 +160,7 @@ mod tests {
         for _ in 0..length {
             let mut remainder = 0;
             for byte in &mut number {
-                let value = remainder << 8 | u32::from(*byte);
+                let value = (remainder << 8) | u32::from(*byte);
                 *byte = u8::try_from(value / base).unwrap();
                 remainder = value % base;
             }
@@ -180,8 +180,8 @@ mod tests {
             prop_assert_eq!(ms(Timestamp::of_ulid(&ulid)), expected, "{}", ulid);
 
             let mut uuid = [time_bytes, &random[..10]].concat();
-            uuid[6] = uuid[6] & 0x0f | 0x70;
-            uuid[8] = uuid[8] & 0x3f | 0x80;
+            uuid[6] = (uuid[6] & 0x0f) | 0x70;
+            uuid[8] = (uuid[8] & 0x3f) | 0x80;
             let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
             prop_assert_eq!(ms(Timestamp::of_uuid_v7(&hex)), expected, "{}", hex);
 

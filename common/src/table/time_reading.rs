@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::named::named_values;
+use super::named::{NamedValue as _, named_values};
 use super::time_bucket::TimeBucket;
 use crate::record::{Decimal, NamedZone, Timestamp};
 
@@ -94,7 +94,6 @@ pub enum TimeReading {
 impl TimeReading {
     /// The reading with this name in `times`.
     pub(super) fn of_name(name: &str) -> Option<Self> {
-        use super::named::NamedValue as _;
         let notation = TimeNotation::of_name(name).map(Self::Notation);
         notation.or_else(|| NamedZone::of_name(name).map(Self::Zone))
     }
@@ -126,6 +125,14 @@ impl TimeReading {
         match self {
             Self::Notation(_) | Self::Zone(_) => true,
             Self::Detected | Self::Bucket(..) => false,
+        }
+    }
+
+    /// Whether it reads a bucket, which is all that the key has of the time.
+    pub(super) fn is_bucket(self) -> bool {
+        match self {
+            Self::Bucket(..) => true,
+            Self::Detected | Self::Notation(_) | Self::Zone(_) => false,
         }
     }
 

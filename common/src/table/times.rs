@@ -70,8 +70,8 @@ pub(super) fn check(
 
 /// Why a value of this type cannot be read in this way; `of_key` is how a variable of the key is read.
 fn unfit(reading: TimeReading, of_key: TimeReading, value_type: ValueType) -> Option<String> {
-    if let TimeReading::Bucket(bucket, _) = of_key {
-        return Some(format!("the key has its {} and nothing more; remove it from `times`", bucket.name()));
+    if of_key.is_bucket() {
+        return Some(format!("the key has its `{of_key}` and nothing more; remove it from `times`"));
     }
     let fits = match reading {
         TimeReading::Notation(notation) if notation.is_numeric() => value_type.is_ordered(),
@@ -87,6 +87,8 @@ fn unfit(reading: TimeReading, of_key: TimeReading, value_type: ValueType) -> Op
             "it is {described}, which states a moment in any zone; write the zone into the format, as in `:day@{}`",
             zone.name()
         ),
-        _ => format!("it is {described}, and `{reading}` is not read from that"),
+        TimeReading::Zone(_) | TimeReading::Notation(_) | TimeReading::Detected | TimeReading::Bucket(..) => {
+            format!("it is {described}, and `{reading}` cannot be read from that")
+        }
     })
 }
