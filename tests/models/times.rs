@@ -103,7 +103,7 @@ async fn a_day_in_the_key_is_a_day_of_its_zone() {
 }
 
 #[tokio::test]
-async fn what_a_lookup_gives_is_read_as_in_its_entity() {
+async fn outputs_of_lookups_are_read_as_in_their_entity() {
     let mut workload = workload();
     workload.put(TABLE, order(1_000, "2026-10-25 12:00:00"));
     workload.put(TABLE, json!({ "PK": "COMPLAINT#x", "SK": "COMPLAINT", "order_id": KSUID }));
