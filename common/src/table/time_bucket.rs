@@ -28,7 +28,7 @@ named_values! {
 }
 
 impl TimeBucket {
-    /// What its text looks like: `0` stands for any digit.
+    /// The form of its text: `0` stands for any digit.
     #[must_use]
     pub fn shape(self) -> &'static str {
         match self {

@@ -51,7 +51,7 @@ pub(super) fn check(
     for (name, written) in times {
         let owner = format!("{}: the time `{}`", entity.owner, name.value);
         let names = NameScope { entity: scope, outputs: &[] };
-        // To be named here is no use of an attribute: it need not be decoded.
+        // An attribute that only `times` names need not be decoded.
         let problem = match names.resolve(name.value, &mut AttributeInterner::default()) {
             Err(problem) => problem,
             Ok(_) if base_name(name.value) != name.value => Some((
