@@ -9,7 +9,7 @@ use super::problem::ProblemCode;
 use crate::table::template_order::LiteralOrder;
 use crate::table::{Entity, Model};
 
-/// Orders the entities, and reports those whose items cannot be told apart.
+/// Orders the entities, and reports those whose items nothing distinguishes.
 pub(super) fn order_entities(compiler: &mut ModelCompiler<'_, '_>) {
     let model = &compiler.model;
     let mut yields: Vec<Vec<usize>> = vec![Vec::new(); model.entities.len()];
