@@ -218,6 +218,7 @@ async fn duckdb_accepts_every_checked_in_statement() {
             ("exambuddy", 5),
             ("github", 3),
             ("glad", 1),
+            ("metering", 1),
             ("quiz", 3),
             ("shop", 3),
             ("social", 3)

@@ -95,6 +95,11 @@ fn github_matches_its_recount_with_every_fault() {
 }
 
 #[test]
+fn metering_matches_its_recount_with_every_fault() {
+    assert_every_seed_matches_the_recount("metering");
+}
+
+#[test]
 fn social_matches_its_recount_with_every_fault() {
     assert_every_seed_matches_the_recount("social");
 }

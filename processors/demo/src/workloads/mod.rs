@@ -6,6 +6,7 @@ mod ecommerce;
 mod exambuddy;
 mod github;
 mod glad;
+mod metering;
 mod quiz;
 mod shop;
 mod social;
@@ -16,7 +17,7 @@ use afterwrite::{Error, ErrorKind, Result};
 use crate::workload::Workload;
 
 /// All workloads; the first is the default.
-pub static ALL: [&Workload; 8] = [
+pub static ALL: [&Workload; 9] = [
     &exambuddy::WORKLOAD,
     &algoitny::WORKLOAD,
     &quiz::WORKLOAD,
@@ -24,6 +25,7 @@ pub static ALL: [&Workload; 8] = [
     &glad::WORKLOAD,
     &ecommerce::WORKLOAD,
     &github::WORKLOAD,
+    &metering::WORKLOAD,
     &social::WORKLOAD,
 ];
 
@@ -122,7 +124,9 @@ mod tests {
         let error = of("cinema").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
         assert!(
-            error.to_string().contains("exambuddy, algoitny, quiz, shop, glad, ecommerce, github, social"),
+            error
+                .to_string()
+                .contains("exambuddy, algoitny, quiz, shop, glad, ecommerce, github, metering, social"),
             "{error}"
         );
     }

@@ -4,6 +4,7 @@ mod algoitny;
 mod ecommerce;
 mod github;
 mod glad;
+mod metering;
 mod quiz;
 mod row;
 mod shop;
@@ -35,6 +36,7 @@ impl ModelExpectations {
             "ecommerce" => Self { cache_keys: ecommerce::cache_keys, row: ecommerce::row },
             "github" => Self { cache_keys: github::cache_keys, row: github::row },
             "glad" => Self { cache_keys: glad::cache_keys, row: glad::row },
+            "metering" => Self { cache_keys: metering::cache_keys, row: metering::row },
             "quiz" => Self { cache_keys: quiz::cache_keys, row: quiz::row },
             "shop" => Self { cache_keys: shop::cache_keys, row: shop::row },
             "social" => Self { cache_keys: social::cache_keys, row: social::row },
