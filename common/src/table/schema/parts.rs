@@ -13,6 +13,7 @@ use crate::table::dataset::COLUMN_KEYS;
 use crate::table::derivation::DerivationFunction;
 use crate::table::named::NamedValue as _;
 use crate::table::rollup::{EXPIRY_KEYS, MAX_SHARDS};
+use crate::table::time_reading::TimeNotation;
 use crate::table::value_type::DeclaredType;
 use crate::table::{OnExpiry, RowHistory};
 
@@ -38,7 +39,7 @@ pub(super) fn entity(key: &str) -> Option<KeyForm> {
         ),
         "times" => optional(
             "How names are read as times: a unit, ulid, ksuid, uuidv7, or an IANA time zone.",
-            map_of(&text()),
+            map_of(&any_of([named::<TimeNotation>(), text()])),
         ),
         "secret" => optional("Attributes that never leave the table.", texts()),
         "on_expiry" => optional(
