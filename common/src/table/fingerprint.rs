@@ -50,6 +50,9 @@ impl ModelFacts<'_> {
             let described = measure.describe(&notation).text;
             self.add(&["measure", &aggregate.name, &measure.name, &described]);
         }
+        for (variable, name) in &aggregate.bindings {
+            self.add(&["bind", &aggregate.name, variable, name]);
+        }
         for rollup in aggregate.into.iter().filter_map(|into| model.rollups.get(into.rollup)) {
             let described = rollup.describe();
             let (shards, expires) = (described.shards.to_string(), described.expires.unwrap_or_default());

@@ -130,6 +130,7 @@
 //! `exists`, `numeric`, `anything-but`; `"$or"` takes a list of conditions. See [`Pattern`].
 
 mod aggregate;
+mod binding;
 mod cache;
 mod column_type;
 mod dataset;
@@ -155,6 +156,7 @@ mod value_type;
 use std::sync::Arc;
 
 pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupExpiry};
+pub use binding::KeyBinding;
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};

@@ -107,7 +107,7 @@ impl ModelTables<'_> {
     fn mirrors(&self) -> Table {
         let mut table = fitted_table(&["attribute", "shows", "of rollup"]);
         for (attribute, mirror) in self.0.mirrors.iter() {
-            table.add_row([attribute, &mirror.measure, &mirror.rollup]);
+            table.add_row([attribute, &mirror.measure, &mirror.source()]);
         }
         table
     }
