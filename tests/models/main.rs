@@ -2,7 +2,7 @@
 //!
 //! `written` holds workloads of the built-in models, written by hand together with the results that they must have; `generated` runs the
 //! demo's workloads with faults injected. `reference` does the same for the examples of `docs/MODEL.md`, `bindings` for counts on items that
-//! other attributes name, and `evolution` for changes of a model. `exambuddy` has tests of its own: `golden`, `simulation` and the recording `exam-42`.
+//! other attributes name, `lookups` for lookups by primary key, and `evolution` for changes of a model. `exambuddy` has tests of its own: `golden`, `simulation` and the recording `exam-42`.
 
 #![expect(clippy::indexing_slicing, reason = "a test that meets the unexpected must fail at once")]
 
@@ -10,6 +10,7 @@ mod bindings;
 mod delivery;
 mod evolution;
 mod generated;
+mod lookups;
 mod reference;
 mod values;
 mod workload;

@@ -80,7 +80,13 @@ impl ModelFacts<'_> {
         let Some(lookup) = model.lookups.get(used.lookup) else { return };
         let described = lookup.describe(model);
         self.add(&["uses", aggregate, &lookup.name]);
-        self.add(&["lookup", &lookup.name, &described.of, &described.index, &described.key]);
+        self.add(&[
+            "lookup",
+            &lookup.name,
+            &described.of,
+            described.index.as_deref().unwrap_or("primary key"),
+            &described.key,
+        ]);
         for output in &lookup.outputs {
             self.add(&["output", &lookup.name, output]);
         }

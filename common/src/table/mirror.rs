@@ -270,7 +270,8 @@ impl MirrorCompiler<'_, '_, '_, '_> {
     /// The indexes through which lookups find such items do not depend on what is mirrored onto them.
     fn check_indexes(&mut self, mirrored: &MirroredPath) {
         let ModelCompiler { model, places, .. } = &*self.compiler;
-        let lookups = model.lookups.iter().zip(&places.lookups).filter(|(lookup, _)| lookup.of == self.onto);
+        let lookups = model.lookups.iter().zip(&places.lookups);
+        let lookups = lookups.filter(|(lookup, _)| lookup.of == self.onto && lookup.index().is_some());
         let mut keys = lookups.flat_map(|(lookup, at)| {
             let key = std::iter::once(&lookup.partition).chain(&lookup.sort);
             key.map(|(attribute, _)| (AttributePath::from(attribute), &lookup.name, *at))
