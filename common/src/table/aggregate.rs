@@ -219,7 +219,7 @@ fn check_bindings(
     }
     let variables: Vec<Arc<str>> = known.flat_map(|rollup| rollup.variables.iter().cloned()).collect();
     if !rollups.is_empty() {
-        let keys = if rollups.len() == 1 { "the key of its rollup" } else { "no key of its rollups" };
+        let keys = if rollups.len() == 1 { "the key of its rollup" } else { "the keys of its rollups" };
         bindings.check_variables(compiler, owner, (keys, &variables));
         bindings.check_formats(compiler, owner, &variables);
     }

@@ -46,23 +46,27 @@ impl<'d> BindingSettings<'d> {
         }
     }
 
-    /// Reports bindings of names that are none of these variables of a key; `keys` is what the message calls the key.
+    /// Reports bindings of names that are none of these variables of a key, which the message calls `keys`; returns whether there are none.
     pub(super) fn check_variables(
         &self,
         compiler: &mut ModelCompiler<'_, '_>,
         owner: &str,
         (keys, variables): (&str, &[Arc<str>]),
-    ) {
+    ) -> bool {
+        let mut are_known = true;
         for (name, _) in &self.pairs {
             let is_known = variables
                 .iter()
                 .any(|variable| **variable == *name.value || base_name(variable) == name.value);
             if !is_known {
                 let nearest = suggestion(name.value, variables.iter().map(|variable| base_name(variable)));
-                let message = format!("{owner}: `bind`: {keys} has no variable `{}`{nearest}", name.value);
+                let message =
+                    format!("{owner}: `bind`: `{}` is not a variable of {keys}{nearest}", name.value);
                 compiler.report(ProblemCode::UnfitBinding, name.at, message);
+                are_known = false;
             }
         }
+        are_known
     }
 
     /// Reports bindings of variables with a format to a name with another one.

@@ -102,6 +102,8 @@ struct MirrorCompiler<'p, 'c, 's, 'd> {
     /// Path and measure.
     attributes: Vec<(Located<&'d str>, Located<&'d str>)>,
     bindings: BindingSettings<'d>,
+    /// Whether a binding was reported.
+    has_wrong_bindings: bool,
 }
 
 /// A variable of the rollup's key that is an output of a lookup.
@@ -127,7 +129,17 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let entity = compiler.entity_named(owner, onto);
     let rollup = compiler.rollup_named(owner, from);
     let (Some(onto), Some(from)) = (entity, rollup) else { return Some(()) };
-    MirrorCompiler { compiler, owner: owner.clone(), onto, from, names, attributes, bindings }.compile(*at);
+    MirrorCompiler {
+        compiler,
+        owner: owner.clone(),
+        onto,
+        from,
+        names,
+        attributes,
+        bindings,
+        has_wrong_bindings: false,
+    }
+    .compile(*at);
     Some(())
 }
 
@@ -190,9 +202,11 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         let (Some(entity), Some(rollup)) = (model.entities.get(self.onto), self.rollup()) else { return };
         let (variables, known, name) =
             (entity.variables.clone(), rollup.variables.clone(), Arc::clone(&rollup.name));
-        self.bindings.check_variables(self.compiler, &self.owner, ("the item's key", &variables));
+        let are_known =
+            self.bindings.check_variables(self.compiler, &self.owner, ("the item's key", &variables));
         let bound = variables.iter().filter_map(|variable| self.bindings.source(variable));
         let missing: Vec<_> = bound.filter(|source| position(&known, source.value).is_none()).collect();
+        self.has_wrong_bindings = !are_known || !missing.is_empty();
         for source in missing {
             let nearest = suggestion(source.value, known.iter().map(|variable| &**variable));
             let message =
@@ -293,11 +307,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             return Vec::new();
         };
         let place = |variable: &Arc<str>| position(&rollup.variables, self.source(variable));
-        // A variable that is bound to none of the rollup's was reported as that.
-        let missing = entity
-            .variables
-            .iter()
-            .find(|variable| place(variable).is_none() && self.bindings.source(variable).is_none());
+        let missing = entity.variables.iter().find(|variable| place(variable).is_none());
         if let Some(missing) = missing
             && self.has_both_keys()
         {
@@ -368,10 +378,12 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         (key, terms)
     }
 
-    /// Whether both keys are known; otherwise the cause was reported before.
+    /// Whether both keys and the bindings are known; otherwise the cause was reported before.
     fn has_both_keys(&self) -> bool {
-        self.rollup()
-            .is_some_and(|rollup| !rollup.partition.pieces.is_empty() && !rollup.sort.pieces.is_empty())
+        !self.has_wrong_bindings
+            && self
+                .rollup()
+                .is_some_and(|rollup| !rollup.partition.pieces.is_empty() && !rollup.sort.pieces.is_empty())
             && !self.compiler.scopes.get(self.onto).is_some_and(|scope| scope.is_incomplete)
     }
 
