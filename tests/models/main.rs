@@ -12,6 +12,7 @@ mod evolution;
 mod generated;
 mod lookups;
 mod reference;
+mod times;
 mod values;
 mod workload;
 mod written;
