@@ -267,13 +267,8 @@ impl EntityContext<'_, '_, '_> {
         let expires = lifetime.and_then(|lifetime| {
             let Located { value: variable, at: named_at } = names.get(lifetime.variable)?;
             let owner = format!("{owner}: `expires`");
-<<<<<<< HEAD
             let resolved = self.resolve(&owner, Located { value: &**variable, at: *named_at })?;
-            if !resolved.value_type.fits_key(ValueFormat::Day) {
-=======
-            let resolved = self.resolve(&owner, Located { value: &**variable, at })?;
             if !resolved.value_type.is_ordered() {
->>>>>>> main
                 let described = resolved.value_type.described();
                 let message =
                     format!("{owner}: `{variable}` is {described}, not a time; name text or a number");

@@ -379,17 +379,13 @@ impl MirrorCompiler<'_, '_, '_, '_> {
         (key, terms)
     }
 
-<<<<<<< HEAD
-    /// Whether both keys and the bindings are known; otherwise the cause was reported before.
-=======
     /// How an output of a lookup is read as a time.
     fn reading_of(&self, lookup: Option<usize>, output: usize) -> TimeReading {
         let types = lookup.and_then(|lookup| self.compiler.output_types.get(lookup));
         types.and_then(|types| types.get(output)).map(|(_, reading)| *reading).unwrap_or_default()
     }
 
-    /// Whether both keys are known; otherwise the cause was reported before.
->>>>>>> main
+    /// Whether both keys and the bindings are known; otherwise the cause was reported before.
     fn has_both_keys(&self) -> bool {
         !self.has_wrong_bindings
             && self

@@ -114,11 +114,8 @@ problem_codes! {
     Warning "AW106" UnusedOutputs "a part names a lookup and uses none of its outputs"
     Warning "AW107" QueryWithoutDataset "a saved query reads none of the datasets"
     Warning "AW108" RetiredSetting "a setting has no meaning any more"
-<<<<<<< HEAD
-    Warning "AW111" EqualMeasures "two measures of a rollup are always equal"
-=======
     Warning "AW109" UnusedSeparator "no key of a table contains its separator"
->>>>>>> main
+    Warning "AW111" EqualMeasures "two measures of a rollup are always equal"
 }
 
 #[cfg(test)]

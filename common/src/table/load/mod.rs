@@ -18,11 +18,8 @@ mod check;
 pub(super) mod code;
 mod compile;
 pub(super) mod compiler;
-<<<<<<< HEAD
-mod equal_measures;
-=======
 mod entity_order;
->>>>>>> main
+mod equal_measures;
 mod key_overlap;
 pub(super) mod problem;
 pub(super) mod reader;
