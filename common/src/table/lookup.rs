@@ -158,7 +158,11 @@ struct LookedUpKey {
     terms: Option<Vec<Term>>,
 }
 
-fn index_key(compiler: &mut ModelCompiler<'_, '_>, owner: &str, key: &[(Located<&str>, Located<&str>)]) -> LookedUpKey {
+fn index_key(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    key: &[(Located<&str>, Located<&str>)],
+) -> LookedUpKey {
     let (mut inputs, mut templates) = (Vec::new(), Vec::new());
     for (attribute, text) in key {
         let template = compiler.template(owner, *text, &mut inputs).unwrap_or_default();
