@@ -84,9 +84,12 @@ fn derivation_function(name: &str) -> Option<(&'static str, Value)> {
 pub(super) fn lookup(key: &str) -> Option<KeyForm> {
     Some(match key {
         "of" => required("The entity that has the values.", text()),
-        "index" => required("A global secondary index of the entity's table.", text()),
-        "key" => required(
-            "Templates of the index's partition key and, if the query uses it, its sort key.",
+        "index" => optional(
+            "A global secondary index of the entity's table; without one, the item is read by its primary key.",
+            text(),
+        ),
+        "key" => optional(
+            "Templates of the index's key, or of the entity's; required with an index.",
             json!({ "type": "object", "additionalProperties": text(), "minProperties": 1, "maxProperties": 2 }),
         ),
         "gives" => {
