@@ -14,7 +14,7 @@ use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::template::split_format;
 use super::value_type::ValueType;
-use super::{InternedPath, LookupUse, Model, Term, ValueFormat};
+use super::{Entity, InternedPath, LookupUse, Model, Term, ValueFormat};
 use crate::record::AttributeId;
 
 /// The partition of a row whose item has no day.
@@ -50,6 +50,11 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// Whether it has the rows of an entity.
+    pub(crate) fn is_of(&self, entity: &Entity, model: &Model) -> bool {
+        model.entities.get(self.of).is_some_and(|of| std::ptr::eq(of, entity))
+    }
+
     /// Every term that its rows are made from.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         let columns = self.columns.iter().map(|column| &column.from);

@@ -63,6 +63,7 @@ fn report_unused_derivations(model: &Model, places: &[Vec<usize>], findings: &mu
                 is_used.get_mut(index).into_iter().for_each(|used| *used = true);
             }
         };
+        entity.when.iter().for_each(|when| when.each_term(&mut note));
         entity.offers.iter().flat_map(LookupUse::terms).for_each(&mut note);
         let aggregates = entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
         aggregates.for_each(|aggregate| aggregate.each_term(&mut note));
