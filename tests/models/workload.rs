@@ -204,9 +204,17 @@ impl TableWorkload {
         format!("{failures:?}")
     }
 
-    /// Delivers all records in this order, table by table.
+    /// Delivers all records in this order, table by table. Each must be of an entity.
     pub(crate) async fn deliver(&self, order: DeliveryOrder) -> DeliveredWorkload {
-        let consumer = self.consumer();
+        self.deliver_to(self.consumer(), order).await
+    }
+
+    /// The same; items may be of no entity for a while.
+    pub(crate) async fn deliver_moving(&self, order: DeliveryOrder) -> DeliveredWorkload {
+        self.deliver_to(self.consumer().accepting_unmatched(), order).await
+    }
+
+    async fn deliver_to(&self, consumer: DeliveredWorkload, order: DeliveryOrder) -> DeliveredWorkload {
         for table in &self.model.tables {
             let of_table = self.records.iter().filter(|(name, _)| **name == *table.name);
             let records: Vec<&Value> = of_table.map(|(_, record)| record).collect();

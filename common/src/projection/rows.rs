@@ -4,6 +4,7 @@
 //! INSERT, MODIFY     a row of the new image, in the partition of its day
 //! REMOVE, EXPIRE     a row of the old image, in the partition of its day
 //! a changed day      another row: the old image as REMOVE, at the same position, in the partition that the item leaves
+//! a changed condition  a row as REMOVE of the old image if the item no longer meets the dataset's condition; nothing while it does not
 //! a changed entity   a row as REMOVE of the old image in the datasets that the item leaves, a row of the new image in those that it enters
 //! ```
 //!
@@ -123,16 +124,17 @@ pub fn datasets_of<'c>(candidates: &'c ItemCandidates<'_, '_>) -> impl Iterator<
     candidates.iter().flat_map(|identity| candidates.model().datasets_of(identity.entity))
 }
 
-/// The scope of an image, if the item belongs to the dataset in this state: it is of its entity.
+/// The scope of an image, if the item belongs to the dataset in this state: it is of its entity and meets its condition.
 fn scope_in<'s, 'a: 's>(
     dataset: &Dataset,
     candidates: &'s ItemCandidates<'_, '_>,
     image: &'s Image<'a>,
 ) -> Option<ImageScope<'s, 'a>> {
     let identity = candidates.in_state(image)?;
-    dataset
-        .is_of(identity.entity, candidates.model())
-        .then(|| ImageScope::of(candidates.model(), identity, image))
+    let scope = ImageScope::of(candidates.model(), identity, image);
+    let belongs = dataset.is_of(identity.entity, candidates.model())
+        && dataset.when.as_ref().is_none_or(|when| scope.satisfies(when));
+    belongs.then_some(scope)
 }
 
 /// An image that the stream's view type does not include.

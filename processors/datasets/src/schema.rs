@@ -55,7 +55,7 @@ pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
     Arc::new(Schema::new(columns.chain(common).collect::<Vec<_>>()))
 }
 
-/// A hash of the model's generation and the dataset's columns and partition. After any of them has changed, everything can be
+/// A hash of the model's generation, the dataset's columns and partition, and the conditions on its items. After any of them has changed, everything can be
 /// exported again under other keys.
 pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
@@ -65,6 +65,11 @@ pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
         hash.update(format!("{name} {column_type} {source} {required}\n"));
     }
     hash.update(&*dataset.partition_source);
+    let entity = model.entities.get(dataset.of).map(|entity| entity.describe(model, dataset.of));
+    let conditions = [dataset.describe(model).when, entity.and_then(|entity| entity.when)];
+    for condition in conditions.into_iter().flatten() {
+        hash.update(format!("\n{condition}"));
+    }
     hex(&hash.finalize(), 4)
 }
 

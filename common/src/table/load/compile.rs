@@ -80,7 +80,7 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
             model.attributes =
                 std::mem::take(&mut model.attributes).with_eager_fields(decisive.iter().copied());
         }
-        let eager = dataset::attributes_of_days(model).chain(decisive);
+        let eager = dataset::attributes_of_partitions(model).chain(decisive);
         model.row_attributes = row_attributes.with_eager_fields(eager);
         self.named("queries", "query", &dataset::QUERY_KEYS, dataset::compile_query);
     }

@@ -69,7 +69,10 @@ fn report_unused_derivations(model: &Model, places: &[Vec<usize>], findings: &mu
         aggregates.for_each(|aggregate| aggregate.each_term(&mut note));
         let caches = entity.caches.iter().filter_map(|index| model.caches.get(*index));
         caches.for_each(|rule| rule.each_term(&mut note));
-        model.datasets_of(entity).for_each(|(_, dataset)| dataset.terms().for_each(&mut note));
+        model.datasets_of(entity).for_each(|(_, dataset)| {
+            dataset.terms().for_each(&mut note);
+            dataset.when.iter().for_each(|when| when.each_term(&mut note));
+        });
         let all = entity.derivations.iter().zip(places).zip(is_used);
         for ((derivation, at), _) in all.filter(|(_, is_used)| !is_used) {
             let message = format!(
