@@ -17,7 +17,6 @@
 //! sent again. Every request here is idempotent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::distribute::{DistributionLimits, invalidate_paths};
@@ -31,7 +30,6 @@ use crate::projection::{RecordsByPath, StaleCaches, StaleKey};
 use crate::record::{Image, Timestamp};
 use crate::retry::RetryPolicy;
 use crate::sink::{Cache, Distribution, PathQueue};
-use crate::table::Model;
 
 /// How long an unreachable cache is retried. Longer would only delay the shard, and the records are redelivered anyway.
 const CACHE_LIMIT: Duration = Duration::from_secs(5);
@@ -95,7 +93,7 @@ pub struct InvalidationOutcome {
 pub struct InvalidationTotals {
     /// Cache keys that were removed, replaced by a tombstone, or given the next generation.
     pub keys: usize,
-    /// The same by rule: an index into [`Model::caches`], and how many keys.
+    /// The same by rule: an index into [`crate::table::Model::caches`], and how many keys.
     pub keys_by_rule: BTreeMap<usize, usize>,
     /// CloudFront paths invalidated, after coalescing.
     pub paths: usize,
