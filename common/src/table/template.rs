@@ -325,7 +325,7 @@ impl TemplateSymbol {
             | (Self::Any { except } | Self::Rest { except }, Self::Exactly(character)) => {
                 *except != Some(*character)
             }
-            // A separator is not a digit, so any digit will do; and some character is no separator of either.
+            // A separator never is a digit, so any digit will do; and two separators leave other characters.
             (Self::Digit | Self::Any { .. } | Self::Rest { .. }, Self::Digit)
             | (_, Self::Any { .. } | Self::Rest { .. }) => true,
         }

@@ -13,7 +13,7 @@ use crate::record::AttributePath;
 use crate::table::template_order::LiteralOrder;
 use crate::table::{Entity, Model, Term};
 
-/// Orders the entities, and reports those whose items cannot be told apart.
+/// Orders the entities, and reports those whose items nothing distinguishes.
 pub(super) fn order_entities(compiler: &mut ModelCompiler<'_, '_>) {
     let model = &compiler.model;
     let mut relations = vec![EntityRelations::default(); model.entities.len()];
