@@ -1,6 +1,7 @@
 use super::*;
 use crate::entity::SourceKey;
 use crate::record::RecordDecoder;
+use crate::table::Model;
 
 const MODEL: &str = r##"
 name = "library"
