@@ -78,7 +78,7 @@ impl<'r> SourceKey<'r> {
 
     /// The entities that an item with this key can be of; none if no entity has such a key, or if it is the heartbeat.
     pub fn candidates<'m, 'k>(&'k self, model: &'m Model) -> ItemCandidates<'m, 'k> {
-        let mut candidates = ItemCandidates { model, identities: SmallVec::new() };
+        let mut candidates = ItemCandidates { model, first: None, others: Vec::new() };
         if self.is_heartbeat() {
             return candidates;
         }
@@ -93,7 +93,7 @@ impl<'r> SourceKey<'r> {
                 continue;
             }
             let Some(variables) = bindings.iter().copied().collect::<Option<_>>() else { continue };
-            candidates.identities.push(ItemIdentity { entity, variables });
+            candidates.push(ItemIdentity { entity, variables });
             if entity.when.is_none() {
                 // It takes all that is left.
                 break;
@@ -117,15 +117,17 @@ impl<'r> SourceKey<'r> {
 #[derive(Clone, Debug)]
 pub struct ItemCandidates<'m, 'k> {
     model: &'m Model,
-    /// In the order of preference. All but the last have a condition.
-    identities: SmallVec<[ItemIdentity<'m, 'k>; 1]>,
+    /// The one that is preferred; mostly the only one, so that nothing is allocated.
+    first: Option<ItemIdentity<'m, 'k>>,
+    /// The others, in the order of preference. All identities but the last have a condition.
+    others: Vec<ItemIdentity<'m, 'k>>,
 }
 
 impl<'m, 'k> ItemCandidates<'m, 'k> {
     /// Whether no entity has such a key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.identities.is_empty()
+        self.first.is_none()
     }
 
     /// The model.
@@ -136,13 +138,21 @@ impl<'m, 'k> ItemCandidates<'m, 'k> {
 
     /// The identities that the item can have, in the order of preference.
     pub fn iter(&self) -> impl Iterator<Item = &ItemIdentity<'m, 'k>> {
-        self.identities.iter()
+        self.first.iter().chain(&self.others)
     }
 
     /// The item's identity, if its key alone decides.
     #[must_use]
     pub fn by_key(&self) -> Option<&ItemIdentity<'m, 'k>> {
-        self.identities.first().filter(|identity| identity.entity.when.is_none())
+        self.first.as_ref().filter(|identity| identity.entity.when.is_none())
+    }
+
+    fn push(&mut self, identity: ItemIdentity<'m, 'k>) {
+        if self.first.is_none() {
+            self.first = Some(identity);
+        } else {
+            self.others.push(identity);
+        }
     }
 
     /// Whether something holds of an entity that the item can be of.
