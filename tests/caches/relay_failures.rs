@@ -193,12 +193,7 @@ async fn a_dead_cache_fails_only_the_records_with_stale_keys() {
     let model = shop(SHOP);
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
     let cache = RedisCache::new(&nowhere, CacheTopology::Single, None).unwrap();
-    let invalidator = CacheInvalidator::<_, CloudFront, SqsQueue, _>::new(
-        Arc::clone(&model),
-        Some(cache),
-        None,
-        SystemClock,
-    );
+    let invalidator = CacheInvalidator::<_, CloudFront, SqsQueue, _>::new(Some(cache), None, SystemClock);
     let stream = Arc::new(MemoryStream::default());
     let archiver = ChangeArchiver::new(Arc::clone(&stream), MemoryObjects::default(), SystemClock);
     let relay = StreamRelay::new(tables(&model), Some(invalidator), Some(archiver), SystemClock);
