@@ -11,6 +11,7 @@ mod evolution;
 mod generated;
 mod moving;
 mod reference;
+mod times;
 mod values;
 mod workload;
 mod written;

@@ -14,7 +14,7 @@ use super::load::suggestion::listed;
 use super::named::{named_values, parse_named, read_named};
 use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
-use super::{InternedPath, LookupUse, Model, ModelNotation, Pattern, Template, Term};
+use super::{InternedPath, LookupUse, Model, ModelNotation, Pattern, Template, Term, TimeReading, times};
 use crate::record::{AttributeId, AttributePath};
 
 /// A kind of item, recognized by its primary key.
@@ -39,6 +39,8 @@ pub struct Entity {
     pub variables: Vec<Arc<str>>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
     pub derivations: Vec<Derivation>,
+    /// How names are read as times: variables of the key, derived values, attributes. All others are detected.
+    pub times: Vec<(Arc<str>, TimeReading)>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
     /// The aggregates of this entity: indexes into [`Model::aggregates`].
@@ -118,6 +120,7 @@ impl Entity {
             yields_to: self.yields_to.iter().map(|entity| model.entity_name(*entity)).collect(),
             on_expiry: self.on_expiry,
             derived: derived.map(|value| (&value.name, value.kind.describe(&notation))).collect(),
+            times: self.times.iter().map(|(name, reading)| (name, reading.to_string())).collect(),
             secret: self.secrets.iter().map(ToString::to_string).collect(),
         }
     }
@@ -140,6 +143,9 @@ pub struct EntityDescription {
     pub on_expiry: OnExpiry,
     /// How its derived values are computed.
     pub derived: NamedList<String>,
+    /// How names are read as times, where it is declared.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub times: NamedList<String>,
     /// The attributes that never leave the table.
     pub secret: Vec<String>,
 }
@@ -151,7 +157,8 @@ pub(super) fn decisive_attributes(model: &Model) -> Vec<AttributeId> {
 }
 
 /// The keys of an entity.
-pub(super) const KEYS: [&str; 7] = ["table", "key", "when", "attributes", "derive", "secret", "on_expiry"];
+pub(super) const KEYS: [&str; 8] =
+    ["table", "key", "when", "attributes", "derive", "times", "secret", "on_expiry"];
 
 /// Compiles an entity.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -159,6 +166,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let problems = &mut *compiler.problems;
     let key = settings.required_pairs("key", problems);
     let attributes = read_attributes(settings, problems);
+    let times = settings.pairs("times", problems);
     let on_expiry = read_named(settings, "on_expiry", problems).unwrap_or_default();
     let (table, secrets) = (settings.text("table", problems), settings.texts("secret", problems));
     compiler.check_name("entity", settings.located_name());
@@ -172,6 +180,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         let table = format!("table `{}`", table.name);
         compiler.key(owner, &key, (&table, &wanted), *at, &mut scope.variables)
     });
+    scope.times = times::compile(compiler, settings, &times);
     let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
     let templates = templates.map(|keys| keys.into_iter().map(|key| Template { separator, ..key }));
     // A key that is wrong may have other variables than those that could be read.
@@ -179,6 +188,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let mut templates = templates.into_iter().flatten();
     let variables = scope.variables.clone();
     let (derivations, scope) = derivation::compile(compiler, settings, scope);
+    times::check(compiler, settings, &times, &scope);
+    let times = scope.times.clone();
     let scope = Arc::new(scope);
     let when = compiler.context_of(owner, Arc::clone(&scope)).pattern(owner, settings.get("when"));
     let index = compiler.model.entities.len();
@@ -194,6 +205,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         when,
         variables,
         derivations,
+        times,
         on_expiry,
         secrets: secrets.iter().map(|secret| AttributePath::dotted(secret.value)).collect(),
         ..Entity::default()

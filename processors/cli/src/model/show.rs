@@ -50,6 +50,7 @@ impl fmt::Display for ModelTables<'_> {
         writeln!(f, "{name}, generation {generation}; archived changes: {}", archive.name())?;
         let parts = [
             ("Entities", self.entities()),
+            ("Times", self.times()),
             ("Lookups", self.lookups()),
             ("Rollups", self.rollups()),
             ("Measures", self.aggregates()),
@@ -76,6 +77,16 @@ impl ModelTables<'_> {
             };
             let key = format!("{}{condition}{unless}", entity.key);
             table.add_row([name, &entity.table, &key, on_expiry, &secret]);
+        }
+        table
+    }
+
+    fn times(&self) -> Table {
+        let mut table = fitted_table(&["entity", "time", "read as"]);
+        for (name, entity) in self.0.entities.iter() {
+            for (time, reading) in entity.times.iter() {
+                table.add_row([name, time, reading]);
+            }
         }
         table
     }
