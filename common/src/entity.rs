@@ -4,7 +4,7 @@
 //! primary key ─▶ SourceKey ─▶ ItemCandidates: the entities that an item with this key can be of ─▶ an image ─▶ ItemIdentity
 //! ```
 //!
-//! Nearly always a key has one candidate, and no image is needed. The entities of several candidates are told apart by their conditions
+//! Nearly always a key has one candidate, and no image is needed. Several candidates are distinguished by their conditions
 //! (`when`), which are evaluated on an image: `ItemCandidates::in_state`. So an item may be of different entities before and after a change.
 //! Pure.
 

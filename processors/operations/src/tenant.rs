@@ -63,7 +63,7 @@ pub(crate) async fn items_of_tenant<'p, T: Tables>(
 impl TenantFilter {
     /// Whether an item belongs to the tenant: by its key's variables, else by an attribute, else by a lookup.
     pub(crate) fn matches(&self, model: &Model, item: &IdentifiedItem<'_>) -> TenantMatch {
-        // What is counted of an item of no entity any more was counted by its key.
+        // The ledger may still count an item that is of no entity any more: then its key decides.
         let identity = item.identity(model).or_else(|| item.candidates.iter().next().cloned());
         let Some(identity) = identity else { return TenantMatch::Outside };
         let variable = identity.entity.variables.iter().position(|name| **name == *self.variable);

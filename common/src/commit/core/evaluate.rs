@@ -250,7 +250,7 @@ impl<'r> LedgerItem<'r> {
         contributions(&context.core.model, self.candidates, image, lookups, self.sharding(), targets)
     }
 
-    /// What an expiry settles: the contributions of the item as it was, if its entity keeps them.
+    /// The settlement of an expiry: the contributions of the item as it was, if its entity keeps them.
     fn settlement(
         &self,
         image: &Image<'_>,

@@ -1,7 +1,7 @@
-//! Mirrors onto an entity that a condition tells apart from others with the same keys.
+//! Mirrors onto an entity that a condition distinguishes from others with the same keys.
 //!
 //! The rollup's key leads to an item that may be of another entity by now. So the item is read before a copy is set, and the copy is set on
-//! condition that the attributes which decide the item's entity are as they were read. An item that becomes of the mirroring entity
+//! condition that the attributes which decide the item's entity are as they were read. An item that moves to the mirroring entity
 //! later has a record of its own, which sets the copy.
 
 use super::MirrorRefresher;

@@ -33,7 +33,7 @@ pub(super) struct PlacedCopies<'m> {
     pub(super) revision: AttributeValue<'static>,
     /// The items of the batch that require the copies.
     pub(super) items: BTreeSet<usize>,
-    /// What must hold of the item, so that it is of the mirroring entity; nothing if its key decides that.
+    /// The conditions under which the item is of the mirroring entity; none if its key decides that.
     pub(super) guards: Vec<WriteCondition>,
 }
 

@@ -64,7 +64,7 @@ pub(super) fn order_entities(compiler: &mut ModelCompiler<'_, '_>) {
 struct EntityRelations {
     /// Those that are preferred.
     yields_to: Vec<usize>,
-    /// Those that a condition tells apart from it.
+    /// Those that a condition distinguishes from it.
     rivals: Vec<usize>,
 }
 
