@@ -50,6 +50,9 @@ impl ModelFacts<'_> {
             let described = measure.describe(&notation).text;
             self.add(&["measure", &aggregate.name, &measure.name, &described]);
         }
+        for (variable, name) in &aggregate.bindings {
+            self.add(&["bind", &aggregate.name, variable, name]);
+        }
         for rollup in aggregate.into.iter().filter_map(|into| model.rollups.get(into.rollup)) {
             let described = rollup.describe();
             let (shards, expires) = (described.shards.to_string(), described.expires.unwrap_or_default());
@@ -100,7 +103,13 @@ impl ModelFacts<'_> {
         let Some(lookup) = model.lookups.get(used.lookup) else { return };
         let described = lookup.describe(model);
         self.add(&["uses", aggregate, &lookup.name]);
-        self.add(&["lookup", &lookup.name, &described.of, &described.index, &described.key]);
+        self.add(&[
+            "lookup",
+            &lookup.name,
+            &described.of,
+            described.index.as_deref().unwrap_or("primary key"),
+            &described.key,
+        ]);
         for output in &lookup.outputs {
             self.add(&["output", &lookup.name, output]);
         }

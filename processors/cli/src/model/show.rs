@@ -92,7 +92,8 @@ impl ModelTables<'_> {
     fn lookups(&self) -> Table {
         let mut table = fitted_table(&["lookup", "gives", "of the", "found by", "in index"]);
         for (name, lookup) in self.0.lookups.iter() {
-            table.add_row([name, &lookup.gives.join(", "), &lookup.of, &lookup.key, &lookup.index]);
+            let index = lookup.index.as_deref().unwrap_or("(primary key)");
+            table.add_row([name, &lookup.gives.join(", "), &lookup.of, &lookup.key, index]);
         }
         table
     }
@@ -122,7 +123,7 @@ impl ModelTables<'_> {
     fn mirrors(&self) -> Table {
         let mut table = fitted_table(&["attribute", "shows", "of rollup"]);
         for (attribute, mirror) in self.0.mirrors.iter() {
-            table.add_row([attribute, &mirror.measure, &mirror.rollup]);
+            table.add_row([attribute, &mirror.measure, &mirror.source()]);
         }
         table
     }
