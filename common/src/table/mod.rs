@@ -149,6 +149,7 @@ mod named_list;
 mod notation;
 mod pattern;
 mod rollup;
+mod schema;
 mod source_table;
 mod template;
 mod template_order;

@@ -24,7 +24,7 @@ mod key_overlap;
 pub(super) mod problem;
 pub(super) mod reader;
 pub(super) mod scope;
-mod sections;
+pub(super) mod sections;
 mod source;
 pub(super) mod suggestion;
 mod syntax;
