@@ -206,8 +206,9 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
     };
     match &measure.kind {
         MeasureKind::Count => Ok(Some(number(Decimal::ONE))),
-        MeasureKind::Sum(factors) => {
-            Ok(product(measure, factors, scope)?.filter(|product| !product.is_zero()).map(number))
+        MeasureKind::Sum { factors, constant } => {
+            let product = product(measure, factors, constant.as_ref(), scope)?;
+            Ok(product.filter(|product| !product.is_zero()).map(number))
         }
         MeasureKind::Max(term, format) => extreme(ExtremeRule::Largest, term, *format),
         MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, *format),
@@ -219,8 +220,13 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
     }
 }
 
-fn product(measure: &Measure, factors: &[Term], scope: &ImageScope<'_, '_>) -> Result<Option<Decimal>> {
-    let mut product: Option<Decimal> = None;
+fn product(
+    measure: &Measure,
+    factors: &[Term],
+    constant: Option<&Decimal>,
+    scope: &ImageScope<'_, '_>,
+) -> Result<Option<Decimal>> {
+    let mut product = constant.cloned();
     for factor in factors {
         let Some(number) = scope.number(factor)? else { return Ok(None) };
         product = Some(match product {
@@ -244,6 +250,7 @@ fn bin<'l>(
     let (numerator, denominator) = match scope.read(of)? {
         None => return Ok(None),
         Some(Operand::Ratio { numerator, denominator }) => (numerator, denominator),
+        Some(Operand::Number(number)) => (number, Decimal::ONE),
         Some(Operand::Value(_) | Operand::Text(_)) => match scope.number(of)? {
             Some(number) => (number.into_owned(), Decimal::ONE),
             None => return Ok(None),

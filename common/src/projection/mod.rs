@@ -9,6 +9,7 @@
 
 mod archive;
 mod contributions;
+mod derived;
 mod invalidation;
 mod rows;
 mod scope;

@@ -4,14 +4,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::LookupKey;
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
-    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, Model, Operand, Term,
-    ValueFormat,
+    BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Model, Operand, Term, ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -89,18 +86,25 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// # Errors
     /// [`ErrorKind::Record`] if the term is absent or not a time.
     pub fn time(&self, term: &Term, format: ValueFormat) -> Result<Timestamp> {
-        let time = self.required(term)?.time();
-        let time = time.ok_or_else(|| {
-            self.term_error(term, "is not a time (ISO 8601 text, a date, an hour, or a number of seconds, milliseconds or microseconds since 1970)")
-        })?;
+        let time = self.time_of(term, &self.required(term)?)?;
         Ok(match format {
             ValueFormat::Plain => time,
             ValueFormat::Day => time.start_of_day(),
         })
     }
 
+    /// The time that the value of a term names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Record`] if it is not a time.
+    pub(super) fn time_of(&self, term: &Term, value: &Operand<'_>) -> Result<Timestamp> {
+        value.time().ok_or_else(|| {
+            self.term_error(term, "is not a time (ISO 8601 text, a date, an hour, or a number of seconds, milliseconds or microseconds since 1970)")
+        })
+    }
+
     /// An error that names a term, never its value.
-    fn term_error(&self, term: &Term, problem: &str) -> Error {
+    pub(super) fn term_error(&self, term: &Term, problem: &str) -> Error {
         Error::new(ErrorKind::Record, format!("{} {problem}", self.describe(term)))
             .with("entity", self.entity.name.as_ref())
             .hint("Correct the item or the table model; the record is redelivered until then")
@@ -143,6 +147,9 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                         // Writing to a String cannot fail.
                         let _ = write!(key, "{number}");
                     }
+                    Operand::Number(number) => {
+                        let _ = write!(key, "{number}");
+                    }
                     Operand::Value(AttributeValue::Bool(value)) => {
                         key.push_str(if *value { "true" } else { "false" })
                     }
@@ -168,43 +175,6 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         Ok(())
     }
 
-    fn derive(&self, index: usize) -> Result<Option<Operand<'s>>> {
-        let Some(derivation) = self.entity.derivations.get(index) else { return Ok(None) };
-        match &derivation.kind {
-            DerivationKind::First(terms) => {
-                for term in terms {
-                    if let Some(value) = self.read_unless_null(term)? {
-                        return Ok(Some(value));
-                    }
-                }
-                Ok(None)
-            }
-            DerivationKind::Part { of, key, variables, variable } => {
-                let text = match self.read(of)? {
-                    Some(Operand::Value(AttributeValue::S(text))) => &**text,
-                    Some(Operand::Text(Cow::Borrowed(text))) => text,
-                    Some(_) | None => return Ok(None),
-                };
-                let mut bindings = SmallVec::<[_; 4]>::from_elem(None, *variables);
-                let value = if key.parse(text, &mut bindings) { bindings.get(*variable) } else { None };
-                Ok(value.copied().flatten().map(|value| Operand::Text(Cow::Borrowed(value))))
-            }
-            DerivationKind::Percent { part, whole } => {
-                let (Some(part), Some(whole)) = (self.number(part)?, self.number(whole)?) else {
-                    return Ok(None);
-                };
-                if whole.sign().is_le() {
-                    return Ok(None);
-                }
-                let numerator = part.times(&Decimal::from(100)).map_err(|cause| {
-                    let message = format!("`{}` exceeds DynamoDB's limits on numbers", derivation.name);
-                    Error::new(ErrorKind::Record, message).caused_by(cause)
-                })?;
-                Ok(Some(Operand::Ratio { numerator, denominator: whole.into_owned() }))
-            }
-        }
-    }
-
     /// The number in a term; `None` if it is absent or `NULL`.
     ///
     /// # Errors
@@ -213,6 +183,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         match self.read_unless_null(term)? {
             None => Ok(None),
             Some(Operand::Value(AttributeValue::N(number))) => Ok(Some(Cow::Borrowed(number))),
+            Some(Operand::Number(number)) => Ok(Some(Cow::Owned(number))),
             Some(Operand::Value(other)) => {
                 Err(self
                     .term_error(term, &format!("must be a number (N) and is of type {}", other.type_name())))
@@ -236,6 +207,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 Ok(Some(text.into()))
             }
             Some(Operand::Text(text)) => Ok(Some(AttributeValue::text(text))),
+            Some(Operand::Number(number)) => Ok(Some(number.into())),
             Some(Operand::Value(value @ (AttributeValue::N(_) | AttributeValue::S(_)))) => {
                 Ok(Some(value.clone().into_owned()))
             }
@@ -267,6 +239,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         match self.read(term).ok()?? {
             Operand::Text(text) => Some(AttributeValue::text(text)),
             Operand::Value(value) => Some(value.clone().into_owned()),
+            Operand::Number(number) => Some(number.into()),
             Operand::Ratio { .. } => None,
         }
     }

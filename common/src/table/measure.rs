@@ -6,11 +6,12 @@ use toml::de::DeValue;
 
 use super::load::compiler::EntityContext;
 use super::load::problem::ProblemCode;
-use super::load::reader::{self, Located, RawValue, SettingsTable, entries};
+use super::load::reader::{self, Located, RawValue, SettingsTable, WrittenFactor, entries};
 use super::load::suggestion::{listed, nearest};
 use super::named::{NamedValue as _, meant, named_values};
 use super::value_type::ValueType;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
+use crate::record::Decimal;
 
 /// More bins than this make an item that nobody reads.
 const MAX_BINS: i64 = 200;
@@ -31,8 +32,13 @@ pub struct Measure {
 pub enum MeasureKind {
     /// One.
     Count,
-    /// The product of these numbers; nothing if one is absent.
-    Sum(Vec<Term>),
+    /// The product of some numbers; nothing if one is absent.
+    Sum {
+        /// The numbers of the item.
+        factors: Vec<Term>,
+        /// The product of the constants, if there are any.
+        constant: Option<Decimal>,
+    },
     /// The largest value ever seen, number or formatted text. Does not retract.
     Max(Term, ValueFormat),
     /// The smallest value ever seen, number or formatted text. Does not retract.
@@ -126,7 +132,7 @@ impl MeasureKind {
     pub fn function(&self) -> MeasureFunction {
         match self {
             Self::Count => MeasureFunction::Count,
-            Self::Sum(_) => MeasureFunction::Sum,
+            Self::Sum { .. } => MeasureFunction::Sum,
             Self::Max(..) => MeasureFunction::Max,
             Self::Min(..) => MeasureFunction::Min,
             Self::Histogram { .. } => MeasureFunction::Histogram,
@@ -138,7 +144,7 @@ impl MeasureKind {
     pub(super) fn terms(&self) -> &[Term] {
         match self {
             Self::Count | Self::Average { .. } => &[],
-            Self::Sum(terms) => terms,
+            Self::Sum { factors, .. } => factors,
             Self::Max(term, _) | Self::Min(term, _) | Self::Histogram { of: term, .. } => {
                 std::slice::from_ref(term)
             }
@@ -151,8 +157,10 @@ impl MeasureKind {
         let function = self.function().name();
         match self {
             Self::Count => function.to_owned(),
-            Self::Sum(factors) => {
-                let factors: Vec<String> = factors.iter().map(|factor| notation.term(factor)).collect();
+            Self::Sum { factors, constant } => {
+                let factors = factors.iter().map(|factor| notation.term(factor));
+                let factors: Vec<String> =
+                    factors.chain(constant.as_ref().map(ToString::to_string)).collect();
                 format!("{function} of {}", factors.join(" · "))
             }
             Self::Max(term, format) | Self::Min(term, format) => {
@@ -173,7 +181,7 @@ impl Measure {
         match &self.kind {
             MeasureKind::Histogram { labels, .. } => labels,
             MeasureKind::Count
-            | MeasureKind::Sum(_)
+            | MeasureKind::Sum { .. }
             | MeasureKind::Max(..)
             | MeasureKind::Min(..)
             | MeasureKind::Average { .. } => std::slice::from_ref(&self.name),
@@ -277,14 +285,7 @@ pub(super) fn compile<'d>(
             Some(CompiledMeasure::new(name, function, Some(MeasureKind::Count), when))
         }
         MeasureFunction::Sum => {
-            let factors = settings.required_texts("sum", problems);
-            if settings.is_empty_list("sum") {
-                let message = format!("{}: `sum` is empty; name an attribute", settings.owner);
-                problems.report(ProblemCode::EmptySetting, name.at, message);
-            }
-            let factors = factors.into_iter();
-            let terms = factors.filter_map(|name| context.number(&settings.owner, name, function));
-            let kind = MeasureKind::Sum(terms.collect());
+            let kind = context.sum(&settings, name.at);
             Some(CompiledMeasure::new(name, function, Some(kind), when))
         }
         MeasureFunction::Max | MeasureFunction::Min => {
@@ -330,6 +331,37 @@ fn bin_labels(name: &str, width: i64, bins: i64) -> Vec<Arc<str>> {
 }
 
 impl EntityContext<'_, '_, '_> {
+    fn sum(&mut self, settings: &SettingsTable<'_>, at: usize) -> MeasureKind {
+        let problems = &mut *self.compiler.problems;
+        let written = settings.factors("sum", problems);
+        if settings.is_empty_list("sum") {
+            let message = format!("{}: `sum` is empty; name an attribute", settings.owner);
+            problems.report(ProblemCode::EmptySetting, at, message);
+        }
+        let (mut factors, mut constant) = (Vec::new(), None::<Decimal>);
+        for factor in written {
+            match factor {
+                WrittenFactor::Name(name) => {
+                    factors.extend(self.number(&settings.owner, name, MeasureFunction::Sum));
+                }
+                WrittenFactor::Number(number) => {
+                    let product = constant.as_ref().map_or(Ok(number.clone()), |known| known.times(&number));
+                    match product {
+                        Ok(product) => constant = Some(product),
+                        Err(_) => {
+                            let message = format!(
+                                "{}: the product of the constants exceeds 38 digits; use smaller ones",
+                                settings.owner
+                            );
+                            self.report(ProblemCode::NumberOutOfRange, at, message);
+                        }
+                    }
+                }
+            }
+        }
+        MeasureKind::Sum { factors, constant }
+    }
+
     fn number(&mut self, owner: &str, name: Located<&str>, function: MeasureFunction) -> Option<Term> {
         let resolved = self.resolve(owner, name)?;
         let takes_ratios = function == MeasureFunction::Histogram;

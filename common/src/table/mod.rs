@@ -158,7 +158,7 @@ pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupEx
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
-pub use derivation::{Derivation, DerivationKind};
+pub use derivation::{Derivation, DerivationKind, NumberTerm};
 pub use description::ModelDescription;
 pub use duration::duration;
 pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};

@@ -87,6 +87,14 @@ impl ValueType {
         }
     }
 
+    /// Whether it may have elements, characters or bytes.
+    pub(super) fn has_size(self) -> bool {
+        match self {
+            Self::Text | Self::Map | Self::Other | Self::Any => true,
+            Self::Number | Self::Bool | Self::Ratio => false,
+        }
+    }
+
     /// Whether attributes inside it can be named.
     pub(super) fn has_members(self) -> bool {
         match self {

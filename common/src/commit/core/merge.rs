@@ -151,7 +151,7 @@ impl RollupMerger {
 impl AttributeMerge {
     fn of(kind: &MeasureKind) -> Self {
         match kind {
-            MeasureKind::Count | MeasureKind::Sum(_) | MeasureKind::Histogram { .. } => Self::Sum,
+            MeasureKind::Count | MeasureKind::Sum { .. } | MeasureKind::Histogram { .. } => Self::Sum,
             MeasureKind::Max(..) => Self::Extreme(ExtremeRule::Largest),
             MeasureKind::Min(..) => Self::Extreme(ExtremeRule::Smallest),
             MeasureKind::Average { .. } => Self::Computed,

@@ -116,7 +116,9 @@ fn the_other_settings_of_a_model_are_read() {
     assert_eq!(expiry.after, std::time::Duration::from_secs(14 * 24 * 60 * 60));
     assert_eq!(aggregate.measures.len(), 6);
     assert!(matches!(aggregate.measures[4].kind, MeasureKind::Average { .. }));
-    let MeasureKind::Sum(product) = &aggregate.measures[1].kind else { panic!("{:?}", aggregate.measures) };
+    let MeasureKind::Sum { factors: product, constant: None } = &aggregate.measures[1].kind else {
+        panic!("{:?}", aggregate.measures)
+    };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
     assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, ValueFormat::Day)));

@@ -26,6 +26,8 @@ pub enum Operand<'v> {
     Value(&'v AttributeValue<'v>),
     /// A variable of the key.
     Text(Cow<'v, str>),
+    /// A derived number.
+    Number(Decimal),
     /// A derived ratio.
     Ratio {
         /// The dividend.
@@ -49,7 +51,9 @@ impl Operand<'_> {
         match self {
             Self::Text(text) => Timestamp::parse(text),
             Self::Value(AttributeValue::S(text)) => Timestamp::parse(text),
-            Self::Value(AttributeValue::N(number)) => Timestamp::from_epoch_number(number),
+            Self::Value(AttributeValue::N(number)) | Self::Number(number) => {
+                Timestamp::from_epoch_number(number)
+            }
             Self::Value(_) | Self::Ratio { .. } => None,
         }
     }
@@ -275,6 +279,7 @@ impl Matcher {
             (_, None) => false,
             (_, Some(Operand::Value(value))) => self.matches_value(value),
             (_, Some(Operand::Text(text))) => self.matches_scalar(&ScalarValue::Text(text)),
+            (_, Some(Operand::Number(number))) => self.matches_scalar(&ScalarValue::Number(number)),
             (_, Some(Operand::Ratio { numerator, denominator })) => {
                 self.matches_scalar(&ScalarValue::Ratio(numerator, denominator))
             }
