@@ -70,7 +70,7 @@ fn value_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, from: &Term) -> Option<Opera
         Term::Attribute(path) => {
             attribute(scope.image, path).filter(|value| !value.is_null()).map(Operand::Value)
         }
-        Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => {
+        Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => {
             scope.read_unless_null(from).ok().flatten()
         }
     }

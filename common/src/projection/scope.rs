@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::LookupKey;
+use super::{ItemElement, LookupKey};
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
@@ -28,13 +28,22 @@ pub struct ImageScope<'s, 'a> {
     pub image: &'s Image<'a>,
     /// The outputs of the lookups in scope, by the indexes of [`Term::LookupOutput`].
     pub outputs: &'s [&'s LookupOutputs],
+    /// The element that is counted, by an aggregate that counts elements.
+    pub element: Option<ItemElement<'s>>,
 }
 
 impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// The scope of an image, without outputs of lookups.
     #[must_use]
     pub fn of(model: &'s Model, identity: &'s ItemIdentity<'_, '_>, image: &'s Image<'a>) -> Self {
-        Self { model, entity: identity.entity, variables: &identity.variables, image, outputs: &[] }
+        Self {
+            model,
+            entity: identity.entity,
+            variables: &identity.variables,
+            image,
+            outputs: &[],
+            element: None,
+        }
     }
 
     /// The value of a term; `None` if it is absent.
@@ -54,6 +63,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 None => Ok(None),
             },
             Term::Derived(index) => self.derive(*index),
+            Term::Element(path) => Ok(self.element.and_then(|element| element.read(path))),
             Term::LookupOutput { lookup, output } => {
                 Ok(self.outputs.get(*lookup).and_then(|outputs| outputs.get(*output)).map(Operand::Value))
             }
@@ -254,6 +264,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             Term::Derived(index) => {
                 format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))
             }
+            Term::Element(path) => format!("element `{path}`"),
             Term::LookupOutput { .. } => "the lookup's output".to_owned(),
         }
     }

@@ -7,12 +7,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
-use super::load::problem::ProblemCode;
+use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{self, Located, SettingsTable, entries};
+use super::load::scope::ScopeElement;
 use super::load::suggestion::suggestion;
 use super::measure::{self, CompiledMeasure, Measure, MeasureDescription};
+use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::rollup::AverageMeasure;
+use super::value_type::ElementType;
 use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, ValueFormat};
 
 /// Which measures an entity's items contribute to which rollups.
@@ -26,6 +29,10 @@ pub struct Aggregate {
     pub when: Option<Pattern>,
     /// The lookups its templates and measures use; [`Term::LookupOutput`] indexes them.
     pub lookups: Vec<LookupUse>,
+    /// The elements that are counted, if not the item itself.
+    pub for_each: Option<ForEach>,
+    /// The treatment of items that do not fit: a value is missing or of a wrong type.
+    pub on_misfit: OnMisfit,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,
     /// The measures that are counted, in the order of the model file.
@@ -43,6 +50,54 @@ pub struct RollupDestination {
     pub sort: BoundTemplate,
     /// When the rollup expires, if it does.
     pub expires: Option<RollupExpiry>,
+    /// The values of the key without which an item does not count in this rollup.
+    pub optional: Vec<Term>,
+}
+
+impl RollupDestination {
+    /// The values that the key is rendered from.
+    fn key_terms(&self) -> impl Iterator<Item = &Term> {
+        self.partition.terms().chain(self.sort.terms())
+    }
+}
+
+/// The elements that an aggregate counts: of a list, set or map.
+#[derive(Debug)]
+pub struct ForEach {
+    /// How the model calls an element; [`Term::Element`] is a value of it.
+    pub element: Arc<str>,
+    /// The list, set or map.
+    pub of: Term,
+    /// How many elements an item may have.
+    pub at_most: usize,
+}
+
+impl ForEach {
+    /// The name of a map's member, as a value of the element.
+    pub const KEY: &str = "key";
+    /// The value of a map's member.
+    pub const VALUE: &str = "value";
+}
+
+named_values! {
+    /// The treatment of an item that does not fit an aggregate: a value is missing or of a wrong type, for example.
+    #[derive(Default)]
+    pub enum OnMisfit {
+        /// The record is parked, or fails, as the function is configured.
+        #[default]
+        Park = "park",
+        /// The item does not count in this aggregate.
+        Skip = "skip",
+        /// The record fails, however the function is configured.
+        Fail = "fail",
+    }
+}
+
+impl OnMisfit {
+    /// Whether it is the default, which descriptions leave out.
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The time at which a rollup expires.
@@ -63,11 +118,34 @@ impl Aggregate {
         let conditions =
             self.when.iter().chain(self.measures.iter().filter_map(|measure| measure.when.as_ref()));
         conditions.for_each(|condition| condition.each_term(visit));
+        self.for_each.iter().for_each(|elements| visit(&elements.of));
         for destination in &self.into {
-            destination.partition.terms().chain(destination.sort.terms()).for_each(&mut *visit);
+            destination.key_terms().for_each(&mut *visit);
             destination.expires.iter().for_each(|expiry| visit(&expiry.of));
         }
         self.measures.iter().flat_map(|measure| measure.kind.terms()).for_each(visit);
+    }
+
+    /// How many rollups one item can count into.
+    #[must_use]
+    pub fn most_targets(&self) -> usize {
+        let most = self.for_each.as_ref().map_or(1, |elements| elements.at_most);
+        let most_of = |destination: &RollupDestination| {
+            if destination.key_terms().any(Term::is_of_element) { most } else { 1 }
+        };
+        self.into.iter().map(most_of).sum()
+    }
+
+    /// The values of rollup keys that may be absent, each once.
+    fn optional_names(&self, notation: &ModelNotation<'_>) -> Vec<String> {
+        let mut names = Vec::new();
+        for term in self.into.iter().flat_map(|destination| &destination.optional) {
+            let name = notation.term(term);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// The aggregate in words.
@@ -82,7 +160,13 @@ impl Aggregate {
         });
         AggregateDescription {
             of: model.entity_name(self.of),
+            for_each: self.for_each.as_ref().map(|elements| {
+                let ForEach { element, of, at_most } = elements;
+                format!("{element} of {}, at most {at_most}", notation.term(of))
+            }),
             when: self.when.as_ref().map(|when| notation.condition(when)),
+            on_misfit: self.on_misfit,
+            optional: self.optional_names(&notation),
             into: into.collect(),
             measures: self
                 .measures
@@ -98,8 +182,17 @@ impl Aggregate {
 pub struct AggregateDescription {
     /// The entity whose items are counted.
     pub of: String,
+    /// The elements that are counted, if not the items themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<String>,
     /// The condition for an item to be counted.
     pub when: Option<String>,
+    /// The treatment of items that do not fit.
+    #[serde(skip_serializing_if = "OnMisfit::is_default")]
+    pub on_misfit: OnMisfit,
+    /// The values of rollup keys without which an item does not count in the rollup.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub optional: Vec<String>,
     /// By rollup: its key, with this entity's values.
     pub into: NamedList<String>,
     /// The measures that are counted.
@@ -120,7 +213,11 @@ impl AggregateDescription {
 }
 
 /// The keys of an aggregate.
-pub(super) const KEYS: [&str; 6] = ["name", "of", "lookup", "when", "into", "measures"];
+pub(super) const KEYS: [&str; 10] =
+    ["name", "of", "lookup", "for_each", "at_most", "when", "into", "optional", "on_misfit", "measures"];
+
+/// More elements than this are not in an item of 400 KB.
+const MAX_ELEMENTS: i64 = 10_000;
 
 /// Compiles an aggregate.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -140,6 +237,9 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     }
     let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
     let lookups = settings.texts("lookup", problems);
+    let on_misfit = read_named(settings, "on_misfit", problems).unwrap_or_default();
+    let optional = settings.texts("optional", problems);
+    let (elements, at_most) = (settings.pairs("for_each", problems), written_at_most(settings, problems));
     if let Some(name) = name {
         check_names(compiler, name, &into);
     }
@@ -148,8 +248,11 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         into.iter().filter_map(|name| Some((compiler.rollup_named(owner, *name)?, name.at))).collect();
     let mut context = compiler.context(owner, entity);
     let uses = context.lookups(&lookups);
+    let for_each = context.for_each(&elements, at_most);
     let when = context.pattern(owner, settings.get("when"));
-    let destinations = rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at)).collect();
+    let mut destinations: Vec<RollupDestination> =
+        rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at)).collect();
+    context.make_optional(&optional, &mut destinations);
     let mut compiled = Vec::new();
     for (name, value) in measures.map(entries).unwrap_or_default() {
         match measure::compile(&mut context, name, value) {
@@ -168,6 +271,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         of: entity.unwrap_or(0),
         when,
         lookups: uses,
+        for_each,
+        on_misfit,
         into: destinations,
         measures: compiled.into_iter().filter_map(|measure| measure.measure).collect(),
     };
@@ -198,12 +303,92 @@ fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: 
     }
 }
 
+/// How many elements an item may have, which `for_each` needs.
+fn written_at_most(settings: &SettingsTable<'_>, problems: &mut ProblemCollector<'_>) -> Option<usize> {
+    if settings.get("for_each").is_some() {
+        settings.require("at_most", problems);
+    }
+    let at_most = settings.integer("at_most", 1..=MAX_ELEMENTS, problems)?;
+    if settings.get("for_each").is_none() {
+        let message =
+            format!("{}: `at_most` limits the elements of `for_each`, which is missing", settings.owner);
+        problems.report(ProblemCode::UnfitElements, settings.at, message);
+    }
+    usize::try_from(at_most).ok()
+}
+
 impl EntityContext<'_, '_, '_> {
+    /// The elements that the aggregate counts; their name joins the scope.
+    fn for_each(
+        &mut self,
+        written: &[(Located<&str>, Located<&str>)],
+        at_most: Option<usize>,
+    ) -> Option<ForEach> {
+        let owner = format!("{}: `for_each`", self.owner);
+        let [(name, of)] = written else {
+            if let Some((_, (second, _))) =
+                written.split_first().and_then(|(first, rest)| Some((first, rest.first()?)))
+            {
+                let message = format!(
+                    "{owner}: an aggregate counts the elements of one attribute; declare another aggregate for `{}`",
+                    second.value
+                );
+                self.report(ProblemCode::UnfitElements, second.at, message);
+            }
+            return None;
+        };
+        self.compiler.check_name(&owner, *name);
+        let (scope, interner) = self.names();
+        if scope.resolve(name.value, interner).is_ok() {
+            let message = format!(
+                "{owner}: `{}` means something else already; give the element another name",
+                name.value
+            );
+            self.report(ProblemCode::UnfitElements, name.at, message);
+        }
+        let resolved = self.resolve(&owner, *of)?;
+        let element_type = resolved.value_type.elements();
+        if resolved.format != ValueFormat::Plain {
+            let message = format!("{owner}: `{}`: elements take no formats; leave it out", of.value);
+            self.report(ProblemCode::UnusableFormat, of.at, message);
+        } else if element_type.is_none() {
+            let described = resolved.value_type.described();
+            let message = format!("{owner}: `{}` is {described}; name a list, a set or a map", of.value);
+            self.report(ProblemCode::UnfitElements, of.at, message);
+        }
+        let element: Arc<str> = Arc::from(name.value);
+        let element_type = element_type.unwrap_or(ElementType::Unknown);
+        self.element = Some(ScopeElement { name: Arc::clone(&element), element_type });
+        Some(ForEach { element, of: resolved.term, at_most: at_most? })
+    }
+
+    /// Notes the values that may be absent with the rollups whose keys need them.
+    fn make_optional(&mut self, names: &[Located<&str>], destinations: &mut [RollupDestination]) {
+        let owner = format!("{}: `optional`", self.owner);
+        for name in names {
+            let Some(resolved) = self.resolve(&owner, *name) else { continue };
+            let mut is_used = false;
+            for destination in &mut *destinations {
+                if destination.key_terms().any(|term| *term == resolved.term) {
+                    is_used = true;
+                    destination.optional.push(resolved.term.clone());
+                }
+            }
+            if !is_used {
+                let message = format!(
+                    "{owner}: no key of the aggregate's rollups has `{}`; name a value of a key, or remove it",
+                    name.value
+                );
+                self.report(ProblemCode::UnusedOptional, name.at, message);
+            }
+        }
+    }
+
     /// A rollup whose key's variables are bound to this entity's values.
     fn destination(&mut self, rollup: usize, at: usize) -> RollupDestination {
         let Some(compiled) = self.compiler.model.rollups.get(rollup) else {
             let (partition, sort) = (BoundTemplate::default(), BoundTemplate::default());
-            return RollupDestination { rollup, partition, sort, expires: None };
+            return RollupDestination { rollup, partition, sort, expires: None, optional: Vec::new() };
         };
         let (partition, sort) = (compiled.partition.clone(), compiled.sort.clone());
         let (variables, lifetime) = (compiled.variables.clone(), compiled.lifetime);
@@ -225,7 +410,7 @@ impl EntityContext<'_, '_, '_> {
             }
             Some(RollupExpiry { of: resolved.term, format: resolved.format, after: lifetime.after })
         });
-        RollupDestination { rollup, partition, sort, expires }
+        RollupDestination { rollup, partition, sort, expires, optional: Vec::new() }
     }
 }
 

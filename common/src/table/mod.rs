@@ -154,7 +154,7 @@ mod value_type;
 
 use std::sync::Arc;
 
-pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupExpiry};
+pub use aggregate::{Aggregate, AggregateDescription, ForEach, OnMisfit, RollupDestination, RollupExpiry};
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
@@ -175,7 +175,7 @@ pub use pattern::{Operand, Pattern};
 pub use rollup::{AverageMeasure, Rollup, RollupDescription, RollupLifetime};
 pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
-pub use term::{BoundPiece, BoundTemplate, InternedPath, Term};
+pub use term::{BoundPiece, BoundTemplate, ElementPath, InternedPath, Term};
 
 use crate::record::AttributeInterner;
 

@@ -42,6 +42,7 @@ impl<'m> ModelNotation<'m> {
                 let derivation = self.entity.and_then(|entity| entity.derivations.get(*index));
                 name(derivation.map(|derivation| &derivation.name))
             }
+            Term::Element(path) => path.to_string(),
             Term::LookupOutput { lookup, output } => {
                 let lookup = self.lookups.get(*lookup).and_then(|key| self.model.lookups.get(key.lookup));
                 name(lookup.and_then(|lookup| lookup.outputs.get(*output)))

@@ -12,6 +12,7 @@ use crate::Result;
 use crate::projection::{ImageProjection, RollupTargets, TargetId, contributions};
 use crate::record::{Image, Position, Timestamp};
 use crate::sink::MAX_TRANSACTION_ACTIONS;
+use crate::table::Aggregate;
 
 /// The records that one transaction has room for, oldest first.
 #[derive(Default)]
@@ -181,7 +182,7 @@ impl<'r> LedgerItem<'r> {
     /// The actions that the item's entry, its old rollups and its new ones leave. The loader refuses a model in which
     /// they leave none for one expiry.
     fn action_room(&self, context: StepContext<'_>) -> ActionRoom {
-        let rollups: usize = context.core.aggregates(self).map(|aggregate| aggregate.into.len()).sum();
+        let rollups: usize = context.core.aggregates(self).map(Aggregate::most_targets).sum();
         let mut room = ActionRoom {
             left: MAX_TRANSACTION_ACTIONS - 1 - rollups.min(MAX_TRANSACTION_ACTIONS - 1),
             targets: SmallVec::new(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::keys;
 use super::pack::RollupUpdate;
-use super::rollup::{average_change, beats};
+use super::rollup::average_change;
 use crate::effect::update::updated;
 use crate::projection::ExtremeRule;
 use crate::record::{AttributeValue, Decimal, Item};
@@ -80,7 +80,7 @@ impl RollupMerger {
             let merged = match self.merge_of(&rollups, &name)? {
                 AttributeMerge::Computed => continue,
                 AttributeMerge::Extreme(rule) => {
-                    if !beats(rule, &value, known) {
+                    if !rule.prefers(&value, known) {
                         continue;
                     }
                     value

@@ -11,7 +11,7 @@ use super::keys::{self, StateKeys};
 use super::pack::RollupUpdate;
 use super::plan::ItemPlan;
 use crate::effect::{AttributeChange, Write, WriteAction, WriteCondition};
-use crate::projection::{ExtremeRule, ExtremeValue, RollupTarget, TargetId};
+use crate::projection::{ExtremeValue, RollupTarget, TargetId};
 use crate::record::{AttributePath, AttributeValue, Decimal, Item};
 use crate::table::{AverageMeasure, Rollup};
 use crate::{Error, ErrorKind, Result};
@@ -92,7 +92,7 @@ pub(crate) fn after_write(stored: Option<Item>, action: &WriteAction) -> Option<
 pub(crate) fn changes_rollup(extreme: &ExtremeValue, stored: Option<&Item>) -> bool {
     stored
         .and_then(|item| item.get(&*extreme.measure))
-        .is_none_or(|known| beats(extreme.rule, &extreme.value, known))
+        .is_none_or(|known| extreme.rule.prefers(&extreme.value, known))
 }
 
 /// Whether the rollup `target`, as it is stored, cannot take what a plan adds to it: an attribute is not a number, or the
@@ -133,7 +133,7 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
     for extreme in seen {
         match winners.iter_mut().find(|winner| winner.measure == extreme.measure) {
             Some(winner) => {
-                if beats(extreme.rule, &extreme.value, &winner.value) {
+                if extreme.rule.prefers(&extreme.value, &winner.value) {
                     *winner = extreme.clone();
                 }
             }
@@ -145,19 +145,6 @@ fn extreme_changes(seen: &[ExtremeValue], stored: Option<&Item>) -> Vec<Attribut
         .into_iter()
         .map(|winner| AttributeChange::Set(AttributePath::from(&winner.measure), winner.value))
         .collect()
-}
-
-/// Whether `value` replaces `known`. A value of another type was written by another model and is replaced.
-pub(super) fn beats(rule: ExtremeRule, value: &AttributeValue<'_>, known: &AttributeValue<'_>) -> bool {
-    let order = match (value, known) {
-        (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
-        (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
-        _ => return true,
-    };
-    match rule {
-        ExtremeRule::Largest => order.is_gt(),
-        ExtremeRule::Smallest => order.is_lt(),
-    }
 }
 
 /// The average of a rollup as it is stored and updated.

@@ -175,8 +175,8 @@ impl Pattern {
         Ok(result.unwrap_or(false))
     }
 
-    /// Whether the condition holds, as far as that is known before lookups: `None` if it depends on their outputs, which
-    /// `read` is not called for.
+    /// Whether the condition holds, as far as that is known before lookups: `None` if it depends on their outputs or on an element,
+    /// which `read` is not called for.
     ///
     /// # Errors
     /// Those of `read`, unless outputs of lookups decide whether the value is read at all: then the result is not known.
@@ -196,7 +196,7 @@ impl Pattern {
 /// When a condition is evaluated.
 #[derive(Clone, Copy)]
 enum EvaluationStage {
-    /// The outputs of lookups are unknown.
+    /// The outputs of lookups and the elements of the item are unknown.
     BeforeLookups,
     /// Every value is known.
     AfterLookups,
@@ -205,7 +205,7 @@ enum EvaluationStage {
 impl EvaluationStage {
     fn knows(self, term: &Term) -> bool {
         match self {
-            Self::BeforeLookups => term.output_lookup().is_none(),
+            Self::BeforeLookups => term.output_lookup().is_none() && !term.is_of_element(),
             Self::AfterLookups => true,
         }
     }

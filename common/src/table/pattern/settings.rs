@@ -305,7 +305,7 @@ fn mismatch(matcher: &Matcher, value_type: ValueType) -> Option<&'static str> {
         Matcher::Bool(_) => ValueType::Bool,
     };
     let fits = match value_type {
-        ValueType::Any | ValueType::Other => true,
+        ValueType::Any | ValueType::Other(_) => true,
         ValueType::Ratio => compared == ValueType::Number,
         ValueType::Map => false,
         ValueType::Text | ValueType::Number | ValueType::Bool => compared == value_type,

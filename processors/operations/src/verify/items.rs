@@ -144,7 +144,7 @@ impl<T: Tables> ItemJudge<T> {
         };
         let projection = match projection {
             Ok(projection) => projection,
-            Err(error) if error.kind() == ErrorKind::Record => {
+            Err(error) if error.kind().concerns_item() => {
                 return Ok(ItemJudgement::unknown(format!(
                     "the item cannot be counted ({})",
                     error.kind().name()
