@@ -349,7 +349,11 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
             let label = bin(scope, of, *width, labels)?;
             Ok(label.map(|label| MeasureAmount::Number(label, Decimal::ONE)))
         }
-        MeasureKind::Average { .. } => Ok(None),
+        MeasureKind::Percentiles { of, bins } => {
+            let label = scope.number(of)?.and_then(|value| bins.label(&value));
+            Ok(label.map(|label| MeasureAmount::Number(label, Decimal::ONE)))
+        }
+        MeasureKind::Average { .. } | MeasureKind::Percentile { .. } => Ok(None),
     }
 }
 

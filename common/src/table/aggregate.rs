@@ -11,10 +11,11 @@ use super::load::problem::{ProblemCode, ProblemCollector};
 use super::load::reader::{self, Located, SettingsTable, entries};
 use super::load::scope::ScopeElement;
 use super::load::suggestion::suggestion;
-use super::measure::{self, CompiledMeasure, Measure, MeasureDescription};
+use super::measure::{self, CompiledMeasure, ComputedParts, Measure, MeasureDescription, MeasureKind};
 use super::named::{named_values, read_named};
 use super::named_list::NamedList;
-use super::rollup::AverageMeasure;
+use super::percentile::PercentileBinDescription;
+use super::rollup::{ComputedMeasure, ComputedRule};
 use super::value_type::ElementType;
 use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, ValueFormat};
 
@@ -173,6 +174,11 @@ impl Aggregate {
                 .iter()
                 .map(|measure| (&measure.name, measure.describe(&notation)))
                 .collect(),
+            bins: self
+                .measures
+                .iter()
+                .filter_map(|measure| Some((&measure.name, measure.percentile_bins()?.describe())))
+                .collect(),
         }
     }
 }
@@ -197,6 +203,9 @@ pub struct AggregateDescription {
     pub into: NamedList<String>,
     /// The measures that are counted.
     pub measures: NamedList<MeasureDescription>,
+    /// By measure: the bins of percentiles.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub bins: NamedList<Vec<PercentileBinDescription>>,
 }
 
 impl AggregateDescription {
@@ -422,15 +431,10 @@ fn register_measures(
     rollups: &[(usize, usize)],
 ) {
     let aggregate = compiler.model.aggregates.len();
-    let averaged = measure::averaged(measures);
-    for CompiledMeasure { name, function, attributes, parts, .. } in measures {
+    for compiled in measures {
+        let CompiledMeasure { name, function, attributes, .. } = compiled;
         let owner = format!("{owner}: measure `{}`", name.value);
-        for part in parts.iter().flatten().filter(|part| !averaged.contains(&part.value)) {
-            let nearest = suggestion(part.value, averaged.iter().copied());
-            let message =
-                format!("{owner}: `{}` is not a count or sum of this aggregate{nearest}", part.value);
-            compiler.report(ProblemCode::UnfitAverage, part.at, message);
-        }
+        check_parts(compiler, &owner, compiled, measures);
         for (rollup, _) in rollups.iter().copied() {
             compiler.measures.extend(attributes.iter().map(|attribute| RollupMeasure {
                 rollup,
@@ -442,18 +446,65 @@ fn register_measures(
             if function.is_extreme() {
                 rollup.extremes.push(Arc::from(name.value));
             }
-            rollup.averages.extend(parts.map(|[sum, count]| AverageMeasure {
-                name: Arc::from(name.value),
-                sum: Arc::from(sum.value),
-                count: Arc::from(count.value),
-            }));
+            let rule = compiled.measure.as_ref().and_then(|measure| computed_rule(measure, measures));
+            rollup.computed.extend(rule.map(|rule| ComputedMeasure { name: Arc::from(name.value), rule }));
             if !function.is_additive() && rollup.shards > 1 {
                 let message = format!(
-                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min` or `avg`; count them into a rollup of their own",
+                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min`, `avg` or `percentile`; count them into a rollup of their own",
                     rollup.name
                 );
                 compiler.findings.report(ProblemCode::ShardedMeasure, name.at, message);
             }
         }
+    }
+}
+
+/// What a measure is computed from are measures of the same aggregate, of the right kind.
+fn check_parts(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    compiled: &CompiledMeasure<'_>,
+    measures: &[CompiledMeasure<'_>],
+) {
+    match &compiled.parts {
+        ComputedParts::None => {}
+        ComputedParts::Average(parts) => {
+            let averaged = measure::averaged(measures);
+            for part in parts.iter().filter(|part| !averaged.contains(&part.value)) {
+                let nearest = suggestion(part.value, averaged.iter().copied());
+                let message =
+                    format!("{owner}: `{}` is not a count or sum of this aggregate{nearest}", part.value);
+                compiler.report(ProblemCode::UnfitAverage, part.at, message);
+            }
+        }
+        ComputedParts::Percentile(of) => {
+            let known = measure::with_percentiles(measures);
+            if !known.contains(&of.value) {
+                let nearest = suggestion(of.value, known.iter().copied());
+                let message =
+                    format!("{owner}: `{}` is not a measure `percentiles` of this aggregate{nearest}", of.value);
+                compiler.report(ProblemCode::UnfitPercentile, of.at, message);
+            }
+        }
+    }
+}
+
+/// How a rollup computes a measure from others of its aggregate; `None` if items contribute to it.
+fn computed_rule(measure: &Measure, measures: &[CompiledMeasure<'_>]) -> Option<ComputedRule> {
+    match &measure.kind {
+        MeasureKind::Average { sum, count } => {
+            Some(ComputedRule::Average { sum: Arc::clone(sum), count: Arc::clone(count) })
+        }
+        MeasureKind::Percentile { of, percent } => {
+            let measures = measures.iter().filter_map(|compiled| compiled.measure.as_ref());
+            let bins = measures.filter(|other| other.name == *of).find_map(Measure::percentile_bins)?;
+            Some(ComputedRule::Percentile { percent: percent.clone(), bins: Arc::clone(bins) })
+        }
+        MeasureKind::Count
+        | MeasureKind::Sum { .. }
+        | MeasureKind::Max(..)
+        | MeasureKind::Min(..)
+        | MeasureKind::Histogram { .. }
+        | MeasureKind::Percentiles { .. } => None,
     }
 }

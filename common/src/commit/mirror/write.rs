@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::requests::write_error;
 use super::places::PlacedCopies;
-use super::{MirrorRefresher, is_extreme_measure};
+use super::MirrorRefresher;
 use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::record::{AttributePath, AttributeValue, Item};
@@ -118,7 +118,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
         copies.mirror.attributes.iter().zip(&copies.values).map(move |(attribute, value)| MirrorCopy {
             attribute,
             value: value.as_ref(),
-            is_extreme: rollup.is_some_and(|rollup| is_extreme_measure(rollup, &attribute.measure)),
+            is_extreme: rollup.is_some_and(|rollup| rollup.has_extreme(&attribute.measure)),
         })
     }
 

@@ -93,6 +93,8 @@ problem_codes! {
     Error "AW050" InvalidCondition "a condition is not written as an event filter pattern"
     Error "AW051" ImpossibleCondition "a condition can never hold"
     Error "AW052" UnfitElements "the elements of this cannot be counted"
+    Error "AW053" UnusableBins "the bins of percentiles cannot be made"
+    Error "AW054" UnfitPercentile "a percentile is not of percentiles of its aggregate"
     Error "AW060" UnreachableMirror "an item and the rollup that it shows cannot be found from each other"
     Error "AW061" UnfitMirrorRollup "a rollup cannot be mirrored"
     Error "AW062" UnfitMirrorPath "a mirror cannot write this attribute"

@@ -292,6 +292,21 @@ impl<'d> SettingsTable<'d> {
         self.get(name).map(|value| pairs(&self.called(name), value, problems)).unwrap_or_default()
     }
 
+    /// A number that DynamoDB can hold.
+    pub(crate) fn decimal(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<Decimal> {
+        let value = self.get(name)?;
+        match decimal(value) {
+            Some(Some(number)) => return Some(number),
+            Some(None) => {
+                let message = format!("{}: this is not a number that DynamoDB can hold", self.called(name));
+                problems.report(ProblemCode::NumberOutOfRange, place(value), message);
+                problems.mark_incomplete();
+            }
+            None => wrong_type(&self.called(name), "a number", value, problems),
+        }
+        None
+    }
+
     pub(crate) fn boolean(&self, name: &str, problems: &mut ProblemCollector<'_>) -> Option<bool> {
         let value = self.get(name)?;
         let boolean = value.get_ref().as_bool();

@@ -109,7 +109,8 @@ fn the_other_settings_of_a_model_are_read() {
     );
     let rollup = &model.rollups[2];
     assert_eq!(rollup.extremes.iter().map(|name| &**name).collect::<Vec<_>>(), ["last_day", "first"]);
-    assert_eq!((&*rollup.averages[0].sum, &*rollup.averages[0].count), ("read", "readers"));
+    let parts = rollup.computed[0].parts();
+    assert_eq!(parts.iter().map(|name| &**name).collect::<Vec<_>>(), ["read", "readers"]);
     assert!(rollup.is_computed());
     let aggregate = &model.aggregates[1];
     let expiry = aggregate.into[0].expires.as_ref().unwrap();
