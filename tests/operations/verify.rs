@@ -167,9 +167,7 @@ async fn a_wrong_rollup_is_found_named_and_repaired() {
     for model in ["exambuddy", "shop", "quiz"] {
         let world = counted(model, 3).await;
         let rollups = &world.model();
-        let is_computed = |name: &str| {
-            rollups.rollups.iter().any(|rollup| rollup.has_computed(name))
-        };
+        let is_computed = |name: &str| rollups.rollups.iter().any(|rollup| rollup.has_computed(name));
         let sum_of = |item: &Item| {
             let is_sum = |name: &str, value: &AttributeValue<'_>| {
                 let is_own = name == "rev" || name == "expires_at" || name.starts_with("settled_");

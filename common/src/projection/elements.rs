@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::contributions::{destinations, holds, measured};
+use super::measures::{destinations, holds, measured};
 use super::{
     Contribution, ExtremeValue, ImageProjection, ImageScope, MeasureAmounts, RollupTargets, ShardAssignment,
     TargetId, TargetIds,
@@ -76,8 +76,8 @@ impl ItemElements<'_> {
     /// The elements, in the order of a list, or of the names of a map.
     fn iter(&self) -> Box<dyn Iterator<Item = ItemElement<'_>> + '_> {
         match self {
-            Self::List(list) => Box::new(list.iter().map(|value| ItemElement::Value(value))),
-            Self::Set(set) => Box::new(set.iter().map(|value| ItemElement::Value(value))),
+            Self::List(list) => Box::new(list.iter().map(ItemElement::Value)),
+            Self::Set(set) => Box::new(set.iter().map(ItemElement::Value)),
             Self::Map(map) => {
                 Box::new(map.iter().map(|(key, value)| ItemElement::Entry { key: key.as_ref(), value }))
             }

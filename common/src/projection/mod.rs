@@ -12,6 +12,7 @@ mod contributions;
 mod derived;
 mod elements;
 mod invalidation;
+mod measures;
 mod rows;
 mod scope;
 mod target;

@@ -481,8 +481,10 @@ fn check_parts(
             let known = measure::with_percentiles(measures);
             if !known.contains(&of.value) {
                 let nearest = suggestion(of.value, known.iter().copied());
-                let message =
-                    format!("{owner}: `{}` is not a measure `percentiles` of this aggregate{nearest}", of.value);
+                let message = format!(
+                    "{owner}: `{}` is not a measure `percentiles` of this aggregate{nearest}",
+                    of.value
+                );
                 compiler.report(ProblemCode::UnfitPercentile, of.at, message);
             }
         }

@@ -205,7 +205,8 @@ impl MeasureKind {
             }
             Self::Average { sum, count } => format!("{sum} ÷ {count}"),
             Self::Percentiles { of, bins } => {
-                let [from, to] = bins.range().map_or_else(Default::default, |range| range.map(ToString::to_string));
+                let [from, to] =
+                    bins.range().map_or_else(Default::default, |range| range.map(ToString::to_string));
                 let (count, error) = (bins.labels.len(), &bins.relative_error);
                 format!(
                     "{function} of {}, {count} bins from {from} to {to}, relative error {error}",

@@ -173,7 +173,8 @@ fn bounds(relative_error: &Decimal, from: Decimal, to: Decimal) -> Result<Vec<De
     let (up, down) = ratio.map_err(|_| UnusableBins::Digits)?;
     let (mut bounds, mut power, mut last) = (vec![from.clone()], 0, from);
     while last < to {
-        let next = last.times(&up).ok().and_then(|product| rounded(&product, &down, Rounding::Down, &mut power));
+        let next =
+            last.times(&up).ok().and_then(|product| rounded(&product, &down, Rounding::Down, &mut power));
         last = next.ok_or(UnusableBins::Digits)?.min(to.clone());
         bounds.push(last.clone());
         if bounds.len() > MAX_COUNTED_BINS {

@@ -156,7 +156,7 @@ pub(super) fn computed_change(
         known.unwrap_or(&Decimal::ZERO).plus(added.unwrap_or(&Decimal::ZERO)).ok()
     };
     let path = AttributePath::from(&computed.name);
-    computed.value(total).map_or(AttributeChange::Remove(path.clone()), |value| {
-        AttributeChange::Set(path, value.into())
-    })
+    computed
+        .value(total)
+        .map_or(AttributeChange::Remove(path.clone()), |value| AttributeChange::Set(path, value.into()))
 }

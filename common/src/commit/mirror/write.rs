@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::requests::write_error;
-use super::places::PlacedCopies;
 use super::MirrorRefresher;
+use super::places::PlacedCopies;
 use crate::clock::Clock;
 use crate::effect::{AttributeChange, ItemKey, Write, WriteAction, WriteCondition, WriteRefusal};
 use crate::record::{AttributePath, AttributeValue, Item};

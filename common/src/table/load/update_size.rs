@@ -45,7 +45,8 @@ pub(super) fn check_update_sizes(compiler: &mut ModelCompiler<'_, '_>) {
 fn has_settled_part(model: &Model, measure: &RollupMeasure) -> bool {
     let aggregate = model.aggregates.get(measure.aggregate);
     let entity = aggregate.and_then(|aggregate| model.entities.get(aggregate.of));
-    let is_computed = model.rollups.get(measure.rollup).is_some_and(|rollup| rollup.has_computed(&measure.attribute));
+    let is_computed =
+        model.rollups.get(measure.rollup).is_some_and(|rollup| rollup.has_computed(&measure.attribute));
     !is_computed && entity.is_some_and(|entity| entity.on_expiry == OnExpiry::Keep)
 }
 

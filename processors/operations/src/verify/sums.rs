@@ -182,10 +182,7 @@ pub(crate) fn text_of(value: &AttributeValue<'_>) -> String {
 }
 
 /// The averages and percentiles of a rollup.
-fn computed_measures<'m>(
-    model: &'m Model,
-    place: &RollupPlace,
-) -> impl Iterator<Item = &'m ComputedMeasure> {
+fn computed_measures<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m ComputedMeasure> {
     let rollups = model.rollups.iter().filter(|rollup| rollup.has_key(&place.0, &place.1));
     rollups.flat_map(|rollup| &rollup.computed)
 }
