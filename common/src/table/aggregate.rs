@@ -335,9 +335,7 @@ impl EntityContext<'_, '_, '_> {
     ) -> Option<ForEach> {
         let owner = format!("{}: `for_each`", self.owner);
         let [(name, of)] = written else {
-            if let Some((_, (second, _))) =
-                written.split_first().and_then(|(first, rest)| Some((first, rest.first()?)))
-            {
+            if let Some((second, _)) = written.get(1) {
                 let message = format!(
                     "{owner}: an aggregate counts the elements of one attribute; declare another aggregate for `{}`",
                     second.value
@@ -355,19 +353,21 @@ impl EntityContext<'_, '_, '_> {
             );
             self.report(ProblemCode::UnfitElements, name.at, message);
         }
-        let resolved = self.resolve(&owner, *of)?;
-        let element_type = resolved.value_type.elements();
+        let resolved = self.resolve(&owner, *of);
+        let element: Arc<str> = Arc::from(name.value);
+        let known_type = resolved.as_ref().and_then(|resolved| resolved.value_type.elements());
+        // Uses of an element of unknown type are not reported as well.
+        let element_type = known_type.unwrap_or(ElementType::Unknown);
+        self.element = Some(ScopeElement { name: Arc::clone(&element), element_type });
+        let resolved = resolved?;
         if resolved.format != ValueFormat::Plain {
             let message = format!("{owner}: `{}`: elements take no formats; leave it out", of.value);
             self.report(ProblemCode::UnusableFormat, of.at, message);
-        } else if element_type.is_none() {
+        } else if known_type.is_none() {
             let described = resolved.value_type.described();
             let message = format!("{owner}: `{}` is {described}; name a list, a set or a map", of.value);
             self.report(ProblemCode::UnfitElements, of.at, message);
         }
-        let element: Arc<str> = Arc::from(name.value);
-        let element_type = element_type.unwrap_or(ElementType::Unknown);
-        self.element = Some(ScopeElement { name: Arc::clone(&element), element_type });
         Some(ForEach { element, of: resolved.term, at_most: at_most? })
     }
 

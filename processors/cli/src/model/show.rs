@@ -104,10 +104,13 @@ impl ModelTables<'_> {
                 let optional = format!("where present: {}", aggregate.optional.join(", "));
                 table.add_row(["", "", &optional, ""]);
             }
-            match aggregate.on_misfit {
-                OnMisfit::Park => {}
-                OnMisfit::Skip => drop(table.add_row(["", "", "misfits are skipped", ""])),
-                OnMisfit::Fail => drop(table.add_row(["", "", "misfits fail", ""])),
+            let misfits = match aggregate.on_misfit {
+                OnMisfit::Park => None,
+                OnMisfit::Skip => Some("misfits are skipped"),
+                OnMisfit::Fail => Some("misfits fail"),
+            };
+            if let Some(misfits) = misfits {
+                table.add_row(["", "", misfits, ""]);
             }
             for (name, measure) in aggregate.measures.iter() {
                 table.add_row(["", name, &measure.text, ""]);
