@@ -10,6 +10,7 @@ mod delivery;
 mod evolution;
 mod generated;
 mod reference;
+mod times;
 mod values;
 mod workload;
 mod written;

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::ImageScope;
 use crate::record::{AttributeValue, Decimal, NotADecimal};
-use crate::table::{Derivation, DerivationKind, NumberTerm, Operand, Term};
+use crate::table::{Derivation, DerivationKind, NumberTerm, Operand, Term, TimeTerm};
 use crate::{Error, ErrorKind, Result};
 
 impl<'s, 'a: 's> ImageScope<'s, 'a> {
@@ -92,11 +92,13 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     }
 
     /// The seconds from one time to another; negative if the other is earlier.
-    fn seconds_between(&self, from: &Term, to: &Term) -> Result<Option<Operand<'s>>> {
-        let (Some(begin), Some(end)) = (self.read_unless_null(from)?, self.read_unless_null(to)?) else {
+    fn seconds_between(&self, from: &TimeTerm, to: &TimeTerm) -> Result<Option<Operand<'s>>> {
+        let (Some(begin), Some(end)) = (self.read_unless_null(&from.term)?, self.read_unless_null(&to.term)?)
+        else {
             return Ok(None);
         };
-        let (begin, end) = (self.time_of(from, &begin)?, self.time_of(to, &end)?);
+        let begin = self.time_of(&from.term, &begin, from.reading)?;
+        let end = self.time_of(&to.term, &end, to.reading)?;
         let ms = Decimal::from(end.epoch_ms().saturating_sub(begin.epoch_ms()));
         // A whole number of milliseconds has three decimal places of seconds: the quotient is exact.
         Ok(ms.divided_by(&Decimal::from(1000), 3).map(Operand::Number))

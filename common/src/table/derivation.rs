@@ -9,7 +9,7 @@ use super::load::scope::{EntityScope, ResolvedName, position};
 use super::load::suggestion::listed;
 use super::named::{NamedValue as _, named_values};
 use super::value_type::ValueType;
-use super::{ModelNotation, Template, Term, ValueFormat};
+use super::{ModelNotation, Template, Term, TimeReading, ValueFormat};
 use crate::record::Decimal;
 
 /// A value derived from attributes.
@@ -56,10 +56,26 @@ pub enum DerivationKind {
     /// The seconds from one time to another, to the millisecond; negative if the other is earlier, absent if either is.
     Duration {
         /// The begin.
-        from: Term,
+        from: TimeTerm,
         /// The end.
-        to: Term,
+        to: TimeTerm,
     },
+}
+
+/// A time that a derived value is computed from.
+#[derive(Clone, Debug)]
+pub struct TimeTerm {
+    /// The value.
+    pub term: Term,
+    /// How it is read as a time.
+    pub reading: TimeReading,
+}
+
+impl TimeTerm {
+    fn describe(&self, notation: &ModelNotation<'_>) -> String {
+        let term = notation.term(&self.term);
+        if self.reading.is_declared() { format!("{term} ({})", self.reading) } else { term }
+    }
 }
 
 /// A number that a derived value is computed from.
@@ -134,7 +150,7 @@ impl DerivationKind {
             Self::Percent { part, whole } => ([Some(part), Some(whole)], &[]),
             Self::Part { of, .. } | Self::Size(of) => ([Some(of), None], &[]),
             Self::Minus { from, subtracted } => ([from.term(), subtracted.term()], &[]),
-            Self::Duration { from, to } => ([Some(from), Some(to)], &[]),
+            Self::Duration { from, to } => ([Some(&from.term), Some(&to.term)], &[]),
             Self::First(terms) => ([None, None], terms),
         };
         pair.into_iter().flatten().chain(all)
@@ -147,11 +163,10 @@ impl DerivationKind {
             Self::Minus { from, subtracted } => {
                 [from, subtracted].map(|number| number.describe(notation)).into()
             }
-            Self::Percent { .. }
-            | Self::First(_)
-            | Self::Part { .. }
-            | Self::Size(_)
-            | Self::Duration { .. } => self.terms().map(|term| notation.term(term)).collect(),
+            Self::Duration { from, to } => [from, to].map(|time| time.describe(notation)).into(),
+            Self::Percent { .. } | Self::First(_) | Self::Part { .. } | Self::Size(_) => {
+                self.terms().map(|term| notation.term(term)).collect()
+            }
         };
         let key = match self {
             Self::Percent { .. }
@@ -292,7 +307,7 @@ impl EntityContext<'_, '_, '_> {
 
     /// The number that `name` means; `result` is what it is a part of.
     fn computed_number(&mut self, name: Located<&str>, result: &str) -> Option<Term> {
-        self.fitting(name, ValueType::is_numeric, &format!("{result} is of numbers"))
+        self.fitting(name, ValueType::is_numeric, &format!("{result} is of numbers")).map(|value| value.term)
     }
 
     fn number_term(&mut self, number: &WrittenFactor<'_>) -> Option<NumberTerm> {
@@ -303,22 +318,30 @@ impl EntityContext<'_, '_, '_> {
     }
 
     fn sized(&mut self, name: Located<&str>) -> Option<Term> {
-        self.fitting(name, ValueType::has_size, "a size is of a list, set, map, text or binary")
+        let rule = "a size is of a list, set, map, text or binary";
+        self.fitting(name, ValueType::has_size, rule).map(|value| value.term)
     }
 
-    fn time_term(&mut self, name: Located<&str>) -> Option<Term> {
-        self.fitting(name, ValueType::is_ordered, "a time is text or a number")
+    fn time_term(&mut self, name: Located<&str>) -> Option<TimeTerm> {
+        let ResolvedName { term, reading, .. } =
+            self.fitting(name, ValueType::is_ordered, "a time is text or a number")?;
+        Some(TimeTerm { term, reading })
     }
 
     /// The value that `name` means; one of an unfit type is reported.
-    fn fitting(&mut self, name: Located<&str>, fits: fn(ValueType) -> bool, rule: &str) -> Option<Term> {
+    fn fitting(
+        &mut self,
+        name: Located<&str>,
+        fits: fn(ValueType) -> bool,
+        rule: &str,
+    ) -> Option<ResolvedName> {
         let resolved = self.plain_value(name)?;
         if !fits(resolved.value_type) {
             let (owner, described) = (&self.owner, resolved.value_type.described());
             let message = format!("{owner}: `{}` is {described}; {rule}", name.value);
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }
-        Some(resolved.term)
+        Some(resolved)
     }
 
     /// The part of a key at the variable that has the derived value's name.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Aggregate, LookupUse, Model, ModelNotation, OnMisfit, Term};
+use super::{Aggregate, Entity, LookupUse, Model, ModelNotation, OnMisfit, Term};
 
 /// How much of the hash is kept, in bytes.
 const LENGTH: usize = 8;
@@ -66,9 +66,21 @@ impl ModelFacts<'_> {
             self.add(&["into", &aggregate.name, &rollup.name]);
             self.add(&["rollup", &rollup.name, &described.key, &shards, &expires]);
         }
+        self.add_times(aggregate, &notation);
         self.add_entity(aggregate.of);
         aggregate.each_term(&mut |term| self.add_term(aggregate.of, term));
         aggregate.lookups.iter().for_each(|lookup| self.add_lookup(&aggregate.name, lookup));
+    }
+
+    /// How values are read as times, where an aggregate reads them as such and the model states it.
+    fn add_times(&mut self, aggregate: &Aggregate, notation: &ModelNotation<'_>) {
+        let entity = self.model.entity_name(aggregate.of);
+        // The buckets of a key are part of its template.
+        aggregate.each_time(&mut |term, reading| {
+            if reading.is_declared() {
+                self.add(&["time", &entity, &notation.term(term), &reading.to_string()]);
+            }
+        });
     }
 
     fn add_entity(&mut self, entity: usize) {
@@ -78,6 +90,17 @@ impl ModelFacts<'_> {
         self.add(&["entity", &known.name, &described.table, &described.key, described.on_expiry.name()]);
         if let Some(table) = model.tables.get(known.table) {
             self.add(&["table", &table.name, &table.describe().join(", ")]);
+        }
+        self.add_preferred(known);
+    }
+
+    /// The entities that a key belongs to although it matches this one too.
+    fn add_preferred(&mut self, entity: &Entity) {
+        let model = self.model;
+        for index in &entity.yields_to {
+            let Some(preferred) = model.entities.get(*index) else { continue };
+            let key = preferred.describe(model, *index).key;
+            self.add(&["yields", &entity.name, &key]);
         }
     }
 
@@ -141,6 +164,7 @@ mod tests {
             ("keys = [\"book:{book_id}\"]", "keys = [\"books:{book_id}\"]\nwhen.price = [5]"),
             ("price = \"decimal(10,2)\"", "price = \"decimal(12,2)\"\nlanguage = \"string\""),
             ("attributes = { books = \"books\" }", "attributes = { spent = \"spent\" }"),
+            ("[entities.book]", "[entities.book]\ntimes = { read = \"seconds\" }"),
             ("read = \"N\" }", "read = \"N\", unused = \"S\" }\nsecret = [\"notes\"]"),
             ("[\"read\", \"pages\"]", "[\"pages\", \"read\"]"),
             ("[\"shelf\", \"day\"]", "[\"day\", \"shelf\"]"),
@@ -184,6 +208,10 @@ mod tests {
             ("sk = \"BOOK#{book_id}\"", "sk = \"VOLUME#{book_id}\""),
             ("price = \"N\"", "price = \"any\""),
             ("[entities.book]", "[entities.book]\non_expiry = \"subtract\""),
+            ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"Europe/Berlin\" }"),
+            ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"milliseconds\" }"),
+            ("{bought_at:day}", "{bought_at:day@Europe/Berlin}"),
+            ("{bought_at:day}", "{bought_at:week}"),
         ];
         let mut fingerprints: Vec<String> = changes.iter().map(|(from, to)| changed(from, to)).collect();
         let half = changed("books = \"count\"", progress);

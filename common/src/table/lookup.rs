@@ -166,7 +166,7 @@ fn add_offer(
             context.report(ProblemCode::ChangeableOutput, output.at, message);
         }
         outputs.push(resolved.term);
-        types.push(resolved.value_type);
+        types.push((resolved.value_type, resolved.reading));
     }
     if entity.is_some() && terms.len() < inputs.len() {
         compiler.broken_lookups.push(lookup);

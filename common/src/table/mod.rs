@@ -120,10 +120,11 @@
 //! A **name** in a template, a measure or a condition means, in the scope of the aggregate's entity, the first of: a variable
 //! of the key, a derived value, an output of a lookup, a declared attribute. An attribute inside maps is written with dots and
 //! declared by that path or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
-//! the UTC day of a time: RFC 3339 text, a date, an hour (`2026-02-06T14`, `2026-02-06-14`), or epoch seconds.
+//! the UTC day of a time ([`TimeBucket`] has the others, `:day@Europe/Berlin` the day in a zone): RFC 3339 text, a date, an hour
+//! (`2026-02-06T14`, `2026-02-06-14`), or a number since 1970. `times` of an entity states another form of a value.
 //!
 //! A **template** has literal text between any two variables. A variable stands for any text that is not empty, one with
-//! `:day` for a date.
+//! a format for a text of its form.
 //!
 //! A **condition** is a Lambda event filter pattern: fields are ANDed, a field's matchers ORed. A matcher is a string, number
 //! or boolean to be equal to, or `{ null = true }` (TOML has no null), or one of `prefix`, `suffix`, `equals-ignore-case`,
@@ -150,7 +151,12 @@ mod percentile;
 mod rollup;
 mod source_table;
 mod template;
+mod template_order;
 mod term;
+mod time_bucket;
+mod time_format;
+mod time_reading;
+mod times;
 mod value_type;
 
 use std::sync::Arc;
@@ -159,7 +165,7 @@ pub use aggregate::{Aggregate, AggregateDescription, ForEach, OnMisfit, RollupDe
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
-pub use derivation::{Derivation, DerivationKind, NumberTerm};
+pub use derivation::{Derivation, DerivationKind, NumberTerm, TimeTerm};
 pub use description::ModelDescription;
 pub use duration::duration;
 pub use entity::{Entity, EntityDescription, KeyPattern, OnExpiry};
@@ -178,6 +184,9 @@ pub use rollup::{ComputedMeasure, ComputedRule, Rollup, RollupDescription, Rollu
 pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
 pub use term::{BoundPiece, BoundTemplate, ElementPath, InternedPath, Term};
+pub use time_bucket::TimeBucket;
+pub use time_format::TimeFormat;
+pub use time_reading::{TimeNotation, TimeReading};
 
 use crate::record::AttributeInterner;
 
@@ -192,6 +201,9 @@ pub struct Model {
     pub tables: Vec<Table>,
     /// The kinds of items.
     pub entities: Vec<Entity>,
+    /// The entities in the order in which keys are matched: if a key matches several, the first one of these counts. Indexes into
+    /// [`Model::entities`].
+    pub match_order: Vec<usize>,
     /// The lookups.
     pub lookups: Vec<Lookup>,
     /// The items that hold measures.

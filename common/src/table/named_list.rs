@@ -13,7 +13,7 @@ impl<T> NamedList<T> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// Whether there are none.
+    /// Whether it has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

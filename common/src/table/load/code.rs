@@ -66,11 +66,16 @@ problem_codes! {
     Error "AW009" UnknownWord "a word is not one of the known ones"
     Error "AW010" InvalidName "a name has characters that names cannot have"
     Error "AW011" InvalidTime "a text is not a length of time"
+    Error "AW012" UnknownTime "a time is in a form that does not exist"
+    Error "AW013" UnknownTimeZone "a time zone does not exist"
+    Error "AW014" UnfitTime "a value cannot be read as a time of this form"
+    Error "AW015" FormatTooFine "a key has a time less exactly than a format needs"
     Error "AW020" UndeclaredPart "a part of the model is not declared"
     Error "AW021" UndefinedName "a name means nothing here"
     Error "AW022" DuplicateName "something is named twice"
     Error "AW023" ReservedName "a name is reserved"
     Error "AW024" InvalidPath "a text is not the path of an attribute"
+    Error "AW025" InvalidSeparator "a separator is not a single character"
     Error "AW030" InvalidTemplate "a text is not a template"
     Error "AW031" UnknownFormat "a format does not exist"
     Error "AW032" UnusableFormat "a format is used where none is possible"
@@ -111,6 +116,7 @@ problem_codes! {
     Warning "AW106" UnusedOutputs "a part names a lookup and uses none of its outputs"
     Warning "AW107" QueryWithoutDataset "a saved query reads none of the datasets"
     Warning "AW108" RetiredSetting "a setting has no meaning any more"
+    Warning "AW109" UnusedSeparator "no key of a table contains its separator"
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
+use crate::table::{BoundPiece, MeasureKind, Term, TimeBucket, TimeFormat, ValueFormat};
 
 /// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
+
+/// `:day`, of a value that is read by its form.
+const DAY: ValueFormat = ValueFormat::Time(TimeFormat::utc(TimeBucket::Day));
 
 fn load(source: &str) -> Model {
     Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
@@ -65,12 +68,13 @@ fn names_become_indexes() {
     let [lookup] = books.lookups.as_slice() else { panic!("{:?}", books.lookups) };
     assert_eq!((lookup.lookup, &lookup.inputs, lookup.outputs.len()), (0, &vec![Term::Key(0)], 0));
     let day = &books.into[1];
-    let [BoundPiece::Literal(text), BoundPiece::Value(Term::Attribute(path), ValueFormat::Day)] =
+    let [BoundPiece::Literal(text), BoundPiece::Value(Term::Attribute(path), format)] =
         day.sort.pieces.as_slice()
     else {
         panic!("{:?}", day.sort)
     };
     assert_eq!((&**text, &**model.attributes.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
+    assert_eq!(*format, DAY);
     assert!(matches!(
         &day.partition.pieces[1],
         BoundPiece::Value(Term::LookupOutput { lookup: 0, output: 0 }, ValueFormat::Plain)
@@ -122,7 +126,7 @@ fn the_other_settings_of_a_model_are_read() {
     };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
-    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, ValueFormat::Day)));
+    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, format) if format == DAY));
     let MeasureKind::Histogram { labels, .. } = &aggregate.measures[5].kind else {
         panic!("{:?}", aggregate.measures)
     };
@@ -190,4 +194,33 @@ fn what_is_cached_and_what_is_archived() {
     assert_eq!((of_book.depends_on.len(), of_book.remedy), (2, crate::table::CacheRemedy::Tombstone(five)));
     assert!(of_book.when.is_some() && model.attributes.id("title").is_some());
     assert!(model.attributes.id("notes").is_none(), "what is secret is not even decoded");
+}
+
+#[test]
+fn a_rollup_that_could_be_an_item_is_refused_however_literal_its_key_is() {
+    let model = |separator: &str| {
+        format!(
+            r##"
+            name = "shop"
+            generation = 1
+            [tables.shop]
+            key = ["PK", "SK"]
+            {separator}
+            [entities.order]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}" }}
+            [entities.line]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}#LINE#{{line}}" }}
+            [rollups.order]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}#ROLLUP" }}
+            [[aggregates]]
+            name = "lines"
+            of = "line"
+            into = "order"
+            measures.lines = "count"
+            "##
+        )
+    };
+    assert_eq!(problems(&model("separator = '#'")), "no problem");
+    let problems = problems(&model(""));
+    assert!(problems.contains("AW038") && problems.contains("entity `order`"), "{problems}");
 }

@@ -50,6 +50,7 @@ impl fmt::Display for ModelTables<'_> {
         writeln!(f, "{name}, generation {generation}; archived changes: {}", archive.name())?;
         let parts = [
             ("Entities", self.entities()),
+            ("Times", self.times()),
             ("Lookups", self.lookups()),
             ("Rollups", self.rollups()),
             ("Measures", self.aggregates()),
@@ -69,7 +70,21 @@ impl ModelTables<'_> {
         let mut table = fitted_table(&["entity", "table", "key", "deleted by TTL", "secret"]);
         for (name, entity) in self.0.entities.iter() {
             let (on_expiry, secret) = (entity.on_expiry.description(), entity.secret.join(", "));
-            table.add_row([name, &entity.table, &entity.key, on_expiry, &secret]);
+            let key = match entity.yields_to.as_slice() {
+                [] => entity.key.clone(),
+                preferred => format!("{}, unless {}", entity.key, preferred.join(" or ")),
+            };
+            table.add_row([name, &entity.table, &key, on_expiry, &secret]);
+        }
+        table
+    }
+
+    fn times(&self) -> Table {
+        let mut table = fitted_table(&["entity", "time", "read as"]);
+        for (name, entity) in self.0.entities.iter() {
+            for (time, reading) in entity.times.iter() {
+                table.add_row([name, time, reading]);
+            }
         }
         table
     }
