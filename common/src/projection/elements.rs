@@ -1,6 +1,6 @@
 //! Aggregates that count each element of a list, set or map: `for_each`.
 //!
-//! What the elements of one item add to one rollup is one contribution. Contributions are in the order of the rollups' keys, so that
+//! The elements of one item make one contribution to each rollup. Contributions are in the order of the rollups' keys, so that
 //! they do not depend on the order of a set, or on that of equal elements of a list.
 
 use std::borrow::Cow;
@@ -116,7 +116,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     }
 }
 
-/// What elements add to one rollup.
+/// The sums over elements in one rollup.
 struct ElementSum {
     target: TargetId,
     measures: MeasureAmounts,

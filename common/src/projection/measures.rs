@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 /// The values of an item, or of one of its elements, for the extremes of an aggregate.
 pub(super) type MeasuredExtremes<'m> = Vec<(&'m Arc<str>, ExtremeRule, AttributeValue<'static>)>;
 
-/// What an item, or one of its elements, adds to the measures of an aggregate.
+/// The amounts of the measures of an aggregate, of an item or of one of its elements.
 pub(super) fn measured<'m>(
     aggregate: &'m Aggregate,
     scope: &ImageScope<'_, '_>,

@@ -483,7 +483,7 @@ fn register_measures(
     }
 }
 
-/// What a measure is computed from are measures of the same aggregate, of the right kind.
+/// Reports parts of a computed measure that are not measures of the same aggregate, of the right kind.
 fn check_parts(
     compiler: &mut ModelCompiler<'_, '_>,
     owner: &str,

@@ -54,7 +54,7 @@ pub enum MeasureKind {
         /// The attributes of the bins, lowest first.
         labels: Vec<Arc<str>>,
     },
-    /// Nothing: the rollup computes it from these two of its measures. See [`super::AverageMeasure`].
+    /// Nothing: the rollup computes it from these two of its measures. See [`super::ComputedMeasure`].
     Average {
         /// The measure that is divided.
         sum: Arc<str>,

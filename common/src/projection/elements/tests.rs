@@ -56,7 +56,7 @@ impl KnownLookups for NoLookups {
 
 type Attributes<'v> = [(&'v str, AttributeValue<'static>)];
 
-/// What an order counts: `PK measure` and the number, one for each contribution.
+/// The contributions of an order: `PK measure` and the number.
 fn counted(aggregate: &str, attributes: &Attributes<'_>) -> Result<Vec<(String, String)>> {
     Ok(projected(&model(aggregate), attributes)?.0)
 }
@@ -132,7 +132,7 @@ fn lines_of_one_product_add_up_and_contributions_are_in_the_order_of_keys() {
 }
 
 #[test]
-fn sums_that_cancel_out_are_no_contribution() {
+fn sums_that_cancel_out_are_left_out() {
     let units = "into = 'product'\nfor_each = { line = 'lines' }\nat_most = 4\nmeasures.units = { sum = 'line.quantity' }";
     let lines = AttributeValue::L(vec![line("pen", 2), line("ink", 1), line("pen", -2)]);
     assert_eq!(counted(units, &[("lines", lines)]).unwrap(), pairs(&[("PRODUCT#ink units", "1")]));

@@ -92,7 +92,7 @@ fn check_transaction_sizes(compiler: &mut ModelCompiler<'_, '_>) {
         };
         if actions > MAX_ACTIONS {
             let message = format!(
-                "entity `{}`: one of its items can count into {targets} rollups, so one change could need {actions} actions in a transaction, which holds {MAX_ACTIONS}; count into fewer",
+                "entity `{}`: its items count into {targets} rollups, so one change could need {actions} actions in a transaction, which holds {MAX_ACTIONS}; count into fewer",
                 entity.name
             );
             compiler.findings.report(ProblemCode::TransactionTooLarge, *at, message);

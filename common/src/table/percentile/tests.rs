@@ -80,8 +80,8 @@ fn bins_that_cannot_be_made_are_refused() {
     }
     let Err(UnusableBins::TooMany(count)) = bins("0.001", "1", "1000000") else { panic!("too many") };
     assert!((6970..7100).contains(&count), "{count}");
-    assert!(bins("0.5", "1e-100", "1e-60").is_ok());
-    assert!(bins("0.5", "1e90", "1e120").is_ok());
+    assert!(bins("0.5", "1e-50", "1e-20").is_ok());
+    assert!(bins("0.5", "1e30", "1e60").is_ok());
 }
 
 proptest! {
