@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::elements::project_elements;
 use super::measures::{destinations, holds, measured};
 use super::{ImageScope, KnownLookups, RollupTargets, ShardAssignment, TargetId, lookup_keys};
-use crate::entity::ItemIdentity;
+use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Decimal, Image};
 use crate::table::{Aggregate, Model, OnMisfit, Pattern, Term};
 use crate::{Error, ErrorKind, Result};
@@ -90,7 +90,7 @@ pub struct ImageProjection {
     pub skipped: u64,
 }
 
-/// Computes the contributions of an item in the state of `image`. Conditions come before lookups: an aggregate whose
+/// Computes the contributions of an item in the state of `image`; an item of no entity contributes nothing. Conditions come before lookups: an aggregate whose
 /// conditions exclude the item needs no lookup.
 ///
 /// # Errors
@@ -98,13 +98,14 @@ pub struct ImageProjection {
 /// wants the record to fail; [`ErrorKind::Unavailable`] if a lookup has no outputs yet.
 pub fn contributions<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s ItemIdentity<'_, '_>,
+    candidates: &'s ItemCandidates<'_, '_>,
     image: &'s Image<'a>,
     lookups: &'s impl KnownLookups,
     sharding: ShardAssignment<'_>,
     targets: &mut RollupTargets,
 ) -> Result<ImageProjection> {
     let mut projection = ImageProjection::default();
+    let Some(identity) = candidates.in_state(image) else { return Ok(projection) };
     let mut first_misfit = None;
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
         if first_misfit.is_some() && aggregate.on_misfit != OnMisfit::Fail {
@@ -112,7 +113,7 @@ pub fn contributions<'s, 'a: 's>(
             continue;
         }
         let scope = ImageScope::of(model, identity, image);
-        let aggregates = AggregateProjector { aggregate, identity, lookups, sharding };
+        let aggregates = AggregateProjector { aggregate, candidates, lookups, sharding };
         if let Err(error) = aggregates.project(&scope, targets, &mut projection) {
             match Misfit::of(aggregate, error)? {
                 Misfit::Counted(error) => first_misfit = Some(first_misfit.unwrap_or(error)),
@@ -154,7 +155,7 @@ impl Misfit {
 /// Projects an image for one aggregate.
 struct AggregateProjector<'p, K> {
     aggregate: &'p Aggregate,
-    identity: &'p ItemIdentity<'p, 'p>,
+    candidates: &'p ItemCandidates<'p, 'p>,
     lookups: &'p K,
     sharding: ShardAssignment<'p>,
 }
@@ -167,7 +168,7 @@ impl<K: KnownLookups> AggregateProjector<'_, K> {
         targets: &mut RollupTargets,
         projection: &mut ImageProjection,
     ) -> Result<()> {
-        let Self { aggregate, identity, lookups, sharding } = *self;
+        let Self { aggregate, candidates, lookups, sharding } = *self;
         let ImageScope { model, image, .. } = *without_outputs;
         let counts = counts_before_lookups(aggregate, without_outputs)?;
         if counts == Some(false) {
@@ -178,7 +179,7 @@ impl<K: KnownLookups> AggregateProjector<'_, K> {
             let key = without_outputs.lookup_key(lookup)?;
             let Some(known) = lookups.outputs(&key) else {
                 // If the image lacks an input of any lookup, none is made: that is the error, and it is permanent.
-                lookup_keys(model, identity, image)?;
+                lookup_keys(model, candidates, image)?;
                 return Err(lookups.failure(&key).unwrap_or_else(|| no_outputs(model, lookup.lookup)));
             };
             outputs.push(known);

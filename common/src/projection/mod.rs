@@ -1,7 +1,7 @@
 //! Projects an image of an item: to the contributions to rollups, the stale caches, the rows of datasets, and the line
 //! of the archive.
 //!
-//! In: an [`Image`], the item's identity and the outputs of its lookups. Out: for the ledger, an [`ImageProjection`].
+//! In: an [`Image`], the entities that the item's key allows, and the outputs of its lookups. The image decides which entity the item is of. Out: for the ledger, an [`ImageProjection`].
 //! Pure: no I/O, no clock; the same input always has the same result.
 //!
 //! The ledger's `C(image)` is [`contributions()`]: aggregate → rollups → measure → number. The lookups that an image
@@ -11,6 +11,7 @@ mod archive;
 mod contributions;
 mod derived;
 mod elements;
+mod identity;
 mod invalidation;
 mod measures;
 mod rows;
@@ -24,7 +25,7 @@ pub use contributions::{
 };
 pub use elements::ItemElement;
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
-pub use rows::{DatasetRow, RecordImages, RowOperation, decode_old_image, rows, snapshot_row};
+pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_image, rows, snapshot_row};
 pub use scope::{ImageScope, LookupOutputs, attribute};
 pub(crate) use target::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 pub use target::{RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetKey};
@@ -34,7 +35,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use self::contributions::{Misfit, counts_before_lookups};
-use crate::entity::ItemIdentity;
+use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Image};
 use crate::table::{Aggregate, LookupUse, Model};
 use crate::{Error, Result};
@@ -93,9 +94,10 @@ pub trait KnownLookups {
 /// aggregate skips such items; [`crate::ErrorKind::Misfit`] if it wants the record to fail.
 pub fn lookup_keys<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s ItemIdentity<'_, '_>,
+    candidates: &'s ItemCandidates<'_, '_>,
     image: &'s Image<'a>,
 ) -> Result<SmallVec<[LookupKey<'s>; 2]>> {
+    let Some(identity) = candidates.in_state(image) else { return Ok(SmallVec::new()) };
     let scope = ImageScope::of(model, identity, image);
     let mut keys = SmallVec::new();
     for aggregate in identity.entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index)) {
@@ -127,9 +129,10 @@ fn aggregate_lookups<'s, 'a: 's>(
 /// an output.
 pub fn offered_outputs<'s, 'a: 's>(
     model: &'s Model,
-    identity: &'s ItemIdentity<'_, '_>,
+    candidates: &'s ItemCandidates<'_, '_>,
     image: &'s Image<'a>,
 ) -> Vec<(LookupKey<'s>, Vec<AttributeValue<'static>>)> {
+    let Some(identity) = candidates.in_state(image) else { return Vec::new() };
     let scope = ImageScope::of(model, identity, image);
     let offer = |lookup: &LookupUse| {
         let key = scope.lookup_key(lookup).ok()?;

@@ -106,7 +106,7 @@ impl NumberTerm {
 
 named_values! {
     /// The function that computes a derived value, by the setting that names it.
-    enum DerivationFunction {
+    pub(super) enum DerivationFunction {
         Percent = "percent",
         First = "first",
         Part = "part",

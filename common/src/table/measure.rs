@@ -15,7 +15,7 @@ use super::{ModelNotation, Pattern, Term, ValueFormat};
 use crate::record::Decimal;
 
 /// More bins than this make an item that nobody reads.
-const MAX_BINS: i64 = 200;
+pub(super) const MAX_BINS: i64 = 200;
 
 /// The contribution of an item to one attribute of a rollup.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl MeasureFunction {
     }
 
     /// The settings of a measure with this function.
-    fn settings(self) -> &'static [&'static str] {
+    pub(super) fn settings(self) -> &'static [&'static str] {
         match self {
             Self::Count => &["count", "when"],
             Self::Sum => &["sum", "when"],
