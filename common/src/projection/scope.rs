@@ -84,7 +84,7 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     pub(super) fn satisfies(&self, when: &Pattern) -> bool {
         let mut read = |term: &Term| match term {
             Term::Attribute(path) => Ok(attribute(self.image, path).map(Operand::Value)),
-            Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => {
+            Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } | Term::Element(_) => {
                 Ok::<_, Infallible>(self.read(term).ok().flatten())
             }
         };

@@ -28,10 +28,10 @@ derive.since = { duration = ["placed", "end"] }
 fn derived(name: &str, attributes: &[(&str, AttributeValue<'static>)]) -> Result<Option<String>, String> {
     let model = Arc::new(Model::parse(MODEL, "orders.toml").unwrap_or_else(|errors| panic!("{errors}")));
     let key = SourceKey { table: 0, partition: "ORDER#2026-02-06".into(), sort: None };
-    let identity = key.identify(&model).expect("an order");
     let item: Item =
         attributes.iter().map(|(name, value)| ((*name).to_owned().into(), value.clone())).collect();
     let image = Image::from_item(&item, &model.row_attributes);
+    let identity = key.identify(&model, &image).expect("an order");
     let scope = ImageScope::of(&model, &identity, &image);
     let index = identity.entity.derivations.iter().position(|known| *known.name == *name).expect("a name");
     match scope.read(&Term::Derived(index)) {

@@ -67,13 +67,13 @@ fn projected(
     attributes: &Attributes<'_>,
 ) -> Result<(Vec<(String, String)>, Vec<(String, AttributeValue<'static>)>, u64)> {
     let key = SourceKey { table: 0, partition: "ORDER#o1".into(), sort: None };
-    let identity = key.identify(model).expect("an order");
+    let candidates = key.candidates(model);
     let item: Item =
         attributes.iter().map(|(name, value)| ((*name).to_owned().into(), value.clone())).collect();
     let image = Image::from_item(&item, &model.attributes);
     let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
     let mut targets = RollupTargets::of(model);
-    let projection = contributions(model, &identity, &image, &NoLookups, sharding, &mut targets)?;
+    let projection = contributions(model, &candidates, &image, &NoLookups, sharding, &mut targets)?;
     let name = |target, measure: &str| format!("{} {measure}", targets.get(target).partition);
     let shares = projection.contributions.by_aggregate.iter();
     let counted = shares.flat_map(|share| {
