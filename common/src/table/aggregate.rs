@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::binding::{BindingSettings, KeyBinding};
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
 use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, SettingsTable, entries};
@@ -29,6 +30,8 @@ pub struct Aggregate {
     pub lookups: Vec<LookupUse>,
     /// The rollups that are counted into.
     pub into: Vec<RollupDestination>,
+    /// The variables of the rollups' keys that take the value of another name.
+    pub bindings: Vec<KeyBinding>,
     /// The measures that are counted, in the order of the model file.
     pub measures: Vec<Measure>,
 }
@@ -144,7 +147,7 @@ impl AggregateDescription {
 }
 
 /// The keys of an aggregate.
-pub(super) const KEYS: [&str; 6] = ["name", "of", "lookup", "when", "into", "measures"];
+pub(super) const KEYS: [&str; 7] = ["name", "of", "lookup", "when", "into", "bind", "measures"];
 
 /// Compiles an aggregate.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -164,16 +167,19 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     }
     let measures = measures.and_then(|value| reader::table(&settings.called("measures"), value, problems));
     let lookups = settings.texts("lookup", problems);
+    let bindings = BindingSettings::read(settings, problems);
     if let Some(name) = name {
         check_names(compiler, name, &into);
     }
     let entity = of.and_then(|of| compiler.entity_named(owner, of));
     let rollups: Vec<(usize, usize)> =
         into.iter().filter_map(|name| Some((compiler.rollup_named(owner, *name)?, name.at))).collect();
+    check_bindings(compiler, owner, &bindings, &rollups);
     let mut context = compiler.context(owner, entity);
     let uses = context.lookups(&lookups);
     let when = context.pattern(owner, settings.get("when"));
-    let destinations = rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at)).collect();
+    let destinations =
+        rollups.iter().map(|(rollup, at)| context.destination(*rollup, *at, &bindings)).collect();
     let mut compiled = Vec::new();
     for (name, value) in measures.map(entries).unwrap_or_default() {
         match measure::compile(&mut context, name, value) {
@@ -193,6 +199,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         when,
         lookups: uses,
         into: destinations,
+        bindings: bindings.bindings(),
         measures: compiled.into_iter().filter_map(|measure| measure.measure).collect(),
     };
     let mut used = BTreeSet::new();
@@ -222,9 +229,29 @@ fn check_names(compiler: &mut ModelCompiler<'_, '_>, name: Located<&str>, into: 
     }
 }
 
+/// Every binding is of a variable of the rollups' keys, in its format.
+fn check_bindings(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    bindings: &BindingSettings<'_>,
+    rollups: &[(usize, usize)],
+) {
+    let known = rollups.iter().filter_map(|(rollup, _)| compiler.model.rollups.get(*rollup));
+    // The variables of a key that could not be read are not known.
+    if known.clone().any(|rollup| rollup.partition.pieces.is_empty() || rollup.sort.pieces.is_empty()) {
+        return;
+    }
+    let variables: Vec<Arc<str>> = known.flat_map(|rollup| rollup.variables.iter().cloned()).collect();
+    if !rollups.is_empty() {
+        let keys = if rollups.len() == 1 { "the key of its rollup" } else { "the keys of its rollups" };
+        bindings.check_variables(compiler, owner, (keys, &variables));
+        bindings.check_formats(compiler, owner, &variables);
+    }
+}
+
 impl EntityContext<'_, '_, '_> {
     /// A rollup whose key's variables are bound to this entity's values.
-    fn destination(&mut self, rollup: usize, at: usize) -> RollupDestination {
+    fn destination(&mut self, rollup: usize, at: usize, bindings: &BindingSettings<'_>) -> RollupDestination {
         let Some(compiled) = self.compiler.model.rollups.get(rollup) else {
             let (partition, sort) = (BoundTemplate::default(), BoundTemplate::default());
             return RollupDestination { rollup, partition, sort, expires: None };
@@ -233,13 +260,14 @@ impl EntityContext<'_, '_, '_> {
         let (variables, lifetime) = (compiled.variables.clone(), compiled.lifetime);
         let owner = format!("{}: rollup `{}`", self.owner, compiled.name);
         self.rollup = self.compiler.places.rollups.get(rollup).copied();
-        let [partition, sort] =
-            [&partition, &sort].map(|template| self.bind(&owner, at, template, &variables));
+        let names: Vec<Located<Arc<str>>> =
+            variables.iter().map(|variable| bindings.formatted_source(variable, at)).collect();
+        let [partition, sort] = [&partition, &sort].map(|template| self.bind(&owner, template, &names));
         self.rollup = None;
         let expires = lifetime.and_then(|lifetime| {
-            let variable = variables.get(lifetime.variable)?;
+            let Located { value: variable, at: named_at } = names.get(lifetime.variable)?;
             let owner = format!("{owner}: `expires`");
-            let resolved = self.resolve(&owner, Located { value: &**variable, at })?;
+            let resolved = self.resolve(&owner, Located { value: &**variable, at: *named_at })?;
             if !resolved.value_type.is_ordered() {
                 let described = resolved.value_type.described();
                 let message =

@@ -50,6 +50,9 @@ impl ModelFacts<'_> {
             let described = measure.describe(&notation).text;
             self.add(&["measure", &aggregate.name, &measure.name, &described]);
         }
+        for (variable, name) in &aggregate.bindings {
+            self.add(&["bind", &aggregate.name, variable, name]);
+        }
         for rollup in aggregate.into.iter().filter_map(|into| model.rollups.get(into.rollup)) {
             let described = rollup.describe();
             let (shards, expires) = (described.shards.to_string(), described.expires.unwrap_or_default());
@@ -81,7 +84,18 @@ impl ModelFacts<'_> {
         if let Some(table) = model.tables.get(known.table) {
             self.add(&["table", &table.name, &table.describe().join(", ")]);
         }
+        if let Some(when) = described.when {
+            self.add(&["entity when", &known.name, &when]);
+            self.add_condition(entity, known);
+        }
         self.add_preferred(known);
+    }
+
+    /// The values that the condition of an entity reads.
+    fn add_condition(&mut self, entity: usize, known: &Entity) {
+        if let Some(when) = &known.when {
+            when.each_term(&mut |term| self.add_term(entity, term));
+        }
     }
 
     /// The entities that a key belongs to although it matches this one too.
@@ -89,8 +103,12 @@ impl ModelFacts<'_> {
         let model = self.model;
         for index in &entity.yields_to {
             let Some(preferred) = model.entities.get(*index) else { continue };
-            let key = preferred.describe(model, *index).key;
-            self.add(&["yields", &entity.name, &key]);
+            let described = preferred.describe(model, *index);
+            self.add(&["yields", &entity.name, &described.key]);
+            if let Some(when) = described.when {
+                self.add(&["yields when", &entity.name, &described.key, &when]);
+                self.add_condition(*index, preferred);
+            }
         }
     }
 
@@ -100,7 +118,13 @@ impl ModelFacts<'_> {
         let Some(lookup) = model.lookups.get(used.lookup) else { return };
         let described = lookup.describe(model);
         self.add(&["uses", aggregate, &lookup.name]);
-        self.add(&["lookup", &lookup.name, &described.of, &described.index, &described.key]);
+        self.add(&[
+            "lookup",
+            &lookup.name,
+            &described.of,
+            described.index.as_deref().unwrap_or("primary key"),
+            &described.key,
+        ]);
         for output in &lookup.outputs {
             self.add(&["output", &lookup.name, output]);
         }

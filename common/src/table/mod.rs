@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! entity     a kind of item, recognized by its primary key
-//! lookup     a value that an item lacks, read from another item through an index and remembered
+//! lookup     a value that an item lacks, read from another item by its key or through an index and remembered
 //! rollup     an item of the state table that holds measures
 //! aggregate  the measures that an entity's items contribute, and the rollups that hold them
 //! measure    a number that an aggregate counts
@@ -131,6 +131,7 @@
 //! `exists`, `numeric`, `anything-but`; `"$or"` takes a list of conditions. See [`Pattern`].
 
 mod aggregate;
+mod binding;
 mod cache;
 mod column_type;
 mod dataset;
@@ -162,6 +163,7 @@ mod value_type;
 use std::sync::Arc;
 
 pub use aggregate::{Aggregate, AggregateDescription, RollupDestination, RollupExpiry};
+pub use binding::KeyBinding;
 pub use cache::{ArchiveScope, CacheDescription, CacheRemedy, CacheRule};
 pub use column_type::ColumnType;
 pub use dataset::{Column, Dataset, DatasetDescription, KEY_COLUMN, NO_DAY, RowHistory, SavedQuery};
@@ -173,7 +175,7 @@ pub use load::{
     ModelErrors, ModelProblem, ModelReport, ProblemCode, ProblemSeverity, RelatedLocation, SourceSpan,
     nearest_name,
 };
-pub use lookup::{Lookup, LookupDescription, LookupUse};
+pub use lookup::{Lookup, LookupDescription, LookupSource, LookupUse};
 pub use measure::{Measure, MeasureDescription, MeasureFunction, MeasureKind};
 pub use mirror::{Mirror, MirrorDescription, MirroredAttribute};
 pub use named_list::NamedList;

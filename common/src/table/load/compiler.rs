@@ -328,27 +328,28 @@ impl EntityContext<'_, '_, '_> {
         terms
     }
 
-    /// A template whose variables are values of the entity.
+    /// A template whose variables are values of the entity: those of these names, each with the place that an error about it names.
     pub(crate) fn bind(
         &mut self,
         owner: &str,
-        at: usize,
         template: &Template,
-        variables: &[Arc<str>],
+        names: &[Located<Arc<str>>],
     ) -> BoundTemplate {
         let mut pieces = Vec::new();
         for piece in &template.pieces {
             match piece {
                 TemplatePiece::Literal(text) => pieces.push(BoundPiece::Literal(Arc::clone(text))),
                 TemplatePiece::Variable(index, _) => {
-                    let name = variables.get(*index).map_or("", |name| &**name);
-                    let Some(resolved) = self.resolve(owner, Located { value: name, at }) else { continue };
+                    let Some(Located { value: name, at }) = names.get(*index) else { continue };
+                    let Some(resolved) = self.resolve(owner, Located { value: &**name, at: *at }) else {
+                        continue;
+                    };
                     if !resolved.value_type.fits_key(resolved.format) {
                         let described = resolved.value_type.described();
                         let message = format!(
                             "{owner}: `{{{name}}}` is {described}, which cannot be written into a key in this format; use text, a number or a boolean, and with a format such as `:day` text or a number"
                         );
-                        self.report(ProblemCode::UnfitKeyValue, at, message);
+                        self.report(ProblemCode::UnfitKeyValue, *at, message);
                     }
                     pieces.push(BoundPiece::Value(resolved.term, resolved.format));
                 }
