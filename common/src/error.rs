@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Stream,
     /// A record is malformed. Only that record fails.
     Record,
+    /// An item does not fit an aggregate that wants such records to fail (`on_misfit = "fail"`). The record is never parked.
+    Misfit,
     /// The table model is invalid.
     Model,
     /// A setting, a permission or a table's key schema is wrong, or a resource does not exist.
@@ -41,6 +43,7 @@ impl ErrorKind {
             Self::Event => "PayloadError",
             Self::Stream => "StreamError",
             Self::Record => "RecordError",
+            Self::Misfit => "MisfitError",
             Self::Model => "ModelError",
             Self::Configuration => "ConfigurationError",
             Self::Unavailable => "UnavailableError",
@@ -57,12 +60,19 @@ impl ErrorKind {
             Self::Record | Self::Rejected => true,
             Self::Event
             | Self::Stream
+            | Self::Misfit
             | Self::Model
             | Self::Configuration
             | Self::Unavailable
             | Self::Conflict
             | Self::State => false,
         }
+    }
+
+    /// Whether it is a property of one item, which cannot be counted as it is.
+    #[must_use]
+    pub fn concerns_item(self) -> bool {
+        self.is_poison() || self == Self::Misfit
     }
 
     /// Whether the same request, sent again later, can succeed.
@@ -73,6 +83,7 @@ impl ErrorKind {
             Self::Event
             | Self::Stream
             | Self::Record
+            | Self::Misfit
             | Self::Model
             | Self::Configuration
             | Self::Rejected

@@ -167,12 +167,7 @@ async fn a_wrong_rollup_is_found_named_and_repaired() {
     for model in ["exambuddy", "shop", "quiz"] {
         let world = counted(model, 3).await;
         let rollups = &world.model();
-        let is_computed = |name: &str| {
-            let mut computed = rollups.rollups.iter().flat_map(|rollup| {
-                rollup.extremes.iter().chain(rollup.averages.iter().map(|average| &average.name))
-            });
-            computed.any(|computed| **computed == *name)
-        };
+        let is_computed = |name: &str| rollups.rollups.iter().any(|rollup| rollup.has_computed(name));
         let sum_of = |item: &Item| {
             let is_sum = |name: &str, value: &AttributeValue<'_>| {
                 let is_own = name == "rev" || name == "expires_at" || name.starts_with("settled_");

@@ -12,7 +12,7 @@ use super::load::scope::{interned_path, position};
 use super::load::suggestion::suggestion;
 use super::named_list::NamedList;
 use super::template::split_format;
-use super::{InternedPath, LookupUse, Model, Rollup, Term, TimeReading, ValueFormat};
+use super::{ComputedMeasure, InternedPath, LookupUse, Model, Rollup, Term, TimeReading, ValueFormat};
 use crate::record::AttributePath;
 
 /// The names of a path: DynamoDB's limit. A copy at such a path still fits into the expressions of one write.
@@ -429,8 +429,8 @@ fn register_shown(rollup: &mut Rollup, mirror: usize, attributes: &[MirroredAttr
     rollup.mirrors.push(mirror);
     for MirroredAttribute { measure, .. } in attributes {
         rollup.shown.push(Arc::clone(measure));
-        let parts = rollup.averages.iter().filter(|average| average.name == *measure);
-        let parts = parts.flat_map(|average| [Arc::clone(&average.sum), Arc::clone(&average.count)]);
+        let computed = rollup.computed.iter().filter(|computed| computed.name == *measure);
+        let parts: Vec<Arc<str>> = computed.flat_map(ComputedMeasure::parts).collect();
         rollup.shown.extend(parts);
     }
 }

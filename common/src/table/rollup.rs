@@ -11,7 +11,9 @@ use super::load::problem::ProblemCode;
 use super::load::reader::{self, SettingsTable, place};
 use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;
+use super::percentile::PercentileBins;
 use super::{Template, TemplatePiece, ValueFormat};
+use crate::record::Decimal;
 
 /// The key attributes of the state table.
 pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
@@ -30,17 +32,17 @@ pub struct Rollup {
     pub sort: Template,
     /// The names of the keys' variables, formats included (`bought_at:day`).
     pub variables: Vec<Arc<str>>,
-    /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor averages.
+    /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor computed measures.
     pub shards: u32,
     /// When its items expire, if they do.
     pub lifetime: Option<RollupLifetime>,
     /// Measures computed from others; each needs the rollup to be read before it is written.
-    pub averages: Vec<AverageMeasure>,
+    pub computed: Vec<ComputedMeasure>,
     /// The measures that are `max` or `min`; these too need the rollup to be read.
     pub extremes: Vec<Arc<str>>,
     /// The mirrors of it: indexes into [`super::Model::mirrors`].
     pub mirrors: Vec<usize>,
-    /// The measures that, when they change, change what a mirror shows: those shown, and the parts of averages shown.
+    /// The measures that, when they change, change what a mirror shows: those shown, and what these are computed from.
     pub shown: Vec<Arc<str>>,
     /// The other rollups that may be the same item, holding other measures: indexes into [`super::Model::rollups`].
     pub overlaps: Vec<usize>,
@@ -55,22 +57,76 @@ pub struct RollupLifetime {
     pub variable: usize,
 }
 
-/// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of 0.
+/// Decimal places that an average is rounded to.
+const AVERAGE_PLACES: u8 = 6;
+
+/// A measure that a rollup computes from its other measures.
 #[derive(Debug)]
-pub struct AverageMeasure {
+pub struct ComputedMeasure {
     /// The measure it is stored as.
     pub name: Arc<str>,
-    /// The measure that is divided.
-    pub sum: Arc<str>,
-    /// The measure it is divided by.
-    pub count: Arc<str>,
+    /// How it is computed.
+    pub rule: ComputedRule,
+}
+
+/// How a measure is computed from others.
+#[derive(Debug)]
+pub enum ComputedRule {
+    /// The average of a sum over a count: rounded half to even at 6 decimal places, absent at a count of 0.
+    Average {
+        /// The measure that is divided.
+        sum: Arc<str>,
+        /// The measure it is divided by.
+        count: Arc<str>,
+    },
+    /// The estimate of a percentile; absent if the bins are empty.
+    Percentile {
+        /// Which percentile.
+        percent: Decimal,
+        /// The bins.
+        bins: Arc<PercentileBins>,
+    },
+}
+
+impl ComputedMeasure {
+    /// The measures that it is computed from.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Arc<str>> {
+        match &self.rule {
+            ComputedRule::Average { sum, count } => vec![Arc::clone(sum), Arc::clone(count)],
+            ComputedRule::Percentile { bins, .. } => bins.labels.clone(),
+        }
+    }
+
+    /// Its value, from the values of the measures that it is computed from; `None` if it is absent.
+    #[must_use]
+    pub fn value(&self, value_of: impl Fn(&Arc<str>) -> Option<Decimal>) -> Option<Decimal> {
+        match &self.rule {
+            ComputedRule::Average { sum, count } => {
+                value_of(sum)?.divided_by(&value_of(count)?, AVERAGE_PLACES)
+            }
+            ComputedRule::Percentile { percent, bins } => bins.percentile(percent, value_of),
+        }
+    }
 }
 
 impl Rollup {
     /// Whether it must be read, computed and written on its `rev`, because `ADD` cannot do it.
     #[must_use]
     pub fn is_computed(&self) -> bool {
-        !self.averages.is_empty() || !self.extremes.is_empty()
+        !self.computed.is_empty() || !self.extremes.is_empty()
+    }
+
+    /// Whether a measure is `max` or `min`: it moves in one direction only.
+    #[must_use]
+    pub fn has_extreme(&self, measure: &str) -> bool {
+        self.extremes.iter().any(|extreme| **extreme == *measure)
+    }
+
+    /// Whether a measure is not a sum of contributions: an extreme, or computed from others.
+    #[must_use]
+    pub fn has_computed(&self, measure: &str) -> bool {
+        self.computed.iter().any(|computed| *computed.name == *measure) || self.has_extreme(measure)
     }
 
     /// Whether a change of this measure changes what a mirror shows.

@@ -160,6 +160,7 @@ fn exit_code(result: &Result<bool, Error>) -> u8 {
             ErrorKind::Event
             | ErrorKind::Stream
             | ErrorKind::Record
+            | ErrorKind::Misfit
             | ErrorKind::Unavailable
             | ErrorKind::Conflict
             | ErrorKind::Rejected

@@ -346,6 +346,7 @@ impl<'r> LedgerItem<'r> {
     ) -> ItemState<'r> {
         context.tally.ledger_writes.add(1);
         context.tally.folded.add_len(plan.records.len().saturating_sub(1));
+        context.tally.skipped.add(plan.skipped);
         let was_behind = self.entry.as_ref().and_then(|entry| entry.behind.as_ref());
         let is_parked = plan.entry.behind.is_some() && plan.entry.behind.as_ref() != was_behind;
         let parked_expiries = plan.markers.iter().filter(|marker| marker.parked.is_some()).count();

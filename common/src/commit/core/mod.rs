@@ -103,7 +103,7 @@ impl LedgerCore {
     /// The most rollups that one state of such an item counts into.
     pub(crate) fn most_rollups(&self, item: &LedgerItem<'_>) -> usize {
         let rollups = |identity: &ItemIdentity<'_, '_>| {
-            self.aggregates_of(identity.entity).map(|aggregate| aggregate.into.len()).sum::<usize>()
+            self.aggregates_of(identity.entity).map(Aggregate::most_targets).sum::<usize>()
         };
         item.candidates.iter().map(rollups).max().unwrap_or(0)
     }

@@ -148,7 +148,7 @@ impl<T: Tables> ItemJudge<T> {
         };
         let projection = match projection {
             Ok(projection) => projection,
-            Err(error) if error.kind() == ErrorKind::Record => {
+            Err(error) if error.kind().concerns_item() => {
                 return Ok(ItemJudgement::unknown(format!(
                     "the item cannot be counted ({})",
                     error.kind().name()
@@ -286,7 +286,7 @@ impl<T: Tables> ItemJudge<T> {
             for shown in &mirror.attributes {
                 let expected = stored.as_ref().and_then(|item| item.get(&*shown.measure)).cloned();
                 let expected = expected
-                    .or_else(|| (!is_computed(rollup, &shown.measure)).then_some(Decimal::ZERO.into()));
+                    .or_else(|| (!rollup.has_computed(&shown.measure)).then_some(Decimal::ZERO.into()));
                 let found = attribute(image, &shown.image);
                 if expected.as_ref() != found {
                     let value =
@@ -363,11 +363,6 @@ fn covers(extreme: &ExtremeValue, stored: &AttributeValue<'_>) -> bool {
         ExtremeRule::Largest => order.is_le(),
         ExtremeRule::Smallest => order.is_ge(),
     }
-}
-
-fn is_computed(rollup: &Rollup, measure: &str) -> bool {
-    rollup.averages.iter().any(|average| *average.name == *measure)
-        || rollup.extremes.iter().any(|extreme| **extreme == *measure)
 }
 
 fn key_text(key: &ItemKey) -> String {

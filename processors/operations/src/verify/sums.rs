@@ -19,7 +19,7 @@ use afterwrite::Result;
 use afterwrite::commit::{StateItem, StateItems};
 use afterwrite::projection::RollupTargets;
 use afterwrite::record::{AttributeValue, Decimal, Item, Timestamp};
-use afterwrite::table::{AverageMeasure, Model};
+use afterwrite::table::{ComputedMeasure, Model};
 
 use super::finding::{ExpectedValue, FindingPlace, VerifyFinding};
 use super::place::RollupPlace;
@@ -115,7 +115,7 @@ pub(crate) fn judge(
         let found = rollup.and_then(|item| item.get(name.as_str())).map(text_of);
         let is_zero = |value: &Option<String>| value.as_deref().is_none_or(|value| value == "0");
         let is_equal =
-            found == *expected || (is_zero(&found) && is_zero(expected) && !is_average(model, place, name));
+            found == *expected || (is_zero(&found) && is_zero(expected) && !is_computed(model, place, name));
         if !is_equal {
             let value = ExpectedValue { expected: expected.clone(), found };
             finding.values.insert(name.clone(), value);
@@ -164,10 +164,10 @@ pub(crate) fn expected_values(
     }
     let mut expected: BTreeMap<String, Option<String>> =
         totals.iter().map(|(name, total)| (name.clone(), Some(total.to_string()))).collect();
-    for average in averages(model, place) {
-        let part = |name: &Arc<str>| totals.get(&**name).cloned().unwrap_or(Decimal::ZERO);
-        let quotient = part(&average.sum).divided_by(&part(&average.count), 6);
-        expected.insert(average.name.to_string(), quotient.map(|quotient| quotient.to_string()));
+    for computed in computed_measures(model, place) {
+        let total = |name: &Arc<str>| Some(totals.get(&**name).cloned().unwrap_or(Decimal::ZERO));
+        let value = computed.value(total).map(|value| value.to_string());
+        expected.insert(computed.name.to_string(), value);
     }
     expected
 }
@@ -181,18 +181,19 @@ pub(crate) fn text_of(value: &AttributeValue<'_>) -> String {
     }
 }
 
-fn averages<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m AverageMeasure> {
+/// The averages and percentiles of a rollup.
+fn computed_measures<'m>(model: &'m Model, place: &RollupPlace) -> impl Iterator<Item = &'m ComputedMeasure> {
     let rollups = model.rollups.iter().filter(|rollup| rollup.has_key(&place.0, &place.1));
-    rollups.flat_map(|rollup| &rollup.averages)
+    rollups.flat_map(|rollup| &rollup.computed)
 }
 
-fn is_average(model: &Model, place: &RollupPlace, name: &str) -> bool {
-    averages(model, place).any(|average| *average.name == *name)
+fn is_computed(model: &Model, place: &RollupPlace, name: &str) -> bool {
+    computed_measures(model, place).any(|computed| *computed.name == *name)
 }
 
-/// The names of averages and extremes, which are not sums.
+/// The names of averages, percentiles and extremes, which are not sums.
 fn computed_names(model: &Model, place: &RollupPlace) -> Vec<String> {
     let rollups = model.rollups.iter().filter(|rollup| rollup.has_key(&place.0, &place.1));
     let extremes = rollups.flat_map(|rollup| &rollup.extremes).map(ToString::to_string);
-    extremes.chain(averages(model, place).map(|average| average.name.to_string())).collect()
+    extremes.chain(computed_measures(model, place).map(|computed| computed.name.to_string())).collect()
 }

@@ -251,6 +251,21 @@ fn setting_changes(old: &AggregateDescription, new: &AggregateDescription) -> Ve
         let [before, now] = [&old.when, &new.when].map(|when| when.clone().unwrap_or_else(always));
         changes.push(from_to("when", &before, &now));
     }
+    if old.for_each != new.for_each {
+        let item = || "the item".to_owned();
+        let [before, now] = [&old.for_each, &new.for_each].map(|each| each.clone().unwrap_or_else(item));
+        changes.push(from_to("for_each", &before, &now));
+    }
+    if old.on_misfit != new.on_misfit {
+        changes.push(from_to("on_misfit", old.on_misfit.name(), new.on_misfit.name()));
+    }
+    if old.optional != new.optional {
+        let [before, now] = [&old.optional, &new.optional].map(|names| match names.as_slice() {
+            [] => "nothing".to_owned(),
+            names => names.join(", "),
+        });
+        changes.push(from_to("optional", &before, &now));
+    }
     changes.extend(
         changed_parts(&old.into, &new.into)
             .into_iter()

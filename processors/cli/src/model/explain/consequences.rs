@@ -281,6 +281,7 @@ fn operand(value: &Operand<'_>) -> String {
     match value {
         Operand::Text(value) => value.to_string(),
         Operand::Value(value) => text(value),
+        Operand::Number(number) => number.to_string(),
         Operand::Ratio { numerator, denominator } => format!("{numerator}/{denominator}"),
     }
 }
