@@ -61,11 +61,10 @@ fn counted(aggregate: &str, attributes: &Attributes<'_>) -> Result<Vec<(String, 
     Ok(projected(&model(aggregate), attributes)?.0)
 }
 
-/// Contributions and extremes.
-fn projected(
-    model: &Arc<Model>,
-    attributes: &Attributes<'_>,
-) -> Result<(Vec<(String, String)>, Vec<(String, AttributeValue<'static>)>, u64)> {
+/// Contributions, extremes, and the number of skipped items.
+type Projected = (Vec<(String, String)>, Vec<(String, AttributeValue<'static>)>, u64);
+
+fn projected(model: &Arc<Model>, attributes: &Attributes<'_>) -> Result<Projected> {
     let key = SourceKey { table: 0, partition: "ORDER#o1".into(), sort: None };
     let candidates = key.candidates(model);
     let item: Item =
