@@ -91,7 +91,7 @@ impl SimulatedApplication {
             // A misfit of the aggregate of weights, which skips it.
             ("weight", if whole % 5 == 4 { text("heavy") } else { number(&whole.to_string()) }),
         ];
-        if whole % 4 > 0 {
+        if !whole.is_multiple_of(4) {
             let labels = (0..whole % 4).map(|label| format!("l{}", (whole + label) % 5).into());
             attributes.push(("labels", AttributeValue::Ss(labels.collect())));
         }
