@@ -179,8 +179,8 @@ fn destinations(
     let (mut partition, mut sort) = targets.take_buffers();
     for destination in &aggregate.into {
         let Some(rollup) = scope.model.rollups.get(destination.rollup) else { continue };
-        scope.render(&destination.partition, &mut partition)?;
-        scope.render(&destination.sort, &mut sort)?;
+        scope.render_rollup(&destination.partition, rollup.keys, &mut partition)?;
+        scope.render_rollup(&destination.sort, rollup.keys, &mut sort)?;
         let expires_at = match &destination.expires {
             Some(expiry) => Some(scope.time(&expiry.of, expiry.format)?.plus(expiry.after)),
             None => None,

@@ -148,6 +148,7 @@ mod named_list;
 mod notation;
 mod pattern;
 mod rollup;
+mod rollup_keys;
 mod source_table;
 mod template;
 mod template_order;
@@ -176,6 +177,8 @@ pub use named_list::NamedList;
 pub use notation::ModelNotation;
 pub use pattern::{Operand, Pattern};
 pub use rollup::{AverageMeasure, Rollup, RollupDescription, RollupLifetime};
+pub use rollup_keys::RollupKeys;
+pub(crate) use rollup_keys::{escaped, unescaped};
 pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
 pub use term::{BoundPiece, BoundTemplate, InternedPath, Term};
@@ -200,6 +203,8 @@ pub struct Model {
     pub lookups: Vec<Lookup>,
     /// The items that hold measures.
     pub rollups: Vec<Rollup>,
+    /// How values are written into their keys.
+    pub rollup_keys: RollupKeys,
     /// The aggregates, which count items into the rollups.
     pub aggregates: Vec<Aggregate>,
     /// The copies of measures on applications' items.
