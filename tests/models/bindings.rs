@@ -112,21 +112,21 @@ async fn a_follow_counts_on_both_of_its_users() {
         let mut random = SeededRandom::new(seed);
         let mut workload = TableWorkload::of_model(model(FOLLOWS));
         let mut follows = Vec::new();
-        USERS.iter().take(3).for_each(|name| drop(workload.put(TABLE, user(name))));
+        for name in &USERS[..3] {
+            workload.put(TABLE, user(name));
+        }
         for _ in 0..25 {
             let pair = [(); 2].map(|()| *random.pick(&USERS).expect("a user"));
             let known = follows.iter().position(|known| *known == pair);
-            match known {
-                Some(position) if random.chance(600) => {
-                    follows.remove(position);
-                    workload.remove(TABLE, follow(pair[0], pair[1]));
-                }
-                Some(_) => drop(workload.put(TABLE, follow(pair[0], pair[1]))),
-                None => {
-                    follows.push(pair);
-                    workload.put(TABLE, follow(pair[0], pair[1]));
-                }
+            if let Some(position) = known.filter(|_| random.chance(600)) {
+                follows.remove(position);
+                workload.remove(TABLE, follow(pair[0], pair[1]));
+                continue;
             }
+            if known.is_none() {
+                follows.push(pair);
+            }
+            workload.put(TABLE, follow(pair[0], pair[1]));
         }
         let following = counted(follows.iter().map(|[follower, _]| *follower));
         let followers = counted(follows.iter().map(|[_, followed]| *followed));

@@ -168,8 +168,7 @@ async fn a_record_whose_looked_up_item_does_not_exist_fails_and_is_counted_later
     let consumer = early.consumer();
     let failed = consumer.failed(early.last_record()).await;
     assert!(failed.contains("lookup `repo` found no item"), "{failed}");
-    let Value::Object(item) = repo(0, None) else { panic!("an item") };
-    consumer.tables().put(REPOS_TABLE, attributes(&Value::Object(item))).expect("an item");
+    consumer.tables().put(REPOS_TABLE, attributes(&repo(0, None))).expect("an item");
     consumer.deliver(&[early.last_record()], DeliveryOrder::OneByOne).await;
     // The answer is remembered: a later language is not seen.
     assert_eq!(consumer.stored("LANGUAGE#Rust", "ROLLUP", "issues"), Some(plain_value(&json!(1))));

@@ -10,11 +10,12 @@ use super::binding::{BindingSettings, KeyBinding};
 use super::load::compiler::{EntityContext, ModelCompiler, RollupMeasure};
 use super::load::problem::ProblemCode;
 use super::load::reader::{self, Located, SettingsTable, entries};
+use super::load::scope::ResolvedName;
 use super::load::suggestion::suggestion;
 use super::measure::{self, CompiledMeasure, Measure, MeasureDescription};
 use super::named_list::NamedList;
 use super::rollup::AverageMeasure;
-use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, ValueFormat};
+use super::{BoundTemplate, LookupUse, Model, ModelNotation, Pattern, Term, TimeReading, ValueFormat};
 
 /// Which measures an entity's items contribute to which rollups.
 #[derive(Debug)]
@@ -51,8 +52,10 @@ pub struct RollupDestination {
 /// The time at which a rollup expires.
 #[derive(Debug)]
 pub struct RollupExpiry {
-    /// The moment that it counts from, a variable of the rollup's key: RFC 3339 text, a date, an hour, or epoch seconds.
+    /// The moment that it counts from, a variable of the rollup's key.
     pub of: Term,
+    /// How it is read.
+    pub reading: TimeReading,
     /// How the key holds it: what all items that count into the rollup agree on.
     pub format: ValueFormat,
     /// How long after it.
@@ -71,6 +74,27 @@ impl Aggregate {
             destination.expires.iter().for_each(|expiry| visit(&expiry.of));
         }
         self.measures.iter().flat_map(|measure| measure.kind.terms()).for_each(visit);
+    }
+
+    /// Calls `visit` with every term that is read as a time, and how.
+    pub(super) fn each_time(&self, visit: &mut impl FnMut(&Term, TimeReading)) {
+        let mut visit_formatted = |term: &Term, format: ValueFormat| {
+            if let Some(format) = format.time() {
+                visit(term, format.reading);
+            }
+        };
+        for destination in &self.into {
+            let templates = [&destination.partition, &destination.sort].into_iter();
+            templates
+                .flat_map(BoundTemplate::values)
+                .for_each(|(term, format)| visit_formatted(term, format));
+        }
+        for (term, format) in self.measures.iter().filter_map(|measure| measure.kind.ordered()) {
+            visit_formatted(term, format);
+        }
+        for expiry in self.into.iter().filter_map(|destination| destination.expires.as_ref()) {
+            visit(&expiry.of, expiry.reading);
+        }
     }
 
     /// The aggregate in words.
@@ -244,14 +268,15 @@ impl EntityContext<'_, '_, '_> {
             let Located { value: variable, at: named_at } = names.get(lifetime.variable)?;
             let owner = format!("{owner}: `expires`");
             let resolved = self.resolve(&owner, Located { value: &**variable, at: *named_at })?;
-            if !resolved.value_type.fits_key(ValueFormat::Day) {
+            if !resolved.value_type.is_ordered() {
                 let described = resolved.value_type.described();
                 let message =
                     format!("{owner}: `{variable}` is {described}, not a time; name text or a number");
                 let at = self.compiler.places.lifetimes.get(rollup).copied().unwrap_or(at);
                 self.report(ProblemCode::UnfitMeasureValue, at, message);
             }
-            Some(RollupExpiry { of: resolved.term, format: resolved.format, after: lifetime.after })
+            let ResolvedName { term: of, reading, format, .. } = resolved;
+            Some(RollupExpiry { of, reading, format, after: lifetime.after })
         });
         RollupDestination { rollup, partition, sort, expires }
     }

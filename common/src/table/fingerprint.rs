@@ -62,9 +62,21 @@ impl ModelFacts<'_> {
             self.add(&["into", &aggregate.name, &rollup.name]);
             self.add(&["rollup", &rollup.name, &described.key, &shards, &expires]);
         }
+        self.add_times(aggregate, &notation);
         self.add_entity(aggregate.of);
         aggregate.each_term(&mut |term| self.add_term(aggregate.of, term));
         aggregate.lookups.iter().for_each(|lookup| self.add_lookup(&aggregate.name, lookup));
+    }
+
+    /// How values are read as times, where an aggregate reads them as such and the model states it.
+    fn add_times(&mut self, aggregate: &Aggregate, notation: &ModelNotation<'_>) {
+        let entity = self.model.entity_name(aggregate.of);
+        // The buckets of a key are part of its template.
+        aggregate.each_time(&mut |term, reading| {
+            if reading.is_declared() {
+                self.add(&["time", &entity, &notation.term(term), &reading.to_string()]);
+            }
+        });
     }
 
     fn add_entity(&mut self, entity: usize) {
@@ -154,6 +166,7 @@ mod tests {
             ("keys = [\"book:{book_id}\"]", "keys = [\"books:{book_id}\"]\nwhen.price = [5]"),
             ("price = \"decimal(10,2)\"", "price = \"decimal(12,2)\"\nlanguage = \"string\""),
             ("attributes = { books = \"books\" }", "attributes = { spent = \"spent\" }"),
+            ("[entities.book]", "[entities.book]\ntimes = { read = \"seconds\" }"),
             ("read = \"N\" }", "read = \"N\", unused = \"S\" }\nsecret = [\"notes\"]"),
             ("[\"read\", \"pages\"]", "[\"pages\", \"read\"]"),
             ("[\"shelf\", \"day\"]", "[\"day\", \"shelf\"]"),
@@ -197,6 +210,10 @@ mod tests {
             ("sk = \"BOOK#{book_id}\"", "sk = \"VOLUME#{book_id}\""),
             ("price = \"N\"", "price = \"any\""),
             ("[entities.book]", "[entities.book]\non_expiry = \"subtract\""),
+            ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"Europe/Berlin\" }"),
+            ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"milliseconds\" }"),
+            ("{bought_at:day}", "{bought_at:day@Europe/Berlin}"),
+            ("{bought_at:day}", "{bought_at:week}"),
         ];
         let mut fingerprints: Vec<String> = changes.iter().map(|(from, to)| changed(from, to)).collect();
         let half = changed("books = \"count\"", progress);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::load::compiler::ModelCompiler;
 use super::load::problem::ProblemCode;
-use super::load::reader::{Located, LocatedPairs, SettingsTable};
+use super::load::reader::{Located, SettingsTable};
 use super::template::split_format;
 use super::{Entity, Model, Template, TemplatePiece, Term, ValueFormat};
 
@@ -158,7 +158,11 @@ struct LookedUpKey {
     terms: Option<Vec<Term>>,
 }
 
-fn index_key(compiler: &mut ModelCompiler<'_, '_>, owner: &str, key: &LocatedPairs<'_>) -> LookedUpKey {
+fn index_key(
+    compiler: &mut ModelCompiler<'_, '_>,
+    owner: &str,
+    key: &[(Located<&str>, Located<&str>)],
+) -> LookedUpKey {
     let (mut inputs, mut templates) = (Vec::new(), Vec::new());
     for (attribute, text) in key {
         let template = compiler.template(owner, *text, &mut inputs).unwrap_or_default();
@@ -173,7 +177,7 @@ fn primary_key(
     compiler: &mut ModelCompiler<'_, '_>,
     settings: &SettingsTable<'_>,
     entity: Option<usize>,
-    key: &LocatedPairs<'_>,
+    key: &[(Located<&str>, Located<&str>)],
 ) -> LookedUpKey {
     let SettingsTable { owner, at, .. } = settings;
     let model = &compiler.model;
@@ -296,7 +300,7 @@ fn add_offer(
             context.report(ProblemCode::ChangeableOutput, output.at, message);
         }
         outputs.push(resolved.term);
-        types.push(resolved.value_type);
+        types.push((resolved.value_type, resolved.reading));
     }
     if entity.is_some() && terms.len() < inputs.len() {
         compiler.broken_lookups.push(lookup);

@@ -13,7 +13,7 @@ use super::load::scope::{interned_path, position};
 use super::load::suggestion::suggestion;
 use super::named_list::NamedList;
 use super::template::split_format;
-use super::{InternedPath, LookupUse, Model, Rollup, Term, ValueFormat};
+use super::{InternedPath, LookupUse, Model, Rollup, Term, TimeReading, ValueFormat};
 use crate::record::AttributePath;
 
 /// The names of a path: DynamoDB's limit. A copy at such a path still fits into the expressions of one write.
@@ -355,6 +355,7 @@ impl MirrorCompiler<'_, '_, '_, '_> {
                 outputs.iter().find(|output| output.variable == index)
             {
                 let format = split_format(variable).map_or(ValueFormat::Plain, |(_, format)| format);
+                let format = format.read_as(self.reading_of(lookup, *output));
                 terms.push((Term::LookupOutput { lookup: 0, output: *output }, format));
             } else if let Some(key) = entity.variables.iter().position(|own| *self.source(own) == **variable)
             {
@@ -389,6 +390,12 @@ impl MirrorCompiler<'_, '_, '_, '_> {
             }
         }
         (key, terms)
+    }
+
+    /// How an output of a lookup is read as a time.
+    fn reading_of(&self, lookup: Option<usize>, output: usize) -> TimeReading {
+        let types = lookup.and_then(|lookup| self.compiler.output_types.get(lookup));
+        types.and_then(|types| types.get(output)).map(|(_, reading)| *reading).unwrap_or_default()
     }
 
     /// Whether both keys and the bindings are known; otherwise the cause was reported before.

@@ -120,10 +120,11 @@
 //! A **name** in a template, a measure or a condition means, in the scope of the aggregate's entity, the first of: a variable
 //! of the key, a derived value, an output of a lookup, a declared attribute. An attribute inside maps is written with dots and
 //! declared by that path or by its map (`M`); types are DynamoDB's, or `any`. In templates and in `max` and `min`, `:day` takes
-//! the UTC day of a time: RFC 3339 text, a date, an hour (`2026-02-06T14`, `2026-02-06-14`), or epoch seconds.
+//! the UTC day of a time ([`TimeBucket`] has the others, `:day@Europe/Berlin` the day in a zone): RFC 3339 text, a date, an hour
+//! (`2026-02-06T14`, `2026-02-06-14`), or a number since 1970. `times` of an entity states another form of a value.
 //!
 //! A **template** has literal text between any two variables. A variable stands for any text that is not empty, one with
-//! `:day` for a date.
+//! a format for a text of its form.
 //!
 //! A **condition** is a Lambda event filter pattern: fields are ANDed, a field's matchers ORed. A matcher is a string, number
 //! or boolean to be equal to, or `{ null = true }` (TOML has no null), or one of `prefix`, `suffix`, `equals-ignore-case`,
@@ -153,6 +154,10 @@ mod source_table;
 mod template;
 mod template_order;
 mod term;
+mod time_bucket;
+mod time_format;
+mod time_reading;
+mod times;
 mod value_type;
 
 use std::sync::Arc;
@@ -182,6 +187,9 @@ pub(crate) use rollup_keys::{escaped, unescaped};
 pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
 pub use term::{BoundPiece, BoundTemplate, InternedPath, Term};
+pub use time_bucket::TimeBucket;
+pub use time_format::TimeFormat;
+pub use time_reading::{TimeNotation, TimeReading};
 
 use crate::record::AttributeInterner;
 

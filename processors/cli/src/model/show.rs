@@ -51,6 +51,7 @@ impl fmt::Display for ModelTables<'_> {
         writeln!(f, "{name}, generation {generation}; archived changes: {}{keys}", archive.name())?;
         let parts = [
             ("Entities", self.entities()),
+            ("Times", self.times()),
             ("Lookups", self.lookups()),
             ("Rollups", self.rollups()),
             ("Measures", self.aggregates()),
@@ -75,6 +76,16 @@ impl ModelTables<'_> {
                 preferred => format!("{}, unless {}", entity.key, preferred.join(" or ")),
             };
             table.add_row([name, &entity.table, &key, on_expiry, &secret]);
+        }
+        table
+    }
+
+    fn times(&self) -> Table {
+        let mut table = fitted_table(&["entity", "time", "read as"]);
+        for (name, entity) in self.0.entities.iter() {
+            for (time, reading) in entity.times.iter() {
+                table.add_row([name, time, reading]);
+            }
         }
         table
     }
