@@ -117,7 +117,7 @@ async fn groups_of_any_values_stay_apart() {
     }
 }
 
-/// What escaping prevents.
+/// Escaping prevents this.
 #[tokio::test]
 async fn plain_keys_merge_groups() {
     let mut workload = workload(false);
