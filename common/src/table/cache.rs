@@ -46,7 +46,7 @@ pub enum CacheRemedy {
 
 named_values! {
     /// The name of a remedy in model files.
-    enum RemedyName {
+    pub(super) enum RemedyName {
         Delete = "delete",
         Tombstone = "tombstone",
         Generation = "generation",

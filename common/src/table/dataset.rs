@@ -146,6 +146,9 @@ pub(super) fn attributes_of_days(model: &Model) -> impl Iterator<Item = Attribut
 /// The keys of a dataset.
 pub(super) const KEYS: [&str; 7] = ["of", "partition", "days", "lookup", "columns", "sort", "history"];
 
+/// The keys of a column that is written as a table.
+pub(super) const COLUMN_KEYS: [&str; 3] = ["type", "from", "required"];
+
 /// Compiles a dataset.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
     let SettingsTable { owner, at, .. } = settings;
@@ -259,8 +262,7 @@ impl EntityContext<'_, '_, '_> {
             Some(text) => (Located { value: text, at: place(value) }, None, false),
             None => {
                 let settings = table(&owner, value, problems)?;
-                let known = ["type", "from", "required"];
-                let settings = SettingsTable::new(owner.clone(), name.at, settings, &known, problems);
+                let settings = SettingsTable::new(owner.clone(), name.at, settings, &COLUMN_KEYS, problems);
                 let required = settings.boolean("required", problems).unwrap_or(false);
                 (settings.required_text("type", problems)?, settings.text("from", problems), required)
             }

@@ -150,6 +150,7 @@ mod notation;
 mod pattern;
 mod rollup;
 mod rollup_keys;
+mod schema;
 mod source_table;
 mod template;
 mod template_order;

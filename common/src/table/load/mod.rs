@@ -25,7 +25,7 @@ mod key_readings;
 pub(super) mod problem;
 pub(super) mod reader;
 pub(super) mod scope;
-mod sections;
+pub(super) mod sections;
 mod source;
 pub(super) mod suggestion;
 mod syntax;

@@ -123,7 +123,7 @@ fn a_follow_counts_on_the_users_that_the_bindings_name() {
     let counted: Vec<(&str, &str)> = item
         .counted
         .iter()
-        .flat_map(|counted| counted.measures.keys().map(|measure| (&*counted.partition, &**measure)))
+        .flat_map(|counted| counted.measures.names().map(|measure| (&*counted.partition, &**measure)))
         .collect();
     assert_eq!(counted, [("USER#ann", "following"), ("USER#ben", "followers")]);
 }
