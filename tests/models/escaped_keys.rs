@@ -17,7 +17,7 @@ generation = 1
 tables.Certificates.key = ["PK", "SK"]
 
 [entities.certificate]
-key = { PK = "{provider}", SK = "CERTIFICATE#{certificate}" }
+key = { PK = "VENDOR#{provider}", SK = "CERTIFICATE#{certificate}" }
 
 [entities.question]
 key = { PK = "QUESTION#{question}", SK = "QUESTION" }
@@ -67,7 +67,7 @@ fn question(number: usize, provider: &str, certificate: &str) -> Value {
 }
 
 fn certificate(provider: &str, name: &str) -> Value {
-    json!({ "PK": provider, "SK": format!("CERTIFICATE#{name}") })
+    json!({ "PK": format!("VENDOR#{provider}"), "SK": format!("CERTIFICATE#{name}") })
 }
 
 fn escaped(value: &str) -> String {

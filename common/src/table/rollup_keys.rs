@@ -39,7 +39,7 @@ impl RollupKeys {
         }
     }
 
-    /// A value as it is written.
+    /// The text of a value in a key.
     #[must_use]
     pub fn written(self, value: &str) -> Cow<'_, str> {
         match self {
@@ -48,7 +48,7 @@ impl RollupKeys {
         }
     }
 
-    /// Writes the value that a key ends in, from the byte `begin` on, as it is written in a key.
+    /// Writes the value that a key ends in, from the byte `begin` on, in the form that keys have.
     pub(crate) fn write_tail(self, key: &mut String, begin: usize) {
         let Some(Cow::Owned(tail)) = key.get(begin..).map(|value| self.written(value)) else { return };
         key.truncate(begin);
