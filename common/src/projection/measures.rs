@@ -46,8 +46,8 @@ pub(super) fn destinations(
         if lacks_any(&destination.optional, scope)? {
             continue;
         }
-        scope.render(&destination.partition, &mut partition)?;
-        scope.render(&destination.sort, &mut sort)?;
+        scope.render_rollup(&destination.partition, rollup.keys, &mut partition)?;
+        scope.render_rollup(&destination.sort, rollup.keys, &mut sort)?;
         let expires_at = match &destination.expires {
             Some(expiry) => Some(scope.expiry(expiry)?),
             None => None,

@@ -37,7 +37,7 @@ use smallvec::SmallVec;
 use self::contributions::{Misfit, counts_before_lookups};
 use crate::entity::ItemCandidates;
 use crate::record::{AttributeValue, Image};
-use crate::table::{Aggregate, LookupUse, Model};
+use crate::table::{Aggregate, LookupUse, Model, escaped, unescaped};
 use crate::{Error, Result};
 
 /// A lookup and the values of its inputs.
@@ -51,8 +51,8 @@ pub struct LookupKey<'s> {
 
 impl LookupKey<'_> {
     fn of_several(lookup: usize, values: &[Cow<'_, str>]) -> Self {
-        let escaped = values.iter().map(|value| value.replace('%', "%25").replace('#', "%23"));
-        Self { lookup, key: Cow::Owned(escaped.collect::<Vec<_>>().join("#")) }
+        let values = values.iter().map(|value| escaped(value));
+        Self { lookup, key: Cow::Owned(values.collect::<Vec<_>>().join("#")) }
     }
 
     /// The same key with owned text.
@@ -66,10 +66,7 @@ impl LookupKey<'_> {
     pub fn values(&self, count: usize) -> Vec<Cow<'_, str>> {
         match count {
             1 => vec![Cow::Borrowed(&*self.key)],
-            _ => {
-                let values = self.key.split('#').map(|value| value.replace("%23", "#").replace("%25", "%"));
-                values.map(Cow::Owned).collect()
-            }
+            _ => self.key.split('#').map(unescaped).collect(),
         }
     }
 }

@@ -9,8 +9,8 @@ use super::{ItemElement, LookupKey};
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
-    BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Model, Operand, Pattern, RollupExpiry, Term,
-    TimeReading, ValueFormat,
+    BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Mirror, Model, Operand, Pattern, Rollup, RollupExpiry,
+    RollupKeys, Term, TimeReading, ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -104,6 +104,44 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Renders a part of a rollup's key from this image into `key`, replacing its text.
+    ///
+    /// # Errors
+    /// As [`ImageScope::render`].
+    pub(super) fn render_rollup(
+        &self,
+        template: &BoundTemplate,
+        keys: RollupKeys,
+        key: &mut String,
+    ) -> Result<()> {
+        key.clear();
+        for piece in &template.pieces {
+            match piece {
+                BoundPiece::Literal(text) => key.push_str(text),
+                BoundPiece::Value(term, format) => {
+                    let begin = key.len();
+                    self.render_value(term, *format, key)?;
+                    keys.write_tail(key, begin);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The key, without a shard, of the rollup that this item shows by a mirror.
+    ///
+    /// # Errors
+    /// As [`ImageScope::render`].
+    pub fn mirrored_key(&self, mirror: &Mirror, rollup: &Rollup) -> Result<(String, String)> {
+        let mut values = Vec::with_capacity(mirror.rollup_variables.len());
+        for (term, format) in &mirror.rollup_variables {
+            let mut value = String::new();
+            self.render_value(term, *format, &mut value)?;
+            values.push(value);
+        }
+        Ok(rollup.key(&values))
     }
 
     /// The time in a term: see [`Operand::time`].

@@ -40,7 +40,7 @@ impl RollupTarget {
     pub fn partition_key(&self) -> String {
         match self.shard {
             None => self.partition.as_ref().to_owned(),
-            Some(shard) => format!("{}#SHARD#{shard}", self.partition),
+            Some(shard) => format!("{}{}{shard}", self.partition, Rollup::SHARD),
         }
     }
 

@@ -60,6 +60,9 @@ impl ModelFacts<'_> {
             let described = measure.describe(&notation).text;
             self.add(&["measure", &aggregate.name, &measure.name, &described]);
         }
+        if !model.rollup_keys.is_plain() {
+            self.add(&["rollup keys", model.rollup_keys.name()]);
+        }
         for (variable, name) in &aggregate.bindings {
             self.add(&["bind", &aggregate.name, variable, name]);
         }

@@ -1,5 +1,6 @@
 //! Mirrors, copies of a rollup's measures on an application's item: `[[mirrors]]`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -78,6 +79,18 @@ impl MirrorDescription {
 }
 
 impl Mirror {
+    /// The values of the variables of the item's key, from the key of the rollup that it shows; `None` if that is not the rollup's key.
+    #[must_use]
+    pub fn item_values<'k>(
+        &self,
+        rollup: &Rollup,
+        partition: &'k str,
+        sort: &'k str,
+    ) -> Option<Vec<Cow<'k, str>>> {
+        let values = rollup.values(partition, sort)?;
+        self.item_variables.iter().map(|index| values.get(*index).cloned()).collect()
+    }
+
     /// The mirrored attributes in words, by `<entity>.<attribute>`.
     pub fn describe(&self, model: &Model) -> impl Iterator<Item = (String, MirrorDescription)> {
         let rollup = model.rollups.get(self.from).map(|rollup| rollup.name.to_string()).unwrap_or_default();

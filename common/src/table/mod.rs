@@ -150,6 +150,7 @@ mod notation;
 mod pattern;
 mod percentile;
 mod rollup;
+mod rollup_keys;
 mod schema;
 mod source_table;
 mod template;
@@ -184,6 +185,8 @@ pub use notation::ModelNotation;
 pub use pattern::{Operand, Pattern};
 pub use percentile::{PercentileBinDescription, PercentileBins};
 pub use rollup::{ComputedMeasure, ComputedRule, Rollup, RollupDescription, RollupLifetime};
+pub use rollup_keys::RollupKeys;
+pub(crate) use rollup_keys::{escaped, unescaped};
 pub use source_table::{KeySchema, KeyType, Table};
 pub use template::{Template, TemplatePiece, ValueFormat};
 pub use term::{BoundPiece, BoundTemplate, ElementPath, InternedPath, Term};
@@ -211,6 +214,8 @@ pub struct Model {
     pub lookups: Vec<Lookup>,
     /// The items that hold measures.
     pub rollups: Vec<Rollup>,
+    /// How values are written into their keys.
+    pub rollup_keys: RollupKeys,
     /// The aggregates, which count items into the rollups.
     pub aggregates: Vec<Aggregate>,
     /// The copies of measures on applications' items.

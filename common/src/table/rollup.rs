@@ -1,5 +1,6 @@
 //! Rollups, the items of the state table that hold measures: `[rollups.<name>]`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::load::reader::{self, SettingsTable, place};
 use super::load::scope::{base_name, position};
 use super::load::suggestion::suggestion;
 use super::percentile::PercentileBins;
-use super::{Template, TemplatePiece, ValueFormat};
+use super::{RollupKeys, Template, TemplatePiece, ValueFormat};
 use crate::record::Decimal;
 
 /// The key attributes of the state table.
@@ -32,6 +33,8 @@ pub struct Rollup {
     pub sort: Template,
     /// The names of the keys' variables, formats included (`bought_at:day`).
     pub variables: Vec<Arc<str>>,
+    /// How values are written into its keys.
+    pub keys: RollupKeys,
     /// Over how many items it is spread (1: not at all). A sharded rollup has neither extremes nor computed measures.
     pub shards: u32,
     /// When its items expire, if they do.
@@ -135,18 +138,57 @@ impl Rollup {
         self.shown.iter().any(|shown| **shown == *measure)
     }
 
+    /// Separates the partition key of a sharded rollup from the number of the shard.
+    pub const SHARD: &'static str = "#SHARD#";
+
     /// Whether an item with this key (without the shard) can be of this rollup.
     #[must_use]
     pub fn has_key(&self, partition: &str, sort: &str) -> bool {
+        self.parse(partition, sort).is_some()
+    }
+
+    /// Whether an item that is stored with this key can be of this rollup.
+    #[must_use]
+    pub fn has_stored_key(&self, partition: &str, sort: &str) -> bool {
+        self.has_key(self.unsharded(partition), sort)
+    }
+
+    /// The partition key of a stored item without the shard, if this rollup is sharded.
+    #[must_use]
+    pub fn unsharded<'k>(&self, partition: &'k str) -> &'k str {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match partition.rsplit_once(Self::SHARD) {
+            Some((unsharded, shard)) if self.shards > 1 && is_number(shard) => unsharded,
+            Some(_) | None => partition,
+        }
+    }
+
+    /// The values of its variables in a key without the shard; `None` if the key is not of this rollup.
+    #[must_use]
+    pub fn values<'k>(&self, partition: &'k str, sort: &'k str) -> Option<Vec<Cow<'k, str>>> {
+        let bindings = self.parse(partition, sort)?;
+        bindings.into_iter().map(|value| value.map(|value| self.keys.value(value))).collect()
+    }
+
+    /// The partition key, without a shard, and the sort key of these values, which are aligned with its variables.
+    #[must_use]
+    pub fn key(&self, values: &[impl AsRef<str>]) -> (String, String) {
+        let written: Vec<_> = values.iter().map(|value| self.keys.written(value.as_ref())).collect();
+        (self.partition.render(&written), self.sort.render(&written))
+    }
+
+    fn parse<'k>(&self, partition: &'k str, sort: &'k str) -> Option<Vec<Option<&'k str>>> {
         let mut bindings = vec![None; self.variables.len()];
-        self.partition.parse(partition, &mut bindings) && self.sort.parse(sort, &mut bindings)
+        let is_parsed =
+            self.partition.parse(partition, &mut bindings) && self.sort.parse(sort, &mut bindings);
+        is_parsed.then_some(bindings)
     }
 
     /// The partition key of its items; those of a sharded rollup have their shard's number appended.
     pub(super) fn stored_partition(&self) -> Template {
         let mut partition = self.partition.clone();
         if self.shards > 1 {
-            partition.pieces.push(TemplatePiece::Literal(Arc::from("#SHARD#")));
+            partition.pieces.push(TemplatePiece::Literal(Arc::from(Self::SHARD)));
             partition.pieces.push(TemplatePiece::Variable(self.variables.len(), ValueFormat::Plain));
         }
         partition
@@ -191,7 +233,9 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let mut variables = Vec::new();
     let templates = compiler.key(owner, &key, ("the state table", &STATE_KEY), *at, &mut variables);
     let lifetime = lifetime(compiler, settings, templates.is_some().then_some(&variables));
-    let mut templates = templates.into_iter().flatten();
+    let keys = compiler.model.rollup_keys;
+    let templates = templates.into_iter().flatten();
+    let mut templates = templates.map(|template| Template { separator: keys.separator(), ..template });
     compiler.places.rollups.push(*at);
     compiler.places.lifetimes.push(lifetime.map_or(*at, |(_, at)| at));
     compiler.model.rollups.push(Rollup {
@@ -199,6 +243,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         partition: templates.next().unwrap_or_default(),
         sort: templates.next().unwrap_or_default(),
         variables,
+        keys,
         shards: u32::try_from(shards).unwrap_or(1),
         lifetime: lifetime.map(|(lifetime, _)| lifetime),
         ..Rollup::default()

@@ -13,11 +13,8 @@ use super::rollup::computed_change;
 use crate::effect::update::updated;
 use crate::projection::ExtremeRule;
 use crate::record::{AttributeValue, Decimal, Item};
-use crate::table::{MeasureKind, Model, Rollup};
+use crate::table::{MeasureKind, Model};
 use crate::{Error, ErrorKind, Result};
-
-/// Separates the partition key of a sharded rollup from the number of the shard.
-const SHARD: &str = "#SHARD#";
 
 /// How the values of an attribute in two parts become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +114,8 @@ impl RollupMerger {
     fn rollups_of(&self, item: &Item) -> Result<Vec<usize>> {
         let text = |name: &str| item.get(name).and_then(AttributeValue::as_text).unwrap_or_default();
         let (partition, sort) = (text("PK"), text("SK"));
-        let unsharded = partition.rsplit_once(SHARD).map_or(partition, |(partition, _)| partition);
-        let has_key =
-            |rollup: &Rollup| rollup.has_key(if rollup.shards > 1 { unsharded } else { partition }, sort);
-        let rollups = self.model.rollups.iter().enumerate().filter(|(_, rollup)| has_key(rollup));
+        let rollups = self.model.rollups.iter().enumerate();
+        let rollups = rollups.filter(|(_, rollup)| rollup.has_stored_key(partition, sort));
         let rollups: Vec<usize> = rollups.map(|(index, _)| index).collect();
         if rollups.is_empty() {
             return Err(Error::new(ErrorKind::State, "a partial rollup has a key of no rollup of the model")

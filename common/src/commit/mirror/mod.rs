@@ -52,7 +52,7 @@ use crate::projection::{
 };
 use crate::record::{AttributeValue, Decimal, Image, Item};
 use crate::sink::Tables;
-use crate::table::{Mirror, MirroredAttribute, Term, ValueFormat};
+use crate::table::{Mirror, MirroredAttribute, Rollup, Term, ValueFormat};
 use crate::{Error, ErrorKind, Result};
 
 /// The most mirroring items that are read at once: DynamoDB returns up to 16 MB at a time.
@@ -255,12 +255,7 @@ impl<T: Tables, C: Clock> MirrorRefresher<'_, T, C> {
             None => Vec::new(),
         };
         let scope = ImageScope { outputs: &outputs, ..without_outputs };
-        let value = |(term, format): &(Term, ValueFormat)| {
-            let mut value = String::new();
-            scope.render_value(term, *format, &mut value).ok().map(|()| value)
-        };
-        let values = mirror.rollup_variables.iter().map(value).collect::<Option<Vec<_>>>()?;
-        let (partition, sort) = (rollup.partition.render(&values), rollup.sort.render(&values));
+        let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
         let key = TargetKey { partition: &partition, sort: &sort, shard: None };
         Some(targets.intern(mirror.from, key, None))
     }

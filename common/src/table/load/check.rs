@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
-use super::{entity_order, key_overlap, update_size};
+use super::{entity_order, key_overlap, key_readings, update_size};
 use crate::record::AttributePath;
 use crate::table::{
     Aggregate, Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat,
@@ -24,6 +24,7 @@ pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
     entity_order::order_entities(compiler);
     key_overlap::check_rollups(compiler);
     key_overlap::check_rollups_against_entities(compiler);
+    key_readings::check_readings(compiler);
     check_reserved_keys(compiler);
     check_measure_names(compiler);
     check_transaction_sizes(compiler);

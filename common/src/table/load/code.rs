@@ -106,6 +106,7 @@ problem_codes! {
     Error "AW063" MirrorFeedback "a mirrored attribute is read"
     Error "AW064" UnfitBinding "a binding does not fit the key"
     Error "AW065" UnfitLookupKey "a lookup's key is not the key of its entity"
+    Error "AW066" InseparableValues "two values of an escaped key cannot be distinguished"
     Error "AW070" InvalidCacheRule "a cache rule cannot be carried out"
     Error "AW080" InvalidDataset "the rows of a dataset cannot be made this way"
     Error "AW081" InvalidQuery "a saved query is not one SELECT"
@@ -120,6 +121,7 @@ problem_codes! {
     Warning "AW108" RetiredSetting "a setting has no meaning any more"
     Warning "AW109" UnusedSeparator "no key of a table contains its separator"
     Warning "AW111" EqualMeasures "two measures of a rollup are always equal"
+    Warning "AW112" MergeableGroups "two groups of a rollup can have one key"
 }
 
 #[cfg(test)]

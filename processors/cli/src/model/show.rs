@@ -46,8 +46,9 @@ struct ModelTables<'d>(&'d ModelDescription);
 
 impl fmt::Display for ModelTables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ModelDescription { name, generation, archive, .. } = self.0;
-        writeln!(f, "{name}, generation {generation}; archived changes: {}", archive.name())?;
+        let ModelDescription { name, generation, archive, rollup_keys, .. } = self.0;
+        let keys = if rollup_keys.is_plain() { "" } else { "; keys of rollups: escaped" };
+        writeln!(f, "{name}, generation {generation}; archived changes: {}{keys}", archive.name())?;
         let parts = [
             ("Entities", self.entities()),
             ("Times", self.times()),

@@ -321,13 +321,7 @@ impl<T: Tables> ItemJudge<T> {
             None => Vec::new(),
         };
         let scope = ImageScope { outputs: &known, ..without_outputs };
-        let mut values = Vec::with_capacity(mirror.rollup_variables.len());
-        for (term, format) in &mirror.rollup_variables {
-            let mut value = String::new();
-            scope.render_value(term, *format, &mut value).ok()?;
-            values.push(value);
-        }
-        let (partition, sort) = (rollup.partition.render(&values), rollup.sort.render(&values));
+        let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
         let mut targets = RollupTargets::of(&self.model);
         let key = TargetKey { partition: &partition, sort: &sort, shard: None };
         let id = targets.intern(mirror.from, key, None);

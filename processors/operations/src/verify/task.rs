@@ -16,7 +16,7 @@ use afterwrite::table::Model;
 use super::finding::VerifyFinding;
 use super::items::ItemJudge;
 use super::journal::{ENTRY_ITEMS, StoredSuspect, VerifyEntry, restored_state};
-use super::place::{RollupPlace, without_shard};
+use super::place::RollupPlace;
 use super::recheck::SETTLE;
 use super::sample::is_sampled;
 use super::state::VerifyState;
@@ -141,10 +141,7 @@ impl<T: Tables + TableScan + Clone, C: Clock> VerifyTask<T, C> {
         is_sampled
             && self.arguments.only.as_ref().is_none_or(|tenant| {
                 let rollups = &self.model().rollups;
-                rollups.iter().any(|rollup| {
-                    let partition = if rollup.shards > 1 { without_shard(&place.0) } else { &place.0 };
-                    tenant.owns_rollup(rollup, partition, &place.1)
-                })
+                rollups.iter().any(|rollup| tenant.owns_rollup(rollup, &place.0, &place.1))
             })
     }
 

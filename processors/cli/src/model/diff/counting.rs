@@ -14,6 +14,7 @@ pub(super) fn compare(old: &ModelDescription, new: &ModelDescription, difference
     entities(old, new, differences);
     lookups(old, new, differences);
     rollups(old, new, differences);
+    rollup_keys(old, new, differences);
     aggregates(old, new, differences);
     check_counted_twice(old, new, differences);
 }
@@ -149,6 +150,20 @@ fn rollups(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
                 differences.orphaned.push(format!("the items {} of rollup {name}", rollup.key));
             }
             PartChange::Changed(before, now) => rollup(name, before, now, differences),
+        }
+    }
+}
+
+/// Values with `#` or `%` are written in another way: the contributions move to other items.
+fn rollup_keys(old: &ModelDescription, new: &ModelDescription, differences: &mut Differences) {
+    let keys = [old, new].map(|model| model.rollup_keys.name());
+    let consequence = "Rollups whose keys have a value with # or % are other items: reconciling moves the contributions; what TTL has settled, and max and min, stay in the old items.";
+    if differences.setting("rollups", "rollup_keys", keys, consequence) {
+        differences
+            .orphaned
+            .push("the rollups whose keys have a value with # or %, as they were written".to_owned());
+        for aggregate in new.aggregates.values() {
+            differences.moved(&aggregate.of, aggregate);
         }
     }
 }
