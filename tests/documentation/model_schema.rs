@@ -17,7 +17,7 @@ use super::broken_model::{self, NONSENSE};
 
 const PAGE: &str = include_str!("../../docs/MODEL.md");
 
-/// Says how to bring the file up to date.
+/// How to bring the file up to date.
 const REWRITE: &str = "run `cargo run --bin afterwrite -- model schema --out docs/model.schema.json`";
 
 fn from_toml(source: &str) -> Value {

@@ -220,7 +220,7 @@ fn column() -> Value {
 
 pub(super) fn query(key: &str) -> Option<KeyForm> {
     Some(match key {
-        "about" => required("The question that the query answers, one sentence.", text()),
+        "about" => required("The result of the query, one sentence.", text()),
         "sql" => required("One SELECT in Athena's SQL.", text()),
         _ => return None,
     })
