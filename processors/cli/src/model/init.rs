@@ -158,3 +158,52 @@ fn write_new(path: &Path, text: &str) -> Result<()> {
             .caused_by(error)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use afterwrite::table::Model;
+
+    use super::*;
+
+    fn arguments(from: &Path, out: &Path) -> InitArguments {
+        InitArguments {
+            table: None,
+            from: Some(RecordInput::Path(from.to_owned())),
+            sample: None,
+            key: Vec::new(),
+            out: Some(out.to_owned()),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_becomes_a_model_that_loads_and_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, out) = (folder.path().join("scan.json"), folder.path().join("model.toml"));
+        let items: Vec<String> = (0..9)
+            .map(|index| format!("{{\"PK\":{{\"S\":\"USER#u{index}\"}},\"SK\":{{\"S\":\"ORDER#{index}\"}}}}"))
+            .collect();
+        fs::write(&from, format!("{{\n\"Items\": [{}],\n\"Count\": 9\n}}\n", items.join(",\n"))).unwrap();
+        assert!(arguments(&from, &out).run().await.unwrap());
+        let model = Model::load(&out.to_string_lossy()).unwrap();
+        assert_eq!(model.entities.len(), 1);
+        let error = arguments(&from, &out).run().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_manifests_of_a_table_export_are_not_items() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("data")).unwrap();
+        fs::write(folder.path().join("manifest-files.json"), "{\"itemCount\":1,\"dataFileS3Key\":\"x\"}\n")
+            .unwrap();
+        let item = "{\"Item\":{\"PK\":{\"S\":\"USER#1\"},\"SK\":{\"S\":\"META\"}}}\n";
+        // The content shows whether it is compressed, not the name.
+        fs::write(folder.path().join("data/a.json.gz"), item).unwrap();
+        let sample = arguments(folder.path(), Path::new("-"))
+            .of_input(&RecordInput::Path(folder.path().to_owned()))
+            .await;
+        assert_eq!(sample.unwrap().items.len(), 1);
+    }
+}

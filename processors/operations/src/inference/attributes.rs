@@ -93,7 +93,7 @@ pub(super) fn profiles(items: &[&Item], without: &BTreeSet<String>) -> Vec<Attri
 fn profile(name: &str, values: &[&AttributeValue<'_>], items: usize) -> AttributeProfile {
     let types: BTreeSet<&'static str> = values.iter().map(|value| value.type_name()).collect();
     let value_type = match (types.len(), types.first()) {
-        (1, Some(one)) => one,
+        (1, Some(one)) => *one,
         _ => "any",
     };
     let time = time_form(name, values);

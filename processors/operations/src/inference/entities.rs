@@ -92,6 +92,6 @@ fn key_times(
 
 fn is_single(sample: &TableSample, items: &[&Item]) -> bool {
     let mut seen = BTreeSet::new();
-    let partition = sample.key.first().map_or("", |key| &key.name);
+    let partition = sample.key.first().map_or("", |key| key.name.as_str());
     items.iter().all(|item| item.get(partition).and_then(text_of).is_some_and(|text| seen.insert(text)))
 }

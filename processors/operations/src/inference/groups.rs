@@ -36,11 +36,19 @@ pub(super) struct ItemGroup {
 pub(super) fn groups(sample: &TableSample, has_types: bool) -> Vec<ItemGroup> {
     let columns: Vec<Vec<String>> = sample.key.iter().map(|key| key_texts(sample, &key.name)).collect();
     let key_names: Vec<String> = sample.key.iter().map(|key| key.name.clone()).collect();
+    let values = values(sample);
     let mut kinds: Vec<(Vec<KeyShape>, Vec<usize>)> = vec![(Vec::new(), (0..sample.items.len()).collect())];
     for (place, (texts, key)) in columns.iter().zip(&sample.key).enumerate() {
         let partitions = (place > 0).then(|| columns.first().map(Vec::as_slice)).flatten();
         let separator = separator_of(texts.iter().map(String::as_str));
-        let keys = KeyTexts { items: &sample.items, key_names: &key_names, texts, partitions, separator };
+        let keys = KeyTexts {
+            items: &sample.items,
+            key_names: &key_names,
+            values: &values,
+            texts,
+            partitions,
+            separator,
+        };
         let refined = kinds.into_iter().flat_map(|(shapes, members)| {
             let found = key_shapes(&keys, key.key_type, members);
             found.into_iter().map(move |(shape, members)| {
@@ -57,6 +65,14 @@ pub(super) fn groups(sample: &TableSample, has_types: bool) -> Vec<ItemGroup> {
     }
     groups.sort_by(|a, b| a.shapes.cmp(&b.shapes));
     groups
+}
+
+/// The texts of attributes, those that name types and the sort key left out.
+fn values(sample: &TableSample) -> BTreeSet<&str> {
+    let sort = sample.key.get(1).map(|key| key.name.as_str());
+    let attributes = sample.items.iter().flat_map(|item| item.iter());
+    let attributes = attributes.filter(|(name, _)| !is_type_name(name) && sort != Some(&***name));
+    attributes.filter_map(|(_, value)| value.as_text()).filter(|text| word_style(text).is_some()).collect()
 }
 
 fn key_texts(sample: &TableSample, name: &str) -> Vec<String> {
@@ -103,7 +119,7 @@ fn by_type(sample: &TableSample, shapes: Vec<KeyShape>, members: Vec<usize>) -> 
 /// The type of each item; `None` if not every item has one that is a word.
 fn types_of<'i>(items: &[&'i Item], name: &str) -> Option<Vec<&'i str>> {
     let item_type = |item: &&'i Item| {
-        let item: &'i Item = item;
+        let item: &'i Item = *item;
         item.get(name)?.as_text().filter(|text| word_style(text).is_some())
     };
     items.iter().map(item_type).collect()

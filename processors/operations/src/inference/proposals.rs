@@ -2,6 +2,7 @@
 
 use super::attributes::AttributeProfile;
 use super::entities::InferredEntity;
+use super::texts::snake;
 use super::times::TimeForm;
 
 /// Sums of one rollup.
@@ -172,6 +173,6 @@ fn status_measure(attribute: &AttributeProfile, status: &str) -> Option<(String,
         // The other items are those that are not counted here.
         "false" => None,
         "true" => Some((format!("{name}_count"), condition)),
-        _ => Some((format!("{name}_{}", super::texts::snake(status.trim_matches('"'))?), condition)),
+        _ => Some((format!("{name}_{}", snake(status.trim_matches('"'))?), condition)),
     }
 }

@@ -116,6 +116,8 @@ pub(super) struct KeyTexts<'s> {
     pub(super) items: &'s [Item],
     /// The names of the table's key attributes.
     pub(super) key_names: &'s [String],
+    /// Words that are whole values of other attributes.
+    pub(super) values: &'s BTreeSet<&'s str>,
     /// For each item, its key.
     pub(super) texts: &'s [String],
     /// For each item, the partition that it is in; `None` if these are the keys of partitions.
@@ -271,7 +273,8 @@ impl<'k> ShapeSearch<'k, '_> {
                 is_alike && is_frequent && group.heads.max(group.singles) <= 8
             }
         };
-        may_be && !self.is_attribute_value(segment, members)
+        let is_value = style != WordStyle::Upper && self.keys.values.contains(segment);
+        may_be && !is_value && !self.is_attribute_value(segment, members)
     }
 
     /// A whole key that is one word.

@@ -105,8 +105,7 @@ fn names_of_people_in_keys_are_values() {
         .map(|index| json!({ "PK": names[index % 5], "SK": format!("{}#{index}", names[index % 3]), "x": index }))
         .collect();
     let toml = infer(&sample_of(&["PK", "SK"], &items)).toml;
-    assert!(!toml.contains("alice") || toml.contains("[entities"), "{toml}");
-    assert!(!toml.contains("PK = \"alice"), "{toml}");
+    assert!(names.iter().all(|name| !toml.contains(name)), "{toml}");
 }
 
 #[test]

@@ -103,7 +103,10 @@ fn time_length(text: &str) -> usize {
     }
     let length = text.find(|character: char| !is_of_time(character)).unwrap_or(text.len());
     let time = text.get(..length).unwrap_or_default().trim_end_matches([':', '.', '-', '+']);
-    if time.len() >= "2026-02-06".len() && Timestamp::parse(time).is_some() { time.len() } else { 0 }
+    // An id may follow a date.
+    let candidates = [Some(time), text.get(.."2026-02-06".len())];
+    let mut times = candidates.into_iter().flatten().filter(|time| time.len() >= "2026-02-06".len());
+    times.find(|time| Timestamp::parse(time).is_some()).map_or(0, str::len)
 }
 
 /// A name in lower case with `_` between words: `OrderItem` and `ORDER-ITEM` are `order_item`. `None` without a letter.
