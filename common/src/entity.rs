@@ -77,7 +77,8 @@ impl<'r> SourceKey<'r> {
             return None;
         }
         let mut bindings: SmallVec<[Option<&str>; 4]> = SmallVec::new();
-        let entity = model.entities.iter().find(|entity| {
+        let mut in_order = model.match_order.iter().filter_map(|index| model.entities.get(*index));
+        let entity = in_order.find(|entity| {
             if entity.table != self.table || !entity.key.partition.begins(&self.partition) {
                 return false;
             }
@@ -133,5 +134,57 @@ pub(crate) fn key_value(text: &str, key_type: KeyType) -> Option<AttributeValue<
         KeyType::Text => Some(AttributeValue::text(text)),
         KeyType::Number => text.parse().ok().map(AttributeValue::N),
         KeyType::Binary => STANDARD.decode(text).ok().map(|bytes| AttributeValue::B(Cow::Owned(bytes))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Model;
+
+    fn model(separator: &str, entities: &[(&str, &str)]) -> Model {
+        let mut source =
+            format!("name = \"keys\"\ngeneration = 1\n[tables.t]\nkey = [\"PK\", \"SK\"]\n{separator}\n");
+        for (name, sort) in entities {
+            source.push_str(&format!("[entities.{name}]\nkey = {{ PK = \"P#{{p}}\", SK = \"{sort}\" }}\n"));
+        }
+        Model::parse(&source, "keys.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    /// The entity of the item with this sort key, and the values of its variables.
+    fn identified(model: &Model, sort: &str) -> Option<(String, Vec<String>)> {
+        let source = SourceKey { table: 0, partition: "P#1".into(), sort: Some(sort.into()) };
+        let identity = source.identify(model)?;
+        let values = identity.variables.iter().map(|value| (*value).to_owned()).collect();
+        Some((identity.entity.name.to_string(), values))
+    }
+
+    fn item(name: &str, values: &[&str]) -> Option<(String, Vec<String>)> {
+        Some((name.to_owned(), values.iter().map(|value| (*value).to_owned()).collect()))
+    }
+
+    #[test]
+    fn the_most_literal_key_decides_in_whatever_order_entities_are_declared() {
+        let mut entities =
+            [("order", "ORDER#{o}"), ("line", "ORDER#{o}#ITEM#{i}"), ("total", "ORDER#{o}#ITEM#TOTAL")];
+        for _ in 0..2 {
+            let model = model("", &entities);
+            assert_eq!(identified(&model, "ORDER#7"), item("order", &["1", "7"]));
+            assert_eq!(identified(&model, "ORDER#7#NOTE#1"), item("order", &["1", "7#NOTE#1"]));
+            assert_eq!(identified(&model, "ORDER#7#ITEM#2"), item("line", &["1", "7", "2"]));
+            assert_eq!(identified(&model, "ORDER#7#ITEM#TOTAL"), item("total", &["1", "7"]));
+            assert_eq!(identified(&model, "INVOICE#7"), None);
+            entities.reverse();
+        }
+    }
+
+    #[test]
+    fn no_variable_contains_the_separator() {
+        let model = model("separator = \"#\"", &[("order", "ORDER#{o}"), ("line", "ORDER#{o}#ITEM#{i}")]);
+        assert_eq!(identified(&model, "ORDER#7"), item("order", &["1", "7"]));
+        assert_eq!(identified(&model, "ORDER#7#ITEM#2"), item("line", &["1", "7", "2"]));
+        assert_eq!(identified(&model, "ORDER#7#NOTE#1"), None);
+        assert_eq!(identified(&model, "ORDER#7#ITEM#2#3"), None);
+        assert!(model.entities.iter().all(|entity| entity.yields_to.is_empty()), "their keys do not overlap");
     }
 }

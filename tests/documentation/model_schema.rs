@@ -1,6 +1,6 @@
 //! The JSON Schema of model files, held to the loader.
 //!
-//! `docs/model.schema.json` is the output of `afterwrite model schema`. Its keys are those that the loader lists in its messages. A
+//! The keys of the schema are those that the loader lists in its messages. A
 //! validator of its own (Python's `jsonschema`) reads the models that load, and models that are wrong in one place: the schema
 //! refuses no model that the loader accepts, and refuses what is wrong with a key, a type or a word.
 
@@ -17,22 +17,8 @@ use super::broken_model::{self, NONSENSE};
 
 const PAGE: &str = include_str!("../../docs/MODEL.md");
 
-/// How to bring the file up to date.
-const REWRITE: &str = "run `cargo run --bin afterwrite -- model schema --out docs/model.schema.json`";
-
 fn from_toml(source: &str) -> Value {
     toml::from_str(source).unwrap_or_else(|error| panic!("{error}"))
-}
-
-#[test]
-fn the_file_of_the_schema_is_the_output_of_the_command() {
-    let current = Model::json_schema();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/model.schema.json");
-    let checked_in = std::fs::read_to_string(path).expect("docs/model.schema.json");
-    let written: Value = serde_json::from_str(&checked_in).expect("docs/model.schema.json is JSON");
-    assert!(current == written, "docs/model.schema.json is not up to date: {REWRITE}");
-    let pretty = serde_json::to_string_pretty(&current).expect("JSON");
-    assert!(checked_in == format!("{pretty}\n"), "docs/model.schema.json is laid out differently: {REWRITE}");
 }
 
 #[test]

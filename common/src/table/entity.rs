@@ -26,6 +26,9 @@ pub struct Entity {
     pub table: usize,
     /// The pattern of its primary keys.
     pub key: KeyPattern,
+    /// The entities of its table that are preferred if a key matches both, because their keys are more literal: indexes into
+    /// [`Model::entities`].
+    pub yields_to: Vec<usize>,
     /// The names of the key's variables; [`Term::Key`] indexes them.
     pub variables: Vec<Arc<str>>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
@@ -96,6 +99,7 @@ impl Entity {
         EntityDescription {
             table: model.tables.get(self.table).map(|table| table.name.to_string()).unwrap_or_default(),
             key: key.join(" / "),
+            yields_to: self.yields_to.iter().map(|entity| model.entity_name(*entity)).collect(),
             on_expiry: self.on_expiry,
             derived: derived.map(|value| (&value.name, value.kind.describe(&notation))).collect(),
             secret: self.secrets.iter().map(ToString::to_string).collect(),
@@ -110,6 +114,9 @@ pub struct EntityDescription {
     pub table: String,
     /// The templates of its key.
     pub key: String,
+    /// The entities that are preferred if a key matches both.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub yields_to: Vec<String>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
     /// How its derived values are computed.
@@ -140,6 +147,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         let table = format!("table `{}`", table.name);
         compiler.key(owner, &key, (&table, &wanted), *at, &mut scope.variables)
     });
+    let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
+    let templates = templates.map(|keys| keys.into_iter().map(|key| Template { separator, ..key }));
     // A key that is wrong may have other variables than those that could be read.
     scope.is_incomplete = templates.is_none();
     let mut templates = templates.into_iter().flatten();

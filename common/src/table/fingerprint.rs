@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Aggregate, LookupUse, Model, ModelNotation, Term};
+use super::{Aggregate, Entity, LookupUse, Model, ModelNotation, Term};
 
 /// How much of the hash is kept, in bytes.
 const LENGTH: usize = 8;
@@ -68,6 +68,17 @@ impl ModelFacts<'_> {
         self.add(&["entity", &known.name, &described.table, &described.key, described.on_expiry.name()]);
         if let Some(table) = model.tables.get(known.table) {
             self.add(&["table", &table.name, &table.describe().join(", ")]);
+        }
+        self.add_preferred(known);
+    }
+
+    /// The entities that a key belongs to although it matches this one too.
+    fn add_preferred(&mut self, entity: &Entity) {
+        let model = self.model;
+        for index in &entity.yields_to {
+            let Some(preferred) = model.entities.get(*index) else { continue };
+            let key = preferred.describe(model, *index).key;
+            self.add(&["yields", &entity.name, &key]);
         }
     }
 

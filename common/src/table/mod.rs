@@ -150,6 +150,7 @@ mod rollup;
 mod schema;
 mod source_table;
 mod template;
+mod template_order;
 mod term;
 mod value_type;
 
@@ -191,6 +192,9 @@ pub struct Model {
     pub tables: Vec<Table>,
     /// The kinds of items.
     pub entities: Vec<Entity>,
+    /// The entities in the order in which keys are matched: if a key matches several, the first one of these counts. Indexes into
+    /// [`Model::entities`].
+    pub match_order: Vec<usize>,
     /// The lookups.
     pub lookups: Vec<Lookup>,
     /// The items that hold measures.

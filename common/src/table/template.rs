@@ -15,6 +15,8 @@ use super::load::suggestion::{did_you_mean, listed};
 pub struct Template {
     /// Literals and variables in order; no two variables are neighbours.
     pub pieces: Vec<TemplatePiece>,
+    /// A character that the values of variables do not contain, if the table declares one. A variable with a format of fixed length is exempt.
+    pub separator: Option<char>,
 }
 
 /// A piece of a [`Template`].
@@ -66,7 +68,7 @@ impl ValueFormat {
     }
 
     /// For a format of fixed length, what its text looks like: `0` stands for any digit.
-    fn shape(self) -> Option<&'static str> {
+    pub(super) fn shape(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
             Self::Day => Some("0000-00-00"),
@@ -169,7 +171,10 @@ impl Template {
             previous = Some(name);
             rest = after;
         }
-        if pieces.is_empty() { Err(NotATemplate::Empty) } else { Ok(Self { pieces }) }
+        if pieces.is_empty() {
+            return Err(NotATemplate::Empty);
+        }
+        Ok(Self { pieces, separator: None })
     }
 
     /// The key of these values, which are aligned with the owner's list of variables and already formatted. A variable
@@ -206,7 +211,8 @@ impl Template {
             let Some((value, left)) = length.and_then(|length| left.split_at_checked(length)) else {
                 return false;
             };
-            if value.is_empty() || !bind(index, value, bindings) {
+            let is_separated = self.separator.is_some_and(|separator| value.contains(separator));
+            if value.is_empty() || is_separated || !bind(index, value, bindings) {
                 return false;
             }
             rest = left;
@@ -237,19 +243,16 @@ impl Template {
                 _ => continue,
             }
             let (a, b) = (mine.get(i), theirs.get(j));
-            if a == Some(&TemplateSymbol::Rest) {
+            if a.is_some_and(TemplateSymbol::is_rest) {
                 open.push((i + 1, j));
             }
-            if b == Some(&TemplateSymbol::Rest) {
+            if b.is_some_and(TemplateSymbol::is_rest) {
                 open.push((i, j + 1));
             }
             if let (Some(a), Some(b)) = (a, b)
                 && a.meets(b)
             {
-                open.push((
-                    i + usize::from(*a != TemplateSymbol::Rest),
-                    j + usize::from(*b != TemplateSymbol::Rest),
-                ));
+                open.push((i + usize::from(!a.is_rest()), j + usize::from(!b.is_rest())));
             }
         }
         false
@@ -274,7 +277,10 @@ impl Template {
             match piece {
                 TemplatePiece::Literal(text) => symbols.extend(text.chars().map(TemplateSymbol::Exactly)),
                 TemplatePiece::Variable(_, format) => match format.shape() {
-                    None => symbols.extend([TemplateSymbol::Any, TemplateSymbol::Rest]),
+                    None => symbols.extend([
+                        TemplateSymbol::Any { except: self.separator },
+                        TemplateSymbol::Rest { except: self.separator },
+                    ]),
                     Some(shape) => symbols.extend(shape.chars().map(|character| match character {
                         '0' => TemplateSymbol::Digit,
                         other => TemplateSymbol::Exactly(other),
@@ -291,19 +297,37 @@ impl Template {
 enum TemplateSymbol {
     Exactly(char),
     Digit,
-    Any,
-    /// Any number of any characters, none included.
-    Rest,
+    /// Any character but the separator.
+    Any {
+        except: Option<char>,
+    },
+    /// Any number of such characters, none included.
+    Rest {
+        except: Option<char>,
+    },
 }
 
 impl TemplateSymbol {
+    fn is_rest(&self) -> bool {
+        match self {
+            Self::Rest { .. } => true,
+            Self::Exactly(_) | Self::Digit | Self::Any { .. } => false,
+        }
+    }
+
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exactly(a), Self::Exactly(b)) => a == b,
             (Self::Exactly(character), Self::Digit) | (Self::Digit, Self::Exactly(character)) => {
                 character.is_ascii_digit()
             }
-            (Self::Digit, Self::Digit) | (Self::Any | Self::Rest, _) | (_, Self::Any | Self::Rest) => true,
+            (Self::Exactly(character), Self::Any { except } | Self::Rest { except })
+            | (Self::Any { except } | Self::Rest { except }, Self::Exactly(character)) => {
+                *except != Some(*character)
+            }
+            // A separator never is a digit, so any digit will do; and two separators leave other characters.
+            (Self::Digit | Self::Any { .. } | Self::Rest { .. }, Self::Digit)
+            | (_, Self::Any { .. } | Self::Rest { .. }) => true,
         }
     }
 }
@@ -489,6 +513,24 @@ mod tests {
             assert!(partition.parse("USER#a@x", &mut bindings));
             assert_eq!(sort.parse(sort_key, &mut bindings), fits);
         }
+    }
+
+    #[test]
+    fn a_separator_limits_what_variables_match() {
+        let separated = |text: &str| Template { separator: Some('#'), ..template(text) };
+        for (text, key, matches) in [
+            ("ORDER#{a}", "ORDER#1", true),
+            ("ORDER#{a}", "ORDER#1#ITEM#2", false),
+            ("{a}-{b}#{c}", "x-y-z#1", true),
+            ("{a}-{b}#{c}", "x#-y#1", false),
+        ] {
+            assert_eq!(separated(text).parse(key, &mut [None; 3]), matches, "{text} against {key}");
+        }
+        let (order, line) = (separated("ORDER#{a}"), separated("ORDER#{a}#ITEM#{b}"));
+        assert!(!order.overlaps(&line) && !line.overlaps(&order));
+        // Keys of rollups are not restricted: one of these can be the key of an order.
+        assert!(order.overlaps(&template("ORDER#{a}")) && template("{any}").overlaps(&order));
+        assert!(!order.overlaps(&template("ORDER#{a}#ROLLUP")));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::compiler::ModelCompiler;
 use super::problem::ProblemCode;
-use super::{key_overlap, update_size};
+use super::{entity_order, key_overlap, update_size};
 use crate::record::AttributePath;
 use crate::table::{Entity, InternedPath, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat};
 
@@ -19,7 +19,7 @@ const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_
 
 /// Checks everything that concerns more than one part of the model.
 pub(super) fn check_model(compiler: &mut ModelCompiler<'_, '_>) {
-    key_overlap::check_entities(compiler);
+    entity_order::order_entities(compiler);
     key_overlap::check_rollups(compiler);
     key_overlap::check_rollups_against_entities(compiler);
     check_reserved_keys(compiler);
@@ -60,7 +60,7 @@ fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static s
         let pieces =
             vec![TemplatePiece::Literal(Arc::from(*prefix)), TemplatePiece::Variable(0, ValueFormat::Plain)];
         template.leading_literal().starts_with(prefix)
-            || (is_state_key && template.overlaps(&Template { pieces }))
+            || (is_state_key && template.overlaps(&Template { pieces, separator: None }))
     })
 }
 

@@ -71,6 +71,7 @@ problem_codes! {
     Error "AW022" DuplicateName "something is named twice"
     Error "AW023" ReservedName "a name is reserved"
     Error "AW024" InvalidPath "a text is not the path of an attribute"
+    Error "AW025" InvalidSeparator "a separator is not a single character"
     Error "AW030" InvalidTemplate "a text is not a template"
     Error "AW031" UnknownFormat "a format does not exist"
     Error "AW032" UnusableFormat "a format is used where none is possible"
@@ -107,6 +108,7 @@ problem_codes! {
     Warning "AW106" UnusedOutputs "a part names a lookup and uses none of its outputs"
     Warning "AW107" QueryWithoutDataset "a saved query reads none of the datasets"
     Warning "AW108" RetiredSetting "a setting has no meaning any more"
+    Warning "AW109" UnusedSeparator "no key of a table contains its separator"
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ pub(crate) struct ModelCompiler<'c, 's> {
 /// Where the parts of a model are declared, in the order of the model's lists.
 #[derive(Default)]
 pub(crate) struct PartPlaces {
+    /// For each table, where its separator is declared.
+    pub(crate) separators: Vec<usize>,
     pub(crate) entities: Vec<usize>,
     /// For each entity, its derived values.
     pub(crate) derivations: Vec<Vec<usize>>,

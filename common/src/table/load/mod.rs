@@ -18,6 +18,7 @@ mod check;
 pub(super) mod code;
 mod compile;
 pub(super) mod compiler;
+mod entity_order;
 mod key_overlap;
 pub(super) mod problem;
 pub(super) mod reader;

@@ -188,3 +188,32 @@ fn what_is_cached_and_what_is_archived() {
     assert!(of_book.when.is_some() && model.attributes.id("title").is_some());
     assert!(model.attributes.id("notes").is_none(), "what is secret is not even decoded");
 }
+
+#[test]
+fn a_rollup_that_could_be_an_item_is_refused_however_literal_its_key_is() {
+    let model = |separator: &str| {
+        format!(
+            r##"
+            name = "shop"
+            generation = 1
+            [tables.shop]
+            key = ["PK", "SK"]
+            {separator}
+            [entities.order]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}" }}
+            [entities.line]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}#LINE#{{line}}" }}
+            [rollups.order]
+            key = {{ PK = "ORDER#{{order}}", SK = "ORDER#{{order}}#ROLLUP" }}
+            [[aggregates]]
+            name = "lines"
+            of = "line"
+            into = "order"
+            measures.lines = "count"
+            "##
+        )
+    };
+    assert_eq!(problems(&model("separator = '#'")), "no problem");
+    let problems = problems(&model(""));
+    assert!(problems.contains("AW038") && problems.contains("entity `order`"), "{problems}");
+}

@@ -68,6 +68,15 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_the_documentation_is_the_schema() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/model.schema.json");
+        let file = std::fs::read_to_string(path).unwrap();
+        let current = serde_json::to_string_pretty(&Model::json_schema()).unwrap();
+        let remedy = "run `cargo run --bin afterwrite -- model schema --out docs/model.schema.json`";
+        assert!(file == format!("{current}\n"), "docs/model.schema.json is not up to date: {remedy}");
+    }
+
+    #[test]
     fn every_key_has_a_description_that_ends_as_a_sentence() {
         let mut missing = Vec::new();
         let mut count = 0;

@@ -51,33 +51,33 @@ pub(super) fn entity(key: &str) -> Option<KeyForm> {
 
 /// A derived value: one of the functions with its arguments.
 fn derivation() -> Value {
-    let functions = DerivationFunction::NAMES.iter().filter_map(|name| DerivationFunction::of_name(name));
-    let forms = functions.map(|function| {
-        let name = function.name();
-        closed_object(derivation_about(function), &[name], |_| {
-            Some(required(derivation_about(function), derivation_arguments(function)))
+    any_of(DerivationFunction::NAMES.iter().map(|name| {
+        closed_object("A derived value.", &[name], |function| {
+            let (about, arguments) = derivation_function(function)?;
+            Some(required(about, arguments))
         })
-    });
-    any_of(forms)
+    }))
 }
 
-fn derivation_about(function: DerivationFunction) -> &'static str {
-    match function {
-        DerivationFunction::Percent => "100 · part / whole, exact, of two attributes: [part, whole].",
-        DerivationFunction::First => "The first of these attributes that is present and not NULL.",
-        DerivationFunction::Part => {
-            "The variable of this name in an attribute that holds a key: [attribute, template]."
+/// The function of this name in words, and its arguments; `None` if it has no description yet.
+fn derivation_function(name: &str) -> Option<(&'static str, Value)> {
+    let two = |form: Value| json!({ "type": "array", "items": form, "minItems": 2, "maxItems": 2 });
+    Some(match name {
+        "percent" => ("100 · part / whole, exact, of two attributes: [part, whole].", two(text())),
+        "first" => ("The first of these attributes that is present and not NULL.", some_texts()),
+        "part" => (
+            "The variable of this name in an attribute that holds a key: [attribute, template].",
+            two(text()),
+        ),
+        "size" => {
+            ("The elements of a list, set or map, the characters of a text, the bytes of a binary.", text())
         }
-    }
-}
-
-fn derivation_arguments(function: DerivationFunction) -> Value {
-    match function {
-        DerivationFunction::Percent | DerivationFunction::Part => {
-            json!({ "type": "array", "items": text(), "minItems": 2, "maxItems": 2 })
+        "minus" => {
+            ("The difference of two attributes or constants.", two(json!({ "type": ["string", "number"] })))
         }
-        DerivationFunction::First => some_texts(),
-    }
+        "duration" => ("The seconds between two times: [begin, end].", two(text())),
+        _ => return None,
+    })
 }
 
 pub(super) fn lookup(key: &str) -> Option<KeyForm> {

@@ -69,7 +69,11 @@ impl ModelTables<'_> {
         let mut table = fitted_table(&["entity", "table", "key", "deleted by TTL", "secret"]);
         for (name, entity) in self.0.entities.iter() {
             let (on_expiry, secret) = (entity.on_expiry.description(), entity.secret.join(", "));
-            table.add_row([name, &entity.table, &entity.key, on_expiry, &secret]);
+            let key = match entity.yields_to.as_slice() {
+                [] => entity.key.clone(),
+                preferred => format!("{}, unless {}", entity.key, preferred.join(" or ")),
+            };
+            table.add_row([name, &entity.table, &key, on_expiry, &secret]);
         }
         table
     }

@@ -51,7 +51,7 @@ fn entity(
     differences: &mut Differences,
 ) {
     let part = format!("entity {name}");
-    let keys = [old, new].map(|entity| format!("{}: {}", entity.table, entity.key));
+    let keys = [old, new].map(matched_keys);
     if differences.setting(&part, "its key", keys, "Items that match only the old key are unmatched from now on; items that match only the new key begin to count.") {
         differences
             .orphaned
@@ -76,6 +76,15 @@ fn entity(
     let secrets = [old, new].map(|entity| format!("[{}]", entity.secret.join(", ")));
     let consequence = "Applies to what is archived from now on; the archive keeps what it has.";
     differences.setting(&part, "secret", secrets, consequence);
+}
+
+/// Which keys match an entity: its table, its key, and the entities that are preferred.
+fn matched_keys(entity: &EntityDescription) -> String {
+    let key = format!("{}: {}", entity.table, entity.key);
+    match entity.yields_to.as_slice() {
+        [] => key,
+        preferred => format!("{key}, unless {}", preferred.join(" or ")),
+    }
 }
 
 /// Everything that is counted of an entity may change.
