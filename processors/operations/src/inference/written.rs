@@ -90,6 +90,7 @@ const PROPOSALS_HEADING: &str = "
 ";
 
 /// The keys that the loader knows.
+#[derive(Clone, Copy)]
 struct LoaderLanguage {
     has_when: bool,
     has_times: bool,
@@ -176,16 +177,27 @@ fn accepted_entities(
 ) -> (Vec<InferredEntity>, Vec<RefusedEntity>) {
     let (mut accepted, mut refused) = (Vec::new(), Vec::new());
     for entity in entities {
-        let with = format!("{toml}\n{}", section(entity, language));
-        match problem(&with) {
-            None => {
+        // Times that the loader does not take are read by their forms.
+        let plain = LoaderLanguage { has_times: false, ..*language };
+        let loaded = with_section(toml, entity, language).or_else(|_| with_section(toml, entity, &plain));
+        match loaded {
+            Ok(with) => {
                 *toml = with;
                 accepted.push(entity.clone());
             }
-            Some(problem) => refused.push((entity.clone(), problem)),
+            Err(problem) => refused.push((entity.clone(), problem)),
         }
     }
     (accepted, refused)
+}
+
+/// The model with one more entity.
+///
+/// # Errors
+/// The first error of the model.
+fn with_section(toml: &str, entity: &InferredEntity, language: &LoaderLanguage) -> Result<String, String> {
+    let with = format!("{toml}\n{}", section(entity, language));
+    problem(&with).map_or(Ok(with), Err)
 }
 
 /// The first error of a model.
