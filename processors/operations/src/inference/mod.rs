@@ -25,9 +25,6 @@ mod texts;
 mod times;
 mod written;
 
-#[cfg(test)]
-mod tests;
-
 pub use self::sample::{KeyAttribute, SampledIndex, TableSample, infer_key, named_key};
 pub use self::sampling::sample_items;
 pub use self::written::InferredModel;

@@ -5,13 +5,12 @@ use std::time::{Duration, Instant};
 
 use afterwrite::record::Item;
 use afterwrite::table::{KeyType, Model};
+use afterwrite_operations::inference::{InferredModel, KeyAttribute, TableSample, infer_key};
+use afterwrite_operations::item_json::ItemJson;
 use serde_json::{Value, json};
 
-use super::{InferredModel, KeyAttribute, TableSample, infer_key};
-use crate::item_json::ItemJson;
-
 fn item(value: &Value) -> Item {
-    ItemJson::parse(&value.to_string()).and_then(|item| item.to_item()).unwrap()
+    ItemJson::parse(&value.to_string()).and_then(|item| item.to_item()).expect("a value")
 }
 
 fn keys(names: &[&str]) -> Vec<KeyAttribute> {
@@ -36,7 +35,7 @@ fn infer(sample: &TableSample) -> InferredModel {
 /// The key templates of the inferred entities, sorted.
 fn templates(sample: &TableSample) -> Vec<String> {
     let inferred = infer(sample);
-    let model = Model::parse(&inferred.toml, "model.toml").unwrap();
+    let model = Model::parse(&inferred.toml, "model.toml").expect("a value");
     let described =
         model.entities.iter().enumerate().map(|(index, entity)| entity.describe(&model, index).key);
     let mut templates: Vec<String> = described.collect();
@@ -93,7 +92,9 @@ fn no_value_of_an_item_is_in_the_model() {
     let items = customers(30);
     let toml = infer(&sample_of(&["PK", "SK"], &items)).toml;
     let allowed = ["PROFILE", "Customer", "Order", "OPEN", "SHIPPED"];
-    for value in items.iter().flat_map(|item| item.as_object().unwrap().values()).filter_map(Value::as_str) {
+    for value in
+        items.iter().flat_map(|item| item.as_object().expect("a value").values()).filter_map(Value::as_str)
+    {
         assert!(allowed.contains(&value) || !toml.contains(value), "{value} in\n{toml}");
     }
 }
@@ -175,7 +176,7 @@ fn random_tables_give_models_that_load() {
     let mut state = 7_u64;
     let mut next = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap() % below
+        usize::try_from(state >> 33).expect("a value") % below
     };
     for _ in 0..150 {
         let count = next(60);
@@ -208,11 +209,11 @@ fn the_key_of_items_from_a_file_is_inferred() {
         let items: Vec<Item> = items.iter().map(item).collect();
         infer_key(&items).map(|key| key.into_iter().map(|key| key.name).collect::<Vec<_>>())
     };
-    assert_eq!(names(&customers(3)).unwrap(), ["PK", "SK"]);
+    assert_eq!(names(&customers(3)).expect("a value"), ["PK", "SK"]);
     let rows: Vec<Value> = (0..9)
         .map(|index| json!({ "userId": format!("u{}", index % 3), "at": index, "kind": "x" }))
         .collect();
-    let found: BTreeSet<String> = names(&rows).unwrap().into_iter().collect();
+    let found: BTreeSet<String> = names(&rows).expect("a value").into_iter().collect();
     assert_eq!(found, BTreeSet::from(["at".to_owned()]));
     assert!(names(&[json!({ "a": true }), json!({ "b": 1 })]).is_err());
     assert!(names(&[]).is_err());
