@@ -118,11 +118,8 @@ fn by_type(sample: &TableSample, shapes: Vec<KeyShape>, members: Vec<usize>) -> 
 
 /// The type of each item; `None` if not every item has one that is a word.
 fn types_of<'i>(items: &[&'i Item], name: &str) -> Option<Vec<&'i str>> {
-    let item_type = |item: &&'i Item| {
-        let item: &'i Item = *item;
-        item.get(name)?.as_text().filter(|text| word_style(text).is_some())
-    };
-    items.iter().map(item_type).collect()
+    let item_type = |item: &'i Item| item.get(name)?.as_text().filter(|text| word_style(text).is_some());
+    items.iter().copied().map(item_type).collect()
 }
 
 /// The groups of one shape together.
