@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use afterwrite::sink::dynamodb::DynamoDb;
 use afterwrite::table::{KeyType, Model};
+use afterwrite_demo::script::ScriptStep;
 use afterwrite_demo::workload::Workload;
 use afterwrite_demo::workloads;
-use afterwrite_demo::writer::ScriptWriter;
 use afterwrite_local::dynamodb::{EmbeddedDynamoDb, TableDefinition};
 use afterwrite_operations::inference::{InferredModel, KeyAttribute, TableSample, sample_items};
 use afterwrite_tests::programs::program;
@@ -39,7 +39,7 @@ fn skeletons(model: &Model, table: &str) -> BTreeSet<String> {
     descriptions.filter(|entity| entity.table == table).map(|entity| skeleton(&entity.key)).collect()
 }
 
-/// The tables of a workload, with the items that it leaves.
+/// The tables of a workload, with all items that its script puts: also those that it deletes, or that expire.
 async fn written(workload: &Workload) -> (EmbeddedDynamoDb, Vec<TableDefinition>) {
     let server = EmbeddedDynamoDb::start().await.expect("a server");
     let mut tables = workload.tables();
@@ -47,11 +47,14 @@ async fn written(workload: &Workload) -> (EmbeddedDynamoDb, Vec<TableDefinition>
         table.stream = false;
         server.create_table(table).await.expect("a table");
     }
-    let script = workload.script(1, 120, NOW);
-    ScriptWriter::new(server.client(), tables.clone())
-        .play(&script, &server)
-        .await
-        .expect("the script is written");
+    let (client, script) = (server.client(), workload.script(1, 120, NOW));
+    for step in script.rounds.iter().flatten().flat_map(|lane| &lane.steps) {
+        let ScriptStep::Put { table, items } = step else { continue };
+        for item in items {
+            let put = client.put_item().table_name(*table).set_item(Some(item.clone()));
+            put.send().await.expect("an item is written");
+        }
+    }
     (server, tables)
 }
 

@@ -115,7 +115,7 @@ fn keys_with_other_separators_and_without_any_are_described() {
         .map(|index| json!({ "pk": format!("user:{index}"), "sk": format!("at:2026-02-06T10:{:02}:00Z", index) }))
         .collect();
     assert_eq!(templates(&sample_of(&["pk", "sk"], &items)), ["user:{user} / at:{at}"]);
-    let items: Vec<Value> = (0..30).map(|index| json!({ "userId": format!("u-{index:x}9") })).collect();
+    let items: Vec<Value> = (0..30).map(|index| json!({ "userId": format!("{index}f{index:x}") })).collect();
     assert_eq!(templates(&sample_of(&["userId"], &items)), ["{userId}"]);
 }
 
@@ -180,7 +180,7 @@ fn random_tables_give_models_that_load() {
     };
     for _ in 0..150 {
         let count = next(60);
-        let mut key = |next: &mut dyn FnMut(usize) -> usize| {
+        let key = |next: &mut dyn FnMut(usize) -> usize| {
             let segments: Vec<String> = (0..=next(4))
                 .map(|_| format!("{}{}", words[next(words.len())], ["", "", "7", "q3"][next(4)]))
                 .collect();

@@ -65,6 +65,12 @@ pub(super) fn is_type_name(name: &str) -> bool {
     TYPE_NAMES.contains(&name.to_lowercase().as_str())
 }
 
+/// Whether an attribute of this name holds a key of an index: a copy of other values.
+pub(super) fn is_index_key(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    lower.ends_with("pk") || lower.ends_with("sk")
+}
+
 /// An attribute of an entity's items.
 #[derive(Clone, Debug)]
 pub(super) struct AttributeProfile {
@@ -86,7 +92,8 @@ pub(super) fn profiles(items: &[&Item], without: &BTreeSet<String>) -> Vec<Attri
     for (name, value) in items.iter().flat_map(|item| item.iter()).filter(|(_, value)| !value.is_null()) {
         values.entry(name).or_default().push(value);
     }
-    let own = values.into_iter().filter(|(name, _)| is_plain_name(name) && !without.contains(*name));
+    let is_own = |name: &str| is_plain_name(name) && !is_index_key(name) && !without.contains(name);
+    let own = values.into_iter().filter(|(name, _)| is_own(name));
     own.map(|(name, values)| profile(name, &values, items.len())).collect()
 }
 

@@ -55,10 +55,7 @@ fn entity(sample: &TableSample, group: &ItemGroup, name: String, names: &[Vec<St
         }
     }
     let key_names = sample.key.iter().map(|key| key.name.clone());
-    let index_names = sample.indexes.iter().flat_map(|index| index.keys.clone());
-    let index_names =
-        index_names.filter(|name| name.to_lowercase().ends_with("pk") || name.to_lowercase().ends_with("sk"));
-    let without: BTreeSet<String> = key_names.chain(index_names).chain(variables.iter().cloned()).collect();
+    let without: BTreeSet<String> = key_names.chain(variables.iter().cloned()).collect();
     InferredEntity {
         name,
         key,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use afterwrite::record::Item;
 use afterwrite::table::KeyType;
 
-use super::attributes::is_type_name;
+use super::attributes::{is_index_key, is_type_name};
 use super::sample::TableSample;
 use super::shapes::{KeyShape, KeyTexts, ShapeMembers};
 use super::texts::{separator_of, text_of, word_style};
@@ -71,7 +71,8 @@ pub(super) fn groups(sample: &TableSample, has_types: bool) -> Vec<ItemGroup> {
 fn values(sample: &TableSample) -> BTreeSet<&str> {
     let sort = sample.key.get(1).map(|key| key.name.as_str());
     let attributes = sample.items.iter().flat_map(|item| item.iter());
-    let attributes = attributes.filter(|(name, _)| !is_type_name(name) && sort != Some(&***name));
+    let attributes =
+        attributes.filter(|(name, _)| !is_type_name(name) && !is_index_key(name) && sort != Some(&***name));
     attributes.filter_map(|(_, value)| value.as_text()).filter(|text| word_style(text).is_some()).collect()
 }
 

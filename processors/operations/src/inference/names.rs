@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::Item;
 
+use super::attributes::is_index_key;
 use super::groups::ItemGroup;
 use super::sample::TableSample;
 use super::shapes::{KeyShape, USUAL_WORDS};
@@ -116,8 +117,9 @@ fn same_attribute(
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut others: BTreeSet<&str> = BTreeSet::new();
     for (item, value) in items.iter().zip(values) {
-        for (name, own) in
-            item.iter().filter(|(name, _)| is_plain_name(name) && !key_names.contains(&***name))
+        for (name, own) in item
+            .iter()
+            .filter(|(name, _)| is_plain_name(name) && !is_index_key(name) && !key_names.contains(&***name))
         {
             match text_of(own) {
                 Some(text) if text == value.as_str() => *counts.entry(name).or_default() += 1,

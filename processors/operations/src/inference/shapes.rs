@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite::record::Item;
 
-use super::attributes::is_type_name;
+use super::attributes::{is_index_key, is_type_name};
 use super::texts::{WordStyle, segments, text_of, word_style};
 
 /// The most segments that a shape distinguishes; further ones are part of the last variable.
@@ -300,7 +300,9 @@ impl<'k> ShapeSearch<'k, '_> {
             members.iter().take(50).filter_map(|item| self.keys.items.get(*item)).collect();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for (name, value) in items.iter().flat_map(|item| item.iter()) {
-            let is_own = is_type_name(name) || self.keys.key_names.iter().any(|key| **key == **name);
+            let is_own = is_type_name(name)
+                || is_index_key(name)
+                || self.keys.key_names.iter().any(|key| **key == **name);
             if !is_own && text_of(value).is_some_and(|text| text == segment) {
                 *counts.entry(name).or_default() += 1;
             }

@@ -99,7 +99,8 @@ pub(super) fn time_form(name: &str, values: &[&AttributeValue<'_>]) -> Option<Ti
         || lower.ends_with("_on");
     let forms = values.iter().map(|value| match value {
         AttributeValue::S(text) => text_form(text).filter(|form| has_name || !form.is_number()),
-        AttributeValue::N(number) => number_form(number).filter(|_| has_name),
+        // Several numbers between 2008 and 2050 are times, whatever their name.
+        AttributeValue::N(number) => number_form(number).filter(|_| has_name || values.len() > 4),
         AttributeValue::B(_)
         | AttributeValue::Bool(_)
         | AttributeValue::Null
