@@ -167,6 +167,11 @@ impl TableWorkload {
         exported
     }
 
+    /// The record of the last change.
+    pub(crate) fn last_record(&self) -> &Value {
+        &self.records.last().expect("a change").1
+    }
+
     fn last(&self) -> String {
         self.records.last().expect("a change").1.to_string()
     }
@@ -217,7 +222,7 @@ impl TableWorkload {
     }
 
     /// A consumer whose source tables hold the final items, as after a pause of the consumer.
-    fn consumer(&self) -> DeliveredWorkload {
+    pub(crate) fn consumer(&self) -> DeliveredWorkload {
         let items = self.items.iter().map(|((table, _), item)| (table.as_str(), attributes(item)));
         DeliveredWorkload::new(&self.model, items)
     }

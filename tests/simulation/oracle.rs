@@ -267,7 +267,13 @@ fn reading(item: &Item, sensor: &str) -> Result<ContributionList, CountError> {
             "readings_here",
             ExactNumber::one(),
         ),
+        (neighbours(text(item, "place")), "neighbours", ExactNumber::one()),
     ])
+}
+
+/// The rollup of the readings whose place names this sensor.
+pub(crate) fn neighbours(sensor: &str) -> RollupKey {
+    (format!("SENSOR#{sensor}"), "ROLLUP#NEIGHBOURS".to_owned())
 }
 
 fn meter(item: &Item, code: &str, meter: &str) -> Result<ContributionList, CountError> {

@@ -182,7 +182,7 @@ fn destinations(
         scope.render(&destination.partition, &mut partition)?;
         scope.render(&destination.sort, &mut sort)?;
         let expires_at = match &destination.expires {
-            Some(expiry) => Some(scope.time(&expiry.of, expiry.format)?.plus(expiry.after)),
+            Some(expiry) => Some(scope.expiry(expiry)?),
             None => None,
         };
         let shard = sharding.shard(&partition, &sort, rollup.shards, targets);

@@ -163,13 +163,15 @@ fn day_of<'s, 'a: 's>(scope: &ImageScope<'s, 'a>, dataset: &Dataset) -> Cow<'s, 
     let day = value_of(scope, from).and_then(|value| match (format, value) {
         // A day in the key is a text, and may not be a day of the calendar.
         (ValueFormat::Plain, Operand::Text(day)) => Timestamp::parse(&day).is_some().then_some(day),
-        (_, value) => {
+        (ValueFormat::Plain, Operand::Value(_) | Operand::Ratio { .. }) => None,
+        (ValueFormat::Time(format), value) => {
             if let Operand::Value(AttributeValue::S(text)) = value
-                && let Some(day) = Timestamp::day_of_utc(text)
+                && let Some(day) = format.prefix(text)
             {
                 return Some(Cow::Borrowed(day));
             }
-            value.time()?.day().map(Cow::Owned)
+            let mut day = String::new();
+            format.write(value.time(format.reading)?, &mut day).map(|()| Cow::Owned(day))
         }
     });
     day.filter(|day| is_partition_day(day)).unwrap_or(Cow::Borrowed(NO_DAY))

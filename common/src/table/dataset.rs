@@ -14,7 +14,7 @@ use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::template::split_format;
 use super::value_type::ValueType;
-use super::{InternedPath, LookupUse, Model, Term, ValueFormat};
+use super::{InternedPath, LookupUse, Model, Term, TimeBucket, TimeReading, ValueFormat};
 use crate::record::AttributeId;
 
 /// The partition of a row whose item has no day.
@@ -116,7 +116,9 @@ pub struct Column {
     pub column_type: ColumnType,
     /// Where its values come from.
     pub from: Term,
-    /// The same, as the model file has it.
+    /// How its values are read as times, if the column has times.
+    pub reading: TimeReading,
+    /// Where they come from, as the model file has it.
     pub source: Arc<str>,
     /// If the attribute is absent, the column is recorded in `_rescued`, as one whose value does not fit.
     pub required: bool,
@@ -180,7 +182,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let dataset = Dataset {
         name: Arc::from(settings.name),
         of,
-        partition: from.unwrap_or((Term::Key(0), ValueFormat::Day)),
+        partition: from.unwrap_or((Term::Key(0), ValueFormat::Plain)),
         partition_source: Arc::from(partition.value),
         lookups: uses,
         columns,
@@ -217,15 +219,16 @@ fn check_dataset_name(compiler: &mut ModelCompiler<'_, '_>, owner: &str, name: L
 impl EntityContext<'_, '_, '_> {
     fn partition(&mut self, name: Located<&str>) -> Option<(Term, ValueFormat)> {
         let owner = format!("{}: `partition`", self.owner);
-        let ResolvedName { term, format, value_type } = self.resolve_or_attribute(&owner, name)?;
-        let is_day_of_key = term.is_key() && name.value.ends_with(":day");
-        if format != ValueFormat::Day && !is_day_of_key {
+        let ResolvedName { term, format, value_type, .. } = self.resolve_or_attribute(&owner, name)?;
+        // A variable of the key that has this very format is taken as it stands in the key.
+        let written = split_format(name.value).ok().and_then(|(_, format)| format.time());
+        if written.map(|format| format.bucket) != Some(TimeBucket::Day) {
             let message = format!(
                 "{owner}: rows are kept by day; write `{}:day`, of an attribute that never changes",
-                name.value
+                base_name(name.value)
             );
             self.report(ProblemCode::InvalidDataset, name.at, message);
-        } else if !value_type.fits_key(ValueFormat::Day) {
+        } else if !value_type.is_ordered() {
             let message = format!("{owner}: `{}` is {}, not a time", name.value, value_type.described());
             self.report(ProblemCode::InvalidDataset, name.at, message);
         }
@@ -285,10 +288,12 @@ impl EntityContext<'_, '_, '_> {
                 self.report(ProblemCode::InvalidDataset, source.at, message);
             }
         }
+        let reading = resolved.as_ref().map(|resolved| resolved.reading);
         Some(Column {
             name: Arc::from(name.value),
             column_type,
             from: resolved.map_or(Term::Key(0), |resolved| resolved.term),
+            reading: reading.unwrap_or_default(),
             source: Arc::from(source.value),
             required,
         })
@@ -323,7 +328,8 @@ impl EntityContext<'_, '_, '_> {
             ),
             Ok((base, format)) => {
                 let term = Term::Attribute(interned_path(base, interner));
-                return Some(ResolvedName { term, format, value_type: ValueType::Any });
+                let reading = TimeReading::Detected;
+                return Some(ResolvedName { term, format, value_type: ValueType::Any, reading });
             }
         };
         self.report(code, name.at, format!("{owner}: {problem}"));
@@ -374,6 +380,7 @@ fn key_columns(variables: &[Arc<str>], columns: &mut Vec<Column>) -> Vec<usize> 
             name: Arc::from(name),
             column_type: ColumnType::String,
             from: Term::Key(index),
+            reading: TimeReading::Detected,
             source: Arc::clone(variable),
             required: false,
         });

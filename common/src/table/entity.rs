@@ -14,7 +14,7 @@ use super::load::suggestion::listed;
 use super::named::{named_values, parse_named, read_named};
 use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
-use super::{InternedPath, LookupUse, Model, ModelNotation, Template, Term};
+use super::{InternedPath, LookupUse, Model, ModelNotation, Template, Term, TimeReading, times};
 use crate::record::AttributePath;
 
 /// A kind of item, recognized by its primary key.
@@ -33,6 +33,8 @@ pub struct Entity {
     pub variables: Vec<Arc<str>>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
     pub derivations: Vec<Derivation>,
+    /// How names are read as times: variables of the key, derived values, attributes. All others are detected.
+    pub times: Vec<(Arc<str>, TimeReading)>,
     /// The effect on an item's contributions when TTL deletes it.
     pub on_expiry: OnExpiry,
     /// The aggregates of this entity: indexes into [`Model::aggregates`].
@@ -102,6 +104,7 @@ impl Entity {
             yields_to: self.yields_to.iter().map(|entity| model.entity_name(*entity)).collect(),
             on_expiry: self.on_expiry,
             derived: derived.map(|value| (&value.name, value.kind.describe(&notation))).collect(),
+            times: self.times.iter().map(|(name, reading)| (name, reading.to_string())).collect(),
             secret: self.secrets.iter().map(ToString::to_string).collect(),
         }
     }
@@ -121,12 +124,15 @@ pub struct EntityDescription {
     pub on_expiry: OnExpiry,
     /// How its derived values are computed.
     pub derived: NamedList<String>,
+    /// How names are read as times, where it is declared.
+    #[serde(skip_serializing_if = "NamedList::is_empty")]
+    pub times: NamedList<String>,
     /// The attributes that never leave the table.
     pub secret: Vec<String>,
 }
 
 /// The keys of an entity.
-pub(super) const KEYS: [&str; 6] = ["table", "key", "attributes", "derive", "secret", "on_expiry"];
+pub(super) const KEYS: [&str; 7] = ["table", "key", "attributes", "derive", "times", "secret", "on_expiry"];
 
 /// Compiles an entity.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -134,6 +140,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let problems = &mut *compiler.problems;
     let key = settings.required_pairs("key", problems);
     let attributes = read_attributes(settings, problems);
+    let times = settings.pairs("times", problems);
     let on_expiry = read_named(settings, "on_expiry", problems).unwrap_or_default();
     let (table, secrets) = (settings.text("table", problems), settings.texts("secret", problems));
     compiler.check_name("entity", settings.located_name());
@@ -147,6 +154,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         let table = format!("table `{}`", table.name);
         compiler.key(owner, &key, (&table, &wanted), *at, &mut scope.variables)
     });
+    scope.times = times::compile(compiler, settings, &times);
     let separator = table.and_then(|table| compiler.model.tables.get(table)?.separator);
     let templates = templates.map(|keys| keys.into_iter().map(|key| Template { separator, ..key }));
     // A key that is wrong may have other variables than those that could be read.
@@ -154,6 +162,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let mut templates = templates.into_iter().flatten();
     let variables = scope.variables.clone();
     let (derivations, scope) = derivation::compile(compiler, settings, scope);
+    times::check(compiler, settings, &times, &scope);
+    let times = scope.times.clone();
     let index = compiler.model.entities.len();
     for secret in &secrets {
         compiler.secrets.push((index, AttributePath::dotted(secret.value), secret.at));
@@ -166,6 +176,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
         key: KeyPattern { partition: templates.next().unwrap_or_default(), sort: templates.next() },
         variables,
         derivations,
+        times,
         on_expiry,
         secrets: secrets.iter().map(|secret| AttributePath::dotted(secret.value)).collect(),
         ..Entity::default()

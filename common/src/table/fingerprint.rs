@@ -50,15 +50,30 @@ impl ModelFacts<'_> {
             let described = measure.describe(&notation).text;
             self.add(&["measure", &aggregate.name, &measure.name, &described]);
         }
+        for (variable, name) in &aggregate.bindings {
+            self.add(&["bind", &aggregate.name, variable, name]);
+        }
         for rollup in aggregate.into.iter().filter_map(|into| model.rollups.get(into.rollup)) {
             let described = rollup.describe();
             let (shards, expires) = (described.shards.to_string(), described.expires.unwrap_or_default());
             self.add(&["into", &aggregate.name, &rollup.name]);
             self.add(&["rollup", &rollup.name, &described.key, &shards, &expires]);
         }
+        self.add_times(aggregate, &notation);
         self.add_entity(aggregate.of);
         aggregate.each_term(&mut |term| self.add_term(aggregate.of, term));
         aggregate.lookups.iter().for_each(|lookup| self.add_lookup(&aggregate.name, lookup));
+    }
+
+    /// How values are read as times, where an aggregate reads them as such and the model states it.
+    fn add_times(&mut self, aggregate: &Aggregate, notation: &ModelNotation<'_>) {
+        let entity = self.model.entity_name(aggregate.of);
+        // The buckets of a key are part of its template.
+        aggregate.each_time(&mut |term, reading| {
+            if reading.is_declared() {
+                self.add(&["time", &entity, &notation.term(term), &reading.to_string()]);
+            }
+        });
     }
 
     fn add_entity(&mut self, entity: usize) {
@@ -88,7 +103,13 @@ impl ModelFacts<'_> {
         let Some(lookup) = model.lookups.get(used.lookup) else { return };
         let described = lookup.describe(model);
         self.add(&["uses", aggregate, &lookup.name]);
-        self.add(&["lookup", &lookup.name, &described.of, &described.index, &described.key]);
+        self.add(&[
+            "lookup",
+            &lookup.name,
+            &described.of,
+            described.index.as_deref().unwrap_or("primary key"),
+            &described.key,
+        ]);
         for output in &lookup.outputs {
             self.add(&["output", &lookup.name, output]);
         }
@@ -142,6 +163,7 @@ mod tests {
             ("keys = [\"book:{book_id}\"]", "keys = [\"books:{book_id}\"]\nwhen.price = [5]"),
             ("price = \"decimal(10,2)\"", "price = \"decimal(12,2)\"\nlanguage = \"string\""),
             ("attributes = { books = \"books\" }", "attributes = { spent = \"spent\" }"),
+            ("[entities.book]", "[entities.book]\ntimes = { read = \"seconds\" }"),
             ("read = \"N\" }", "read = \"N\", unused = \"S\" }\nsecret = [\"notes\"]"),
             ("[\"read\", \"pages\"]", "[\"pages\", \"read\"]"),
             ("[\"shelf\", \"day\"]", "[\"day\", \"shelf\"]"),
@@ -185,6 +207,10 @@ mod tests {
             ("sk = \"BOOK#{book_id}\"", "sk = \"VOLUME#{book_id}\""),
             ("price = \"N\"", "price = \"any\""),
             ("[entities.book]", "[entities.book]\non_expiry = \"subtract\""),
+            ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"Europe/Berlin\" }"),
+            ("[entities.book]", "[entities.book]\ntimes = { bought_at = \"milliseconds\" }"),
+            ("{bought_at:day}", "{bought_at:day@Europe/Berlin}"),
+            ("{bought_at:day}", "{bought_at:week}"),
         ];
         let mut fingerprints: Vec<String> = changes.iter().map(|(from, to)| changed(from, to)).collect();
         let half = changed("books = \"count\"", progress);

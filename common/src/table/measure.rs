@@ -145,6 +145,14 @@ impl MeasureKind {
         }
     }
 
+    /// The value that `max` or `min` compares, and its format.
+    pub(super) fn ordered(&self) -> Option<(&Term, ValueFormat)> {
+        match self {
+            Self::Max(term, format) | Self::Min(term, format) => Some((term, *format)),
+            Self::Count | Self::Sum(_) | Self::Histogram { .. } | Self::Average { .. } => None,
+        }
+    }
+
     /// How much is counted, in words: `count`, `sum of quantity · price`, `max of started_at:day`.
     #[must_use]
     pub fn describe(&self, notation: &ModelNotation<'_>) -> String {

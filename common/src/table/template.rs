@@ -9,6 +9,11 @@ use std::sync::Arc;
 
 use super::load::problem::ProblemCode;
 use super::load::suggestion::{did_you_mean, listed};
+use super::named::NamedValue as _;
+use super::time_bucket::{TimeBucket, fits_shape};
+use super::time_format::{NotAFormat, TimeFormat};
+use super::time_reading::TimeReading;
+use crate::record::NamedZone;
 
 /// A key template: literal text and variables. The default has no pieces: it stands for one that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,19 +56,26 @@ impl TemplatePiece {
 pub enum ValueFormat {
     /// As it is: text, a number's digits, `true` or `false`.
     Plain,
-    /// The UTC day of a time, `yyyy-mm-dd`.
-    Day,
+    /// The part of the calendar that a time lies in.
+    Time(TimeFormat),
 }
 
 impl ValueFormat {
-    /// Every format that a template can name; the name follows the variable's after a colon.
-    const NAMED: [Self; 1] = [Self::Day];
-
-    /// Its name in a template; `None` for the format of a variable without one.
-    pub(super) fn name(self) -> Option<&'static str> {
+    /// The format of a time; `None` for the format of a variable without one.
+    #[must_use]
+    pub fn time(self) -> Option<TimeFormat> {
         match self {
             Self::Plain => None,
-            Self::Day => Some("day"),
+            Self::Time(format) => Some(format),
+        }
+    }
+
+    /// The same format of a value that is read in this way.
+    #[must_use]
+    pub(super) fn read_as(self, reading: TimeReading) -> Self {
+        match self {
+            Self::Plain => self,
+            Self::Time(format) => Self::Time(TimeFormat { reading, ..format }),
         }
     }
 
@@ -71,7 +83,7 @@ impl ValueFormat {
     pub(super) fn shape(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
-            Self::Day => Some("0000-00-00"),
+            Self::Time(format) => Some(format.bucket.shape()),
         }
     }
 }
@@ -90,7 +102,7 @@ pub(super) enum NotATemplate {
     /// Two variables follow each other.
     Neighbours(String, String),
     /// `{variable:format}` with a format that does not exist.
-    UnknownFormat(String),
+    UnknownFormat(NotAFormat),
 }
 
 impl fmt::Display for NotATemplate {
@@ -107,11 +119,11 @@ impl fmt::Display for NotATemplate {
                 f,
                 "`{{{first}}}` and `{{{second}}}` follow each other, and a key could be split in several ways; put text between them"
             ),
-            Self::UnknownFormat(format) => {
-                let known: Vec<&str> = ValueFormat::NAMED.iter().filter_map(|format| format.name()).collect();
-                write!(f, "unknown format `{format}`; known formats are {}", listed(&known))?;
-                f.write_str(&did_you_mean(format, known))
+            Self::UnknownFormat(NotAFormat::UnknownBucket(format)) => {
+                write!(f, "unknown format `{format}`; known formats are {}", listed(TimeBucket::NAMES))?;
+                f.write_str(&did_you_mean(format, TimeBucket::NAMES.iter().copied()))
             }
+            Self::UnknownFormat(NotAFormat::UnknownZone(zone)) => f.write_str(&unknown_zone(zone)),
         }
     }
 }
@@ -119,7 +131,8 @@ impl fmt::Display for NotATemplate {
 impl NotATemplate {
     pub(super) fn code(&self) -> ProblemCode {
         match self {
-            Self::UnknownFormat(_) => ProblemCode::UnknownFormat,
+            Self::UnknownFormat(NotAFormat::UnknownBucket(_)) => ProblemCode::UnknownFormat,
+            Self::UnknownFormat(NotAFormat::UnknownZone(_)) => ProblemCode::UnknownTimeZone,
             Self::InvalidName(_) => ProblemCode::InvalidName,
             Self::Empty | Self::Braces | Self::Nameless | Self::Neighbours(..) => {
                 ProblemCode::InvalidTemplate
@@ -128,13 +141,19 @@ impl NotATemplate {
     }
 }
 
+/// The message about a zone that is not in the database.
+pub(super) fn unknown_zone(zone: &str) -> String {
+    let nearest = did_you_mean(zone, NamedZone::names());
+    format!("unknown time zone `{zone}`; write a name of the IANA database, such as `Europe/Berlin`{nearest}")
+}
+
 /// Splits `bought_at:day` into the name and the format.
 pub(super) fn split_format(variable: &str) -> Result<(&str, ValueFormat), NotATemplate> {
     let Some((name, format)) = variable.rsplit_once(':') else { return Ok((variable, ValueFormat::Plain)) };
-    match ValueFormat::NAMED.into_iter().find(|known| known.name() == Some(format)) {
-        Some(format) if !name.is_empty() => Ok((name, format)),
-        Some(_) => Err(NotATemplate::Nameless),
-        None => Err(NotATemplate::UnknownFormat(format.to_owned())),
+    match TimeFormat::parse(format) {
+        Ok(format) if !name.is_empty() => Ok((name, ValueFormat::Time(format))),
+        Ok(_) => Err(NotATemplate::Nameless),
+        Err(problem) => Err(NotATemplate::UnknownFormat(problem)),
     }
 }
 
@@ -372,11 +391,7 @@ fn match_chunk<'t>(
             TemplatePiece::Variable(index, format) => {
                 let shape = format.shape()?;
                 let (value, after) = rest.split_at_checked(shape.len())?;
-                let fits = shape.bytes().zip(value.bytes()).all(|(expected, byte)| match expected {
-                    b'0' => byte.is_ascii_digit(),
-                    other => byte == other,
-                });
-                if !fits || !bound(*index, value) {
+                if !fits_shape(value, shape) || !bound(*index, value) {
                     return None;
                 }
                 rest = after;
@@ -461,7 +476,14 @@ mod tests {
             assert_eq!(problem(&format!("A#{{{name}}}")), NotATemplate::InvalidName(name.into()));
         }
         assert_eq!(problem("{a}{b:day}"), NotATemplate::Neighbours("a".into(), "b:day".into()));
-        assert_eq!(problem("{a:dya}"), NotATemplate::UnknownFormat("dya".into()));
+        let unknown = |format| NotATemplate::UnknownFormat(format);
+        assert_eq!(problem("{a:dya}"), unknown(NotAFormat::UnknownBucket("dya".into())));
+        assert_eq!(problem("{a:dya@Europe/Berlin}"), unknown(NotAFormat::UnknownBucket("dya".into())));
+        for zone in ["Europe/Berlyn", "europe/berlin", ""] {
+            let problem = problem(&format!("{{a:day@{zone}}}"));
+            assert_eq!(problem, unknown(NotAFormat::UnknownZone(zone.into())), "{zone}");
+        }
+        assert_eq!(problem("{:day@Europe/Berlin}"), NotATemplate::Nameless);
     }
 
     #[test]
@@ -490,6 +512,16 @@ mod tests {
             ("D#{at:day}", "D#2026-O2-06", None),
             ("D#{at:day}", "D#éééé-02-06", None),
             ("{at:day}#{rest}", "2026-02-06#x", Some(&["2026-02-06", "x"])),
+            // The other formats have fixed lengths, too, with a zone or without.
+            ("D#{at:day@Europe/Berlin}", "D#2026-02-06", Some(&["2026-02-06"])),
+            ("{at:minute}#{rest}", "2026-02-06T14:30#x", Some(&["2026-02-06T14:30", "x"])),
+            ("{at:minute}", "2026-02-06T14", None),
+            ("{a}#{at:hour}", "x#2026-02-06T14", Some(&["x", "2026-02-06T14"])),
+            ("{a}#{at:week}#{b}", "x#2026-06#2026-W06#z", Some(&["x#2026-06", "2026-W06", "z"])),
+            ("{at:month}", "2026-02", Some(&["2026-02"])),
+            ("{at:quarter}", "2026-Q1", Some(&["2026-Q1"])),
+            ("{at:quarter}", "2026-01", None),
+            ("{at:year}#{at:month}", "2026#2026-02", Some(&["2026", "2026-02"])),
             // The first `#` is followed by no day, so the variable goes on.
             ("{a}#{at:day}#{b}", "x#y#2026-02-06#z", Some(&["x#y", "2026-02-06", "z"])),
             ("{a}#{at:day}", "x#2026-02-06#2026-02-07", Some(&["x#2026-02-06", "2026-02-07"])),
@@ -543,6 +575,9 @@ mod tests {
             ("ROLLUP#{any}", "ROLLUP#TOTAL", true),
             ("ROLLUP#DAY#{at:day}", "ROLLUP#DAY#TOTAL", false),
             ("ROLLUP#DAY#{at:day}", "ROLLUP#DAY#2026-02-06", true),
+            ("ROLLUP#{at:day}", "ROLLUP#{at:hour}", false),
+            ("ROLLUP#{at:month}", "ROLLUP#{at:quarter}", false),
+            ("ROLLUP#{at:week}", "ROLLUP#{at:week@Europe/Berlin}", true),
             ("{id}", "x", true),
             ("{id}x", "x", false),
             ("A#{id}", "A#", false),

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use afterwrite::table::{Column, ColumnType, Dataset, Model};
+use afterwrite::table::{Column, ColumnType, Dataset, Model, TimeReading};
 use arrow_schema::{Field, Schema, SchemaRef};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{
@@ -61,11 +61,21 @@ pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{}\n", model.generation));
     for column in &dataset.columns {
-        let Column { name, column_type, source, required, .. } = column;
+        let Column { name, column_type, source, required, reading, .. } = column;
         hash.update(format!("{name} {column_type} {source} {required}\n"));
+        hash_reading(&mut hash, *reading);
     }
     hash.update(&*dataset.partition_source);
+    if let Some(format) = dataset.partition.1.time() {
+        hash_reading(&mut hash, format.reading);
+    }
     hex(&hash.finalize(), 4)
+}
+
+fn hash_reading(hash: &mut Sha256, reading: TimeReading) {
+    if reading.is_declared() {
+        hash.update(format!("read as {reading}\n"));
+    }
 }
 
 /// A hash of the fingerprints of all datasets of a model.

@@ -66,6 +66,10 @@ problem_codes! {
     Error "AW009" UnknownWord "a word is not one of the known ones"
     Error "AW010" InvalidName "a name has characters that names cannot have"
     Error "AW011" InvalidTime "a text is not a length of time"
+    Error "AW012" UnknownTime "a time is in a form that does not exist"
+    Error "AW013" UnknownTimeZone "a time zone does not exist"
+    Error "AW014" UnfitTime "a value cannot be read as a time of this form"
+    Error "AW015" FormatTooFine "a key has a time less exactly than a format needs"
     Error "AW020" UndeclaredPart "a part of the model is not declared"
     Error "AW021" UndefinedName "a name means nothing here"
     Error "AW022" DuplicateName "something is named twice"
@@ -96,6 +100,8 @@ problem_codes! {
     Error "AW061" UnfitMirrorRollup "a rollup cannot be mirrored"
     Error "AW062" UnfitMirrorPath "a mirror cannot write this attribute"
     Error "AW063" MirrorFeedback "a mirrored attribute is read"
+    Error "AW064" UnfitBinding "a binding does not fit the key"
+    Error "AW065" UnfitLookupKey "a lookup's key is not the key of its entity"
     Error "AW070" InvalidCacheRule "a cache rule cannot be carried out"
     Error "AW080" InvalidDataset "the rows of a dataset cannot be made this way"
     Error "AW081" InvalidQuery "a saved query is not one SELECT"
@@ -109,6 +115,7 @@ problem_codes! {
     Warning "AW107" QueryWithoutDataset "a saved query reads none of the datasets"
     Warning "AW108" RetiredSetting "a setting has no meaning any more"
     Warning "AW109" UnusedSeparator "no key of a table contains its separator"
+    Warning "AW111" EqualMeasures "two measures of a rollup are always equal"
 }
 
 #[cfg(test)]

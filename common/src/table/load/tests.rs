@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 
 use super::*;
-use crate::table::{BoundPiece, MeasureKind, Term, ValueFormat};
+use crate::table::{BoundPiece, MeasureKind, Term, TimeBucket, TimeFormat, ValueFormat};
 
 /// A small valid model. The messages of the broken models next to it have a test of their own.
 const LIBRARY: &str = include_str!("../../../../tests/fixtures/models/library.toml");
+
+/// `:day`, of a value that is read by its form.
+const DAY: ValueFormat = ValueFormat::Time(TimeFormat::utc(TimeBucket::Day));
 
 fn load(source: &str) -> Model {
     Model::parse(source, "library.toml").unwrap_or_else(|errors| panic!("{errors}"))
@@ -65,12 +68,13 @@ fn names_become_indexes() {
     let [lookup] = books.lookups.as_slice() else { panic!("{:?}", books.lookups) };
     assert_eq!((lookup.lookup, &lookup.inputs, lookup.outputs.len()), (0, &vec![Term::Key(0)], 0));
     let day = &books.into[1];
-    let [BoundPiece::Literal(text), BoundPiece::Value(Term::Attribute(path), ValueFormat::Day)] =
+    let [BoundPiece::Literal(text), BoundPiece::Value(Term::Attribute(path), format)] =
         day.sort.pieces.as_slice()
     else {
         panic!("{:?}", day.sort)
     };
     assert_eq!((&**text, &**model.attributes.name(path.root)), ("ROLLUP#DAY#", "bought_at"));
+    assert_eq!(*format, DAY);
     assert!(matches!(
         &day.partition.pieces[1],
         BoundPiece::Value(Term::LookupOutput { lookup: 0, output: 0 }, ValueFormat::Plain)
@@ -119,7 +123,7 @@ fn the_other_settings_of_a_model_are_read() {
     let MeasureKind::Sum(product) = &aggregate.measures[1].kind else { panic!("{:?}", aggregate.measures) };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
-    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, ValueFormat::Day)));
+    assert!(matches!(aggregate.measures[2].kind, MeasureKind::Max(_, format) if format == DAY));
     let MeasureKind::Histogram { labels, .. } = &aggregate.measures[5].kind else {
         panic!("{:?}", aggregate.measures)
     };

@@ -46,6 +46,14 @@ pub(super) fn closed_object(about: &str, keys: &[&str], form_of: impl Fn(&str) -
     described(object, about)
 }
 
+/// The same object, in which one key needs another.
+pub(super) fn needing(mut object: Value, key: &str, other: &str) -> Value {
+    if let Some(object) = object.as_object_mut() {
+        object.insert("dependentRequired".to_owned(), json!({ key: [other] }));
+    }
+    object
+}
+
 /// The same form with a description.
 pub(super) fn described(mut form: Value, about: &str) -> Value {
     if let Some(form) = form.as_object_mut() {

@@ -13,6 +13,7 @@ use crate::table::dataset::COLUMN_KEYS;
 use crate::table::derivation::DerivationFunction;
 use crate::table::named::NamedValue as _;
 use crate::table::rollup::{EXPIRY_KEYS, MAX_SHARDS};
+use crate::table::time_reading::TimeNotation;
 use crate::table::value_type::DeclaredType;
 use crate::table::{OnExpiry, RowHistory};
 
@@ -38,7 +39,7 @@ pub(super) fn entity(key: &str) -> Option<KeyForm> {
         ),
         "times" => optional(
             "How names are read as times: a unit, ulid, ksuid, uuidv7, or an IANA time zone.",
-            map_of(&text()),
+            map_of(&any_of([named::<TimeNotation>(), text()])),
         ),
         "secret" => optional("Attributes that never leave the table.", texts()),
         "on_expiry" => optional(
@@ -83,9 +84,12 @@ fn derivation_function(name: &str) -> Option<(&'static str, Value)> {
 pub(super) fn lookup(key: &str) -> Option<KeyForm> {
     Some(match key {
         "of" => required("The entity that has the values.", text()),
-        "index" => required("A global secondary index of the entity's table.", text()),
-        "key" => required(
-            "Templates of the index's partition key and, if the query uses it, its sort key.",
+        "index" => optional(
+            "A global secondary index of the entity's table; without one, the item is read by its primary key.",
+            text(),
+        ),
+        "key" => optional(
+            "Templates of the index's key, or of the entity's; required with an index.",
             json!({ "type": "object", "additionalProperties": text(), "minProperties": 1, "maxProperties": 2 }),
         ),
         "gives" => {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::forms::{
-    KeyForm, PART_NAME, SQL_NAME, closed_object, list_of, map_of, named, named_parts, optional, required,
-    text,
+    KeyForm, PART_NAME, SQL_NAME, closed_object, list_of, map_of, named, named_parts, needing, optional,
+    required, text,
 };
 use super::parts;
 use crate::table::{ArchiveScope, aggregate, cache, dataset, entity, lookup, mirror, rollup, source_table};
@@ -32,7 +32,10 @@ pub(super) fn section(name: &str) -> Option<KeyForm> {
         ),
         "lookups" => optional(
             "Values that items take from another item. The first result is stored and never changes.",
-            named_parts(PART_NAME, &closed_object("A lookup.", &lookup::KEYS, parts::lookup)),
+            named_parts(
+                PART_NAME,
+                &needing(closed_object("A lookup.", &lookup::KEYS, parts::lookup), "index", "key"),
+            ),
         ),
         "rollups" => optional(
             "The items of the state table that hold measures.",

@@ -50,6 +50,7 @@ impl fmt::Display for ModelTables<'_> {
         writeln!(f, "{name}, generation {generation}; archived changes: {}", archive.name())?;
         let parts = [
             ("Entities", self.entities()),
+            ("Times", self.times()),
             ("Lookups", self.lookups()),
             ("Rollups", self.rollups()),
             ("Measures", self.aggregates()),
@@ -78,10 +79,21 @@ impl ModelTables<'_> {
         table
     }
 
+    fn times(&self) -> Table {
+        let mut table = fitted_table(&["entity", "time", "read as"]);
+        for (name, entity) in self.0.entities.iter() {
+            for (time, reading) in entity.times.iter() {
+                table.add_row([name, time, reading]);
+            }
+        }
+        table
+    }
+
     fn lookups(&self) -> Table {
         let mut table = fitted_table(&["lookup", "gives", "of the", "found by", "in index"]);
         for (name, lookup) in self.0.lookups.iter() {
-            table.add_row([name, &lookup.gives.join(", "), &lookup.of, &lookup.key, &lookup.index]);
+            let index = lookup.index.as_deref().unwrap_or("(primary key)");
+            table.add_row([name, &lookup.gives.join(", "), &lookup.of, &lookup.key, index]);
         }
         table
     }
@@ -111,7 +123,7 @@ impl ModelTables<'_> {
     fn mirrors(&self) -> Table {
         let mut table = fitted_table(&["attribute", "shows", "of rollup"]);
         for (attribute, mirror) in self.0.mirrors.iter() {
-            table.add_row([attribute, &mirror.measure, &mirror.rollup]);
+            table.add_row([attribute, &mirror.measure, &mirror.source()]);
         }
         table
     }

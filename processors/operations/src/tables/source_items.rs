@@ -22,7 +22,7 @@ use crate::item_json::ItemJson;
 /// The source tables of a model, with items in memory, and an empty state table. They are only read; [`super::OverlayTables`] keeps
 /// the writes.
 ///
-/// An index also has deleted items: a record may need the lookup of an item that a later record removes.
+/// Lookups also find deleted items: a record may need the lookup of an item that a later record removes.
 #[derive(Debug)]
 pub struct SourceItems {
     model: Arc<Model>,
@@ -135,6 +135,18 @@ impl SourceItems {
         Ok(())
     }
 
+    fn read_where(&self, keys: &[ItemKey], is_shown: impl Fn(&KnownItem) -> bool) -> Result<ReadSnapshot> {
+        let mut items = Vec::with_capacity(keys.len());
+        for key in keys {
+            if key.table != self.state_table && !self.names.contains(&key.table) {
+                return Err(missing_table(&key.table));
+            }
+            let known = self.items.get(&StoredKey::of(key)).filter(|item| is_shown(item));
+            items.push(known.map(|item| item.last.clone()));
+        }
+        Ok(ReadSnapshot { items, server_time: self.now })
+    }
+
     fn key_of(&self, table: usize, item: &Item) -> Option<ItemKey> {
         let schema = self.model.tables.get(table)?;
         let attribute = |key: &KeySchema| {
@@ -189,15 +201,11 @@ fn invalid(message: &str) -> Error {
 
 impl Tables for SourceItems {
     async fn read(&self, keys: &[ItemKey]) -> Result<ReadSnapshot> {
-        let mut items = Vec::with_capacity(keys.len());
-        for key in keys {
-            if key.table != self.state_table && !self.names.contains(&key.table) {
-                return Err(missing_table(&key.table));
-            }
-            let known = self.items.get(&StoredKey::of(key)).filter(|item| !item.is_deleted);
-            items.push(known.map(|item| item.last.clone()));
-        }
-        Ok(ReadSnapshot { items, server_time: self.now })
+        self.read_where(keys, |item| !item.is_deleted)
+    }
+
+    async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot> {
+        self.read_where(keys, |_| true)
     }
 
     async fn write(&self, _write: &Write) -> Result<ConsumedUnits, WriteError> {

@@ -73,6 +73,16 @@ fn entity(
         let consequence = "Measures and keys that use it change once an item changes or is reconciled.";
         differences.add(part.clone(), change, consequence);
     }
+    for (value, change) in changed_parts(&old.times, &new.times) {
+        let change = match change {
+            PartChange::Added(how) => format!("time {value} added: {how}"),
+            PartChange::Removed(_) => format!("time {value} removed"),
+            PartChange::Changed(before, now) => from_to(&format!("time {value}"), before, now),
+        };
+        recount(name, models, differences);
+        let consequence = "Rollups whose keys or measures have this time change once an item changes or is reconciled, and new rows of datasets have the new time.";
+        differences.add(part.clone(), change, consequence);
+    }
     let secrets = [old, new].map(|entity| format!("[{}]", entity.secret.join(", ")));
     let consequence = "Applies to what is archived from now on; the archive keeps what it has.";
     differences.setting(&part, "secret", secrets, consequence);

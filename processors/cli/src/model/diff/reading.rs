@@ -40,7 +40,7 @@ fn mirrors(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
     for (attribute, change) in changed_parts(&old.mirrors, &new.mirrors) {
         let (change, consequence) = match change {
             PartChange::Added(mirror) => (
-                format!("added: {} of {}", mirror.measure, mirror.rollup),
+                format!("added: {} of {}", mirror.measure, mirror.source()),
                 "Items show it once the rollup or they themselves change, or are reconciled.",
             ),
             PartChange::Removed(_) => {
@@ -52,8 +52,8 @@ fn mirrors(old: &ModelDescription, new: &ModelDescription, differences: &mut Dif
             PartChange::Changed(before, now) => (
                 from_to(
                     "it",
-                    &format!("{} of {}", before.measure, before.rollup),
-                    &format!("{} of {}", now.measure, now.rollup),
+                    &format!("{} of {}", before.measure, before.source()),
+                    &format!("{} of {}", now.measure, now.source()),
                 ),
                 "Items show the new one once the rollup's rev has passed the one that they hold.",
             ),

@@ -1,0 +1,45 @@
+//! The values to derive from the network, computed without the model.
+
+use crate::exact::ExactNumber;
+use crate::item::{SdkItem, TableItem, text_of};
+use crate::recount::{Recount, RollupSums, WorkloadOutcome, after};
+use crate::rollups::RollupKey;
+
+pub(super) fn recount(outcome: &WorkloadOutcome) -> Recount {
+    let mut recount = Recount::of(outcome, |sums, TableItem { item, .. }| count(sums, item));
+    outcome.items.iter().for_each(|stored| mirror(&stored.item, &mut recount));
+    recount
+}
+
+fn count(sums: &mut RollupSums<'_>, item: &SdkItem) {
+    let Some((kind, id)) = text_of(item, "PK").split_once('#') else { return };
+    let one = |name| [(name, ExactNumber::one())];
+    match kind {
+        "UP" => {
+            let day = text_of(item, "created_at").get(..10).unwrap_or_default();
+            sums.add(of_user(id, "PHOTOS"), &one("photos"));
+            sums.add(RollupKey::new(format!("PHOTOS#{day}"), "ROLLUP"), &one("photos"));
+        }
+        "PL" => sums.add(of_photo(id), &one("likes")),
+        "PC" => sums.add(of_photo(id), &one("comments")),
+        "FOLLOW" => sums.add(of_user(id, "FOLLOWERS"), &one("followers")),
+        _ => {}
+    }
+}
+
+fn mirror(item: &SdkItem, recount: &mut Recount) {
+    let Some(user) = after(text_of(item, "PK"), "USER#") else { return };
+    let place = format!("USER#{user}");
+    let counts = [("follower_count", "FOLLOWERS", "followers"), ("photo_count", "PHOTOS", "photos")];
+    for (path, rollup, name) in counts {
+        recount.mirror(&place, item, path, recount.sum(&of_user(user, rollup), name));
+    }
+}
+
+fn of_user(user: &str, what: &str) -> RollupKey {
+    RollupKey::new(format!("USER#{user}"), format!("ROLLUP#{what}"))
+}
+
+fn of_photo(photo: &str) -> RollupKey {
+    RollupKey::new(format!("PHOTO#{photo}"), "ROLLUP")
+}
