@@ -224,9 +224,9 @@ impl<T: Tables, C: Clock> LookupStore<'_, T, C> {
     fn outputs_of_item(&self, key: &LookupKey<'_>, item: &Item) -> Option<Vec<AttributeValue<'static>>> {
         let of = self.core.model.lookups.get(key.lookup)?.of;
         let source = SourceKey::of_item(&self.core.model, self.core.model.entities.get(of)?.table, item)?;
-        let identity = source.identify(&self.core.model)?;
+        let candidates = source.candidates(&self.core.model);
         let image = Image::from_item(item, &self.core.model.attributes);
-        let offers = offered_outputs(&self.core.model, &identity, &image);
+        let offers = offered_outputs(&self.core.model, &candidates, &image);
         offers.into_iter().find(|(offered, _)| offered == key).map(|(_, outputs)| outputs)
     }
 

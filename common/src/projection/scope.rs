@@ -1,6 +1,7 @@
 //! The values of terms in the scope of one image of one item.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use super::LookupKey;
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
-    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, Model, Operand, RollupExpiry,
-    Term, TimeReading, ValueFormat,
+    BoundPiece, BoundTemplate, DerivationKind, Entity, InternedPath, LookupUse, Model, Operand, Pattern,
+    RollupExpiry, Term, TimeReading, ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -68,6 +69,18 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
     /// The value of a term; `None` if it is absent or `NULL`.
     pub(super) fn read_unless_null(&self, term: &Term) -> Result<Option<Operand<'s>>> {
         Ok(self.read(term)?.filter(|value| !value.is_null()))
+    }
+
+    /// Whether a condition holds that must never fail a record. A value of another type than the model declares is tested as it is; a derived
+    /// value that cannot be computed is absent.
+    pub(super) fn satisfies(&self, when: &Pattern) -> bool {
+        let mut read = |term: &Term| match term {
+            Term::Attribute(path) => Ok(attribute(self.image, path).map(Operand::Value)),
+            Term::Key(_) | Term::Derived(_) | Term::LookupOutput { .. } => {
+                Ok::<_, Infallible>(self.read(term).ok().flatten())
+            }
+        };
+        when.matches(&mut read).unwrap_or_else(|never| match never {})
     }
 
     /// Renders a key from this image into `key`, replacing its text.

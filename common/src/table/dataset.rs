@@ -14,7 +14,10 @@ use super::named::{named_values, read_named};
 use super::named_list::NamedList;
 use super::template::split_format;
 use super::value_type::ValueType;
-use super::{InternedPath, LookupUse, Model, Term, TimeBucket, TimeReading, ValueFormat};
+use super::{
+    Entity, InternedPath, LookupUse, Model, ModelNotation, Pattern, Term, TimeBucket, TimeReading,
+    ValueFormat,
+};
 use crate::record::AttributeId;
 
 /// The partition of a row whose item has no day.
@@ -33,6 +36,8 @@ pub struct Dataset {
     pub name: Arc<str>,
     /// The entity: an index into [`Model::entities`].
     pub of: usize,
+    /// The condition on the items that have rows. An item that stops meeting it leaves the dataset.
+    pub when: Option<Pattern>,
     /// Where the day of a row's partition comes from.
     pub partition: (Term, ValueFormat),
     /// The same, as the model file has it.
@@ -50,6 +55,11 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// Whether it has the rows of an entity.
+    pub(crate) fn is_of(&self, entity: &Entity, model: &Model) -> bool {
+        model.entities.get(self.of).is_some_and(|of| std::ptr::eq(of, entity))
+    }
+
     /// Every term that its rows are made from.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         let columns = self.columns.iter().map(|column| &column.from);
@@ -58,7 +68,10 @@ impl Dataset {
 
     /// Calls `visit` with every attribute that it reads.
     pub(super) fn each_attribute(&self, visit: &mut impl FnMut(&InternedPath)) {
-        self.terms().filter_map(Term::attribute).for_each(visit);
+        self.terms().filter_map(Term::attribute).for_each(&mut *visit);
+        self.when
+            .iter()
+            .for_each(|when| when.each_term(&mut |term| term.attribute().into_iter().for_each(&mut *visit)));
     }
 
     /// The dataset in words.
@@ -69,6 +82,7 @@ impl Dataset {
         let renamed = columns.iter().filter(|column| column.source != column.name);
         DatasetDescription {
             of: model.entity_name(self.of),
+            when: self.when.as_ref().map(|when| ModelNotation::of(model, self.of, &[]).condition(when)),
             partition: self.partition_source.to_string(),
             sort: self.sort.iter().filter_map(name).collect(),
             history: self.history,
@@ -83,6 +97,9 @@ impl Dataset {
 pub struct DatasetDescription {
     /// The entity.
     pub of: String,
+    /// The condition on the items that have rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// Where the day of a row's partition comes from.
     pub partition: String,
     /// The columns that compacted files are sorted by.
@@ -135,16 +152,19 @@ pub struct SavedQuery {
     pub sql: Arc<str>,
 }
 
-/// The attributes that the days of all rows come from.
-pub(super) fn attributes_of_days(model: &Model) -> impl Iterator<Item = AttributeId> {
+/// The attributes that the days of all rows come from, and those that conditions of datasets read.
+pub(super) fn attributes_of_partitions(model: &Model) -> impl Iterator<Item = AttributeId> {
     model.datasets.iter().flat_map(|dataset| {
-        let entity = model.entities.get(dataset.of).into_iter();
-        entity.flat_map(|entity| entity.attributes_of(&dataset.partition.0)).map(|path| path.root)
+        let entity = model.entities.get(dataset.of);
+        let days = entity.into_iter().flat_map(|entity| entity.attributes_of(&dataset.partition.0)).cloned();
+        let conditions = entity.into_iter().flat_map(|entity| entity.attributes_in(dataset.when.as_ref()));
+        days.chain(conditions).map(|path| path.root)
     })
 }
 
 /// The keys of a dataset.
-pub(super) const KEYS: [&str; 7] = ["of", "partition", "days", "lookup", "columns", "sort", "history"];
+pub(super) const KEYS: [&str; 8] =
+    ["of", "when", "partition", "days", "lookup", "columns", "sort", "history"];
 
 /// The keys of a column that is written as a table.
 pub(super) const COLUMN_KEYS: [&str; 3] = ["type", "from", "required"];
@@ -163,6 +183,8 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     check_dataset_name(compiler, owner, settings.located_name());
     let entity = of.and_then(|of| compiler.entity_named(owner, of));
     let mut context = compiler.context(owner, entity);
+    // Before lookups: their outputs must not decide which items have rows.
+    let when = context.pattern(owner, settings.get("when"));
     let uses = context.lookups(&lookups);
     let from = partition.and_then(|partition| context.partition(partition));
     let columns = columns.map(entries).unwrap_or_default().into_iter();
@@ -182,6 +204,7 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let dataset = Dataset {
         name: Arc::from(settings.name),
         of,
+        when,
         partition: from.unwrap_or((Term::Key(0), ValueFormat::Plain)),
         partition_source: Arc::from(partition.value),
         lookups: uses,

@@ -14,8 +14,8 @@ use super::load::suggestion::listed;
 use super::named::{named_values, parse_named, read_named};
 use super::named_list::NamedList;
 use super::value_type::{DeclaredType, ValueType};
-use super::{InternedPath, LookupUse, Model, ModelNotation, Template, Term, TimeReading, times};
-use crate::record::AttributePath;
+use super::{InternedPath, LookupUse, Model, ModelNotation, Pattern, Template, Term, TimeReading, times};
+use crate::record::{AttributeId, AttributePath};
 
 /// A kind of item, recognized by its primary key.
 #[derive(Debug, Default)]
@@ -26,9 +26,15 @@ pub struct Entity {
     pub table: usize,
     /// The pattern of its primary keys.
     pub key: KeyPattern,
-    /// The entities of its table that are preferred if a key matches both, because their keys are more literal: indexes into
-    /// [`Model::entities`].
+    /// The condition on an item's attributes that tells its items from those of other entities with the same keys.
+    pub when: Option<Pattern>,
+    /// The entities of its table that are preferred if a key matches both: indexes into [`Model::entities`]. If such an entity has a
+    /// condition, it is preferred only for items that meet it.
     pub yields_to: Vec<usize>,
+    /// The entities that its items can become by a change, because a condition decides: indexes into [`Model::entities`].
+    pub rivals: Vec<usize>,
+    /// The attributes that decide whether an item with such a key is of this entity; none if the key alone does.
+    pub decided_by: Vec<AttributePath>,
     /// The names of the key's variables; [`Term::Key`] indexes them.
     pub variables: Vec<Arc<str>>,
     /// The values derived from its attributes; [`Term::Derived`] indexes them.
@@ -52,7 +58,7 @@ pub struct Entity {
 }
 
 /// The pattern of a primary key.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct KeyPattern {
     /// Of the partition key.
     pub partition: Template,
@@ -91,6 +97,15 @@ impl Entity {
         terms.filter_map(Term::attribute)
     }
 
+    /// The attributes that a condition on its items reads, those that derived values are computed from included.
+    pub(super) fn attributes_in(&self, when: Option<&Pattern>) -> Vec<InternedPath> {
+        let mut attributes = Vec::new();
+        if let Some(when) = when {
+            when.each_term(&mut |term| attributes.extend(self.attributes_of(term).cloned()));
+        }
+        attributes
+    }
+
     /// The entity in words.
     #[must_use]
     pub fn describe(&self, model: &Model, index: usize) -> EntityDescription {
@@ -101,6 +116,7 @@ impl Entity {
         EntityDescription {
             table: model.tables.get(self.table).map(|table| table.name.to_string()).unwrap_or_default(),
             key: key.join(" / "),
+            when: self.when.as_ref().map(|when| notation.condition(when)),
             yields_to: self.yields_to.iter().map(|entity| model.entity_name(*entity)).collect(),
             on_expiry: self.on_expiry,
             derived: derived.map(|value| (&value.name, value.kind.describe(&notation))).collect(),
@@ -117,6 +133,9 @@ pub struct EntityDescription {
     pub table: String,
     /// The templates of its key.
     pub key: String,
+    /// The condition on its items, next to the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// The entities that are preferred if a key matches both.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub yields_to: Vec<String>,
@@ -131,8 +150,15 @@ pub struct EntityDescription {
     pub secret: Vec<String>,
 }
 
+/// The attributes that decide which entity an item is of, next to its key.
+pub(super) fn decisive_attributes(model: &Model) -> Vec<AttributeId> {
+    let attributes = model.entities.iter().flat_map(|entity| entity.attributes_in(entity.when.as_ref()));
+    attributes.map(|path| path.root).collect()
+}
+
 /// The keys of an entity.
-pub(super) const KEYS: [&str; 7] = ["table", "key", "attributes", "derive", "times", "secret", "on_expiry"];
+pub(super) const KEYS: [&str; 8] =
+    ["table", "key", "when", "attributes", "derive", "times", "secret", "on_expiry"];
 
 /// Compiles an entity.
 pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsTable<'_>) -> Option<()> {
@@ -164,16 +190,19 @@ pub(super) fn compile(compiler: &mut ModelCompiler<'_, '_>, settings: &SettingsT
     let (derivations, scope) = derivation::compile(compiler, settings, scope);
     times::check(compiler, settings, &times, &scope);
     let times = scope.times.clone();
+    let scope = Arc::new(scope);
+    let when = compiler.context_of(owner, Arc::clone(&scope)).pattern(owner, settings.get("when"));
     let index = compiler.model.entities.len();
     for secret in &secrets {
         compiler.secrets.push((index, AttributePath::dotted(secret.value), secret.at));
     }
-    compiler.scopes.push(Arc::new(scope));
+    compiler.scopes.push(scope);
     compiler.places.entities.push(*at);
     compiler.model.entities.push(Entity {
         name,
         table: table.unwrap_or(0),
         key: KeyPattern { partition: templates.next().unwrap_or_default(), sort: templates.next() },
+        when,
         variables,
         derivations,
         times,

@@ -84,7 +84,18 @@ impl ModelFacts<'_> {
         if let Some(table) = model.tables.get(known.table) {
             self.add(&["table", &table.name, &table.describe().join(", ")]);
         }
+        if let Some(when) = described.when {
+            self.add(&["entity when", &known.name, &when]);
+            self.add_condition(entity, known);
+        }
         self.add_preferred(known);
+    }
+
+    /// The values that the condition of an entity reads.
+    fn add_condition(&mut self, entity: usize, known: &Entity) {
+        if let Some(when) = &known.when {
+            when.each_term(&mut |term| self.add_term(entity, term));
+        }
     }
 
     /// The entities that a key belongs to although it matches this one too.
@@ -92,8 +103,12 @@ impl ModelFacts<'_> {
         let model = self.model;
         for index in &entity.yields_to {
             let Some(preferred) = model.entities.get(*index) else { continue };
-            let key = preferred.describe(model, *index).key;
-            self.add(&["yields", &entity.name, &key]);
+            let described = preferred.describe(model, *index);
+            self.add(&["yields", &entity.name, &described.key]);
+            if let Some(when) = described.when {
+                self.add(&["yields when", &entity.name, &described.key, &when]);
+                self.add_condition(*index, preferred);
+            }
         }
     }
 

@@ -55,8 +55,8 @@ pub fn arrow_schema(dataset: &Dataset) -> SchemaRef {
     Arc::new(Schema::new(columns.chain(common).collect::<Vec<_>>()))
 }
 
-/// A hash of the model's generation and the dataset's columns and partition. After any of them has changed, everything can be
-/// exported again under other keys.
+/// A hash of the model's generation, the dataset's columns and partition, and the conditions on its items. After any of them has changed,
+/// everything can be exported again under other keys.
 pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{}\n", model.generation));
@@ -66,6 +66,11 @@ pub(crate) fn fingerprint(model: &Model, dataset: &Dataset) -> String {
         hash_reading(&mut hash, *reading);
     }
     hash.update(&*dataset.partition_source);
+    let entity = model.entities.get(dataset.of).map(|entity| entity.describe(model, dataset.of));
+    let conditions = [dataset.describe(model).when, entity.and_then(|entity| entity.when)];
+    for condition in conditions.into_iter().flatten() {
+        hash.update(format!("\n{condition}"));
+    }
     if let Some(format) = dataset.partition.1.time() {
         hash_reading(&mut hash, format.reading);
     }

@@ -218,3 +218,36 @@ fn the_key_of_items_from_a_file_is_inferred() {
     assert!(names(&[json!({ "a": true }), json!({ "b": 1 })]).is_err());
     assert!(names(&[]).is_err());
 }
+
+#[test]
+fn kinds_of_one_key_are_distinguished_by_the_attribute_that_names_their_type() {
+    let items: Vec<Value> = (0..24)
+        .map(|index| {
+            let key = format!("ACCOUNT#a{index}");
+            let kind = ["User", "Organization"][index % 2];
+            json!({ "PK": key, "SK": key, "Type": kind, "account": format!("a{index}"), "plan": "PRO" })
+        })
+        .collect();
+    let sample = sample_of(&["PK", "SK"], &items);
+    assert_eq!(templates(&sample), ["ACCOUNT#{account} / ACCOUNT#{account}"; 2]);
+    let toml = infer(&sample).toml;
+    for line in ["[entities.user]", "[entities.organization]", "when.Type = [\"User\"]"] {
+        assert!(toml.lines().any(|found| found == line), "no line {line} in\n{toml}");
+    }
+}
+
+#[test]
+fn hierarchical_keys_and_their_times_are_described() {
+    let mut items = Vec::new();
+    for index in 0..12 {
+        let (partition, order) = (format!("SHOP#{}", index % 3), format!("01KGRPB8K0ABCDEFGHJKMNPQ{:02}", index));
+        items.push(json!({ "PK": partition, "SK": format!("ORDER#{order}"), "total": index }));
+        items.push(json!({ "PK": partition, "SK": format!("ORDER#{order}#ITEM#{index}x"), "pieces": index }));
+    }
+    let sample = sample_of(&["PK", "SK"], &items);
+    assert_eq!(templates(&sample), ["SHOP#{shop} / ORDER#{order}", "SHOP#{shop} / ORDER#{order}#ITEM#{item}"]);
+    let inferred = infer(&sample);
+    assert_eq!(inferred.undescribed, 0, "{}", inferred.toml);
+    assert!(inferred.toml.contains("times = { order = \"ulid\" }"), "{}", inferred.toml);
+    assert!(inferred.toml.contains("ROLLUP#ORDER#DAY#{order:day}"), "{}", inferred.toml);
+}

@@ -76,7 +76,13 @@ impl<'d> SectionCompiler<'_, '_, '_, 'd> {
         self.named("datasets", "dataset", &dataset::KEYS, dataset::compile);
         let model = &mut self.compiler.model;
         let row_attributes = std::mem::replace(&mut model.attributes, interner);
-        model.row_attributes = row_attributes.with_eager_fields(dataset::attributes_of_days(model));
+        let decisive = entity::decisive_attributes(model);
+        if !decisive.is_empty() {
+            model.attributes =
+                std::mem::take(&mut model.attributes).with_eager_fields(decisive.iter().copied());
+        }
+        let eager = dataset::attributes_of_partitions(model).chain(decisive);
+        model.row_attributes = row_attributes.with_eager_fields(eager);
         self.named("queries", "query", &dataset::QUERY_KEYS, dataset::compile_query);
     }
 

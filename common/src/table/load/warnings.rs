@@ -63,12 +63,16 @@ fn report_unused_derivations(model: &Model, places: &[Vec<usize>], findings: &mu
                 is_used.get_mut(index).into_iter().for_each(|used| *used = true);
             }
         };
+        entity.when.iter().for_each(|when| when.each_term(&mut note));
         entity.offers.iter().flat_map(LookupUse::terms).for_each(&mut note);
         let aggregates = entity.aggregates.iter().filter_map(|index| model.aggregates.get(*index));
         aggregates.for_each(|aggregate| aggregate.each_term(&mut note));
         let caches = entity.caches.iter().filter_map(|index| model.caches.get(*index));
         caches.for_each(|rule| rule.each_term(&mut note));
-        model.datasets_of(entity).for_each(|(_, dataset)| dataset.terms().for_each(&mut note));
+        model.datasets_of(entity).for_each(|(_, dataset)| {
+            dataset.terms().for_each(&mut note);
+            dataset.when.iter().for_each(|when| when.each_term(&mut note));
+        });
         let all = entity.derivations.iter().zip(places).zip(is_used);
         for ((derivation, at), _) in all.filter(|(_, is_used)| !is_used) {
             let message = format!(

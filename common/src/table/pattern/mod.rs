@@ -8,6 +8,7 @@
 //! A condition is first evaluated before lookups, when a field that is an output of a lookup is unknown. The result is often
 //! known nevertheless: `status = ["DONE"]` excludes a draft, whatever its lookups would find.
 
+mod disjoint;
 mod notation;
 pub(super) mod settings;
 

@@ -70,10 +70,12 @@ impl ModelTables<'_> {
         let mut table = fitted_table(&["entity", "table", "key", "deleted by TTL", "secret"]);
         for (name, entity) in self.0.entities.iter() {
             let (on_expiry, secret) = (entity.on_expiry.description(), entity.secret.join(", "));
-            let key = match entity.yields_to.as_slice() {
-                [] => entity.key.clone(),
-                preferred => format!("{}, unless {}", entity.key, preferred.join(" or ")),
+            let condition = entity.when.as_ref().map(|when| format!(" where {when}")).unwrap_or_default();
+            let unless = match entity.yields_to.as_slice() {
+                [] => String::new(),
+                preferred => format!(", unless {}", preferred.join(" or ")),
             };
+            let key = format!("{}{condition}{unless}", entity.key);
             table.add_row([name, &entity.table, &key, on_expiry, &secret]);
         }
         table
@@ -155,7 +157,11 @@ impl ModelTables<'_> {
         let mut table = fitted_table(&["dataset", "of", "partition", "columns"]);
         for (name, dataset) in self.0.datasets.iter() {
             let columns = joined(dataset.columns.names());
-            table.add_row([name, &dataset.of, &dataset.partition, &columns]);
+            let of = match &dataset.when {
+                None => dataset.of.clone(),
+                Some(when) => format!("{} where {when}", dataset.of),
+            };
+            table.add_row([name, &of, &dataset.partition, &columns]);
         }
         table
     }

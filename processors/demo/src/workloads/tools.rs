@@ -2,6 +2,7 @@
 
 use afterwrite_local::dynamodb::{KeyDefinition, TableDefinition};
 use fastrand::Rng;
+use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -178,24 +179,36 @@ fn next_digit(number: &mut [u8]) -> char {
     usize::try_from(rest).ok().and_then(|place| BASE62.get(place)).map_or('0', |digit| char::from(*digit))
 }
 
+/// The time of a KSUID in epoch seconds.
+fn ksuid_seconds(id: &str) -> Option<i64> {
+    let mut bytes = [0_u8; 20];
+    for digit in id.bytes() {
+        let mut carry = u32::try_from(BASE62.iter().position(|known| *known == digit)?).ok()?;
+        for byte in bytes.iter_mut().rev() {
+            let value = u32::from(*byte) * 62 + carry;
+            *byte = u8::try_from(value % 256).ok()?;
+            carry = value / 256;
+        }
+    }
+    let [first, second, third, fourth, ..] = bytes;
+    Some(KSUID_EPOCH + i64::from(u32::from_be_bytes([first, second, third, fourth])))
+}
+
+/// The UTC day of a KSUID; empty if the text is not a KSUID.
+pub(super) fn ksuid_day(id: &str) -> String {
+    let time = ksuid_seconds(id).and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map(day).unwrap_or_default()
+}
+
+/// The ISO week of a date, `2026-W06`.
+pub(super) fn week(date: &str) -> String {
+    let date = date.parse::<Date>().map(Date::iso_week_date);
+    date.map_or_else(|_| String::new(), |week| format!("{}-W{:02}", week.year(), week.week()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The time of a KSUID in epoch seconds.
-    fn ksuid_seconds(id: &str) -> Option<i64> {
-        let mut bytes = [0_u8; 20];
-        for digit in id.bytes() {
-            let mut carry = u32::try_from(BASE62.iter().position(|known| *known == digit)?).ok()?;
-            for byte in bytes.iter_mut().rev() {
-                let value = u32::from(*byte) * 62 + carry;
-                *byte = u8::try_from(value % 256).ok()?;
-                carry = value / 256;
-            }
-        }
-        let [first, second, third, fourth, ..] = bytes;
-        Some(KSUID_EPOCH + i64::from(u32::from_be_bytes([first, second, third, fourth])))
-    }
 
     #[test]
     fn a_ksuid_has_its_time() {

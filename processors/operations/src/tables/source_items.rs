@@ -109,7 +109,7 @@ impl SourceItems {
         }
         let keyed = tables().filter_map(|(index, _)| {
             let source = SourceKey::of_item(&self.model, index, item)?;
-            Some((index, source.identify(&self.model).is_some()))
+            Some((index, !source.candidates(&self.model).is_empty()))
         });
         let keyed: Vec<(usize, bool)> = keyed.collect();
         let matching = keyed.iter().find(|(_, is_entity)| *is_entity).or(keyed.first());

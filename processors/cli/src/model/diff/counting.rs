@@ -91,6 +91,10 @@ fn entity(
 /// Which keys match an entity: its table, its key, and the entities that are preferred.
 fn matched_keys(entity: &EntityDescription) -> String {
     let key = format!("{}: {}", entity.table, entity.key);
+    let key = match &entity.when {
+        None => key,
+        Some(when) => format!("{key} where {when}"),
+    };
     match entity.yields_to.as_slice() {
         [] => key,
         preferred => format!("{key}, unless {}", preferred.join(" or ")),

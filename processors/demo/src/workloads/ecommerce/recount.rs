@@ -6,6 +6,7 @@ use crate::exact::ExactNumber;
 use crate::item::{ItemValue, SdkItem, TableItem, number_of, text_of};
 use crate::recount::{ExtremeRule, Recount, RollupSums, WorkloadOutcome, after};
 use crate::rollups::RollupKey;
+use crate::workloads::tools::ksuid_day;
 
 /// The customer of each order that was ever written.
 type OrderCustomers = BTreeMap<String, String>;
@@ -66,8 +67,10 @@ fn count_line(sums: &mut RollupSums<'_>, item: &SdkItem, [order, id]: [&str; 2],
     sums.add(lines(customer, order), &of_order);
     let of_item = [("order_lines", one()), ("units", units), ("revenue", price)];
     sums.add(RollupKey::new(format!("ITEM#{id}"), "ROLLUP#SALES"), &of_item);
-    let ordered = text_of(item, "ordered_at").get(..10).unwrap_or_default();
+    let ordered = ksuid_day(order);
     sums.add(RollupKey::new(format!("SALES#{ordered}"), format!("ITEM#{id}")), &of_item);
+    let month = format!("ROLLUP#MONTH#{}", ordered.get(..7).unwrap_or_default());
+    sums.add(RollupKey::new(format!("ITEM#{id}"), month), &of_item);
 }
 
 /// Values that never go back: the largest order, the first and the last day.

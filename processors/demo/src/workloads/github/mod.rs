@@ -60,9 +60,7 @@ fn repos(rollups: &RollupSet) -> Chart {
     let columns = ["repository", "open issues", "open pull requests", "forks", "stars"];
     let mut chart = Chart::new("The repositories with most stars", &columns);
     for (repo, measures) in rollups.each("REPO#", "ROLLUP") {
-        let mut cells = cells(repo, measures, &["open_issues", "open_pull_requests", "stars"], "0");
-        let forks = rollups.number(&format!("REPO#{repo}"), "ROLLUP#FORKS", "forks");
-        cells.insert(3, forks.to_string());
+        let cells = cells(repo, measures, &["open_issues", "open_pull_requests", "forks", "stars"], "0");
         chart.add_bar(cells, number(measures, "stars"));
     }
     chart.top(CHART_ROWS)

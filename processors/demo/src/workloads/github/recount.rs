@@ -4,6 +4,7 @@ use crate::exact::ExactNumber;
 use crate::item::{SdkItem, TableItem, text_of, texts_of, value_at};
 use crate::recount::{Recount, RollupSums, WorkloadOutcome, after};
 use crate::rollups::RollupKey;
+use crate::workloads::tools::week;
 
 /// The reactions that have a measure of their own.
 const KINDS: [(&str, &str); 4] =
@@ -59,7 +60,7 @@ fn count_of_repo(sums: &mut RollupSums<'_>, item: &SdkItem, repo: &str) {
     let mut measures = vec![one("repos")];
     if let Some(source) = source(item) {
         measures.push(one("forked_repos"));
-        sums.add(RollupKey::new(format!("REPO#{source}"), "ROLLUP#FORKS"), &[one("forks")]);
+        sums.add(total(&format!("REPO#{source}")), &[one("forks")]);
     }
     sums.add(of_account(owner, "REPOS"), &measures);
 }
@@ -84,8 +85,8 @@ fn count_discussion(sums: &mut RollupSums<'_>, item: &SdkItem, repo: &str) {
         _ => {}
     }
     sums.add(total(&format!("REPO#{repo}")), &measures);
-    let day = text_of(item, "created_at").get(..10).unwrap_or_default();
-    sums.add(RollupKey::new(format!("REPO#{repo}"), format!("ROLLUP#DAY#{day}")), &[one(opened)]);
+    let week = week(text_of(item, "created_at").get(..10).unwrap_or_default());
+    sums.add(RollupKey::new(format!("REPO#{repo}"), format!("ROLLUP#WEEK#{week}")), &[one(opened)]);
 }
 
 /// The reactions of one user to one target, `<owner>#<repository>#<target>#<user>`.
@@ -101,13 +102,14 @@ fn count_reactions(sums: &mut RollupSums<'_>, item: &SdkItem, target: &str, path
 fn mirror(item: &SdkItem, recount: &mut Recount) {
     let (partition, sort) = (text_of(item, "PK"), text_of(item, "SK"));
     let place = format!("{partition} {sort}");
-    let discussed = [
+    let discussed: &[_] = &[
         ("comment_count", "comments"),
         ("reaction_counts.thumbs_up", "thumbs_up"),
         ("reaction_counts.heart", "heart"),
     ];
-    let starred = [
+    let starred: &[_] = &[
         ("star_count", "stars"),
+        ("fork_count", "forks"),
         ("open_issue_count", "open_issues"),
         ("open_pull_request_count", "open_pull_requests"),
     ];
@@ -117,8 +119,9 @@ fn mirror(item: &SdkItem, recount: &mut Recount) {
     } else if partition != sort {
         return;
     } else if let Some(account) = after(partition, "ACCOUNT#") {
-        let key = of_account(account, "MEMBERS");
-        return recount.mirror(&place, item, "member_count", recount.sum(&key, "members"));
+        let [members, repos] = ["MEMBERS", "REPOS"].map(|what| of_account(account, what));
+        recount.mirror(&place, item, "repo_count", recount.sum(&repos, "repos"));
+        return recount.mirror(&place, item, "member_count", recount.sum(&members, "members"));
     } else if partition.starts_with("REPO#") {
         (total(partition), starred)
     } else if partition.starts_with("PR#") {

@@ -22,7 +22,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     tables: || single_table(TABLE, &[]),
     script,
     recount: recount::recount,
-    charts: |_, rollups| vec![days(rollups), latencies(rollups)],
+    charts: |_, rollups| vec![months(rollups), latencies(rollups)],
 };
 
 fn script(mut random: Rng, size: u64, now: Timestamp) -> Script {
@@ -35,24 +35,24 @@ fn script(mut random: Rng, size: u64, now: Timestamp) -> Script {
 }
 
 /// The tenants' bills.
-fn days(rollups: &RollupSet) -> Chart {
-    let columns = ["tenant and day", "calls", "errors", "error rate", "units"];
-    let mut chart = Chart::new("The most expensive days of tenants", &columns);
+fn months(rollups: &RollupSet) -> Chart {
+    let columns = ["tenant and month", "calls", "errors", "error rate", "units"];
+    let mut chart = Chart::new("The largest bills", &columns);
     for (key, measures) in &rollups.0 {
-        let Some(day) = key.1.strip_prefix("ROLLUP#DAY#") else { continue };
-        let subject = format!("{} {day}", key.0.trim_start_matches("TENANT#"));
+        let Some(month) = key.1.strip_prefix("ROLLUP#MONTH#") else { continue };
+        let subject = format!("{} {month}", key.0.trim_start_matches("TENANT#"));
         let names = ["calls", "errors", "error_rate", "units"];
         chart.add_bar(cells(&subject, measures, &names, "0"), number(measures, "units"));
     }
     chart.top(CHART_ROWS)
 }
 
-/// The days with most slow calls.
+/// The hours with most slow calls.
 fn latencies(rollups: &RollupSet) -> Chart {
-    let columns = ["API and day", "calls", "below 250 ms", "from 1,750 ms"];
-    let mut chart = Chart::new(format!("The slowest days of {} APIs", APIS.len()), &columns);
-    for (day, measures) in rollups.each("API#", "ROLLUP") {
-        let cells = cells(day, measures, &["calls", "latency_0000", "latency_1750"], "0");
+    let columns = ["API and hour", "calls", "below 250 ms", "from 1,750 ms"];
+    let mut chart = Chart::new(format!("The slowest hours of {} APIs", APIS.len()), &columns);
+    for (hour, measures) in rollups.each("API#", "ROLLUP") {
+        let cells = cells(hour, measures, &["calls", "latency_0000", "latency_1750"], "0");
         chart.add_bar(cells, number(measures, "latency_1750"));
     }
     chart.top(CHART_ROWS)

@@ -33,13 +33,25 @@ struct MeteredCall<'i> {
 }
 
 impl MeteredCall<'_> {
-    fn day(&self) -> String {
-        self.at.strftime("%Y-%m-%d").to_string()
+    fn time(&self, format: &str) -> String {
+        self.at.strftime(format).to_string()
     }
 
-    /// The rollup of the call's tenant and API on its day.
-    fn bucket(&self) -> RollupKey {
-        RollupKey::new(format!("TENANT#{}#API#{}", self.tenant, self.api), format!("DAY#{}", self.day()))
+    /// The rollup of the call's tenant and API whose sort key is this time.
+    fn bucket(&self, format: &str) -> RollupKey {
+        RollupKey::new(format!("TENANT#{}#API#{}", self.tenant, self.api), self.time(format))
+    }
+
+    fn minute(&self) -> RollupKey {
+        self.bucket("MINUTE#%Y-%m-%dT%H:%M")
+    }
+
+    fn hour(&self) -> RollupKey {
+        self.bucket("HOUR#%Y-%m-%dT%H")
+    }
+
+    fn day(&self) -> RollupKey {
+        self.bucket("DAY#%Y-%m-%d")
     }
 }
 
@@ -59,14 +71,14 @@ fn count_call(sums: &mut RollupSums<'_>, item: &SdkItem, call: &MeteredCall<'_>)
     let mut measures = vec![("calls", one()), ("units", units), ("bytes_out", bytes)];
     measures.extend((status >= 500).then(|| ("errors", one())));
     measures.extend((status == 429).then(|| ("throttled", one())));
-    let day = of_tenant(format!("ROLLUP#DAY#{}", call.day()));
+    let month = of_tenant(format!("ROLLUP#MONTH#{}", call.time("%Y-%m")));
     let total = of_tenant(format!("ROLLUP#API#{}", call.api));
-    for key in [call.bucket(), day, total] {
+    for key in [call.minute(), call.hour(), call.day(), month, total] {
         sums.add(key, &measures);
     }
     if let Some(latency) = integer_of(item, "latency_ms") {
         let bin = format!("latency_{:04}", (latency / 250).min(7) * 250);
-        let everyone = RollupKey::new(format!("API#{}#{}", call.api, call.day()), "ROLLUP");
+        let everyone = RollupKey::new(format!("API#{}#{}", call.api, call.time("%Y-%m-%dT%H")), "ROLLUP");
         sums.add(everyone, &[("calls", one()), (&bin, one()), ("latency_sum", latency.into())]);
     }
     let region = text_of(item, "region");
@@ -81,11 +93,12 @@ fn count_tenant(sums: &mut RollupSums<'_>, item: &SdkItem) {
     sums.add(RollupKey::new("TENANTS", "ROLLUP"), &[("tenants", one()), (plan, one())]);
 }
 
-/// The days of an API expire 90 days after they begin.
+/// Minutes expire two days after they begin, hours 90 days.
 fn expire(item: &SdkItem, recount: &mut Recount) {
     let Some(call) = call(item) else { return };
-    let begun = call.seconds - call.seconds.rem_euclid(DAY_SECONDS);
-    recount.expire_at(call.bucket(), begun + 90 * DAY_SECONDS);
+    let begun = |length: i64| call.seconds - call.seconds.rem_euclid(length);
+    recount.expire_at(call.minute(), begun(60) + 2 * DAY_SECONDS);
+    recount.expire_at(call.hour(), begun(3600) + 90 * DAY_SECONDS);
 }
 
 fn mirror(item: &SdkItem, recount: &mut Recount) {

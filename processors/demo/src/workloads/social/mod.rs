@@ -66,11 +66,13 @@ fn photos(rollups: &RollupSet) -> Chart {
 }
 
 fn users(rollups: &RollupSet) -> Chart {
-    let mut chart = Chart::new("The users with most followers", &["user", "photos", "followers"]);
-    for (user, measures) in rollups.each("USER#", "ROLLUP#FOLLOWERS") {
+    let mut chart =
+        Chart::new("The users with most followers", &["user", "photos", "following", "followers"]);
+    for (user, measures) in rollups.each("USER#", "ROLLUP#FOLLOWS") {
         let photos = rollups.number(&format!("USER#{user}"), "ROLLUP#PHOTOS", "photos");
-        let followers = number(measures, "followers");
-        chart.add_bar(vec![user.to_owned(), photos.to_string(), followers.to_string()], followers);
+        let mut cells = cells(user, measures, &["following", "followers"], "0");
+        cells.insert(1, photos.to_string());
+        chart.add_bar(cells, number(measures, "followers"));
     }
     chart.top(CHART_ROWS)
 }
