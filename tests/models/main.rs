@@ -2,14 +2,9 @@
 //!
 //! `written` holds workloads of the built-in models, written by hand together with the results that they must have; `generated` runs the
 //! demo's workloads with faults injected. `reference` does the same for the examples of `docs/MODEL.md`, `bindings` for counts on items that
-<<<<<<< HEAD
-//! other attributes name, `lookups` for lookups by primary key, and `evolution` for changes of a model. `inferred` holds the models that
-//! `afterwrite model init` proposes for the same tables to the built-in ones. `exambuddy` has tests of its own: `golden`, `simulation` and
-//! the recording `exam-42`.
-=======
 //! other attributes name, `lookups` for lookups by primary key, `moving` for items that change their entity, and `evolution` for changes of a
-//! model. `exambuddy` has tests of its own: `golden`, `simulation` and the recording `exam-42`.
->>>>>>> init
+//! model. `inferred` holds the models that
+//! `afterwrite model init` proposes for the same tables to the built-in ones. `exambuddy` has tests of its own: `golden`, `simulation` and the recording `exam-42`.
 
 #![expect(clippy::indexing_slicing, reason = "a test that meets the unexpected must fail at once")]
 

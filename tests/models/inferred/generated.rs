@@ -240,12 +240,16 @@ fn kinds_of_one_key_are_distinguished_by_the_attribute_that_names_their_type() {
 fn hierarchical_keys_and_their_times_are_described() {
     let mut items = Vec::new();
     for index in 0..12 {
-        let (partition, order) = (format!("SHOP#{}", index % 3), format!("01KGRPB8K0ABCDEFGHJKMNPQ{:02}", index));
+        let (partition, order) =
+            (format!("SHOP#{}", index % 3), format!("01KGRPB8K0ABCDEFGHJKMNPQ{:02}", index));
         items.push(json!({ "PK": partition, "SK": format!("ORDER#{order}"), "total": index }));
         items.push(json!({ "PK": partition, "SK": format!("ORDER#{order}#ITEM#{index}x"), "pieces": index }));
     }
     let sample = sample_of(&["PK", "SK"], &items);
-    assert_eq!(templates(&sample), ["SHOP#{shop} / ORDER#{order}", "SHOP#{shop} / ORDER#{order}#ITEM#{item}"]);
+    assert_eq!(
+        templates(&sample),
+        ["SHOP#{shop} / ORDER#{order}", "SHOP#{shop} / ORDER#{order}#ITEM#{item}"]
+    );
     let inferred = infer(&sample);
     assert_eq!(inferred.undescribed, 0, "{}", inferred.toml);
     assert!(inferred.toml.contains("times = { order = \"ulid\" }"), "{}", inferred.toml);
