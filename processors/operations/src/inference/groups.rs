@@ -32,8 +32,8 @@ pub(super) struct ItemGroup {
     pub(super) members: Vec<usize>,
 }
 
-/// The kinds of items of a sample. Without `has_types`, items with keys of one shape are one kind.
-pub(super) fn groups(sample: &TableSample, has_types: bool) -> Vec<ItemGroup> {
+/// The kinds of items of a sample.
+pub(super) fn groups(sample: &TableSample) -> Vec<ItemGroup> {
     let columns: Vec<Vec<String>> = sample.key.iter().map(|key| key_texts(sample, &key.name)).collect();
     let key_names: Vec<String> = sample.key.iter().map(|key| key.name.clone()).collect();
     let values = values(sample);
@@ -60,9 +60,6 @@ pub(super) fn groups(sample: &TableSample, has_types: bool) -> Vec<ItemGroup> {
     }
     let split = kinds.into_iter().flat_map(|(shapes, members)| by_type(sample, shapes, members));
     let mut groups: Vec<ItemGroup> = split.collect();
-    if !has_types {
-        groups = whole_shapes(groups);
-    }
     groups.sort_by(|a, b| a.shapes.cmp(&b.shapes));
     groups
 }
@@ -121,20 +118,4 @@ fn by_type(sample: &TableSample, shapes: Vec<KeyShape>, members: Vec<usize>) -> 
 fn types_of<'i>(items: &[&'i Item], name: &str) -> Option<Vec<&'i str>> {
     let item_type = |item: &'i Item| item.get(name)?.as_text().filter(|text| word_style(text).is_some());
     items.iter().copied().map(item_type).collect()
-}
-
-/// The groups of one shape together.
-fn whole_shapes(groups: Vec<ItemGroup>) -> Vec<ItemGroup> {
-    let mut whole: BTreeMap<Vec<KeyShape>, ItemGroup> = BTreeMap::new();
-    for group in groups {
-        match whole.get_mut(&group.shapes) {
-            Some(known) => {
-                known.members.extend(group.members);
-                known.item_type = None;
-                known.is_discriminated = false;
-            }
-            None => drop(whole.insert(group.shapes.clone(), group)),
-        }
-    }
-    whole.into_values().collect()
 }

@@ -34,14 +34,10 @@ struct RollupPlan<'e> {
 }
 
 /// The proposals for an entity.
-pub(super) fn proposals(
-    entity: &InferredEntity,
-    all: &[InferredEntity],
-    takes_times: bool,
-) -> Vec<ProposedAggregate> {
+pub(super) fn proposals(entity: &InferredEntity, all: &[InferredEntity]) -> Vec<ProposedAggregate> {
     let (name, upper) = (&entity.name, entity.name.to_uppercase());
     let mut plans = Vec::new();
-    let day = day_of(entity, takes_times);
+    let day = day_of(entity);
     let by_day = |sort: &str| day.as_ref().map(|day| format!("{sort}#DAY#{{{day}:day}}"));
     if let Some(partition) = partition_key(entity) {
         let of = entity.partition.0.join("_");
@@ -100,13 +96,12 @@ fn references<'e>(entity: &'e InferredEntity, all: &[InferredEntity]) -> Vec<&'e
 }
 
 /// The time that decides the day of an item.
-fn day_of(entity: &InferredEntity, takes_times: bool) -> Option<String> {
-    let is_read = |form: TimeForm| takes_times || form.is_read_undeclared();
+fn day_of(entity: &InferredEntity) -> Option<String> {
     let is_changing = |name: &str| CHANGING_NAMES.iter().any(|part| name.to_lowercase().contains(part));
     let attributes = entity.attributes.iter().filter(|attribute| attribute.is_complete);
     let attributes = attributes.filter_map(|attribute| Some((attribute.name.as_str(), attribute.time?)));
     let keys = entity.key_times.iter().map(|(name, form)| (name.as_str(), *form));
-    let times = keys.chain(attributes).filter(|(name, form)| is_read(*form) && !is_changing(name));
+    let times = keys.chain(attributes).filter(|(name, _)| !is_changing(name));
     let rank = |name: &str| {
         let lower = name.to_lowercase();
         CREATION_NAMES.iter().position(|part| lower.contains(part)).unwrap_or(CREATION_NAMES.len())

@@ -79,17 +79,6 @@ impl TimeForm {
     }
 }
 
-impl TimeForm {
-    /// Whether the loader reads the form without a declaration.
-    pub(super) fn is_read_undeclared(self) -> bool {
-        match self {
-            Self::Iso | Self::LocalIso => true,
-            Self::Seconds | Self::Milliseconds | Self::Microseconds | Self::Nanoseconds => true,
-            Self::Ulid | Self::Ksuid | Self::UuidV7 => false,
-        }
-    }
-}
-
 /// The form of the times that an attribute holds; `None` if its values are not times.
 pub(super) fn time_form(name: &str, values: &[&AttributeValue<'_>]) -> Option<TimeForm> {
     let lower = name.to_lowercase();

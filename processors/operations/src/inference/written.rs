@@ -36,16 +36,13 @@ impl InferredModel {
     /// Infers the model of a table.
     #[must_use]
     pub fn of(sample: &TableSample) -> Self {
-        let language = LoaderLanguage::current();
-        let groups = groups(sample, language.has_when);
+        let groups = groups(sample);
         let entities = entities(sample, &groups);
         let mut toml = heading(sample, None);
-        let (mut accepted, mut refused) = accepted_entities(&mut toml, &entities, &language);
-        if let Some(separator) =
-            table_separator(sample, &groups).filter(|_| language.has_separator && !refused.is_empty())
-        {
+        let (mut accepted, mut refused) = accepted_entities(&mut toml, &entities);
+        if let Some(separator) = table_separator(sample, &groups).filter(|_| !refused.is_empty()) {
             let mut separated = heading(sample, Some(separator));
-            let found = accepted_entities(&mut separated, &entities, &language);
+            let found = accepted_entities(&mut separated, &entities);
             if found.1.len() < refused.len() {
                 (toml, (accepted, refused)) = (separated, found);
             }
@@ -57,7 +54,7 @@ impl InferredModel {
         let mut text = toml.clone();
         let mut count = 0;
         for entity in &accepted {
-            for proposal in proposals(entity, &accepted, language.has_times) {
+            for proposal in proposals(entity, &accepted) {
                 let with = format!("{text}\n{}", proposal.toml);
                 if count < MOST_PROPOSALS && problem(&with).is_none() {
                     text = with;
@@ -88,28 +85,6 @@ const PROPOSALS_HEADING: &str = "
 # Proposals. Delete the `#` at the beginning of the lines that you want; lines that begin with `# ` are explanations.
 # Rollups that every item counts into are hot: give them `shards`.
 ";
-
-/// The keys that the loader knows.
-#[derive(Clone, Copy)]
-struct LoaderLanguage {
-    has_when: bool,
-    has_times: bool,
-    has_separator: bool,
-}
-
-impl LoaderLanguage {
-    fn current() -> Self {
-        let schema = Model::json_schema();
-        let knows = |section: &str, key: &str| {
-            schema.pointer(&format!("/properties/{section}/additionalProperties/properties/{key}")).is_some()
-        };
-        Self {
-            has_when: knows("entities", "when"),
-            has_times: knows("entities", "times"),
-            has_separator: knows("tables", "separator"),
-        }
-    }
-}
 
 /// The character that separates the segments of all keys, if no variable contains it.
 fn table_separator(sample: &TableSample, groups: &[ItemGroup]) -> Option<char> {
@@ -173,13 +148,11 @@ type RefusedEntity = (InferredEntity, String);
 fn accepted_entities(
     toml: &mut String,
     entities: &[InferredEntity],
-    language: &LoaderLanguage,
 ) -> (Vec<InferredEntity>, Vec<RefusedEntity>) {
     let (mut accepted, mut refused) = (Vec::new(), Vec::new());
     for entity in entities {
         // Times that the loader does not take are read by their forms.
-        let plain = LoaderLanguage { has_times: false, ..*language };
-        let loaded = with_section(toml, entity, language).or_else(|_| with_section(toml, entity, &plain));
+        let loaded = with_section(toml, entity, true).or_else(|_| with_section(toml, entity, false));
         match loaded {
             Ok(with) => {
                 *toml = with;
@@ -195,8 +168,8 @@ fn accepted_entities(
 ///
 /// # Errors
 /// The first error of the model.
-fn with_section(toml: &str, entity: &InferredEntity, language: &LoaderLanguage) -> Result<String, String> {
-    let with = format!("{toml}\n{}", section(entity, language));
+fn with_section(toml: &str, entity: &InferredEntity, has_times: bool) -> Result<String, String> {
+    let with = format!("{toml}\n{}", section(entity, has_times));
     problem(&with).map_or(Ok(with), Err)
 }
 
@@ -206,7 +179,7 @@ fn problem(toml: &str) -> Option<String> {
     problems.into_iter().next().map(|problem| problem.message)
 }
 
-fn section(entity: &InferredEntity, language: &LoaderLanguage) -> String {
+fn section(entity: &InferredEntity, has_times: bool) -> String {
     let mut toml = format!("# {} items.\n[entities.{}]\n", entity.items, entity.name);
     let templates = entity.key.iter();
     let templates: Vec<String> =
@@ -220,7 +193,7 @@ fn section(entity: &InferredEntity, language: &LoaderLanguage) -> String {
     let times: Vec<String> = times
         .filter_map(|(name, form)| Some(format!("{} = \"{}\"", key_name(&name), form.declared()?)))
         .collect();
-    if language.has_times && !times.is_empty() {
+    if has_times && !times.is_empty() {
         let _ = writeln!(toml, "times = {{ {} }}", times.join(", "));
     }
     if !entity.attributes.is_empty() {
