@@ -3,7 +3,6 @@
 use super::attributes::AttributeProfile;
 use super::entities::InferredEntity;
 use super::texts::snake;
-use super::times::TimeForm;
 
 /// Sums of one rollup.
 const MOST_SUMS: usize = 6;
