@@ -250,7 +250,7 @@ impl<T: Tables> Tables for OverlayTables<T> {
         Ok(ConsumedUnits { write_units: units })
     }
 
-    /// What lookups give is not written here: mirrors write nothing that an item's contributions depend on.
+    /// Lookups read nothing that is written here: mirrors write no attribute that contributions depend on.
     async fn read_looked_up(&self, keys: &[ItemKey]) -> Result<ReadSnapshot, Error> {
         let snapshot = self.base.read_looked_up(keys).await?;
         let units = snapshot.items.iter().map(|item| {
