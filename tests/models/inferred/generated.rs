@@ -22,7 +22,7 @@ fn sample_of(names: &[&str], items: &[Value]) -> TableSample {
     TableSample { table: "AppTable".to_owned(), key: keys(names), indexes: Vec::new(), items }
 }
 
-/// The inferred model, which loads, also with its proposals and without a warning about them.
+/// The inferred model, which loads, also with its proposals.
 fn infer(sample: &TableSample) -> InferredModel {
     let inferred = InferredModel::of(sample);
     for (name, toml) in [("plain", inferred.toml.clone()), ("with proposals", inferred.with_proposals())] {
