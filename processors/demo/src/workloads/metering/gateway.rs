@@ -27,6 +27,7 @@ pub(super) struct GatewayWriter {
 
 impl GatewayWriter {
     /// A call. Some have no latency or no region.
+    #[expect(clippy::indexing_slicing, reason = "a JSON object: indexing adds or replaces a member")]
     fn call(&mut self, round: usize) -> Value {
         let random = &mut self.random;
         let at = moment(random, self.now, round).as_millisecond() + random.i64(0..1000);
