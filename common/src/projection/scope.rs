@@ -9,8 +9,8 @@ use super::{ItemElement, LookupKey};
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, Timestamp};
 use crate::table::{
-    BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Mirror, Model, Operand, Pattern, Rollup, RollupExpiry,
-    RollupKeys, Term, TimeReading, ValueFormat,
+    BoundPiece, BoundTemplate, Entity, InternedPath, LookupUse, Mirror, Model, Operand, Pattern, Rollup,
+    RollupExpiry, RollupKeys, Term, TimeReading, ValueFormat,
 };
 use crate::{Error, ErrorKind, Result};
 

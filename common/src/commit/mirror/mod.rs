@@ -52,7 +52,7 @@ use crate::projection::{
 };
 use crate::record::{AttributeValue, Decimal, Image, Item};
 use crate::sink::Tables;
-use crate::table::{Mirror, MirroredAttribute, Rollup, Term, ValueFormat};
+use crate::table::{Mirror, MirroredAttribute};
 use crate::{Error, ErrorKind, Result};
 
 /// The most mirroring items that are read at once: DynamoDB returns up to 16 MB at a time.

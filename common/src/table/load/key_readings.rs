@@ -129,7 +129,7 @@ fn is_closed(
             // The outputs of a looked-up item are its own: they come from no other lookup.
             term.is_some_and(|(of, term)| is_closed(model, (of, term), &[], following))
         }
-        Term::Attribute(_) | Term::Derived(_) => false,
+        Term::Attribute(_) | Term::Derived(_) | Term::Element(_) => false,
     }
 }
 
