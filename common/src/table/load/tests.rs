@@ -199,11 +199,12 @@ fn what_is_cached_and_what_is_archived() {
 
 #[test]
 fn a_rollup_that_could_be_an_item_is_refused_however_literal_its_key_is() {
-    let model = |separator: &str| {
+    let model = |rollup_keys: &str, separator: &str| {
         format!(
             r##"
             name = "shop"
             generation = 1
+            {rollup_keys}
             [tables.shop]
             key = ["PK", "SK"]
             {separator}
@@ -221,8 +222,9 @@ fn a_rollup_that_could_be_an_item_is_refused_however_literal_its_key_is() {
             "##
         )
     };
-    assert_eq!(problems(&model("separator = '#'")), "no problem");
-    let problems = problems(&model(""));
+    assert_eq!(problems(&model("rollup_keys = 'escaped'", "separator = '#'")), "no problem");
+    // An order that contains the text between two variables of a line.
+    let problems = problems(&model("", ""));
     assert!(problems.contains("AW038") && problems.contains("entity `order`"), "{problems}");
 }
 
